@@ -1,0 +1,71 @@
+"""A laboratory for feature attribution in which the right answer is known for every pixel.
+
+Public names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from attributionlab import assess, images, methods, metrics, nets, truth
+    from attributionlab.catalog import environments, load
+    from attributionlab.environment import Environment, Sample
+    from attributionlab.errors import (
+        AttributionLabError,
+        AttributionLabWarning,
+        AttributionWarning,
+    )
+    from attributionlab.faithfulness import FaithfulnessReport, faithfulness_test
+    from attributionlab.truth import Truth
+    from attributionlab.verification import Certificate, verify
+
+_HOMES = {
+    "AttributionLabError": "attributionlab.errors",
+    "AttributionLabWarning": "attributionlab.errors",
+    "AttributionWarning": "attributionlab.errors",
+    "Certificate": "attributionlab.verification",
+    "Environment": "attributionlab.environment",
+    "FaithfulnessReport": "attributionlab.faithfulness",
+    "Sample": "attributionlab.environment",
+    "Truth": "attributionlab.truth",
+    "environments": "attributionlab.catalog",
+    "faithfulness_test": "attributionlab.faithfulness",
+    "load": "attributionlab.catalog",
+    "verify": "attributionlab.verification",
+}
+_SUBPACKAGES = ("assess", "images", "methods", "metrics", "nets", "truth")
+
+__all__ = [
+    "AttributionLabError",
+    "AttributionLabWarning",
+    "AttributionWarning",
+    "Certificate",
+    "Environment",
+    "FaithfulnessReport",
+    "Sample",
+    "Truth",
+    "assess",
+    "environments",
+    "faithfulness_test",
+    "images",
+    "load",
+    "methods",
+    "metrics",
+    "nets",
+    "truth",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return import_module(f"attributionlab.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'attributionlab' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

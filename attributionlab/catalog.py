@@ -1,0 +1,201 @@
+"""The catalogue: TOML files in designs/ and datasets/ become environments."""
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from attributionlab.constants import convert, default_constants
+from attributionlab.environment import Environment, EnvironmentSpec
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.images import GENERATORS
+from attributionlab.nets import BUILDERS
+
+__all__ = ["environments", "load", "nearest"]
+
+DESIGN_KEYS = {"claim": str, "formula": str, "source": str, "builder": str, "dataset": str}
+DATASET_KEYS = {"generator": str, "size": int, "seed": int}
+ENVIRONMENT_CONSTANTS: dict[str, Any] = {
+    "smoothing": float,
+    "temperature": float,
+    "keep_degenerate": bool,
+}
+"""Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
+the image side, the softmax temperature, whether images with an empty or tied truth are kept."""
+OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate"}
+
+
+def environments() -> list[str]:
+    """Names of the catalogue's environments, in alphabetical order."""
+    return sorted(path.stem for path in _folder("designs").glob("*.toml"))
+
+
+def load(name: str, **overrides: Any) -> Environment:
+    """Build an environment.
+
+    Parameters
+    ----------
+    name : str
+        A name from `environments`, or the path of a TOML file of your own.
+    **overrides
+        Constants of its design or data set (`image_size=72`, `redundant_channels=0`,
+        `accumulator="uniform"`, `distractors=2`, `temperature=1`, ...), or `dataset="name"` for
+        another data set.
+
+    Returns
+    -------
+    Environment
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown name (with the nearest one), and for all that is wrong with the files or the
+        overrides: unknown keys, wrong types, impossible constants.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=72)
+    >>> images, labels = env.batch(2)
+    >>> images.shape, env.model(images).shape
+    (torch.Size([2, 3, 72, 72]), torch.Size([2, 4]))
+    """
+    path = _find(name, "designs", "environment")
+    design = _read(path)
+    dataset_name = overrides.pop("dataset", design.get("dataset"))
+    if not isinstance(dataset_name, str):
+        raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
+    beside = path.parent / dataset_name  # a user's design may bring its own data set
+    dataset_path = beside if beside.is_file() else _find(dataset_name, "datasets", "data set")
+    dataset = _read(dataset_path)
+    spec = _spec(path.stem, design, dataset, overrides)
+    return _build(spec)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint: the known name most like this one, or all known names."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+
+
+def _folder(kind: str) -> Path:
+    """Where the TOML files are: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parent
+    packaged = package / "_specs" / kind
+    return packaged if packaged.is_dir() else package.parent / kind
+
+
+def _find(name: str, kind: str, what: str) -> Path:
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.is_file():
+            raise AttributionLabError(f"no {what} file at {name!r}: check the path")
+        return path
+    path = _folder(kind) / f"{name}.toml"
+    known = {found.stem for found in _folder(kind).glob("*.toml")}
+    if name not in known:
+        raise AttributionLabError(f"no {what} named {name!r}: {nearest(name, known)}")
+    return path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise AttributionLabError(f"{path.name} is no valid TOML: {error}") from error
+
+
+def _spec(
+    name: str, design: dict[str, Any], dataset: dict[str, Any], overrides: dict[str, Any]
+) -> EnvironmentSpec:
+    """Check both files and the overrides against the signatures; report all problems at once."""
+    problems: list[str] = []
+    heads = {}
+    for what, file, keys in (
+        ("design", design, DESIGN_KEYS),
+        ("data set", dataset, DATASET_KEYS),
+    ):
+        head = {key: value for key, value in file.items() if key != "constants"}
+        heads[what] = _checked(head, keys, f"{what} key", problems)
+        problems += [f"the {what} lacks {key!r}" for key in keys if key not in head]
+        if not isinstance(file.get("constants", {}), dict):
+            problems.append(f"the {what}'s constants are no table: write [constants] above them")
+    refuse_if(problems, name)
+
+    builder, generator = heads["design"]["builder"], heads["data set"]["generator"]
+    for what, chosen, known in (
+        ("builder", builder, BUILDERS),
+        ("generator", generator, GENERATORS),
+    ):
+        if chosen not in known:
+            problems.append(f"no {what} named {chosen!r}: {nearest(chosen, known)}")
+    refuse_if(problems, name)
+
+    images = _schema(GENERATORS[generator])
+    network = {key: hint for key, hint in _schema(BUILDERS[builder]).items() if key not in images}
+    network |= ENVIRONMENT_CONSTANTS
+    for what, file, schema, other in (
+        ("design", design, network, images),
+        ("data set", dataset, images, network),
+    ):
+        problems += [
+            f"the constant {key!r} of the {what} belongs in the other file"
+            for key in file.get("constants", {})
+            if key in other and key not in schema
+        ]
+    given = dataset.get("constants", {}) | design.get("constants", {}) | overrides
+    constants = _checked(given, network | images, "constant", problems)
+    defaults = default_constants(BUILDERS[builder], GENERATORS[generator])
+    required = (network | images).keys() - defaults.keys() - OPTIONAL_CONSTANTS
+    problems += [f"the constant {key!r} is missing" for key in sorted(required - given.keys())]
+    refuse_if(problems, name)
+    return EnvironmentSpec(
+        name=name,
+        **{key: heads["design"][key] for key in ("claim", "formula", "source", "builder")},
+        **heads["data set"],
+        constants=dict(sorted((defaults | constants).items())),
+    )
+
+
+def _checked(
+    given: Mapping[str, Any], schema: Mapping[str, Any], what: str, problems: list[str]
+) -> dict[str, Any]:
+    """Values converted to their annotated types; what cannot be is added to the problems."""
+    converted = {}
+    for key, value in given.items():
+        if key not in schema:
+            problems.append(f"unknown {what} {key!r} ({nearest(key, schema)})")
+            continue
+        try:
+            converted[key] = convert(value, schema[key])
+        except TypeError as error:
+            problems.append(f"{key} is {value!r}: it takes {error}")
+    return converted
+
+
+def _schema(function: Any) -> dict[str, Any]:
+    hints = get_type_hints(function)
+    hints.pop("return")
+    return hints
+
+
+def _build(spec: EnvironmentSpec) -> Environment:
+    """Hand each constant to the network and the images that take it."""
+    builder, generator = BUILDERS[spec.builder], GENERATORS[spec.generator]
+    problems: list[str] = []
+    made: list[Any] = []
+    for function in (builder, generator):
+        taken = {key: spec.constants[key] for key in _schema(function) if key in spec.constants}
+        if function is builder and "distractor_colors" in taken:
+            # The network knows the distractors that the images show.
+            shown = spec.constants["distractors"]
+            taken["distractor_colors"] = taken["distractor_colors"][:shown]
+        try:
+            made.append(function(**taken))
+        except AttributionLabError as error:
+            problems.append(str(error))
+    refuse_if(problems, spec.name)
+    network, recipe = made
+    return Environment(spec, network, recipe)

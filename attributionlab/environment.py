@@ -1,0 +1,345 @@
+"""An environment: one hand-weighted network, one generator of images, and their truth."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.images import Recipe, draw
+from attributionlab.nets import Network, default_temperature, with_softmax
+from attributionlab.truth import Counting, Output, Truth, mask
+
+__all__ = ["Environment", "EnvironmentSpec", "Sample", "SampleDataset"]
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """Everything an environment is made from, as the catalogue or a user's TOML states it.
+
+    Parameters
+    ----------
+    name, claim, formula, source : str
+        What it is called, what it computes in a sentence and as a formula, and where that stands.
+    builder, generator : str
+        Which network and which images.
+    constants : mapping
+        Constants of the two, keys unique over both.
+    size, seed : int
+        How many samples `Environment.dataset` has and from which seed, unless said otherwise.
+    """
+
+    name: str
+    claim: str
+    formula: str
+    source: str
+    builder: str
+    generator: str
+    constants: Mapping[str, Any] = field(hash=False)
+    size: int = 256
+    seed: int = 0
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it, the same on every machine."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Sample(NamedTuple):
+    """One image with its right answer; batches collate field by field."""
+
+    image: Tensor
+    """(C, H, W) float32, integers in the valid box."""
+    label: Tensor
+    """() int64: the winning class, or the exact output of a regression."""
+    patches: Tensor
+    """(H, W) int64 label map: 0 is background, 1, 2, ... the patches."""
+
+
+class SampleDataset(Dataset[Sample]):
+    """Samples 0 to n - 1 of an environment; each depends on (recipe, seed, index) alone."""
+
+    def __init__(self, recipe: Recipe, accept: "Accept", n: int, seed: int) -> None:
+        self.recipe, self.accept, self.n, self.seed = recipe, accept, n, seed
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> Sample:
+        if not -self.n <= index < self.n:
+            raise IndexError(f"sample {index} of {self.n}")
+        drawing = draw(self.recipe, self.seed, index % self.n, self.accept)
+        image = torch.from_numpy(drawing.image).float()
+        label = self.accept.counting.labels(image[None])[0]
+        return Sample(image, label, torch.from_numpy(drawing.patches).long())
+
+
+@dataclass(frozen=True)
+class Accept:
+    """Which images a data set keeps: a truth that is there, and a count the network can handle."""
+
+    counting: Counting
+    max_count: int
+    keep_degenerate: bool
+
+    def __call__(self, image: Any) -> bool:
+        tensor = torch.from_numpy(image).float()
+        if int(self.counting.counts(tensor[None]).max()) > self.max_count:
+            return False
+        return self.keep_degenerate or not self.counting.is_degenerate(tensor)
+
+
+class Environment:
+    """One network, its images and their truth. Made by `attributionlab.load`.
+
+    Attributes
+    ----------
+    name : str
+        Name in the catalogue, or the stem of the user's file.
+    task : {"classification", "regression"}
+        Several logits and a winner, or one output.
+    model : nn.Module
+        In eval mode: (B, C, H, W) float32 -> (B, K) logits, which are counts (or a remainder).
+    softmax_model : nn.Module or None
+        The same network with a temperature and a softmax behind it; None for regression.
+    baseline : Tensor
+        (C, 1, 1), the true baseline: the background's pixel.
+    layers : dict of str to nn.Module
+        "gradcam" and "iba": where map-based methods attach.
+    spec : EnvironmentSpec
+        What it was made from.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, network: Network, recipe: Recipe) -> None:
+        self.spec, self.network, self.recipe = spec, network, recipe
+        self.name = spec.name
+        self.model: nn.Module = network.model
+        self.layers = network.layers
+        self.counting = _counting(spec)
+        self.max_value = 1 if spec.generator == "binary-patches" else 255
+        self.task: Literal["classification", "regression"] = (
+            "classification" if network.classes > 1 else "regression"
+        )
+        self.softmax_model: nn.Module | None = None
+        self.temperature: float | None = None
+        if self.task == "classification":
+            gap = math.ceil(recipe.patch_size[1] * recipe.image_size) ** 2
+            gap *= spec.constants.get("patches_per_color", 1)
+            self.temperature = spec.constants.get("temperature", default_temperature(gap))
+            self.softmax_model = with_softmax(self.model, network.classes, self.temperature)
+        self.baseline = torch.tensor(recipe.background).float()[:, None, None]
+        self.device = torch.device("cpu")
+
+    def __repr__(self) -> str:
+        return f"Environment({self.name!r}, {self.task}, {self.recipe.image_size} px)"
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """Outputs that can be explained, the default first."""
+        return ("probability", "logit") if self.softmax_model is not None else ("logit",)
+
+    @property
+    def smoothing_sigma(self) -> float:
+        """Standard deviation, in pixels, of the Gaussian of the smoothed truth."""
+        return float(self.spec.constants["smoothing"]) * self.recipe.image_size
+
+    def explained_model(self, output: Output) -> nn.Module:
+        """The network whose output is explained."""
+        if output == "probability" and self.softmax_model is not None:
+            return self.softmax_model
+        return self.model
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the network to a device; images are made on the CPU and moved by the caller."""
+        self.device = torch.device(device)
+        (self.softmax_model or self.model).to(self.device)
+        self.baseline = self.baseline.to(self.device)
+        return self
+
+    def dataset(self, n: int | None = None, seed: int | None = None) -> SampleDataset:
+        """Samples 0 to n - 1.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many; the data set's own size by default.
+        seed : int, optional
+            Non-negative; the data set's own seed (0 in the catalogue) by default.
+
+        Returns
+        -------
+        SampleDataset
+            Of `Sample`; sample i does not depend on n.
+        """
+        n = self.spec.size if n is None else n
+        seed = self.spec.seed if seed is None else seed
+        refuse_if(
+            [
+                f"{name} is {value!r}: take an integer of at least {least}"
+                for name, value, least in (("n", n, 1), ("seed", seed, 0))
+                if not isinstance(value, int) or isinstance(value, bool) or value < least
+            ],
+            f"dataset of {self.name}",
+        )
+        keep = bool(self.spec.constants.get("keep_degenerate", False))
+        accept = Accept(self.counting, self.network.max_count, keep)
+        return SampleDataset(self.recipe, accept, n, seed)
+
+    def batch(
+        self, n: int, seed: int = 0
+    ) -> tuple[Float[Tensor, "n channels height width"], Int[Tensor, " n"]]:
+        """The first n images, channels last, and their labels."""
+        dataset = self.dataset(n, seed)
+        samples = [dataset[index] for index in range(n)]
+        images = torch.stack([sample.image for sample in samples])
+        labels = torch.stack([sample.label for sample in samples])
+        return images.to(memory_format=torch.channels_last), labels
+
+    def targets(self, labels: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """Which output to explain by default: the label's, and for regression the only one."""
+        return labels if self.task == "classification" else torch.zeros_like(labels)
+
+    def truth(
+        self,
+        images: Float[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        output: Output | None = None,
+    ) -> Truth:
+        """What the network used in each image.
+
+        Parameters
+        ----------
+        images : Tensor, (B, C, H, W)
+            Integers in the valid box, of colors that the network knows.
+        targets : Tensor, (B,)
+            Class indices; zeros for regression.
+        output : {"probability", "logit"}, optional
+            Which output is explained; "probability" by default for classification.
+
+        Raises
+        ------
+        AttributionLabError
+            For images outside the valid box, with colors that set off the Unseen Data Effect (no mask
+            holds for them), or with counts above the network's bound, and for targets out of range.
+        """
+        output = self.checked_output(output)
+        self._check_images(images)
+        targets = self._checked_targets(targets, len(images))
+        counts = self.counting.counts(images)
+        if int(counts.max()) > self.network.max_count:
+            raise AttributionLabError(
+                f"{self.name}: an image has {int(counts.max())} counted pixels, the network is right "
+                f"up to {self.network.max_count}: use smaller patches or a larger max_count"
+            )
+        return mask(self.counting.classes_of(images), targets, output)
+
+    def checked_output(self, output: str | None) -> Output:
+        """The output asked for, or the default, if this environment has it."""
+        if output is None:
+            return self.outputs[0]
+        if output not in get_args(Output):
+            raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
+        if output not in self.outputs:
+            raise AttributionLabError(
+                f"{self.name} is a regression: its only output is 'logit', not {output!r}"
+            )
+        return output
+
+    def summary(self) -> str:
+        """What it computes, from which layers, for which images and how exactly, as plain text."""
+        spec, network, recipe = self.spec, self.network, self.recipe
+        weighted = [m for m in self.model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        tightest = max(network.budgets, key=lambda budget: budget.steps)
+        names = {module: name for name, module in self.model.named_modules()}
+        rows = {
+            "claim": spec.claim,
+            "formula": spec.formula,
+            "source": spec.source,
+            "task": f"{self.task}, {network.classes} output{'s' * (network.classes > 1)}",
+            "layers": f"{len(weighted)} with weights, {parameters:,} parameters",
+            "images": f"{recipe.channels} x {recipe.image_size} x {recipe.image_size}",
+            "valid box": f"integers in [0, {self.max_value}]",
+            "true baseline": str(recipe.background),
+            "largest count": f"{network.max_count:,}",
+            "exactness": f"{tightest.layer} needs {tightest.steps:,.0f} of 2^24 grid steps",
+            "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items()),
+            "smoothed truth": f"Gaussian, sigma {self.smoothing_sigma:g} pixels",
+        }
+        if self.temperature is not None:
+            rows["temperature"] = f"{self.temperature:g}"
+        rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
+        rows["spec"] = spec.digest[:16]
+        return "\n".join([self.name, *(f"  {key:<20}{value}" for key, value in rows.items())])
+
+    def _checked_targets(self, targets: Any, n: int) -> Int[Tensor, " batch"]:
+        targets = torch.as_tensor(targets)
+        if targets.shape != (n,) or targets.is_floating_point() or targets.dtype == torch.bool:
+            raise AttributionLabError(
+                f"targets are {targets.dtype} of shape {tuple(targets.shape)}: pass one integer for "
+                f"each of the {n} images"
+            )
+        outside = targets[(targets < 0) | (targets >= self.network.classes)]
+        if len(outside):
+            raise AttributionLabError(
+                f"target {int(outside[0])} does not exist: {self.name} has the outputs 0 to "
+                f"{self.network.classes - 1}"
+                + ("" if self.task == "classification" else " (a regression's targets are zeros)")
+            )
+        checked: Tensor = targets.long()
+        return checked
+
+    def _check_images(self, images: Any) -> None:
+        side, channels = self.recipe.image_size, self.recipe.channels
+        if not isinstance(images, Tensor) or images.shape[1:] != (channels, side, side):
+            shape = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
+            raise AttributionLabError(
+                f"images are {shape}: {self.name} takes a tensor of shape (B, {channels}, {side}, "
+                f"{side})"
+            )
+        top = self.max_value
+        outside = ~((images >= 0) & (images <= top) & (images == images.round()))
+        if outside.any():
+            where = tuple(int(i) for i in outside.nonzero()[0])
+            raise AttributionLabError(
+                f"images have the value {float(images[where]):g} at {where}: {self.name} takes "
+                f"integers in [0, {top}], not scaled or normalized ones"
+            )
+        if self.network.effective.get("redundant_strength"):
+            self._check_colors(images)
+
+    def _check_colors(self, images: Tensor) -> None:
+        unseen = Counting(known_colors(self.spec)).classes_of(images) < 0
+        if unseen.any():
+            i, _, y, x = (int(k) for k in unseen.nonzero()[0])
+            color = tuple(int(value) for value in images[i, :, y, x])
+            raise AttributionLabError(
+                f"image {i} has {int(unseen[i].sum())} pixels of colors that {self.name} was not made "
+                f"for, the first {color} at {(y, x)}: no mask holds there; set redundant_strength=0 "
+                "or use the environment's own images"
+            )
+
+
+def known_colors(spec: EnvironmentSpec) -> tuple[tuple[int, ...], ...]:
+    """Colors on which no redundant channel fires: counted ones, distractors, the background."""
+    constants = spec.constants
+    distractors = constants.get("distractor_colors", ())[: constants.get("distractors", 0)]
+    return (*constants["colors"], *distractors, constants["background"])
+
+
+def _counting(spec: EnvironmentSpec) -> Counting:
+    """What counts, from the constants alone and not from the network: two independent parts."""
+    constants = spec.constants
+    if "colors" in constants:
+        return Counting(tuple(constants["colors"]))
+    if "number" in constants:
+        return Counting(((constants["number"],),))
+    return Counting(((1,),), constants.get("modulus"))

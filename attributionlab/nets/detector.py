@@ -1,0 +1,87 @@
+r"""The color detector: one channel per color, and channels for colors that it was not made for."""
+
+from collections.abc import Sequence
+
+import torch
+
+from attributionlab.nets.checker import number_checker
+from attributionlab.nets.exactness import LayerBudget, Signal, stage_budget
+from attributionlab.nets.stage import Stage, evaluate
+
+__all__ = ["Color", "color_detector", "detector_budget"]
+
+Color = tuple[int, int, int]
+"""Red, green and blue, integers in [0, 255]."""
+
+
+def color_detector(
+    colors: Sequence[Color], background: Color, redundant_channels: int = 0
+) -> list[Stage]:
+    r"""C and R: which color is a pixel, and is it one that the detector does not know?
+
+    .. math::
+        C(r, g, b) &= ReLU(I_R(r) + I_G(g) + I_B(b) - 2) \\
+        R(r, g, b) &= ReLU(1 - \sum_i C_i(r, g, b))
+
+    C is 1 for its color (R, G, B) and 0 for every other (AttributionLab, eqs. 4 and 14). R is 1 where
+    none of the C fires, the background's included, and 0 elsewhere (eqs. 5 and 15): the Unseen Data
+    Effect. The last layer drops the background's channel.
+
+    Parameters
+    ----------
+    colors : sequence of Color
+        The colors to detect, one channel each, in this order.
+    background : Color
+        Known, so no redundant channel fires on it, but without a channel of its own.
+    redundant_channels : int
+        N_R, how many copies of R follow the colors' channels.
+
+    Returns
+    -------
+    list of Stage
+        3 -> 9K -> 6K -> 3K -> K -> len(colors) + N_R, where K = len(colors) + 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.nets import color_detector, evaluate
+    >>> stages = color_detector([(255, 127, 0)], background=(20, 20, 20), redundant_channels=2)
+    >>> pixels = torch.tensor([[255.0, 127, 0], [20, 20, 20], [0, 0, 0]])
+    >>> evaluate(stages, pixels)[-1]
+    tensor([[1., 0., 0.],
+            [0., 0., 0.],
+            [0., 1., 1.]], dtype=torch.float64)
+    """
+    known = [*colors, background]
+    count = len(known)
+    thresholds, between, equal = number_checker([value for color in known for value in color])
+    # The number checkers read one input; here each reads the channel of its number.
+    channel_of_checker = torch.eye(3).repeat(count, 1)  # (3K, 3)
+    every_color = torch.eye(len(colors), count)  # drops the background, which is last
+    unknown = -torch.ones(redundant_channels, count)
+    return [
+        Stage(channel_of_checker.repeat_interleave(3, dim=0), thresholds.bias),
+        between,
+        equal,
+        Stage.of(torch.kron(torch.eye(count), torch.ones(1, 3)), -2.0),
+        Stage.of(
+            torch.cat([every_color, unknown]), [0.0] * len(colors) + [1.0] * redundant_channels
+        ),
+    ]
+
+
+def detector_budget(stages: Sequence[Stage]) -> tuple[Signal, list[LayerBudget]]:
+    """Hold a color detector against the exactness budget, over all 2^24 colors.
+
+    A number checker depends on one channel only, so 256 values give its exact range in every layer;
+    from there on the interval bound is tight enough.
+    """
+    values = torch.arange(256.0).expand(3, -1).T  # (256, 3): every value in every channel
+    checker_outputs = evaluate(stages[:3], values)
+    signal = Signal(torch.full((3,), 255.0).double(), torch.ones(3).double())
+    budgets = []
+    for index, stage in enumerate(stages):
+        known = checker_outputs[index].amax(0) if index < 3 else None
+        signal, budget = stage_budget(f"detector layer {index + 1}", stage, signal, known)
+        budgets.append(budget)
+    return signal, budgets

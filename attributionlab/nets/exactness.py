@@ -1,0 +1,121 @@
+r"""Exact arithmetic, by a budget.
+
+Weights are dyadic rationals and inputs integers, so everything a neuron adds up is a multiple of one
+power of two, its *grid step*. A float32 holds every multiple of a step up to 2^24 steps. Hence, where
+
+    (sum of the absolute terms of the neuron) / (grid step of the neuron) <= 2^24,
+
+every partial sum is exact in float32 and the order of the additions does not matter. Builders hold
+each layer they make against this budget, for every input in the valid box, seen or unseen.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.nets.stage import Stage
+
+__all__ = ["EXACT_STEPS", "LayerBudget", "Signal", "check_budget", "grid_step", "stage_budget"]
+
+EXACT_STEPS = 2**24
+"""How many grid steps a float32 counts without a gap: its significand has 24 bits."""
+
+
+@dataclass(frozen=True)
+class LayerBudget:
+    """What one layer needs of the exactness budget.
+
+    Parameters
+    ----------
+    layer : str
+        Which layer.
+    largest_sum : float
+        Largest sum of absolute terms of the layer's neurons over the valid box.
+    steps : float
+        Largest quotient of such a sum and its neuron's grid step; at most 2^24.
+    """
+
+    layer: str
+    largest_sum: float
+    steps: float
+
+
+@dataclass(frozen=True)
+class Signal:
+    """What a layer can receive: channel c carries multiples of ``step[c]`` in ``[0, upper[c]]``."""
+
+    upper: Float[Tensor, " channels"]
+    step: Float[Tensor, " channels"]
+
+
+def grid_step(values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    r"""Largest power of two that divides each value; infinity for 0, which lies on every grid.
+
+    With ``value = m 2^e``, m an odd integer, the result is ``2^e``.
+    """
+    mantissa, exponent = torch.frexp(values.double())
+    integer = (mantissa.abs() * 2.0**53).to(torch.int64)
+    lowest_bit = (integer & -integer).double()
+    step = torch.ldexp(lowest_bit, exponent - 53)
+    return torch.where(values == 0, torch.full_like(step, torch.inf), step)
+
+
+def check_budget(
+    layer: str, sums: Float[Tensor, " neurons"], steps: Float[Tensor, " neurons"]
+) -> LayerBudget:
+    """Hold a layer against the budget.
+
+    Parameters
+    ----------
+    layer : str
+        The layer's name, for the message.
+    sums, steps : Tensor
+        For each neuron, the sum of its absolute terms and its grid step.
+
+    Raises
+    ------
+    AttributionLabError
+        If a quotient exceeds 2^24.
+    """
+    needed = float((sums / steps).max())
+    if needed > EXACT_STEPS:
+        raise AttributionLabError(
+            f"{layer} needs {needed:,.0f} grid steps, float32 is exact up to {EXACT_STEPS:,}: "
+            "take a smaller image_size, fewer or weaker redundant channels, or the uniform "
+            "accumulator"
+        )
+    return LayerBudget(layer, float(sums.max()), needed)
+
+
+def stage_budget(
+    layer: str,
+    stage: Stage,
+    signal: Signal,
+    upper: Float[Tensor, " neurons"] | None = None,
+) -> tuple[Signal, LayerBudget]:
+    """Pass a signal through a pointwise layer and its ReLU, within the budget.
+
+    Parameters
+    ----------
+    layer : str
+        The layer's name, for the message.
+    stage : Stage
+        Its weights.
+    signal : Signal
+        What it receives.
+    upper : Tensor, optional
+        The neurons' largest outputs where they are known better (by enumeration) than the
+        interval bound ``max(0, sum of w+ upper + b)``.
+    """
+    weight, bias = stage.weight.double(), stage.bias.double()
+    sums = weight.abs() @ signal.upper + bias.abs()
+    steps = torch.minimum(
+        (grid_step(weight) * signal.step).amin(1), grid_step(bias)
+    )  # a product of grids is the grid of the products
+    budget = check_budget(layer, sums, steps)
+    if upper is None:
+        upper = (weight.clamp(min=0) @ signal.upper + bias).clamp(min=0)
+    return Signal(upper, steps), budget

@@ -1,0 +1,76 @@
+"""Ground truth as masks: where the network's answer comes from, and with which sign."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Int, Int8
+from torch import Tensor
+
+__all__ = ["Output", "Truth", "mask"]
+
+Output = Literal["logit", "probability"]
+"""Which output is explained: the truths of the two differ."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Ground truth masks of a batch of images, one target each.
+
+    Parameters
+    ----------
+    signed : Tensor of int8, (B, 1, H, W)
+        +1 where a pixel raises the explained output, -1 where it lowers it, 0 where it does neither.
+        Signs, not sizes.
+    """
+
+    signed: Int8[Tensor, "batch 1 height width"]
+
+    @property
+    def positive(self) -> Bool[Tensor, "batch 1 height width"]:
+        """Pixels that raise the output."""
+        return self.signed > 0
+
+    @property
+    def negative(self) -> Bool[Tensor, "batch 1 height width"]:
+        """Pixels that lower the output."""
+        return self.signed < 0
+
+    @property
+    def overall(self) -> Bool[Tensor, "batch 1 height width"]:
+        """Pixels that change the output either way."""
+        return self.signed != 0
+
+
+def mask(
+    classes: Int[Tensor, "batch 1 height width"],
+    targets: Int[Tensor, " batch"],
+    output: Output,
+) -> Truth:
+    """Truth of networks whose logits are counts (AttributionLab, F.1 and G.1).
+
+    One more pixel of the target's class raises its logit by one and no other logit; it raises the
+    target's probability, which one more pixel of any other counted class lowers.
+
+    Parameters
+    ----------
+    classes : Tensor
+        For each pixel the class that it counts for, -1 for none.
+    targets : Tensor
+        The class to explain in each image.
+    output : {"logit", "probability"}
+        Logit: the target's pixels +1, all else 0. Probability: also the other classes' pixels -1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.truth import mask
+    >>> classes = torch.tensor([[[[0, 1, -1]]]])
+    >>> mask(classes, torch.tensor([0]), "probability").signed
+    tensor([[[[ 1, -1,  0]]]], dtype=torch.int8)
+    """
+    target = targets[:, None, None, None].to(classes.device)
+    signed = (classes == target).to(torch.int8)
+    if output == "probability":
+        signed -= ((classes >= 0) & (classes != target)).to(torch.int8)
+    return Truth(signed)
