@@ -17,7 +17,8 @@ if TYPE_CHECKING:
         AttributionLabWarning,
         AttributionWarning,
     )
-    from attributionlab.faithfulness import FaithfulnessReport, faithfulness_test
+    from attributionlab.faithfulness import faithfulness_test
+    from attributionlab.results import FaithfulnessReport
     from attributionlab.truth import Truth
     from attributionlab.verification import Certificate, verify
 
@@ -27,7 +28,7 @@ _HOMES = {
     "AttributionWarning": "attributionlab.errors",
     "Certificate": "attributionlab.verification",
     "Environment": "attributionlab.environment",
-    "FaithfulnessReport": "attributionlab.faithfulness",
+    "FaithfulnessReport": "attributionlab.results",
     "Sample": "attributionlab.environment",
     "Truth": "attributionlab.truth",
     "environments": "attributionlab.catalog",

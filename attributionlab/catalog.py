@@ -10,9 +10,9 @@ from attributionlab.constants import convert, default_constants
 from attributionlab.environment import Environment, EnvironmentSpec
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images import GENERATORS
-from attributionlab.nets import BUILDERS
+from attributionlab.nets import BUILDERS, temperature_problems
 
-__all__ = ["environments", "load", "nearest"]
+__all__ = ["describe", "environments", "load", "nearest"]
 
 DESIGN_KEYS = {"claim": str, "formula": str, "source": str, "builder": str, "dataset": str}
 DATASET_KEYS = {"generator": str, "size": int, "seed": int}
@@ -29,6 +29,11 @@ OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate"}
 def environments() -> list[str]:
     """Names of the catalogue's environments, in alphabetical order."""
     return sorted(path.stem for path in _folder("designs").glob("*.toml"))
+
+
+def describe(name: str) -> str:
+    """What an environment of the catalogue computes, in a sentence, without building it."""
+    return str(_read(_find(name, "designs", "environment")).get("claim", ""))
 
 
 def load(name: str, **overrides: Any) -> Environment:
@@ -181,10 +186,25 @@ def _schema(function: Any) -> dict[str, Any]:
     return hints
 
 
+def _environment_problems(spec: EnvironmentSpec) -> list[str]:
+    """Impossible values of what belongs to neither the network nor the images."""
+    problems = [
+        f"{name} is {value}: take an integer of at least {least}"
+        for name, value, least in (("size", spec.size, 1), ("seed", spec.seed, 0))
+        if value < least
+    ]
+    smoothing = spec.constants["smoothing"]
+    if not 0 < smoothing <= 1:
+        problems.append(
+            f"smoothing is {smoothing}: take a fraction of the image side, such as 0.04"
+        )
+    return problems + temperature_problems(spec.constants.get("temperature", 1.0))
+
+
 def _build(spec: EnvironmentSpec) -> Environment:
     """Hand each constant to the network and the images that take it."""
     builder, generator = BUILDERS[spec.builder], GENERATORS[spec.generator]
-    problems: list[str] = []
+    problems = _environment_problems(spec)
     made: list[Any] = []
     for function in (builder, generator):
         taken = {key: spec.constants[key] for key in _schema(function) if key in spec.constants}
@@ -198,4 +218,9 @@ def _build(spec: EnvironmentSpec) -> Environment:
             problems.append(str(error))
     refuse_if(problems, spec.name)
     network, recipe = made
+    if network.classes == 1 and "temperature" in spec.constants:
+        raise AttributionLabError(
+            f"{spec.name}: temperature is {spec.constants['temperature']}, but a regression has no "
+            "softmax: leave it out"
+        )
     return Environment(spec, network, recipe)

@@ -299,11 +299,12 @@ class Environment:
 
     def _check_images(self, images: Any) -> None:
         side, channels = self.recipe.image_size, self.recipe.channels
-        if not isinstance(images, Tensor) or images.shape[1:] != (channels, side, side):
+        shape_is_right = isinstance(images, Tensor) and images.shape[1:] == (channels, side, side)
+        if not shape_is_right or not len(images):
             shape = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
             raise AttributionLabError(
                 f"images are {shape}: {self.name} takes a tensor of shape (B, {channels}, {side}, "
-                f"{side})"
+                f"{side}), B at least 1"
             )
         top = self.max_value
         outside = ~((images >= 0) & (images <= top) & (images == images.round()))

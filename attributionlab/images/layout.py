@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 from attributionlab.errors import AttributionLabError
 from attributionlab.images.shapes import LEAST_SIDE, SHAPES, Mask
 
-__all__ = ["MOST_PATCHES", "layout_problems", "place_patches"]
+__all__ = ["ATTEMPTS", "MOST_PATCHES", "layout_problems", "place_patches"]
 
 # Positions tried for one patch before the layout starts afresh.
 TRIES = 100
+
+# Layouts begun before a placement is given up.
+ATTEMPTS = 100
 
 # Labels are 16-bit integers.
 MOST_PATCHES = int(np.iinfo(np.int16).max)
@@ -24,7 +27,7 @@ def place_patches(
     count: int,
     shapes: Sequence[str],
     patch_size: tuple[float, float],
-    attempts: int = 100,
+    attempts: int = ATTEMPTS,
 ) -> NDArray[np.int16]:
     """Place random patches that do not overlap, each wholly inside the image.
 
@@ -86,9 +89,10 @@ def layout_problems(
 ) -> list[str]:
     """Say, without drawing, why a layout is impossible; an empty list proves nothing.
 
-    Every patch takes at least max(1, floor(a d))^2 pixels, d being the smallest diameter and a the
-    shape's `LEAST_SIDE`; all patches together cannot take more than the image has. Parameters are
-    those of `place_patches`; `shapes` and `patch_size` must be valid.
+    Every patch holds an upright block of b = max(1, floor(a d)) pixels a side, d being the smallest
+    diameter and a the shape's `LEAST_SIDE`. Of the pixels whose row and column are both multiples
+    of b (counted from 1) each block covers one, so at most floor(H / b)^2 patches fit into an image
+    of side H. Parameters are those of `place_patches`; `shapes` and `patch_size` must be valid.
 
     Returns
     -------
@@ -98,11 +102,13 @@ def layout_problems(
     if not 1 <= count <= MOST_PATCHES:
         return [f"{count} patches in one image; choose 1 to {MOST_PATCHES}"]
     diameter = _pixels(patch_size[0], image_size)
-    least = min(max(1, int(LEAST_SIDE[shape] * diameter)) ** 2 for shape in shapes)
-    if count * least > image_size**2:
+    block = max(1, min(int(LEAST_SIDE[shape] * diameter) for shape in shapes))
+    most = (image_size // block) ** 2
+    if count > most:
         return [
-            f"{count} patches of at least {least} pixels each take more than the {image_size**2} "
-            f"pixels of the image; use fewer or smaller patches or a larger image_size"
+            f"{count} patches of at least {diameter} pixels across cannot fit into an image of "
+            f"{image_size} x {image_size}, which has room for {most} at most; use fewer or smaller "
+            "patches or a larger image"
         ]
     return []
 

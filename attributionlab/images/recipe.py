@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images.checks import count_problems
-from attributionlab.images.layout import place_patches
+from attributionlab.images.layout import ATTEMPTS, place_patches
 
 __all__ = ["BernoulliInk", "Drawing", "Ink", "Recipe", "UniformInk", "draw"]
 
@@ -127,7 +127,7 @@ class Recipe:
         image[:, inside] = self.ink(rng, labels.ravel()[inside], self.background)
         return Drawing(image.reshape(self.channels, *labels.shape), labels)
 
-    def _layout(self, rng: np.random.Generator, attempts: int = 100) -> Labels:
+    def _layout(self, rng: np.random.Generator, attempts: int = ATTEMPTS) -> Labels:
         return place_patches(
             rng,
             image_size=self.image_size,

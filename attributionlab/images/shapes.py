@@ -22,8 +22,8 @@ ANCHORS = (5, 8)
 STRAY = 0.2
 RADII = (0.5, 1.0)
 
-# Straight pieces per Bezier segment: the outline then stays within 0.1 pixels of the curve for
-# patches up to some 300 pixels.
+# Straight pieces per Bezier segment: they then stay within 0.25 % of the diameter of the curve
+# (measured over 3,000 outlines), which is 0.14 pixels for the largest default patch at 224.
 PIECES = 12
 _T = np.arange(PIECES) / PIECES
 # (PIECES, 4): the cubic Bernstein polynomials at t = 0, 1/12, ..., 11/12.
@@ -135,8 +135,10 @@ def _fill(outline: Outline, diameter: int) -> Mask:
     """Scale a closed outline (V, 2) to `diameter` pixels and mark the pixel centers inside it."""
     low, high = outline.min(axis=0), outline.max(axis=0)
     scale = diameter / (high - low).max()
-    # The outline ends up in [-1/2, diameter - 1/2], where pixel i covers [i - 1/2, i + 1/2].
-    rows, columns = ((outline - (low + high) / 2) * scale + (diameter - 1) / 2).T
+    # The outline starts at -1/2, where the first pixel starts. Centered in the mask instead, the
+    # longest side of most triangles would run through the center of the middle pixel, and rounding
+    # errors would decide whether that pixel belongs to the patch.
+    rows, columns = ((outline - low) * scale - 1 / 2).T
     mask = np.zeros((diameter, diameter), dtype=np.bool_)
     mask[polygon(rows, columns, shape=mask.shape)] = True  # type: ignore[no-untyped-call]
     filled_rows, filled_columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
@@ -155,7 +157,7 @@ SHAPES: dict[str, Callable[[np.random.Generator, int], Mask]] = {
 }
 
 # Side of an upright square that surely fits into the shape, as a share of its diameter: a mask
-# holds at least floor(share * diameter) ** 2 pixels. An inscribed disk of diameter e holds an
+# holds a block of floor(share * diameter) pixels a side. An inscribed disk of diameter e holds an
 # upright square of side e / sqrt(2).
 # circle: e = d.
 # square: its side s >= d / sqrt(2), and e = s.

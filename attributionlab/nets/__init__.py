@@ -19,7 +19,12 @@ from attributionlab.nets.exactness import (
     grid_step,
     stage_budget,
 )
-from attributionlab.nets.head import default_temperature, identity_head, with_softmax
+from attributionlab.nets.head import (
+    default_temperature,
+    identity_head,
+    temperature_problems,
+    with_softmax,
+)
 from attributionlab.nets.modulo import modulo_bound, modulo_budget, modulo_mlp
 from attributionlab.nets.networks import (
     BUILDERS,
@@ -61,6 +66,7 @@ __all__ = [
     "number_sum",
     "redundant_weights",
     "stage_budget",
+    "temperature_problems",
     "to_convolutions",
     "to_linears",
     "uniform_accumulator",

@@ -217,7 +217,7 @@ class _Chain:
         kernels = shares / scale[:, :, None, None]  # w_ij
         hidden, side = self._convolve(_own_kernels(kernels))
         # Dividing by a power of two moves sum and grid alike: the shares decide.
-        self._account(self.per_pixel * self._pixels_below, self.step * grid)
+        self._account(self.per_pixel * self._pixels_below, self.step * grid, scale)
         output = self._append(_convolution(_same_channel_merge(scale)))
         self._account(self.per_pixel * self._pixels_below, self.step * grid)
         # The shares sum to 1, so the block's outputs lie on the grid of its inputs again.
@@ -251,10 +251,11 @@ class _Chain:
         self.modules += [layer, activation]
         return activation
 
-    def _account(self, largest_sum: float, step: float) -> None:
+    def _account(self, largest_sum: float, step: float, scale: Tensor | None = None) -> None:
+        """Hold the layer just made against the budget; `scale` divides the neurons' weights."""
         layer = f"accumulator layer {len(self.budgets) + 1}"
-        sums, steps = torch.tensor([largest_sum]).double(), torch.tensor([step]).double()
-        self.budgets.append(check_budget(layer, sums, steps))
+        share = 1 / (torch.ones(1) if scale is None else scale.flatten()).double()
+        self.budgets.append(check_budget(layer, largest_sum * share, step * share))
 
 
 def _random_shares(

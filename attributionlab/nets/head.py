@@ -6,10 +6,10 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import refuse_if
 from attributionlab.nets.stage import Stage, to_linears
 
-__all__ = ["default_temperature", "identity_head", "with_softmax"]
+__all__ = ["default_temperature", "identity_head", "temperature_problems", "with_softmax"]
 
 
 def identity_head(classes: int, dropped: int = 0) -> list[nn.Module]:
@@ -45,21 +45,26 @@ def with_softmax(model: nn.Module, classes: int, temperature: float) -> nn.Seque
     temperature : float
         A power of two, so that dividing by it is exact.
     """
-    if temperature <= 0 or math.frexp(temperature)[0] != 0.5:
-        raise AttributionLabError(
-            f"temperature is {temperature}: take a power of two, such as 1 or 256"
-        )
+    refuse_if(temperature_problems(temperature))
     scale = nn.Linear(classes, classes, bias=False)
     scale.weight = nn.Parameter(torch.eye(classes) / temperature)
     parts = OrderedDict(model=model, temperature=scale, softmax=nn.Softmax(dim=1))
     return nn.Sequential(parts).eval()
 
 
+def temperature_problems(temperature: float) -> list[str]:
+    """What is wrong with a temperature: a power of two divides exactly, anything else does not."""
+    if temperature > 0 and math.frexp(temperature)[0] == 0.5:
+        return []
+    return [f"temperature is {temperature}: take a power of two, such as 1 or 256"]
+
+
 def default_temperature(largest_gap: int) -> float:
     """The smallest power of two for which no gradient behind the softmax vanishes in float32.
 
-    A gradient vanishes first where the winner's probability rounds to 1, that is where
-    exp(-gap / T) < 2^-25, or gap / T > 25 ln 2 = 17.3; all others underflow much later.
+    A gradient vanishes first where the winner's probability rounds to 1: a softmax adds exp(-gap / T)
+    to 1, which float32 notices above 2^-24, that is for gap / T < 24 ln 2 = 16.6. All others underflow
+    much later.
 
     Parameters
     ----------
@@ -72,4 +77,4 @@ def default_temperature(largest_gap: int) -> float:
     >>> default_temperature(2500)
     256.0
     """
-    return 2.0 ** max(0, math.ceil(math.log2(largest_gap / (25 * math.log(2)))))
+    return 2.0 ** max(0, math.ceil(math.log2(largest_gap / (24 * math.log(2)))))

@@ -42,7 +42,6 @@ def modulo_mlp(modulus: int, max_count: int) -> list[Stage]:
     Examples
     --------
     >>> import torch
-from torch import nn
     >>> from attributionlab.nets import evaluate, modulo_mlp
     >>> evaluate(modulo_mlp(5, max_count=10), torch.tensor([[8.0], [10.0]]))[-1].T
     tensor([[3., 0.]], dtype=torch.float64)

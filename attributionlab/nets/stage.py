@@ -55,5 +55,5 @@ def to_linears(stages: Iterable[Stage]) -> list[nn.Module]:
 
 
 def _assign(layer: nn.Conv2d | nn.Linear, weight: Tensor, bias: Tensor) -> None:
-    layer.weight = nn.Parameter(weight.contiguous())
+    layer.weight = nn.Parameter(weight.clone(memory_format=torch.contiguous_format))
     layer.bias = nn.Parameter(bias.clone())

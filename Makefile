@@ -1,0 +1,30 @@
+# make lab: install and test Captum's Integrated Gradients. make test: lint, types, tests.
+PYTHON ?= python3
+BIN := .venv/bin
+export MPLBACKEND := Agg
+
+.PHONY: lab test
+lab: .venv/installed
+	mkdir -p lab
+	@# Exit status 1 is a verdict (fail), no error.
+	$(BIN)/attributionlab test captum.attr:IntegratedGradients --set internal_batch_size=10 --n 4 \
+		--json lab/integrated-gradients.json --figure lab/integrated-gradients.png || [ $$? -eq 1 ]
+	@echo "written: lab/integrated-gradients.png, lab/integrated-gradients.json"
+
+# One torch thread each: two test processes share two cores.
+test: export OMP_NUM_THREADS := 1
+test: .venv/installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	touch $@
+
+.venv/installed-dev: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	touch $@

@@ -1,0 +1,8 @@
+"""`python -m attributionlab`: the command line."""
+
+import sys
+
+from attributionlab.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,267 @@
+"""Anything that attributes becomes a `Method`: names, Captum classes, callables, arrays."""
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError
+
+__all__ = ["Method", "Occasion", "as_method"]
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """One call of a method.
+
+    Parameters
+    ----------
+    environment : str
+        Where it takes place.
+    model : nn.Module
+        The network to explain.
+    inputs : Tensor, (B, C, H, W)
+        A fresh copy of the images.
+    targets : Tensor, (B,)
+        The outputs to explain.
+    start : int
+        Index of the first image in the test.
+    offered : mapping
+        Arguments for methods that declare them by name: baseline, layers, patches, generator.
+    """
+
+    environment: str
+    model: nn.Module
+    inputs: Tensor
+    targets: Tensor
+    start: int = 0
+    offered: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Method:
+    """Something that attributes.
+
+    Parameters
+    ----------
+    name : str
+        For reports.
+    attribute : callable
+        Occasion -> attributions as the method returns them.
+    settings : mapping
+        What the user set.
+    function : object
+        What it was made from.
+    """
+
+    name: str
+    attribute: Callable[[Occasion], Any]
+    settings: Mapping[str, Any]
+    function: Any
+
+    @property
+    def claim(self) -> str | None:
+        """What the method claims to find, where it says so."""
+        return getattr(self.function, "claim", None)
+
+
+def as_method(
+    method: Any, known: Mapping[str, Callable[..., Any]], settings: Mapping[str, Any] | None = None
+) -> Method:
+    """Adapt whatever attributes.
+
+    Parameters
+    ----------
+    method : str, class, callable, array or mapping
+        A name in `known`, ``path/to/file.py:name`` or ``module:name``; a Captum class (constructed with
+        the model, and `layer` where it asks) or instance; ``f(model, inputs, targets, **settings)``; an
+        array of attributions, or one for each environment's name.
+    known : mapping of str to callable
+        The names.
+    settings : mapping, optional
+        Passed to every call.
+
+    Raises
+    ------
+    AttributionLabError
+        If there is no such method, or it does not take these settings.
+    """
+    settings = dict(settings or {})
+    name = method if isinstance(method, str) else _name(method)
+    if isinstance(method, str):
+        method = known[method] if method in known else _locate(method, known)
+    if isinstance(method, np.ndarray | Tensor | Mapping):
+        if settings:
+            raise AttributionLabError(
+                f"settings are {settings}: attributions that are computed already take none"
+            )
+        return Method(name, lambda occasion: _precomputed(method, occasion), settings, method)
+    from captum.attr import Attribution
+
+    if isinstance(method, type) and issubclass(method, Attribution):
+        captum_class: Any = method
+        _check_settings(name, captum_class.attribute, settings)
+        return Method(name, lambda o: _captum(captum_class, o, settings), settings, captum_class)
+    if isinstance(method, Attribution):
+        _check_settings(name, method.attribute, settings)
+        return Method(name, lambda o: _captum_instance(method, o, settings), settings, method)
+    if isinstance(method, type) or not callable(method):
+        raise AttributionLabError(
+            f"{name} is {'a class' if isinstance(method, type) else type(method).__name__}: pass a "
+            "Captum class or instance, a function f(model, inputs, targets), or an array"
+        )
+    _check_settings(name, method, settings)
+    return Method(name, lambda o: _call(method, o, settings), settings, method)
+
+
+def _name(method: Any) -> str:
+    if isinstance(method, np.ndarray | Tensor | Mapping):
+        return "precomputed"
+    return getattr(method, "__name__", type(method).__name__)
+
+
+def _locate(reference: str, known: Mapping[str, Any]) -> Any:
+    """The object behind ``file.py:name`` or ``module:name``; split from the right (C:\\x.py:name)."""
+    place, _, name = reference.rpartition(":")
+    if not place:
+        close = difflib.get_close_matches(reference, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(known))}"
+        raise AttributionLabError(
+            f"no method named {reference!r}: {hint} (or path/to/file.py:name, or module:name)"
+        )
+    module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
+    if not hasattr(module, name):
+        public = [key for key in vars(module) if not key.startswith("_")]
+        close = difflib.get_close_matches(name, public, n=1)
+        hint = f": did you mean {close[0]!r}?" if close else ": check the name"
+        raise AttributionLabError(f"{place} has no {name!r}{hint}")
+    return getattr(module, name)
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        raise AttributionLabError(f"no file at {str(path)!r}: check the path")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise AttributionLabError(f"{str(path)!r} cannot be loaded as Python: check the file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise AttributionLabError(f"{path} raised {_say(error)} while it was loaded") from error
+    return module
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise AttributionLabError(f"module {name!r} cannot be imported: {_say(error)}") from error
+
+
+def _say(error: BaseException) -> str:
+    """An exception in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _check_settings(name: str, function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    for key in settings:
+        if key not in parameters:
+            given = ("self", "model", "inputs", "targets", "target")
+            own = [name for name in parameters if name not in given]
+            close = difflib.get_close_matches(key, own, n=1)
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(own) or 'none'}"
+            )
+            raise AttributionLabError(f"{name} has no setting {key!r}: {hint}")
+
+
+def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
+    """Run somebody's code; what it raises is said in one line."""
+    try:
+        return call()
+    except AttributionLabError:
+        raise
+    except Exception as error:
+        raise AttributionLabError(f"{name} raised {_say(error)} on {environment}") from error
+
+
+def _call(function: Callable[..., Any], occasion: Occasion, settings: Mapping[str, Any]) -> Any:
+    declared = inspect.signature(function).parameters
+    offered = {key: value for key, value in occasion.offered.items() if key in declared}
+    return _guarded(
+        _name(function),
+        lambda: function(
+            occasion.model, occasion.inputs, occasion.targets, **(offered | dict(settings))
+        ),
+        occasion.environment,
+    )
+
+
+def _captum(kind: type[Any], occasion: Occasion, settings: Mapping[str, Any]) -> Any:
+    def run() -> Any:
+        arguments = [occasion.model]
+        if "layer" in inspect.signature(kind).parameters:
+            arguments.append(occasion.offered["layers"]["gradcam"])
+        return _attribute(kind(*arguments), occasion, settings)
+
+    return _guarded(kind.__name__, run, occasion.environment)
+
+
+def _captum_instance(instance: Any, occasion: Occasion, settings: Mapping[str, Any]) -> Any:
+    # Most of Captum keeps the model as forward_func, DeepLift and its kin as model.
+    bound = getattr(instance, "forward_func", None) or getattr(instance, "model", None)
+    if bound is not occasion.model:
+        raise AttributionLabError(
+            f"this {_name(instance)} explains another model than that of {occasion.environment}: pass "
+            f"the class {_name(instance)}, or construct it with this environment's model "
+            "(softmax_model for output 'probability')"
+        )
+    return _guarded(
+        _name(instance), lambda: _attribute(instance, occasion, settings), occasion.environment
+    )
+
+
+def _attribute(instance: Any, occasion: Occasion, settings: Mapping[str, Any]) -> Any:
+    from captum.attr import LayerAttribution
+
+    inputs = occasion.inputs
+    with warnings.catch_warnings():
+        # Inputs come without requires_grad, by contract; Captum switches it on and says so.
+        warnings.filterwarnings("ignore", ".*required_grads has been set automatically.*")
+        maps = instance.attribute(inputs, target=occasion.targets, **settings)
+    if isinstance(instance, LayerAttribution) and isinstance(maps, Tensor):
+        # A layer's map is coarser than the image: channels are summed, then it is enlarged.
+        return LayerAttribution.interpolate(
+            maps.sum(1, keepdim=True), tuple(inputs.shape[2:]), interpolate_mode="bilinear"
+        )
+    return maps
+
+
+def _precomputed(arrays: Any, occasion: Occasion) -> Any:
+    if isinstance(arrays, Mapping):
+        if occasion.environment not in arrays:
+            raise AttributionLabError(
+                f"there are attributions for {', '.join(map(repr, arrays))}, none for "
+                f"{occasion.environment!r}: add them, or test those environments only"
+            )
+        arrays = arrays[occasion.environment]
+    stop = occasion.start + len(occasion.inputs)
+    if len(arrays) < stop:
+        raise AttributionLabError(
+            f"there are {len(arrays)} attributions for {occasion.environment}, image {stop - 1} "
+            "has none: compute them for env.batch(n, seed) of the same n and seed"
+        )
+    return torch.as_tensor(arrays[occasion.start : stop])

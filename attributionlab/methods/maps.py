@@ -1,0 +1,92 @@
+"""What a method returns, checked and brought into one form."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attributionlab.errors import AttributionLabError
+
+__all__ = ["as_maps"]
+
+
+def as_maps(
+    attributions: Any, inputs: Tensor, who: str, start: int, notes: Counter[str]
+) -> Float[Tensor, "batch 1 height width"]:
+    """Check attributions and sum them over channels.
+
+    Parameters
+    ----------
+    attributions : Tensor or ndarray
+        (B, C, H, W), (B, 1, H, W) or (B, H, W), any real type.
+    inputs : Tensor, (B, C, H, W)
+        What was explained.
+    who : str
+        Method and environment, for messages.
+    start : int
+        Index of the first image in the test.
+    notes : Counter
+        Receives what was accepted although it is unusual, with the number of images.
+
+    Returns
+    -------
+    Tensor of float32, (B, 1, H, W)
+        On the CPU.
+
+    Raises
+    ------
+    AttributionLabError
+        For other types and shapes, NaN and infinity.
+    """
+    if isinstance(attributions, tuple) and len(attributions) == 1:
+        attributions = attributions[0]
+    if isinstance(attributions, np.ndarray):
+        if attributions.dtype.kind not in "biuf":
+            raise AttributionLabError(
+                f"{who} returned an array of {attributions.dtype}: return real numbers"
+            )
+        attributions = torch.from_numpy(np.ascontiguousarray(attributions))
+    if not isinstance(attributions, Tensor):
+        raise AttributionLabError(
+            f"{who} returned {type(attributions).__name__}: return a torch tensor or a numpy array"
+        )
+    maps, count = attributions.detach(), len(inputs)
+    if maps.is_complex():
+        raise AttributionLabError(f"{who} returned {maps.dtype}: return real numbers")
+    if maps.dtype != torch.float32:
+        notes[
+            f"were {str(maps.dtype).removeprefix('torch.')} and have been converted to float32"
+        ] += count
+        maps = maps.float()
+    batch, channels, height, width = inputs.shape
+    allowed = {
+        (batch, channels, height, width): maps,
+        (batch, 1, height, width): maps,
+        (batch, height, width): maps.unsqueeze(1) if maps.ndim == 3 else maps,
+    }
+    shape = tuple(maps.shape)
+    if shape not in allowed:
+        raise AttributionLabError(
+            f"{who} returned shape {shape}: return one of " + ", ".join(map(str, allowed))
+        )
+    maps = allowed[shape]
+    _check_finite(maps, who, start)
+    summed: Tensor = maps.sum(1, keepdim=True).cpu()
+    _check_finite(summed, who, start)  # finite channels may still overflow together
+    empty = int((summed == 0).all(dim=3).all(dim=2).sum())
+    if empty:
+        notes["are zero everywhere and score 0"] += empty
+    return summed
+
+
+def _check_finite(maps: Tensor, who: str, start: int) -> None:
+    broken = ~maps.isfinite()
+    if broken.any():
+        where = tuple(int(k) for k in broken.nonzero()[0])
+        raise AttributionLabError(
+            f"{who} returned {float(maps[where])} for image {start + where[0]} at {where[1:]}: "
+            "return finite numbers"
+        )

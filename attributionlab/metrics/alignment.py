@@ -1,0 +1,111 @@
+r"""Alignment of attributions with a known truth: soft precision, recall and F1.
+
+Source: AttributionLab, section 4 and eq. 17. With attributions a_j in [-1, 1] and truth g_j in [0, 1],
+
+    Pr = sum |a_j g_j| / sum |a_j|,    Re = sum |a_j g_j| / sum |g_j|,    F1 = 2 Pr Re / (Pr + Re).
+
+Conventions: attributions are summed over channels before they come here. A map without any attribution
+scores 0. An image without any truth is "not applicable": NaN, to be left out, never 0 or 1.
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attributionlab.metrics.metric import metric
+
+__all__ = ["Alignment", "Part", "alignment", "f1", "normalize", "part", "precision", "recall"]
+
+Part = Literal["overall", "positive", "negative"]
+"""Which attributions are held against which mask: all, without their sign; the positive ones; the
+negative ones."""
+
+Maps = Float[Tensor, "batch 1 height width"]
+Masks = Float[Tensor, "batch 1 height width"] | Bool[Tensor, "batch 1 height width"]
+Scores = Float[Tensor, " batch"]
+
+
+class Alignment(NamedTuple):
+    """Scores of a batch, one of each per image, in [0, 1] or NaN where not applicable."""
+
+    precision: Tensor
+    recall: Tensor
+    f1: Tensor
+
+
+def normalize(attributions: Maps) -> Maps:
+    r"""Scale positive values by their maximum and negative ones by their minimum's magnitude.
+
+    Each image by itself (eq. 17); the result lies in [-1, 1]. Signs and zeros stay.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import normalize
+    >>> normalize(torch.tensor([[[[4.0, 2.0, -1.0, 0.0]]]]))
+    tensor([[[[ 1.0000,  0.5000, -1.0000,  0.0000]]]])
+    """
+    highest = attributions.amax((1, 2, 3), keepdim=True)
+    lowest = attributions.amin((1, 2, 3), keepdim=True)
+    scaled = torch.where(attributions >= 0, attributions / highest, attributions / -lowest)
+    return torch.where(attributions == 0, attributions, scaled)  # 0/0 where a side is empty
+
+
+def part(attributions: Maps, which: Part) -> Maps:
+    """The magnitudes that one part of the truth is held against."""
+    if which == "overall":
+        return attributions.abs()
+    return (attributions if which == "positive" else -attributions).clamp(min=0)
+
+
+@metric(higher_is_better=True, per_sample=True)
+def precision(attributions: Maps, truth: Masks) -> Scores:
+    """Share of the attribution that lies on the truth."""
+    return alignment(attributions, truth).precision
+
+
+@metric(higher_is_better=True, per_sample=True)
+def recall(attributions: Maps, truth: Masks) -> Scores:
+    """Share of the truth that the attribution covers."""
+    return alignment(attributions, truth).recall
+
+
+@metric(higher_is_better=True, per_sample=True)
+def f1(attributions: Maps, truth: Masks) -> Scores:
+    """Harmonic mean of precision and recall."""
+    return alignment(attributions, truth).f1
+
+
+def alignment(attributions: Maps, truth: Masks) -> Alignment:
+    """Soft precision, recall and F1 of each image.
+
+    Parameters
+    ----------
+    attributions : Tensor, (B, 1, H, W)
+        In [-1, 1] (`normalize`).
+    truth : Tensor, (B, 1, H, W)
+        A mask, or values in [0, 1].
+
+    Returns
+    -------
+    Alignment
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import alignment
+    >>> maps = torch.tensor([[[[1.0, 1.0, 0.0, 0.0]]]])
+    >>> mask = torch.tensor([[[[True, False, True, False]]]])
+    >>> alignment(maps, mask).f1
+    tensor([0.5000], dtype=torch.float64)
+    """
+    magnitude, weight = attributions.double().abs(), truth.double()
+    hit = (magnitude * weight).sum((1, 2, 3))
+    attributed, relevant = magnitude.sum((1, 2, 3)), weight.sum((1, 2, 3))
+    precision = torch.where(attributed > 0, hit / attributed, 0.0)
+    recall = hit / relevant  # NaN without any truth
+    precision = torch.where(relevant > 0, precision, torch.nan)
+    f1 = torch.where(hit > 0, 2 * precision * recall / (precision + recall), precision * recall)
+    return Alignment(precision, recall, f1)

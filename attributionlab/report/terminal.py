@@ -1,0 +1,96 @@
+"""Results as tables for the terminal; plain text carries everything, color only underlines it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["certificates_table", "names_table", "report_table", "show"]
+
+STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
+PARTS = ("overall", "positive", "negative", "positive-smoothed")
+
+
+def report_table(document: Mapping[str, Any]) -> RenderableType:
+    """A faithfulness test: one row for each environment and part.
+
+    Parameters
+    ----------
+    document : mapping
+        As written by `FaithfulnessReport.to_dict`.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("environment", "part"):
+        table.add_column(heading)
+    for heading in ("precision", "recall", "F1"):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict")
+    for result in document["environments"]:
+        shown = [name for name in PARTS if result.get(name) is not None]
+        for index, name in enumerate(shown):
+            scores = result[name]
+            decides = name == result["claim_part"]
+            table.add_row(
+                result["name"] if index == 0 else "",
+                name,
+                *(f"{scores[key]:.2f}" for key in ("precision", "recall", "f1")),
+                _verdict(result["verdict"]) if decides else "",
+            )
+    head = Text.assemble(
+        (document["method"], "bold"),
+        ": ",
+        _verdict(document["verdict"]),
+        f"  (claim {document['claim']}, F1 of at least {document['gamma']:g}, "
+        f"{document['n']} images each, seed {document['seed']})",
+    )
+    foot = Text("Passing is necessary for faithfulness, never sufficient.", style="dim")
+    return Group(head, "", table, "", foot)
+
+
+def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """What was verified: one row for each environment and check."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("environment")
+    table.add_column("check")
+    table.add_column("tested", justify="right")
+    table.add_column("mismatches", justify="right")
+    for document in documents:
+        for index, check in enumerate(document["checks"]):
+            wrong = check["mismatches"]
+            table.add_row(
+                document["environment"] if index == 0 else "",
+                check["name"],
+                f"{check['tested']:,}",
+                Text(f"{wrong:,}", style="red" if wrong else ""),
+            )
+    lines = [
+        Text(f"{document['environment']}, {check['name']}: {check['detail']}", style="red")
+        for document in documents
+        for check in document["checks"]
+        if not check["passed"]
+    ]
+    return Group(table, *lines)
+
+
+def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:
+    """Names and what they mean, under headings."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for index, (title, names) in enumerate(sections.items()):
+        table.add_row(("" if index == 0 else "\n") + title, "", style="bold")
+        for name, meaning in names.items():
+            table.add_row(f"  {name}", meaning)
+    return table
+
+
+def show(renderable: RenderableType) -> None:
+    """Print to standard output, as wide as the terminal, or 100 columns into a file."""
+    console = Console()
+    (console if console.is_terminal else Console(width=100)).print(renderable)
+
+
+def _verdict(verdict: str) -> Text:
+    return Text(verdict, style=STYLES[verdict])

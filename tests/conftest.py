@@ -1,0 +1,40 @@
+"""What all tests share: shape checks while testing, one thread, reproducible examples."""
+
+import os
+from collections.abc import Iterator
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+# Nothing above imports the package: from here on its annotations are checked at every call.
+jaxtyping.install_import_hook("attributionlab", "shape_checks.checked")
+
+torch.set_num_threads(1)
+
+# A deadline fails on a busy machine. Derandomized examples are the same in every run;
+# HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile(
+    "explore",
+    deadline=None,
+    max_examples=500,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def without_shape_checks() -> Iterator[None]:
+    """The package as users run it: bad input reaches our own checks and their messages."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    """A seeded source of randomness."""
+    return torch.Generator().manual_seed(0)

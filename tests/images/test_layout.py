@@ -1,0 +1,179 @@
+"""Layouts: patches never overlap, lie inside, fit or are refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.images import SHAPES, circle
+from attributionlab.images.layout import MOST_PATCHES, layout_problems, place_patches
+from oracles_images import naive_layout
+
+CIRCLES = {"shapes": ["circle"], "patch_size": (0.1, 0.25)}
+
+fractions = st.floats(0.01, 0.3)
+size_ranges = st.tuples(fractions, fractions).map(lambda pair: tuple(sorted(pair)))
+shape_lists = st.lists(st.sampled_from(sorted(SHAPES)), min_size=1, max_size=4)
+
+
+@settings(max_examples=200)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    image_size=st.integers(8, 48),
+    count=st.integers(1, 5),
+    shapes=shape_lists,
+    patch_size=size_ranges,
+)
+def test_a_layout_equals_its_naive_twin(seed, image_size, count, shapes, patch_size):
+    wanted = {
+        "image_size": image_size,
+        "count": count,
+        "shapes": shapes,
+        "patch_size": patch_size,
+    }
+    labels = place_patches(np.random.default_rng(seed), **wanted)
+    assert labels.dtype == np.int16
+    assert labels.tolist() == naive_layout(np.random.default_rng(seed), **wanted)
+
+
+@settings(max_examples=200)
+@given(seed=st.integers(0, 2**32 - 1), image_size=st.integers(8, 100), count=st.integers(1, 8))
+def test_patches_never_overlap_and_lie_wholly_inside(seed, image_size, count):
+    """An overlapped or cut circle would lack pixels of the full circle of its size."""
+    rng = np.random.default_rng(seed)
+    labels = place_patches(rng, image_size=image_size, count=count, **CIRCLES)
+    assert labels.shape == (image_size, image_size)
+    assert np.unique(labels).tolist() == list(range(count + 1))
+    for patch in range(1, count + 1):
+        rows, columns = np.nonzero(labels == patch)
+        diameter = rows.max() - rows.min() + 1
+        assert 0.1 * image_size - 0.5 <= diameter <= max(1, 0.25 * image_size + 0.5)
+        crop = labels[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1] == patch
+        assert np.array_equal(crop, circle(rng, diameter))
+
+
+@settings(max_examples=200)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    image_size=st.integers(8, 40),
+    count=st.integers(1, 60),
+    shapes=shape_lists,
+    patch_size=size_ranges,
+)
+def test_a_layout_that_can_be_placed_is_never_called_impossible(
+    seed, image_size, count, shapes, patch_size
+):
+    wanted = {
+        "image_size": image_size,
+        "count": count,
+        "shapes": shapes,
+        "patch_size": patch_size,
+    }
+    try:
+        place_patches(np.random.default_rng(seed), **wanted, attempts=3)
+    except AttributionLabError:
+        return
+    assert layout_problems(**wanted) == []
+
+
+def test_diameters_cover_the_whole_range():
+    """Diameters of circles at image size 100 are 10 to 25 pixels; the ends round to both."""
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(300):
+        labels = place_patches(rng, image_size=100, count=1, **CIRCLES)
+        seen.add(int((labels > 0).any(axis=1).sum()))
+    assert seen == set(range(10, 26))
+
+
+def test_every_shape_of_the_list_is_drawn():
+    """Of shapes of the same diameter, areas tell circle from square from triangle."""
+    rng = np.random.default_rng(0)
+    wanted = {"image_size": 60, "count": 1, "patch_size": (0.5, 0.5)}
+    full = place_patches(rng, shapes=["circle"], **wanted).astype(bool).sum()
+    areas = [
+        (place_patches(rng, shapes=["circle", "triangle"], **wanted) > 0).sum() for _ in range(200)
+    ]
+    circles = sum(area == full for area in areas)
+    # Binomial(200, 1/2): five standard errors are 5 sqrt(200) / 2 = 35.
+    assert abs(circles - 100) <= 35
+
+
+def test_the_label_tells_nothing_of_the_size_or_the_position():
+    """Largest first must not mean label 1 first: distractors have to look like the rest."""
+    rng = np.random.default_rng(0)
+    layouts = 400
+    areas, offsets = np.empty((2, layouts, 6))
+    for k in range(layouts):
+        labels = place_patches(
+            rng, image_size=40, count=6, shapes=["bezier"], patch_size=(0.15, 0.35)
+        )
+        for patch in range(6):
+            rows, columns = np.nonzero(labels == patch + 1)
+            areas[k, patch] = rows.size
+            offsets[k, patch] = np.hypot(rows.mean() - 19.5, columns.mean() - 19.5)
+    for values in (areas, offsets):
+        # Five standard errors of a mean of 400; patches of one image are nearly independent.
+        tolerance = 5 * values.std() / np.sqrt(layouts)
+        assert np.abs(values.mean(axis=0) - values.mean()).max() <= tolerance
+
+
+def test_positions_reach_all_four_borders():
+    rng = np.random.default_rng(0)
+    covered = sum(place_patches(rng, image_size=16, count=1, **CIRCLES) > 0 for _ in range(800))
+    for border in (covered[0], covered[-1], covered[:, 0], covered[:, -1]):
+        assert (border[1:-1] > 0).all()
+
+
+@pytest.mark.parametrize("count", [0, -3, MOST_PATCHES + 1])
+def test_a_number_of_patches_outside_the_labels_is_impossible(count):
+    (problem,) = layout_problems(image_size=1024, count=count, **CIRCLES)
+    assert problem == f"{count} patches in one image; choose 1 to 32767"
+
+
+def test_patches_with_more_blocks_than_the_image_are_impossible_without_drawing():
+    """A circle of 80 pixels holds a block of 56; floor(100 / 56)^2 = 1."""
+    wanted = {"image_size": 100, "shapes": ["circle"], "patch_size": (0.8, 1.0)}
+    assert layout_problems(count=1, **wanted) == []
+    assert layout_problems(count=2, **wanted) == [
+        "2 patches of at least 80 pixels across cannot fit into an image of 100 x 100, which has "
+        "room for 1 at most; use fewer or smaller patches or a larger image"
+    ]
+
+
+def test_the_smallest_shape_of_the_list_decides_what_is_impossible():
+    wanted = {"image_size": 100, "count": 2, "patch_size": (0.8, 1.0)}
+    assert layout_problems(shapes=["circle", "triangle"], **wanted) == []
+
+
+def test_a_layout_without_room_is_refused_with_counts_and_remedy():
+    with pytest.raises(AttributionLabError) as refusal:
+        place_patches(
+            np.random.default_rng(0),
+            image_size=64,
+            count=2,
+            shapes=["bezier"],
+            patch_size=(0.9, 0.9),
+            attempts=3,
+        )
+    assert str(refusal.value) == (
+        "2 patches of 58 to 58 pixels do not fit into an image of 64 x 64: at best 1 of 2 were "
+        "placed in 3 attempts; use fewer or smaller patches or a larger image"
+    )
+
+
+def test_a_failed_attempt_starts_afresh():
+    """Two circles of 28 and 31 pixels meet in most of the attempts but fit in a 56 image."""
+    wanted = {"image_size": 56, "count": 2, "shapes": ["circle"], "patch_size": (0.5, 0.55)}
+    lucky = 0
+    for seed in range(30):
+        try:
+            place_patches(np.random.default_rng(seed), **wanted, attempts=1)
+        except AttributionLabError:
+            continue
+        lucky += 1
+    assert lucky < 30
+    for seed in range(30):
+        labels = place_patches(np.random.default_rng(seed), **wanted)
+        assert labels.max() == 2

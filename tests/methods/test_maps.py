@@ -1,0 +1,92 @@
+"""What methods return is checked, and brought into one form."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from attributionlab import AttributionLabError
+from attributionlab.methods import as_maps
+
+INPUTS = torch.zeros(2, 3, 4, 5)
+
+
+def maps_of(attributions, start=0):
+    notes = Counter()
+    return as_maps(attributions, INPUTS, "mine on env", start, notes), notes
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 1, 4, 5), (2, 4, 5)])
+@pytest.mark.parametrize("make", [torch.ones, np.ones])
+def test_every_stated_shape_is_summed_over_channels(shape, make):
+    maps, _ = maps_of(make(shape))
+    assert maps.shape == (2, 1, 4, 5)
+    assert maps.dtype == torch.float32
+    assert (maps == (3 if len(shape) == 4 and shape[1] == 3 else 1)).all()
+
+
+def test_channels_are_summed_with_their_signs():
+    attributions = torch.zeros(2, 3, 4, 5)
+    attributions[0, 0, 0, 0], attributions[0, 1, 0, 0] = 2.0, -5.0
+    assert maps_of(attributions)[0][0, 0, 0, 0] == -3
+
+
+def test_float32_passes_without_a_note_attached_or_not():
+    assert not maps_of(torch.ones(2, 4, 5))[1]
+    assert not maps_of(torch.ones(2, 4, 5, requires_grad=True) * 1)[1]
+    assert not maps_of((torch.ones(2, 4, 5),))[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.bool])
+def test_other_real_types_are_converted_and_noted(dtype):
+    maps, notes = maps_of(torch.ones(2, 4, 5, dtype=dtype))
+    assert maps.dtype == torch.float32
+    assert (maps == 1).all()
+    [(note, count)] = notes.items()
+    assert str(dtype).removeprefix("torch.") in note
+    assert count == 2
+
+
+def test_maps_of_zeros_are_noted():
+    attributions = torch.ones(2, 4, 5)
+    attributions[1] = 0
+    assert maps_of(attributions)[1] == {"are zero everywhere and score 0": 1}
+
+
+@pytest.mark.parametrize(
+    ("attributions", "message"),
+    [
+        (
+            torch.ones(2, 5, 4),
+            r"mine on env returned shape \(2, 5, 4\): return one of \(2, 3, 4, 5\)",
+        ),
+        (torch.ones(1, 3, 4, 5), r"returned shape \(1, 3, 4, 5\)"),
+        (torch.ones(2, 2, 4, 5), r"returned shape \(2, 2, 4, 5\)"),
+        (torch.ones(()), r"returned shape \(\)"),
+        ([1, 2], "returned list: return a torch tensor or a numpy array"),
+        (None, "returned NoneType"),
+        (
+            torch.ones(2, 4, 5, dtype=torch.complex64),
+            "returned torch.complex64: return real numbers",
+        ),
+        (np.array([["a"]]), "returned an array of <U1: return real numbers"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(attributions, message):
+    with pytest.raises(AttributionLabError, match=message):
+        maps_of(attributions)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_nan_and_infinity_are_refused_with_their_place(value):
+    attributions = torch.ones(2, 3, 4, 5)
+    attributions[1, 2, 3, 4] = value
+    with pytest.raises(AttributionLabError, match=rf"{value} for image 7 at \(2, 3, 4\)"):
+        maps_of(attributions, start=6)
+
+
+def test_finite_values_whose_sum_overflows_are_refused():
+    attributions = torch.full((2, 3, 4, 5), 3e38)
+    with pytest.raises(AttributionLabError, match="inf for image 0"):
+        maps_of(attributions)

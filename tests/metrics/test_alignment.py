@@ -1,0 +1,72 @@
+"""Soft precision, recall and F1 agree with their definitions, written as loops."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import oracles
+from attributionlab import metrics
+
+PIXELS = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=5)
+VALUES = st.sampled_from([-3.0, -1.0, -0.5, 0.0, 0.0, 0.25, 1.0, 2.0])
+
+
+@st.composite
+def maps_and_masks(draw):
+    shape = draw(PIXELS)
+    maps = draw(hnp.arrays(np.float32, shape, elements=VALUES))
+    signed = draw(hnp.arrays(np.int8, shape, elements=st.sampled_from([-1, 0, 1])))
+    return maps, signed
+
+
+@given(maps_and_masks())
+def test_normalization_is_equation_17(case):
+    maps, _ = case
+    got = metrics.normalize(torch.from_numpy(maps)[None, None]).flatten().numpy()
+    expected = oracles.normalize(maps.flatten().tolist())
+    # A float64 quotient of float32 numbers, rounded to float32, is their float32 quotient.
+    np.testing.assert_array_equal(got, np.float32(expected))
+
+
+@given(maps_and_masks(), st.sampled_from(["overall", "positive", "negative"]))
+def test_scores_are_their_definitions(case, which):
+    maps, signed = case
+    normalized = metrics.normalize(torch.from_numpy(maps)[None, None])
+    truth = torch.from_numpy(signed)[None, None]
+    mask = {"overall": truth != 0, "positive": truth > 0, "negative": truth < 0}[which]
+    got = metrics.alignment(metrics.part(normalized, which), mask)
+    flat = oracles.part(normalized.flatten().tolist(), signed.flatten().tolist(), which)
+    if oracles.f1(*flat) is None:
+        assert all(math.isnan(float(score)) for score in got)
+        return
+    expected = [oracles.precision(*flat), oracles.recall(*flat), oracles.f1(*flat)]
+    # At most 25 float64 terms of magnitude 1: rounding stays below 25 * 2^-52 < 1e-14.
+    assert [float(score) for score in got] == pytest.approx(expected, abs=1e-13)
+
+
+def test_an_image_without_truth_is_not_applicable_and_a_map_without_attribution_scores_zero():
+    maps, mask = torch.zeros(2, 1, 1, 2), torch.tensor([[[[1.0, 0.0]]], [[[0.0, 0.0]]]])
+    scores = metrics.alignment(maps, mask)
+    for score in scores:
+        assert score[0] == 0
+        assert score[1].isnan()
+
+
+def test_metrics_say_which_direction_is_better_and_agree_with_alignment():
+    maps = torch.tensor([[[[1.0, 0.5, 0.0]]]])
+    mask = torch.tensor([[[[True, False, True]]]])
+    for name in ("precision", "recall", "f1"):
+        function = getattr(metrics, name)
+        assert function.higher_is_better
+        assert function.per_sample
+        assert function(maps, mask) == getattr(metrics.alignment(maps, mask), name)
+
+
+def test_positive_and_negative_values_are_scaled_apart():
+    maps = torch.tensor([[[[8.0, -2.0]]], [[[2.0, -8.0]]]])
+    assert metrics.normalize(maps).flatten().tolist() == [1, -1, 1, -1]

@@ -1,0 +1,98 @@
+"""The color detector C and the redundant channels R."""
+
+from itertools import pairwise, product
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from torch import nn
+
+from attributionlab.nets import color_detector, detector_budget, evaluate, to_convolutions
+from cases import BACKGROUND, FOUR_COLORS, PALETTES
+from oracles import is_color, is_unseen
+
+COLOR = st.tuples(*[st.integers(0, 255)] * 3)
+
+
+def detected(colors, background, redundant_channels, pixels) -> list[list[float]]:
+    """What the detector's convolutions answer in float32, pixel by pixel."""
+    stages = color_detector(colors, background, redundant_channels)
+    image = torch.tensor(pixels, dtype=torch.float32).T[None, :, None]  # (1, 3, 1, P)
+    return nn.Sequential(*to_convolutions(stages))(image)[0, :, 0].T.tolist()
+
+
+def expected(colors, background, redundant_channels, pixels) -> list[list[int]]:
+    return [
+        [is_color(pixel, color) for color in colors]
+        + [is_unseen(pixel, [*colors, background])] * redundant_channels
+        for pixel in pixels
+    ]
+
+
+@pytest.mark.parametrize("palette", PALETTES)
+def test_every_channel_agrees_with_its_definition_around_the_known_colors(palette):
+    colors, background = PALETTES[palette]
+    known = [*colors, background]
+    axes = []
+    for channel in range(3):
+        near = {color[channel] + step for color in known for step in (-1, 0, 1)}
+        axes.append(sorted({0, 1, 128, 254, 255} | {value for value in near if 0 <= value <= 255}))
+    pixels = list(product(*axes))
+    assert detected(colors, background, 2, pixels) == expected(colors, background, 2, pixels)
+
+
+@given(st.lists(COLOR, min_size=2, max_size=5, unique=True), st.data())
+def test_every_channel_agrees_with_its_definition_for_any_colors(known, data):
+    *colors, background = known
+    # Pixels made of the known colors' values hit more often than pixels drawn from all.
+    values = st.sampled_from([value for color in known for value in color])
+    pixels = data.draw(st.lists(COLOR | st.tuples(values, values, values), min_size=1, max_size=20))
+    pixels += known
+    assert detected(colors, background, 1, pixels) == expected(colors, background, 1, pixels)
+
+
+@given(COLOR)
+def test_redundant_channels_fire_together_and_only_where_no_known_color_is(pixel):
+    known = [*FOUR_COLORS, BACKGROUND]
+    fired = detected(FOUR_COLORS, BACKGROUND, 3, [pixel])[0][4:]
+    assert fired == [is_unseen(pixel, known)] * 3
+
+
+def test_redundant_channels_are_silent_on_the_background():
+    assert detected(FOUR_COLORS, BACKGROUND, 2, [BACKGROUND]) == [[0] * 6]
+
+
+@given(COLOR)
+def test_no_pixel_fires_two_channels_of_colors(pixel):
+    assume(pixel not in FOUR_COLORS)
+    for color in FOUR_COLORS:
+        assert detected(FOUR_COLORS, BACKGROUND, 0, [color, pixel]) == [
+            [is_color(color, other) for other in FOUR_COLORS],
+            [0] * 4,
+        ]
+
+
+@pytest.mark.parametrize("redundant_channels", [0, 1, 4])
+@pytest.mark.parametrize("count", [1, 4, 6])
+def test_layer_widths_are_those_of_the_paper(count, redundant_channels):
+    colors = [(10 * k, 0, 0) for k in range(1, count + 1)]
+    stages = color_detector(colors, BACKGROUND, redundant_channels)
+    k = count + 1
+    widths = [3, 9 * k, 6 * k, 3 * k, k, count + redundant_channels]
+    assert [tuple(s.weight.shape) for s in stages] == [
+        (outputs, inputs) for inputs, outputs in pairwise(widths)
+    ]
+
+
+def test_the_budget_knows_the_exact_range_of_every_number_checker():
+    stages = color_detector(FOUR_COLORS, BACKGROUND, 2)
+    signal, budgets = detector_budget(stages)
+    everything = torch.arange(256.0).expand(3, -1).T
+    first = evaluate(stages[:1], everything)[0]
+    # |x| + |N + 1| at x = 255 and the largest number there is
+    assert budgets[0].largest_sum == 255 + 221
+    assert first.max() == 255 - 19
+    assert signal.upper.tolist() == [1.0] * 6
+    assert signal.step.tolist() == [1.0] * 6
+    assert len(budgets) == 5

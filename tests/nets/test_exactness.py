@@ -1,0 +1,196 @@
+"""The exactness budget: grid steps, and bounds that real images do not exceed."""
+
+import math
+import re
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.nets import (
+    EXACT_STEPS,
+    Signal,
+    Stage,
+    check_budget,
+    color_sum,
+    evaluate,
+    grid_step,
+    modulo_sum,
+    number_sum,
+    stage_budget,
+    white_sum,
+)
+from cases import BACKGROUND, FOUR_COLORS, TWO_DISTRACTORS
+
+
+def naive_grid_step(value: float) -> Fraction:
+    """Largest power of two of which the value is an integer multiple."""
+    numerator, denominator = Fraction(abs(value)).as_integer_ratio()  # the denominator is 2^k
+    power = Fraction(1, denominator)
+    while numerator % 2 == 0:
+        numerator //= 2
+        power *= 2
+    return power
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False).filter(bool))
+def test_the_grid_step_is_the_largest_power_of_two_that_divides_the_value(value):
+    assert Fraction(float(grid_step(torch.tensor(value)))) == naive_grid_step(value)
+
+
+@given(st.integers(-(2**53) + 1, 2**53 - 1).filter(bool), st.integers(-60, 60))
+def test_the_grid_step_is_right_for_every_float64_that_arithmetic_meets(integer, exponent):
+    value = math.ldexp(integer, exponent)
+    step = grid_step(torch.tensor(value, dtype=torch.float64))
+    assert Fraction(float(step)) == naive_grid_step(value)
+
+
+def test_zero_lies_on_every_grid():
+    assert grid_step(torch.tensor([0.0, -0.0])).tolist() == [math.inf, math.inf]
+
+
+def test_grid_steps_keep_the_shape():
+    assert grid_step(torch.tensor([[6.0, 0.75], [-1.0, 96.0]])).tolist() == [[2, 0.25], [1, 32]]
+
+
+def test_float32_counts_to_2_to_the_24_and_no_further():
+    edge = torch.tensor(float(EXACT_STEPS))
+    assert float(edge - 1) == EXACT_STEPS - 1
+    assert float(edge + 1) == EXACT_STEPS
+
+
+def test_the_budget_is_met_with_exactly_2_to_the_24_steps():
+    sums, steps = torch.tensor([3.0, 2.0**22]).double(), torch.tensor([1.0, 0.25]).double()
+    budget = check_budget("a layer", sums, steps)
+    assert (budget.layer, budget.largest_sum, budget.steps) == ("a layer", 2.0**22, 2.0**24)
+
+
+def test_one_step_more_is_refused_with_the_layer_the_number_and_the_remedies():
+    message = (
+        "a layer needs 16,777,217 grid steps, float32 is exact up to 16,777,216: take a smaller "
+        "image_size, fewer or weaker redundant channels, or the uniform accumulator"
+    )
+    one_more = torch.tensor([2.0**24 + 1], dtype=torch.float64)
+    with pytest.raises(AttributionLabError, match=re.escape(message)):
+        check_budget("a layer", one_more, torch.ones(1).double())
+
+
+# Small integers over a power of two, so that float64 holds every sum exactly.
+DYADIC = st.integers(-40, 40).map(lambda k: k / 8)
+
+
+@given(st.lists(st.lists(DYADIC, min_size=3, max_size=3), min_size=1, max_size=4), st.data())
+def test_a_stage_stays_within_its_bounds_and_on_its_grid(rows, data):
+    bias = data.draw(st.lists(DYADIC, min_size=len(rows), max_size=len(rows)))
+    stage = Stage.of(torch.tensor(rows), bias)
+    upper = torch.tensor([5.0, 1.0, 12.0]).double()
+    step = torch.tensor([1.0, 0.25, 4.0]).double()
+    signal, budget = stage_budget("stage", stage, Signal(upper, step))
+    multiples = data.draw(st.tuples(st.integers(0, 5), st.integers(0, 4), st.integers(0, 3)))
+    values = torch.tensor(multiples).double() * step
+    output = evaluate([stage], values[None])[0][0]
+    terms = (stage.weight.double() * values).abs().sum(1) + stage.bias.double().abs()
+    assert float(terms.max()) <= budget.largest_sum
+    for value, limit, grid in zip(output, signal.upper, signal.step, strict=True):
+        assert 0 <= float(value) <= float(limit)
+        assert value == 0 or (Fraction(float(value)) / Fraction(float(grid))).denominator == 1
+
+
+def test_known_largest_outputs_replace_the_interval_bound():
+    stage = Stage.of(torch.tensor([[1.0, 1.0]]))
+    signal = Signal(torch.tensor([1.0, 1.0]).double(), torch.ones(2).double())
+    assert stage_budget("stage", stage, signal)[0].upper.tolist() == [2.0]
+    known, _ = stage_budget("stage", stage, signal, torch.tensor([1.0]).double())
+    assert known.upper.tolist() == [1.0]
+
+
+# Whole networks
+
+
+def needed(layer: nn.Conv2d | nn.Linear, inputs: torch.Tensor) -> tuple[float, float]:
+    """Largest sum of absolute terms over all positions, and largest number of steps, as defined."""
+    weight = layer.weight.detach().flatten(1).double()  # (outputs, terms)
+    if isinstance(layer, nn.Conv2d):
+        patches = nn.functional.unfold(
+            inputs, layer.kernel_size, padding=layer.padding, stride=layer.stride
+        )
+        inputs = patches.transpose(1, 2).flatten(0, 1)  # (positions, terms)
+    largest, most = 0.0, 0.0
+    for neuron, bias in zip(weight, layer.bias.detach().double(), strict=True):
+        terms = neuron * inputs
+        sums = terms.abs().sum(1) + bias.abs()
+        grid = torch.minimum(grid_step(terms).amin(1), grid_step(bias))
+        largest = max(largest, float(sums.max()))
+        most = max(most, float((sums / grid).max()))
+    return largest, most
+
+
+def inputs_of(layers, model: nn.Module, images: torch.Tensor) -> dict[nn.Module, torch.Tensor]:
+    """What each layer receives."""
+    seen = {}
+    for layer in layers:
+        layer.register_forward_hook(lambda layer, inputs, _: seen.update({layer: inputs[0]}))
+    with torch.no_grad():
+        model(images)
+    return seen
+
+
+def noise(channels: int, top: int, side: int, palette=None) -> torch.Tensor:
+    """Images of the box: noise, both corners, and a mix of known colors and noise."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, top + 1, (4, channels, side, side), generator=generator).double()
+    images[1], images[2] = 0, top
+    if palette is not None:
+        colors = torch.tensor(palette).double()
+        shown = colors[torch.randint(0, len(palette), (side, side), generator=generator)]
+        images[3] = torch.where(images[3] < 60, images[3], shown.permute(2, 0, 1))
+    return images
+
+
+COLORS = {"colors": FOUR_COLORS, "background": BACKGROUND}
+NETWORKS = {
+    "color-sum": (
+        lambda **k: color_sum(**COLORS, **k),
+        noise(3, 255, 20, [*FOUR_COLORS, BACKGROUND]),
+    ),
+    "strong redundancy": (
+        lambda **k: color_sum(**COLORS, redundant_channels=4, redundant_strength=4.0, **k),
+        noise(3, 255, 20, [*FOUR_COLORS, BACKGROUND]),
+    ),
+    "distractors": (
+        lambda **k: color_sum(**COLORS, distractor_colors=TWO_DISTRACTORS, **k),
+        noise(3, 255, 20, [*FOUR_COLORS, *TWO_DISTRACTORS, BACKGROUND]),
+    ),
+    "number-sum": (lambda **k: number_sum(number=5, **k), noise(1, 255, 20)),
+    "white-sum": (white_sum, noise(1, 1, 20)),
+    "modulo-sum": (lambda **k: modulo_sum(modulus=7, max_count=100, **k), noise(1, 1, 20)),
+}
+
+
+@pytest.mark.parametrize("accumulator", ["uniform", "nonuniform"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_image_exceeds_the_budget_of_any_layer(name, accumulator):
+    build, images = NETWORKS[name]
+    for weight_seed in range(3):
+        network = build(image_size=20, accumulator=accumulator, weight_seed=weight_seed)
+        layers = [m for m in network.model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+        seen = inputs_of(layers, network.model.double(), images)
+        for layer, budget in zip(layers, network.budgets, strict=False):
+            largest, steps = needed(layer, seen[layer])
+            assert largest <= budget.largest_sum, budget.layer
+            assert steps <= budget.steps <= EXACT_STEPS, budget.layer
+        # What has no budget of its own hands numbers on, one term a neuron.
+        for layer in layers[len(network.budgets) :]:
+            assert set(layer.weight.flatten().tolist()) <= {0.0, 1.0}
+            assert set(layer.weight.sum(1).tolist()) == {1.0}
+            assert not layer.bias.any()
+
+
+def test_the_bounds_of_an_accumulator_are_reached_by_a_white_image():
+    network = white_sum(image_size=20, accumulator="uniform")
+    images = torch.ones(1, 1, 20, 20)
+    assert network.budgets[-1].largest_sum == 400 == network.model(images).item()

@@ -1,0 +1,223 @@
+"""Naive twins of what the package computes, written as the definitions read: loops and comparisons.
+
+Nothing here imports the networks. Images are nested lists or tensors; a pixel is a tuple of integers.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+Pixel = tuple[int, ...]
+
+
+# Numbers and colors
+
+
+def is_greater(x: int, i: int) -> int:
+    """I_{>i}(x)."""
+    return 1 if x > i else 0
+
+
+def is_number(x: int, number: int) -> int:
+    """I_N(x)."""
+    return 1 if x == number else 0
+
+
+def is_color(pixel: Pixel, color: Pixel) -> int:
+    """C(r, g, b)."""
+    return 1 if tuple(pixel) == tuple(color) else 0
+
+
+def is_unseen(pixel: Pixel, known: Sequence[Pixel]) -> int:
+    """R(r, g, b): none of the known colors, the background among them."""
+    return 0 if any(is_color(pixel, color) for color in known) else 1
+
+
+def remainder(count: int, modulus: int) -> int:
+    """x mod N by taking N away as long as there is enough."""
+    while count >= modulus:
+        count -= modulus
+    return count
+
+
+def argmax(values: Sequence[Any]) -> int:
+    """Index of the largest value, the first of equals."""
+    winner = 0
+    for index, value in enumerate(values):
+        if value > values[winner]:
+            winner = index
+    return winner
+
+
+# Images
+
+
+def pixels(image: Tensor) -> list[list[Pixel]]:
+    """(C, H, W) as rows of pixels."""
+    rows = image.permute(1, 2, 0).tolist()
+    return [[tuple(int(value) for value in pixel) for pixel in row] for row in rows]
+
+
+def total(image: Tensor) -> float:
+    """The sum over all values of a single-channel image, one by one."""
+    result = 0.0
+    for channel in image.tolist():
+        for row in channel:
+            for value in row:
+                result += value
+    return result
+
+
+def count(image: Tensor, color: Pixel) -> int:
+    """How many pixels have this color."""
+    result = 0
+    for row in pixels(image):
+        for pixel in row:
+            result += is_color(pixel, color)
+    return result
+
+
+def counts(image: Tensor, colors: Sequence[Pixel]) -> list[int]:
+    """How many pixels have each of the colors."""
+    return [count(image, color) for color in colors]
+
+
+def label(image: Tensor, colors: Sequence[Pixel], modulus: int | None = None) -> int:
+    """The right answer: the winning color, the count of one color, or its remainder."""
+    counted = counts(image, colors)
+    if len(colors) > 1:
+        return argmax(counted)
+    return counted[0] if modulus is None else remainder(counted[0], modulus)
+
+
+def is_degenerate(image: Tensor, colors: Sequence[Pixel], modulus: int | None = None) -> bool:
+    """Nothing counts, several colors win, or the remainder is 0."""
+    counted = counts(image, colors)
+    if modulus is not None:
+        return remainder(counted[0], modulus) == 0
+    most = counted[argmax(counted)]
+    return most == 0 or len([number for number in counted if number == most]) > 1
+
+
+def mask(image: Tensor, colors: Sequence[Pixel], target: int, output: str) -> list[list[int]]:
+    """+1, -1, 0 for each pixel (AttributionLab, F.1 and G.1)."""
+    signs = []
+    for row in pixels(image):
+        signs.append([])
+        for pixel in row:
+            sign = 0
+            for index, color in enumerate(colors):
+                if is_color(pixel, color):
+                    if index == target:
+                        sign = 1
+                    elif output == "probability":
+                        sign = -1
+            signs[-1].append(sign)
+    return signs
+
+
+def intervention(
+    output: Callable[[Tensor], Tensor], image: Tensor, baseline: Tensor
+) -> list[list[list[float]]]:
+    """(H, W, K): what each output loses when one pixel, and no other, becomes the baseline."""
+    height, width = image.shape[1:]
+    before = output(image[None])[0]
+    effects = []
+    for y in range(height):
+        effects.append([])
+        for x in range(width):
+            changed = image.clone()
+            changed[:, y, x] = baseline.flatten()
+            effects[-1].append((before - output(changed[None])[0]).tolist())
+    return effects
+
+
+# Convolutions
+
+
+def coverage(side: int, outputs: int, stride: int, padding: int, kernel: int = 3) -> list[int]:
+    """How many of a convolution's positions along one axis see each input."""
+    seen = [0] * side
+    for output in range(outputs):
+        for offset in range(kernel):
+            position = output * stride - padding + offset
+            if 0 <= position < side:
+                seen[position] += 1
+    return seen
+
+
+# Alignment of an attribution with a truth (AttributionLab, section 4 and eq. 17). Attributions and
+# truths are flat sequences.
+
+
+def normalize(attribution: Sequence[float]) -> list[float]:
+    """Positive values over the largest, negative values over the size of the smallest (eq. 17)."""
+    top = max((a for a in attribution if a > 0), default=None)
+    bottom = min((a for a in attribution if a < 0), default=None)
+    normalized = []
+    for a in attribution:
+        if a > 0:
+            normalized.append(a / top)
+        elif a < 0:
+            normalized.append(a / abs(bottom))
+        else:
+            normalized.append(0.0)
+    return normalized
+
+
+def precision(attribution: Sequence[float], truth: Sequence[float]) -> float:
+    """sum |a g| / sum |a|, and 0 for an attribution of zeros."""
+    hit = attributed = 0.0
+    for a, g in zip(attribution, truth, strict=True):
+        hit += abs(a * g)
+        attributed += abs(a)
+    return hit / attributed if attributed else 0.0
+
+
+def recall(attribution: Sequence[float], truth: Sequence[float]) -> float | None:
+    """sum |a g| / sum |g|; None where there is nothing to find."""
+    hit = there = 0.0
+    for a, g in zip(attribution, truth, strict=True):
+        hit += abs(a * g)
+        there += abs(g)
+    return hit / there if there else None
+
+
+def f1(attribution: Sequence[float], truth: Sequence[float]) -> float | None:
+    """The harmonic mean of precision and recall, 0 where both are; None where the truth is empty."""
+    found = recall(attribution, truth)
+    if found is None:
+        return None
+    correct = precision(attribution, truth)
+    return 2 * correct * found / (correct + found) if correct + found else 0.0
+
+
+def part(
+    attribution: Sequence[float], signs: Sequence[int], claim: str
+) -> tuple[list[float], list[int]]:
+    """What is compared with what: the positive, the negative or the whole attribution and truth."""
+    if claim == "positive":
+        return [max(a, 0.0) for a in attribution], [1 if g > 0 else 0 for g in signs]
+    if claim == "negative":
+        return [max(-a, 0.0) for a in attribution], [1 if g < 0 else 0 for g in signs]
+    return [abs(a) for a in attribution], [1 if g != 0 else 0 for g in signs]
+
+
+def smooth(rows: Sequence[Sequence[float]], sigma: float) -> list[list[float]]:
+    """A mask under a Gaussian cut off at 4 sigma, nothing beyond the edge, scaled to a maximum of 1."""
+    radius = int(4 * sigma + 0.5)
+    height, width = len(rows), len(rows[0])
+    blurred = []
+    for y in range(height):
+        blurred.append([])
+        for x in range(width):
+            value = 0.0
+            for v in range(max(0, y - radius), min(height, y + radius + 1)):
+                for u in range(max(0, x - radius), min(width, x + radius + 1)):
+                    distance = (v - y) ** 2 + (u - x) ** 2
+                    value += rows[v][u] * math.exp(-distance / (2 * sigma**2))
+            blurred[-1].append(value)
+    most = max(max(row) for row in blurred)
+    return [[value / most if most else 0.0 for value in row] for row in blurred]

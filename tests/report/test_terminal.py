@@ -1,0 +1,55 @@
+"""Tables say in plain text what the report holds."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+import attributionlab as al
+from attributionlab.report import certificates_table, report_table
+
+
+def text(renderable, width):
+    buffer = io.StringIO()
+    Console(file=buffer, width=width).print(renderable)
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def document():
+    environments = [
+        al.load("multi-color-sum-distractors", image_size=24),
+        al.load("nonuniform-accumulator", image_size=24),
+    ]
+    return al.faithfulness_test("oracle", environments, n=2).to_dict()
+
+
+def test_a_report_fits_in_80_columns_and_shows_every_score(document):
+    shown = text(report_table(document), width=80)
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert max(map(len, lines)) <= 80
+    rows = [line.split() for line in lines]
+    assert ["multi-color-sum-distractors", "overall", "1.00", "1.00", "1.00", "pass"] in rows
+    assert ["negative", "1.00", "1.00", "1.00"] in rows
+    assert ["nonuniform-accumulator", "overall", "1.00", "1.00", "1.00", "pass"] in rows
+    assert sum("negative" in line for line in lines) == 1  # not applicable to the regression
+    assert lines[0].startswith("oracle: pass  (claim signed, F1 of at least 0.5, 2 images each")
+
+
+def test_the_verdict_stands_beside_the_part_that_decides(document):
+    document = {**document, "environments": [dict(document["environments"][0])]}
+    document["environments"][0] |= {"claim_part": "negative", "verdict": "fail"}
+    rows = [line.split() for line in text(report_table(document), 80).splitlines()]
+    assert ["negative", "1.00", "1.00", "1.00", "fail"] in rows
+    assert ["positive", "1.00", "1.00", "1.00"] in rows
+
+
+def test_a_certificate_shows_mismatches_and_their_first_example():
+    check = {"name": "sums", "tested": 1234, "mismatches": 2, "passed": False, "detail": "at 3"}
+    fine = {"name": "heads", "tested": 5, "mismatches": 0, "passed": True, "detail": ""}
+    shown = text(certificates_table([{"environment": "mine", "checks": [check, fine]}]), 80)
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["mine", "sums", "1,234", "2"] in rows
+    assert ["heads", "5", "0"] in rows
+    assert "mine, sums: at 3" in shown
+    assert "heads:" not in shown

@@ -1,0 +1,216 @@
+"""The command line: exit statuses, one-line refusals, files whole or not at all."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attributionlab import cli
+
+SMALL = """
+claim = "How many pixels are white."
+formula = "sum of x"
+source = "a test"
+builder = "white-sum"
+dataset = "images.toml"
+[constants]
+smoothing = 0.05
+"""
+IMAGES = """
+generator = "binary-patches"
+size = 4
+seed = 0
+[constants]
+image_size = 16
+"""
+METHODS = """
+import torch
+
+def right(model, inputs, targets):
+    return inputs
+
+def wrong(model, inputs, targets):
+    return 1 - inputs
+
+def broken(model, inputs, targets, **settings):
+    raise ValueError("no such\\nluck")
+
+def shifted(model, inputs, targets, *, by: int = 0):
+    return inputs.roll(by, dims=3)
+
+def stopped(model, inputs, targets):
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a design, its data set and methods, where the command is run."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    (tmp_path / "images.toml").write_text(IMAGES)
+    (tmp_path / "mine.py").write_text(METHODS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    return cli.main([*arguments])
+
+
+def test_a_pass_is_0_and_a_fail_is_1(folder, capsys):
+    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "2") == 0
+    assert "mine.py:right: pass" in capsys.readouterr().out
+    assert run("test", "mine.py:wrong", "--env", "small.toml", "--n", "2") == 1
+    assert "mine.py:wrong: fail" in capsys.readouterr().out
+
+
+def test_settings_reach_the_method(folder):
+    arguments = ["test", "mine.py:shifted", "--env", "small.toml", "--n", "2"]
+    assert run(*arguments, "--set", "by=0") == 0
+    assert run(*arguments, "--set", "by=5") == 1
+
+
+def test_the_report_is_written_with_the_command_that_made_it(folder):
+    arguments = ["test", "mine.py:right", "--env", "small.toml", "--n", "2", "--seed", "4"]
+    assert run(*arguments, "--json", "out.json", "--figure", "out.png") == 0
+    document = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    assert document["command"].startswith("attributionlab test mine.py:right --env small.toml")
+    assert document["seed"] == 4
+    assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in folder.iterdir()} >= {"out.json", "out.png"}
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+REFUSALS = {
+    "unknown method": (["salience"], "no method named 'salience': did you mean 'saliency'?"),
+    "unknown environment": (["oracle", "--env", "multi"], "no environment named 'multi'"),
+    "no file": (["nowhere.py:f", "--env", "small.toml"], "no file at 'nowhere.py'"),
+    "no callable": (["mine.py:rihgt"], "mine.py has no 'rihgt': did you mean 'right'?"),
+    "raises": (["mine.py:broken"], "broken raised ValueError: no such luck on small"),
+    "no toml": (["oracle", "--env", "gone.toml"], "no environment file at 'gone.toml'"),
+    "n": (["oracle", "--n", "0"], "n is 0: take an integer of at least 1"),
+    "gamma": (["oracle", "--gamma", "3"], "gamma is 3.0: take a number in (0, 1]"),
+    "claim": (["oracle", "--claim", "sined"], "claim is 'sined': did you mean 'signed'?"),
+    "set": (["mine.py:right", "--set", "by"], "--set 'by': write KEY=VALUE"),
+    "setting": (["mine.py:shifted", "--set", "bi=1"], "has no setting 'bi': it takes by"),
+    "device": (["oracle", "--device", "tpu9"], "device is 'tpu9'"),
+    "no folder": (["oracle", "--json", "no/out.json"], "there is no folder 'no'"),
+    "a folder": (["oracle", "--figure", "."], "'.' is a folder: give the path of a file"),
+    "option": (["oracle", "--foo"], "No such option: --foo"),
+    "type": (["oracle", "--n", "many"], "Invalid value for '--n'"),
+    "module": (["no.module:f"], "module 'no.module' cannot be imported"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_is_2_and_one_line_and_writes_nothing(folder, capsys, case):
+    arguments, message = REFUSALS[case]
+    if "--env" not in arguments:
+        arguments = [*arguments, "--env", "small.toml"]
+    if "--json" not in arguments:
+        arguments = [*arguments, "--json", "out.json"]
+    assert run("test", *arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("attributionlab: ")
+    assert not (folder / "out.json").exists()
+
+
+def test_all_problems_of_a_file_are_reported_at_once(folder, capsys):
+    (folder / "small.toml").write_text(SMALL + "numbr = 3\naccumulator = 4\n")
+    assert run("show", "small.toml") == 2
+    error = capsys.readouterr().err
+    assert "unknown constant 'numbr'" in error
+    assert "accumulator is 4: it takes one of 'uniform', 'nonuniform'" in error
+
+
+def test_an_interrupt_is_130_and_writes_nothing(folder, capsys):
+    arguments = ["test", "mine.py:stopped", "--env", "small.toml", "--json", "out.json"]
+    assert run(*arguments) == 130
+    assert not (folder / "out.json").exists()
+
+
+def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):
+    def crash(*_, **__):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("attributionlab.faithfulness.faithfulness_test", crash)
+    assert run("test", "oracle", "--env", "small.toml") == 70
+    error = capsys.readouterr().err
+    assert "RuntimeError: a bug" in error
+    assert error.rstrip().endswith("please report the lines above")
+
+
+def test_list_names_everything(capsys):
+    import attributionlab as al
+    from attributionlab.assess import CONTROLS
+
+    assert run("list") == 0
+    out = capsys.readouterr().out
+    for name in (*al.environments(), *al.methods.METHODS, *CONTROLS):
+        assert re.search(rf"^  {re.escape(name)} ", out, re.MULTILINE), name
+
+
+def test_show_states_what_an_environment_is(folder, capsys):
+    assert run("show", "small.toml") == 0
+    out = capsys.readouterr().out
+    for fact in ("How many pixels are white.", "integers in [0, 1]", "gradcam", "256"):
+        assert fact in out
+
+
+def test_verify_certifies_and_writes_certificates(folder, capsys):
+    assert run("verify", "small.toml", "--json", "certificates.json") == 0
+    assert "no mismatches" in capsys.readouterr().out
+    [document] = json.loads((folder / "certificates.json").read_text())
+    assert document["environment"] == "small"
+    assert document["passed"]
+
+
+def test_a_failed_certificate_is_1(folder, capsys, monkeypatch):
+    from attributionlab import catalog
+
+    load = catalog.load
+
+    def load_broken(name):
+        env = load(name)
+        env.model.accumulator[0].weight.data[0] *= 2
+        return env
+
+    monkeypatch.setattr(catalog, "load", load_broken)
+    assert run("verify", "small.toml") == 1
+    assert "not certified: small" in capsys.readouterr().out
+
+
+def command(*arguments, cwd):
+    package = str(Path(cli.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-m", "attributionlab", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": package},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_warnings_are_one_line_each_and_no_traceback_is_shown(folder):
+    (folder / "mine.py").write_text("def f(model, inputs, targets):\n    return inputs.double()\n")
+    done = command("test", "mine.py:f", "--env", "small.toml", "--n", "1", cwd=folder)
+    assert done.returncode == 0
+    assert done.stderr == (
+        "warning: mine.py:f: attributions of 1 images were float64 and have been converted to float32\n"
+    )
+
+
+def test_help_and_import_do_not_load_torch(folder):
+    for what in ("import attributionlab", "import attributionlab.cli"):
+        code = f"import sys; {what}; assert not {{'torch', 'numpy', 'pandas'}} & set(sys.modules)"
+        package = str(Path(cli.__file__).parents[1])
+        env = {**os.environ, "PYTHONPATH": package}
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=folder, env=env)
+    assert command("--help", cwd=folder).returncode == 0

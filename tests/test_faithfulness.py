@@ -1,0 +1,312 @@
+"""The spine: what is tested, how it is judged, what is refused, and what is left as it was."""
+
+import json
+import random
+import warnings
+
+import captum.attr
+import numpy as np
+import pytest
+import torch
+
+import attributionlab as al
+import oracles
+from attributionlab import AttributionLabError, AttributionWarning
+
+
+@pytest.fixture(scope="module")
+def env():
+    return al.load("multi-color-sum", image_size=24)
+
+
+@pytest.fixture(scope="module")
+def counter():
+    return al.load("nonuniform-accumulator", image_size=24)
+
+
+def ones(model, inputs, targets):
+    return torch.ones_like(inputs)
+
+
+def test_scores_are_those_of_the_naive_twin(env):
+    images, labels = env.batch(3)
+    rng = np.random.default_rng(0)
+    maps = rng.normal(size=(3, 1, 24, 24)).astype(np.float32)
+    frame = al.faithfulness_test(maps, env, n=3).to_frame()
+    signs = env.truth(images, labels).signed
+    for index in range(3):
+        normalized = oracles.normalize(maps[index].ravel().tolist())
+        for part in ("overall", "positive", "negative"):
+            flat = oracles.part(normalized, signs[index].flatten().tolist(), part)
+            row = frame[(frame["sample"] == index) & (frame.part == part)].iloc[0]
+            # The twin normalizes in float64, the test in float32: 2^-24 a value, sums of one sign.
+            assert row.precision == pytest.approx(oracles.precision(*flat), rel=1e-6)
+            assert row.recall == pytest.approx(oracles.recall(*flat), rel=1e-6)
+            assert row.f1 == pytest.approx(oracles.f1(*flat), rel=1e-6)
+
+
+def test_signed_rests_on_the_lowest_part_and_the_verdict_on_gamma(env):
+    truth = env.truth(*env.batch(4)).signed.float()
+    half = truth.clone()
+    half[..., :12] = 0  # right where it speaks
+    report = al.faithfulness_test(half, env, n=4)
+    [result] = report.environments
+    means = {part: result.mean(part, "f1") for part in ("overall", "positive", "negative")}
+    assert result.claim_f1 == min(means.values()) == means[result.claim_part]
+    assert al.faithfulness_test(half, env, n=4, gamma=result.claim_f1).verdict == "pass"
+    above = float(np.nextafter(result.claim_f1, 2))
+    assert al.faithfulness_test(half, env, n=4, gamma=above).verdict == "fail"
+
+
+@pytest.mark.parametrize("claim", ["overall", "positive"])
+def test_another_claim_rests_on_its_part(env, claim):
+    [result] = al.faithfulness_test("non-background", env, n=4, claim=claim).environments
+    assert result.claim_part == claim
+    assert result.claim_f1 == result.mean(claim, "f1")
+
+
+def test_a_method_may_bring_its_claim(env):
+    def mine(model, inputs, targets):
+        return torch.ones_like(inputs)
+
+    mine.claim = "positive"
+    assert al.faithfulness_test(mine, env, n=1).claim == "positive"
+    assert al.faithfulness_test(mine, env, n=1, claim="overall").claim == "overall"
+
+
+def test_the_smoothed_truth_scores_its_own_ceiling(env):
+    images, labels = env.batch(3)
+    positive = env.truth(images, labels).positive
+    best = al.truth.smoothed(positive, env.smoothing_sigma)
+    [result] = al.faithfulness_test(best, env, n=3, claim="positive-smoothed").environments
+    expected = float(((best.double() ** 2).sum((1, 2, 3)) / best.double().sum((1, 2, 3))).mean())
+    # Float64 sums of 576 terms below 1.
+    assert result.ceiling == pytest.approx(expected, abs=1e-12)
+    assert result.claim_f1 == pytest.approx(expected, abs=1e-12)
+
+
+def test_every_environment_must_pass(env, counter):
+    def right_on_color_only(model, inputs, targets, *, baseline):
+        return (inputs != baseline).any(1).float() * (inputs.shape[1] == 3)
+
+    with pytest.warns(AttributionWarning, match="zero everywhere"):
+        report = al.faithfulness_test(right_on_color_only, [env, counter], n=2, claim="overall")
+    assert [result.verdict for result in report.environments] == ["pass", "fail"]
+    assert report.verdict == "fail"
+
+
+def test_the_output_decides_over_model_and_truth(env, counter):
+    seen = []
+
+    def watch(model, inputs, targets):
+        seen.append(model(inputs).detach())
+        return torch.ones_like(inputs)
+
+    report = al.faithfulness_test(watch, [env, counter], n=1, output="logit")
+    assert [result.output for result in report.environments] == ["logit", "logit"]
+    assert report.environments[0].mean("negative", "f1") is None
+    assert report.environments[0].temperature is None
+    report = al.faithfulness_test(watch, [env, counter], n=1)
+    assert [result.output for result in report.environments] == ["probability", "logit"]
+    assert report.environments[0].temperature == env.temperature
+    logits, _, probabilities, _ = seen
+    assert logits.sum() > 2
+    assert probabilities.sum().item() == pytest.approx(1, abs=1e-6)
+
+
+def test_a_regression_works_with_a_captum_class(counter):
+    report = al.faithfulness_test(captum.attr.InputXGradient, counter, n=2)
+    assert report.verdict == "pass"  # a linear network: the gradient is the truth
+
+
+def test_gradients_are_one_on_every_counted_pixel_by_convention(env):
+    """Every relevant pixel sits on kinks; ReLU'(0) = 0 makes plain gradients right there."""
+    assert al.faithfulness_test("saliency", env, n=2, output="logit").environments[0].claim_f1 == 1
+
+
+def test_results_depend_on_the_seed_alone(env):
+    def noisy(model, inputs, targets, *, generator):
+        noise = torch.rand(inputs.shape, generator=generator) + torch.rand_like(inputs)
+        return noise + random.random() + float(np.random.rand())
+
+    first = al.faithfulness_test(noisy, env, n=3, seed=5).to_frame()
+    torch.rand(7), random.random()
+    again = al.faithfulness_test(noisy, env, n=3, seed=5).to_frame()
+    assert first.equals(again)
+    assert not first.equals(al.faithfulness_test(noisy, env, n=3, seed=6).to_frame())
+
+
+def test_the_first_images_score_the_same_whatever_n_is(env):
+    few = al.faithfulness_test("random", env, n=2).to_frame()
+    many = al.faithfulness_test("random", env, n=120).to_frame()  # several batches
+    merged = few.merge(many, on=["sample", "part"])
+    assert (merged.f1_x == merged.f1_y).all()
+
+
+def test_global_random_states_are_left_alone(env):
+    def noisy(model, inputs, targets):
+        torch.rand(3), random.random(), np.random.rand()
+        return torch.ones_like(inputs)
+
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    al.faithfulness_test(noisy, env, n=1)
+    after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    assert torch.equal(before[0], after[0])
+    assert before[1:] == after[1:]
+
+
+def modify_inputs(model, inputs, targets):
+    inputs.zero_()
+    return torch.ones_like(inputs)
+
+
+def train_mode(model, inputs, targets):
+    model.train()
+    return torch.ones_like(inputs)
+
+
+def no_gradients(model, inputs, targets):
+    model.requires_grad_(False)
+    return torch.ones_like(inputs)
+
+
+def leave_hook(model, inputs, targets):
+    model.register_forward_hook(lambda *_: None)
+    return torch.ones_like(inputs)
+
+
+def new_weights(model, inputs, targets):
+    with torch.no_grad():
+        next(model.parameters()).mul_(0)
+    return torch.ones_like(inputs)
+
+
+def zeros(model, inputs, targets):
+    return torch.zeros_like(inputs)
+
+
+def doubles(model, inputs, targets):
+    return np.ones(inputs.shape)
+
+
+def integers(model, inputs, targets):
+    return torch.ones_like(inputs).int()
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (modify_inputs, "came with modified inputs"),
+        (train_mode, "changed training mode of the model, which have been restored"),
+        (no_gradients, "changed requires_grad"),
+        (leave_hook, "changed hooks"),
+        (new_weights, "changed weights"),
+        (zeros, "of 3 images are zero everywhere and score 0"),
+        (doubles, "were float64 and have been converted"),
+        (integers, "were int32 and have been converted"),
+    ],
+)
+def test_what_is_unusual_is_scored_with_one_warning(env, method, message):
+    before = {name: value.clone() for name, value in env.softmax_model.state_dict().items()}
+    with pytest.warns(AttributionWarning, match=message) as caught:
+        report = al.faithfulness_test(method, env, n=3)
+    assert len(caught) == len(report.warnings) == 1
+    assert report.verdict == "fail"
+    after = env.softmax_model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not env.softmax_model.training
+    assert all(parameter.requires_grad for parameter in env.softmax_model.parameters())
+    assert not env.softmax_model._forward_hooks
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert al.faithfulness_test("oracle", env, n=3).verdict == "pass"
+
+
+def test_only_controls_see_the_truth(env):
+    def cheat(model, inputs, targets, *, truth=None):
+        assert truth is None
+        return torch.ones_like(inputs)
+
+    al.faithfulness_test(cheat, env, n=1)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 0}, "n is 0: take an integer of at least 1"),
+        ({"n": 2.5}, "n is 2.5"),
+        ({"n": True}, "n is True"),
+        ({"gamma": 0}, r"gamma is 0: take a number in \(0, 1\]"),
+        ({"gamma": float("nan")}, "gamma is nan"),
+        ({"claim": "postive"}, "claim is 'postive': did you mean 'positive'"),
+        ({"output": "logits"}, "output is 'logits': did you mean 'logit'"),
+        ({"n": 0, "gamma": 2}, "n is 0.*; gamma is 2"),
+        ({"seed": -1}, "seed is -1: take an integer of at least 0"),
+        ({"device": "gpu"}, "device is 'gpu': take 'cpu', 'cuda'"),
+        ({"environments": []}, r"environments is \[\]"),
+        ({"environments": ["multicolor"]}, "no environment named 'multicolor': did you mean"),
+        ({"environments": 3}, "environments is 3"),
+        ({"settings": {"x": 1}}, "ones has no setting 'x'"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(env, arguments, message):
+    with pytest.raises(AttributionLabError, match=message) as caught:
+        al.faithfulness_test(ones, **({"environments": env, "n": 1} | arguments))
+    assert "\n" not in str(caught.value)
+
+
+def test_cuda_is_refused_where_there_is_none(env):
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    with pytest.raises(AttributionLabError, match="no CUDA device is there: use 'cpu'"):
+        al.faithfulness_test(ones, env, n=1, device="cuda")
+
+
+def test_a_wrong_map_is_refused_with_method_and_environment(env):
+    def mine(model, inputs, targets):
+        return inputs[:, :, :3]
+
+    with pytest.raises(AttributionLabError, match="mine on multi-color-sum returned shape"):
+        al.faithfulness_test(mine, env, n=1)
+
+
+def test_the_table_is_tidy(env, counter):
+    frame = al.faithfulness_test("oracle", [env, counter], n=2).to_frame()
+    assert list(frame.columns) == [
+        "method", "environment", "output", "part", "sample", "precision", "recall", "f1",
+    ]  # fmt: skip
+    assert len(frame) == 2 * 2 * 3
+    missing = frame[frame.f1.isna()]
+    assert set(zip(missing.environment, missing.part, strict=True)) == {(counter.name, "negative")}
+
+
+def test_the_json_file_says_everything_and_has_null_for_what_does_not_apply(tmp_path, counter):
+    path = tmp_path / "report.json"
+    report = al.faithfulness_test("oracle", counter, n=2, seed=3, settings={})
+    report.to_json(path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document == report.to_dict()
+    assert document["schema"] == 1
+    assert (document["verdict"], document["claim"], document["gamma"]) == ("pass", "signed", 0.5)
+    assert (document["n"], document["seed"], document["method"]) == (2, 3, "oracle")
+    assert document["versions"]["torch"] == torch.__version__
+    assert document["versions"]["threads"] == str(torch.get_num_threads())
+    [result] = document["environments"]
+    assert result["overall"] == {"precision": 1.0, "recall": 1.0, "f1": 1.0}
+    assert result["negative"] is None
+    assert result["spec"] == counter.spec.digest
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_example_is_the_image_with_the_median_score(env):
+    [result] = al.faithfulness_test("random", env, n=5).environments
+    scores = result.scores[result.claim_part]["f1"]
+    [positive] = al.faithfulness_test("random", env, n=5, claim="positive").environments
+    example = positive.example
+    assert positive.scores["positive"]["f1"][example.sample] == np.median(
+        positive.scores["positive"]["f1"]
+    )
+    image = env.dataset(5)[example.sample].image
+    assert np.array_equal(example.image, image.numpy())
+    assert scores.shape == (5,)

@@ -1,0 +1,46 @@
+"""Files are there whole or not at all."""
+
+import os
+
+import pytest
+
+from attributionlab import AttributionLabError
+from attributionlab.files import check_writable, write_atomically
+
+
+def test_a_file_is_written_whole_in_utf8_and_readable_by_others(tmp_path):
+    path = tmp_path / "out.txt"
+    umask = os.umask(0o022)
+    try:
+        write_atomically(path, "é\n")
+    finally:
+        os.umask(umask)
+    assert path.read_bytes() == "é\n".encode()
+    assert path.stat().st_mode & 0o777 == 0o644
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(AttributionLabError, match="is a folder: give the path of a file"):
+        check_writable(tmp_path)
+    with pytest.raises(AttributionLabError, match="there is no folder"):
+        check_writable(tmp_path / "no" / "out.txt")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(AttributionLabError, match="no permission"):
+        check_writable(tmp_path / "out.txt")

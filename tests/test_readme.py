@@ -1,0 +1,42 @@
+"""What the README says runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import attributionlab as al
+
+REPOSITORY = Path(__file__).parents[1]
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_snippet_runs_and_is_short(capsys):
+    [snippet] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len([line for line in snippet.splitlines() if line.strip()]) <= 10
+    exec(compile(snippet.replace("n=4", "n=1"), "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert out.startswith("pass")
+    assert "single-color-modulo" in out
+
+
+def test_links_and_folders_exist():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (REPOSITORY / target).exists(), target
+    for target in re.findall(r"`([a-z/_]+(?:/|\.py))`", README):
+        path = REPOSITORY / target
+        assert path.exists() or (REPOSITORY / "attributionlab" / target).exists(), target
+
+
+def test_commands_name_what_exists():
+    commands = re.findall(r"attributionlab (list|show|verify|test|compare|reproduce)", README)
+    assert set(commands) <= {"list", "show", "verify", "test"}
+    makefile = (REPOSITORY / "Makefile").read_text()
+    for target in re.findall(r"^make (\w+)", README, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    assert "make test" in (REPOSITORY / ".ci" / "run").read_text()
+
+
+@pytest.mark.parametrize("method", ["saliency", "input-x-gradient"])
+def test_plain_gradients_pass_as_the_limits_say(method):
+    assert al.faithfulness_test(method, n=2).verdict == "pass"

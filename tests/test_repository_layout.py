@@ -1,0 +1,189 @@
+"""The architecture: who may import whom, what the package costs to import, where files may lie."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attributionlab as al
+
+PACKAGE = Path(al.__file__).parent
+REPOSITORY = Path(__file__).parent.parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# What each part may import of the others, besides itself and `errors`, which every module may.
+# A part is a module or a folder directly under attributionlab/.
+MAY_IMPORT = {
+    "errors": set(),
+    "constants": set(),
+    "device": set(),
+    "files": set(),
+    "progress": set(),
+    "nets": set(),
+    "images": set(),
+    "exact": set(),
+    "imputation": set(),
+    "ranking": set(),
+    "truth": {"exact", "imputation", "ranking"},
+    # These two may name the types of the truth that they are handed, no more.
+    "methods": {"exact", "imputation", "ranking", "truth"},
+    "metrics": {"exact", "imputation", "ranking", "truth"},
+    "environment": {"nets", "images", "truth"},
+    "catalog": {"environment", "nets", "images", "constants"},
+    "results": {"files", "report"},
+    "report": set(),
+    "assess": {"environment", "truth", "methods", "metrics", "exact", "imputation", "ranking"},
+    # The networks are what is certified: it meets them as nn.Modules and knows none of their code.
+    "verification": {"environment", "truth", "images", "catalog", "device", "progress", "results"},
+    "faithfulness": {
+        *("catalog", "environment", "methods", "metrics", "truth", "assess", "report", "results"),
+        *("exact", "imputation", "ranking", "device", "files", "progress"),
+    },
+}
+# The outermost parts, which may import everything beneath them.
+OUTERMOST = ("experiments", "cli", "__main__", "pytest_plugin", "__init__")
+NOT_IN_A_LAYER_BELOW = {"experiments": {"cli", "__main__"}}
+
+FOLDERS = {"attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "tests"}
+
+
+def part_of(module: Path) -> str:
+    """The part of the package that a file belongs to."""
+    relative = module.relative_to(PACKAGE)
+    return relative.parts[0].removesuffix(".py")
+
+
+def imported_parts(module: Path) -> set[str]:
+    """The parts that a file imports anywhere in it, at its top or inside a function."""
+    parts = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively"
+            # from attributionlab import nets; from attributionlab.nets import Stage
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        split = [name.split(".") for name in names]
+        parts |= {name[1] for name in split if name[0] == "attributionlab" and len(name) > 1}
+    return parts - {part_of(module)}
+
+
+def test_every_part_of_the_package_has_its_place_in_the_table():
+    assert {part_of(module) for module in MODULES} <= {*MAY_IMPORT, *OUTERMOST}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_imports_go_one_way(module):
+    part, imported = part_of(module), imported_parts(module)
+    if part in OUTERMOST:
+        assert not imported & NOT_IN_A_LAYER_BELOW.get(part, set())
+    else:
+        assert imported <= MAY_IMPORT[part] | {"errors", "__version__"}
+
+
+def test_the_table_itself_has_no_cycle():
+    remaining = MAY_IMPORT
+    while remaining:
+        free = {part for part, allowed in remaining.items() if not allowed}
+        assert free, remaining
+        remaining = {
+            part: allowed - free for part, allowed in remaining.items() if part not in free
+        }
+
+
+def test_networks_and_images_never_meet():
+    for part, other in (("nets", "images"), ("images", "nets")):
+        imported = [imported_parts(m) for m in MODULES if part_of(m) == part]
+        assert imported
+        assert not any(other in parts for parts in imported)
+
+
+def test_the_oracles_know_no_network():
+    oracles = list((REPOSITORY / "tests").glob("oracles*.py"))
+    assert oracles
+    for oracle in oracles:
+        text = oracle.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                assert not any("attributionlab" in alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module is not None
+                assert not node.module.startswith("attributionlab")
+
+
+# Public names
+
+
+def test_the_two_halves_of_the_public_table_agree():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    checked_only = next(node for node in tree.body if isinstance(node, ast.If))
+    homes, subpackages = {}, []
+    for node in checked_only.body:
+        assert isinstance(node, ast.ImportFrom)
+        names = [alias.name for alias in node.names]
+        if node.module == "attributionlab":
+            subpackages += names
+        else:
+            homes |= dict.fromkeys(names, node.module)
+    assert homes == al._HOMES
+    assert tuple(subpackages) == al._SUBPACKAGES
+    assert sorted([*homes, *subpackages]) == sorted(al.__all__)
+
+
+@pytest.mark.parametrize("name", al.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(al, name) is not None
+    assert name in dir(al)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'attributionlab' has no attribute 'laod'"):
+        al.laod  # noqa: B018 - the access is the test
+
+
+def test_no_public_function_has_the_name_of_a_module():
+    modules = {part_of(module) for module in MODULES}
+    assert not modules & set(al._HOMES)
+
+
+def test_importing_the_package_imports_no_heavy_library():
+    code = (
+        "import sys, json, attributionlab\n"
+        "names = {name.split('.')[0] for name in sys.modules}\n"
+        "print(json.dumps(sorted(names)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert "attributionlab" in loaded
+    assert not loaded & {"torch", "numpy", "captum", "skimage", "matplotlib", "pandas", "numba"}
+
+
+# Files
+
+
+@pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="needs a checkout")
+def test_the_top_level_has_only_the_folders_of_the_design():
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True, text=True)
+    folders = {name.split("/")[0] for name in done.stdout.splitlines() if "/" in name}
+    assert {name for name in folders if not name.startswith(".")} <= FOLDERS
+    assert {name for name in folders if name.startswith(".")} <= {".ci"}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_modules_are_short_and_begin_with_what_they_are(module):
+    text = module.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 350
+    assert ast.get_docstring(ast.parse(text))
+
+
+def test_no_module_has_a_name_that_says_nothing():
+    stems = {
+        part for module in MODULES for part in module.relative_to(PACKAGE).with_suffix("").parts
+    }
+    assert not stems & {"utils", "util", "helpers", "helper", "base", "common", "misc"}

@@ -1,0 +1,27 @@
+"""The shape checks of this suite are in force, and can be switched off to read our own messages."""
+
+import jaxtyping
+import pytest
+import torch
+
+from attributionlab.nets import Signal, evaluate, number_checker
+from attributionlab.truth import Truth
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: evaluate(number_checker([1]), torch.zeros(3)),
+        lambda: Truth(torch.zeros(1, 1, 2, 2)),
+        lambda: Signal(torch.zeros(2), torch.zeros(3)),
+    ],
+    ids=["shape", "dtype", "two shapes that differ"],
+)
+def test_an_array_against_its_annotation_is_an_error(call):
+    with pytest.raises(jaxtyping.TypeCheckError):
+        call()
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_without_shape_checks_arrays_pass_as_they_do_for_users():
+    assert Signal(torch.zeros(2), torch.zeros(3)).step.shape == (3,)

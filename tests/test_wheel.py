@@ -1,0 +1,86 @@
+"""The built wheel works outside the repository, with the sources out of reach."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+TESTS_OF_THE_WHEEL = ("test_catalog.py", "test_cli.py", "test_faithfulness.py")
+SHARED = ("conftest.py", "shape_checks.py", "oracles.py", "cases.py")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy so that the checkout stays clean."""
+    source = tmp_path_factory.mktemp("source")
+    names = ("attributionlab", "designs", "datasets", "README.md", "LICENSE", "pyproject.toml")
+    for name in names:
+        path = REPOSITORY / name
+        ignored = shutil.ignore_patterns("__pycache__")
+        (shutil.copytree if path.is_dir() else shutil.copy)(
+            path, source / name, **({"ignore": ignored} if path.is_dir() else {})
+        )
+    built = tmp_path_factory.mktemp("built")
+    run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(built), str(source))
+    shutil.rmtree(source)
+    [path] = built.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A folder with the installed wheel and nothing else."""
+    target = tmp_path_factory.mktemp("installed")
+    run("-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), str(wheel))
+    return target
+
+
+def run(*arguments, cwd=None, path=None):
+    env = {**os.environ, **({"PYTHONPATH": str(path)} if path else {})}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for kind in ("designs", "datasets"):
+        expected = {
+            f"attributionlab/_specs/{kind}/{path.name}"
+            for path in (REPOSITORY / kind).glob("*.toml")
+        }
+        assert expected
+        assert expected <= names
+    assert "attributionlab/py.typed" in names
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"attributionlab"}
+
+
+def test_the_command_works_elsewhere(installed, tmp_path):
+    where = run("-c", "import attributionlab as a; print(a.__file__)", cwd=tmp_path, path=installed)
+    assert Path(where.strip()).is_relative_to(installed)
+    listed = run("-m", "attributionlab", "list", cwd=tmp_path, path=installed)
+    for path in (REPOSITORY / "designs").glob("*.toml"):
+        assert path.stem in listed
+    arguments = ["test", "oracle", "--env", "uniform-accumulator", "--n", "1", "--json", "out.json"]
+    assert "oracle: pass" in run("-m", "attributionlab", *arguments, cwd=tmp_path, path=installed)
+    assert (tmp_path / "out.json").exists()
+
+
+def test_the_tests_pass_on_the_wheel(installed, tmp_path):
+    for name in (*SHARED, *TESTS_OF_THE_WHEEL):
+        shutil.copy(REPOSITORY / "tests" / name, tmp_path / name)
+    (tmp_path / "test_home.py").write_text(
+        "import attributionlab\n\n"
+        f"def test_home():\n    assert attributionlab.__file__.startswith({str(installed)!r})\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\nmarkers = slow\n")
+    arguments = ["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", str(tmp_path)]
+    assert "passed" in run(*arguments, cwd=tmp_path, path=installed)

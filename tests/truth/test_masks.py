@@ -1,0 +1,97 @@
+"""Truth masks, against loops and against interventions on counts that need no network."""
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import oracles
+from attributionlab.truth import Counting, Truth, mask, smoothed
+
+COLORS = ((0,), (1,), (2,))
+NOTHING = 3.0
+# (height, width) pixels with one of three counted values or a value that does not count
+TINY_IMAGE = st.lists(
+    st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=2, max_size=3
+).map(lambda rows: torch.tensor(rows).float()[None])
+
+
+@given(st.lists(TINY_IMAGE.filter(lambda i: i.shape[1] == 2), min_size=1, max_size=3), st.data())
+@pytest.mark.parametrize("output", ["logit", "probability"])
+def test_masks_are_those_of_a_loop_over_all_pixels(output, images, data):
+    targets = [data.draw(st.integers(0, 2)) for _ in images]
+    truth = mask(Counting(COLORS).classes_of(torch.stack(images)), torch.tensor(targets), output)
+    assert truth.signed.dtype == torch.int8
+    for image, target, signed in zip(images, targets, truth.signed, strict=True):
+        assert signed[0].tolist() == oracles.mask(image, COLORS, target, output)
+
+
+def logits(images: torch.Tensor) -> torch.Tensor:
+    """Counts of the three values, (B, 3): what the networks compute, by comparison."""
+    return torch.stack([(images == value).sum((1, 2, 3)) for value in (0, 1, 2)], dim=1).double()
+
+
+def probabilities(images: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(logits(images), dim=1)
+
+
+@given(TINY_IMAGE, st.integers(0, 2))
+def test_the_logit_rises_by_one_with_the_targets_pixels_and_ignores_all_others(image, target):
+    effects = oracles.intervention(logits, image, torch.tensor(NOTHING))
+    truth = mask(Counting(COLORS).classes_of(image[None]), torch.tensor([target]), "logit")
+    assert truth.signed[0, 0].tolist() == [[e[target] for e in row] for row in effects]
+    assert not truth.negative.any()
+
+
+@given(TINY_IMAGE, st.integers(0, 2))
+def test_the_probability_falls_with_the_pixels_of_every_other_class(image, target):
+    effects = oracles.intervention(probabilities, image, torch.tensor(NOTHING))
+    truth = mask(Counting(COLORS).classes_of(image[None]), torch.tensor([target]), "probability")
+    signs = [[(e[target] > 0) - (e[target] < 0) for e in row] for row in effects]
+    assert truth.signed[0, 0].tolist() == signs
+
+
+@given(TINY_IMAGE, st.integers(0, 2))
+def test_outputs_agree_on_the_targets_pixels_and_differ_on_the_losers_alone(image, target):
+    classes, targets = Counting(COLORS).classes_of(image[None]), torch.tensor([target])
+    logit, probability = (mask(classes, targets, output) for output in ("logit", "probability"))
+    assert torch.equal(logit.positive, probability.positive)
+    assert torch.equal(probability.negative, (classes >= 0) & (classes != target))
+
+
+def test_a_regression_has_one_class_and_no_negative_truth():
+    classes = torch.tensor([[[[0, -1, 0]]]])
+    for output in ("logit", "probability"):
+        assert mask(classes, torch.tensor([0]), output).signed.tolist() == [[[[1, 0, 1]]]]
+
+
+def test_positive_negative_and_overall_are_read_off_the_signs():
+    truth = Truth(torch.tensor([[[[1, -1, 0]]]], dtype=torch.int8))
+    assert truth.positive.tolist() == [[[[True, False, False]]]]
+    assert truth.negative.tolist() == [[[[False, True, False]]]]
+    assert truth.overall.tolist() == [[[[True, True, False]]]]
+
+
+# The smoothed truth
+
+
+@given(TINY_IMAGE, st.sampled_from([0.3, 0.7, 1.0, 2.5]))
+def test_the_smoothed_truth_is_the_mask_under_a_gaussian(image, sigma):
+    positive = (image == 0)[None]
+    expected = torch.tensor(oracles.smooth(positive[0, 0].double().tolist(), sigma))
+    # Both are at most 1 and computed in float64; what differs is the rounding to float32, 2^-24.
+    assert float((smoothed(positive, sigma)[0, 0] - expected).abs().max()) <= 2.0**-23
+
+
+@given(TINY_IMAGE)
+def test_the_smoothed_truth_has_the_maximum_1_or_is_empty_with_its_mask(image):
+    positive = (image == 0)[None]
+    assert float(smoothed(positive, 1.0).max()) == float(positive.any())
+
+
+@given(TINY_IMAGE, TINY_IMAGE)
+def test_each_image_is_smoothed_and_scaled_for_itself(one, other):
+    assume(one.shape == other.shape)
+    both = torch.stack([one, other]) == 0
+    alone = torch.cat([smoothed(both[:1], 1.0), smoothed(both[1:], 1.0)])
+    assert torch.equal(smoothed(both, 1.0), alone)
