@@ -83,6 +83,8 @@ def test_the_smoothed_truth_scores_its_own_ceiling(env):
     # Float64 sums of 576 terms below 1.
     assert result.ceiling == pytest.approx(expected, abs=1e-12)
     assert result.claim_f1 == pytest.approx(expected, abs=1e-12)
+    [negated] = al.faithfulness_test(-best, env, n=3, claim="positive-smoothed").environments
+    assert negated.claim_f1 == 0
 
 
 def test_every_environment_must_pass(env, counter):
@@ -141,6 +143,20 @@ def test_the_first_images_score_the_same_whatever_n_is(env):
     many = al.faithfulness_test("random", env, n=120).to_frame()  # several batches
     merged = few.merge(many, on=["sample", "part"])
     assert (merged.f1_x == merged.f1_y).all()
+
+
+def test_randomness_differs_from_seed_to_seed_and_from_batch_to_batch(env):
+    drawn = []
+
+    def watch(model, inputs, targets, *, generator):
+        drawn.append((generator.initial_seed(), float(torch.rand(()))))
+        return torch.ones_like(inputs)
+
+    batches = -(-100 // (224 * 224 // 24**2))
+    al.faithfulness_test(watch, env, n=100, seed=0)
+    al.faithfulness_test(watch, env, n=100, seed=1)
+    assert len(drawn) == 2 * batches == 4
+    assert len({seed for seed, _ in drawn}) == len({value for _, value in drawn}) == 4
 
 
 def test_global_random_states_are_left_alone(env):

@@ -1,8 +1,9 @@
 r"""Accumulators: convolutions that add up each channel over the whole image.
 
 Every kernel is 3 x 3 and as wide as its stride, so each pixel is covered exactly once: with a map of
-side s, zero padding p = -s mod 3 makes it a multiple of 3 and ceil(s / 3) is the side of the next map.
-The last map has side 1 (at 224: 224 -> 75 -> 25 -> 9 -> 3 -> 1).
+side s, zero padding p = -s mod 3 in front makes s + p a multiple of 3 (what PyTorch pads behind, the
+stride drops), and ceil(s / 3) is the side of the next map. The last map has side 1 (at 224: 224 -> 75
+-> 25 -> 9 -> 3 -> 1).
 """
 
 from collections.abc import Sequence

@@ -39,7 +39,8 @@ def color_detector(
     Returns
     -------
     list of Stage
-        3 -> 9K -> 6K -> 3K -> K -> len(colors) + N_R, where K = len(colors) + 1.
+        3 -> 9K -> 6K -> 3K -> K -> len(colors) + N_R, where K = len(colors) + 1. Number checkers come
+        color by color, the background last, each color's red, green and blue in turn.
 
     Examples
     --------

@@ -7,6 +7,7 @@ the own channel and 0 for every other.
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
@@ -87,7 +88,7 @@ def _slopes_check(accumulator: nn.Module, oracle: Oracle, side: int) -> Check:
     expected = torch.eye(channels, dtype=slopes.dtype)[:, :, None, None].expand_as(slopes)
 
     def describe(i: int) -> str:
-        total, channel, y, x = (int(k) for k in torch.unravel_index(torch.tensor(i), slopes.shape))
+        total, channel, y, x = (int(k) for k in np.unravel_index(i, slopes.shape))
         place = (total, channel, y, x)
         return (
             f"sum {total}, channel {channel}, pixel {(y, x)}: got {float(slopes[place]):g}, "

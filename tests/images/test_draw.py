@@ -21,8 +21,8 @@ def digest(drawing):
     return hashlib.sha256(drawing.image.tobytes() + drawing.patches.tobytes()).hexdigest()
 
 
-# Of thirty samples, so that every shape occurs often. A change of a digest changes every published data
-# set: it belongs into the changelog.
+# Of thirty samples, so that every shape occurs often. A change of a digest changes every published
+# data set: it belongs into the changelog.
 GOLDEN = {
     "color-patches": "0fb81e57b7590344535833c61b1d1f05fff8e43455e6d9a3e85abcfade8da620",
     "binary-patches": "569e74f0da7085ebf3d0fa2e483bafdbf470d9b7f59f8fac7929b1934a695150",

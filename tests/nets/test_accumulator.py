@@ -144,13 +144,13 @@ def test_the_weights_of_a_block_are_not_uniform():
         assert {float(value) for value in m[m != 0]} == {0.5, 1.0, 2.0}
 
 
-def test_the_seed_alone_determines_the_weights():
-    def flat(seed: int) -> list[float]:
-        accumulator = make("nonuniform", 28, seed=seed)
-        return torch.cat([layer.weight.flatten() for layer in convolutions(accumulator)]).tolist()
+def test_the_seed_alone_determines_the_weights_of_both_layers_of_a_block():
+    def weights(seed: int) -> list[list[float]]:
+        layers = convolutions(make("nonuniform", 100, channels=2, seed=seed))
+        return [layer.weight.flatten().tolist() for layer in layers]
 
-    assert flat(3) == flat(3)
-    assert flat(3) != flat(4)
+    assert weights(3) == weights(3)
+    assert all(one != other for one, other in zip(weights(3), weights(4), strict=True))
 
 
 def test_uniform_kernels_are_ones():
@@ -266,6 +266,13 @@ def test_the_uniform_accumulator_holds_more_and_refuses_too():
     message = f"accumulator layer 6 needs {int(9**6 * 8.5 * 4):,} grid steps"
     with pytest.raises(AttributionLabError, match=message):
         make("uniform", 1024, redundant=torch.full((1, 2, 3, 3), 4.25))
+
+
+def test_the_budget_of_a_block_is_in_the_units_of_its_kernels():
+    # Divided by m = 1/2, the kernels of some channel see more on nine white pixels than nine.
+    accumulator = make("nonuniform", 9, channels=256)
+    largest = float(blocks(accumulator)[0][0].sum((1, 2, 3)).max())
+    assert 9 < largest <= accumulator.budgets[0].largest_sum == 18
 
 
 def test_the_signal_bounds_the_sums():

@@ -82,7 +82,7 @@ def equivalence(env: Environment, mutant: Mutant) -> str | None:
     if mutant.part == "head":
         return same_head(env, mutant)
     if mutant.part == "detector":
-        return same_detector(env, mutant)
+        return same_colors(env, mutant) or same_checkers(env, mutant)
     if mutant.part == "accumulator" and mutant.parameter.endswith("weight"):
         return redundant(env, mutant) or only_zeros(env, mutant)
     return None
@@ -108,7 +108,7 @@ def same_head(env: Environment, mutant: Mutant) -> str | None:
     return f"(i) the head's outputs are the same at all {len(domain):,} counts" if same else None
 
 
-def same_detector(env: Environment, mutant: Mutant) -> str | None:
+def same_colors(env: Environment, mutant: Mutant) -> str | None:
     """Colors that no number checker tells apart are one color to a detector.
 
     Where each number checker reads one channel only, 256 values show which values of a channel it
@@ -139,6 +139,26 @@ def same_detector(env: Environment, mutant: Mutant) -> str | None:
         f"(i) the detector's outputs are the same on {len(colors)} pixels that stand for all "
         f"256^{channels}"
     )
+
+
+def same_checkers(env: Environment, mutant: Mutant) -> str | None:
+    """The number checkers on their whole domain, where one reads two channels."""
+    layers = list(env.model.get_submodule("detector").children())[:6]
+    checkers, channels = nn.Sequential(*layers), range(layers[0].in_channels)
+    reads = channels_read(layers)
+    with mutated(env, mutant):
+        reads = [a | b for a, b in zip(reads, channels_read(layers), strict=True)]
+    if max(map(len, reads)) > 2 or mutant.parameter.split(".")[1] not in ("0", "2", "4"):
+        return None
+    for domain in set(map(frozenset, reads)):
+        # A channel that these checkers do not read may as well be 0.
+        pixels = list(product(*(range(256) if c in domain else (0,) for c in channels)))
+        units = [unit for unit, read in enumerate(reads) if read == domain]
+        right = respond(checkers, pixels)[:, units]
+        with mutated(env, mutant):
+            if not torch.equal(respond(checkers, pixels)[:, units], right):
+                return None
+    return "(i) each number checker answers the same at all values of the channels it reads"
 
 
 def channels_read(layers: list[nn.Module]) -> list[set[int]]:

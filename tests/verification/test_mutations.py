@@ -42,8 +42,7 @@ def fate(env: al.Environment, mutant: Mutant) -> str:
 
 
 def same_answers(env: al.Environment, mutant: Mutant) -> bool:
-    """Whether the mutant answers as the network does: on samples, and where no argument is needed
-    that the pixels are known, on any image."""
+    """Whether the mutant answers alike: on samples, and on any image where other colors do nothing."""
     images, _ = env.batch(4)
     if not Oracle.of(env).disturbed:
         images = torch.cat([images, anywhere_in_the_box(env, images, torch.Generator())])
@@ -96,6 +95,15 @@ def test_no_argument_excuses_a_harmful_weight(name, parameter, index, step, chec
     mutant = Mutant(parameter, index, step)
     assert equivalence(env, mutant) is None
     assert fate(env, mutant) == f"noticed by {check}"
+
+
+def test_a_checker_that_reads_a_second_channel_can_be_right_all_the_same():
+    # ReLU(g - 221) becomes ReLU(g - 221 - r): I_{>220} is larger than 1 for some g, which cuts alike.
+    env = al.load("color-detector", image_size=9, colors=((20, 220, 120),), distractors=0)
+    mutant = Mutant("detector.0.weight", (5, 0), -1.0)
+    assert fate(env, mutant) == (
+        "(i) each number checker answers the same at all values of the channels it reads"
+    )
 
 
 def test_a_restored_network_is_the_network_again():
