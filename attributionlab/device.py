@@ -10,10 +10,10 @@ from attributionlab.errors import AttributionLabError
 __all__ = ["as_device", "without_tf32"]
 
 
-def as_device(name: str | torch.device | None) -> torch.device:
-    """The device of that name, the CPU by default, if this machine has it."""
+def as_device(name: str | torch.device) -> torch.device:
+    """The device of that name, if this machine has it."""
     try:
-        device = torch.device("cpu" if name is None else name)
+        device = torch.device(name)
     except RuntimeError as error:
         raise AttributionLabError(f"device is {name!r}: take 'cpu', 'cuda' or 'cuda:0'") from error
     if device.type == "cuda" and not torch.cuda.is_available():

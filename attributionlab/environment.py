@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images import Recipe, draw
@@ -18,6 +18,8 @@ from attributionlab.nets import Network, default_temperature, with_softmax
 from attributionlab.truth import Counting, Output, Truth, mask
 
 __all__ = ["Environment", "EnvironmentSpec", "Sample", "SampleDataset"]
+
+PIXELS_AT_ONCE = 224 * 224
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,15 @@ class Environment:
         keep = bool(self.spec.constants.get("keep_degenerate", False))
         accept = Accept(self.counting, self.network.max_count, keep)
         return SampleDataset(self.recipe, accept, n, seed)
+
+    def loader(self, n: int, seed: int) -> "DataLoader[Sample]":
+        """Samples 0 to n - 1 in batches with as many pixels as one image at 224, or one image."""
+        # A loader without a generator of its own would draw from the global one.
+        return DataLoader(
+            self.dataset(n, seed),
+            batch_size=max(1, PIXELS_AT_ONCE // self.recipe.image_size**2),
+            generator=torch.Generator(),
+        )
 
     def batch(
         self, n: int, seed: int = 0

@@ -1,24 +1,20 @@
 """The spine: environment -> method -> score -> verdict."""
 
-import random
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from attributionlab.assess import CONTROLS
 from attributionlab.catalog import load, nearest
 from attributionlab.device import as_device, without_tf32
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning, refuse_if
-from attributionlab.methods import METHODS, Method, Occasion, as_maps, as_method, restored
+from attributionlab.methods import METHODS, Method, Occasion, as_method, attribute
 from attributionlab.metrics import Alignment, Part, alignment, normalize, part
 from attributionlab.progress import track
 from attributionlab.results import (
@@ -29,12 +25,10 @@ from attributionlab.results import (
 )
 from attributionlab.truth import Output, Truth, smoothed
 
-__all__ = ["DEFAULT_ENVIRONMENTS", "Claim", "faithfulness_test"]
+__all__ = ["DEFAULT_ENVIRONMENTS", "Claim", "as_environments", "faithfulness_test"]
 
 Claim = Literal["signed", "overall", "positive", "positive-smoothed"]
 DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
-PIXELS_AT_ONCE = 224 * 224
-"""How many pixels a method gets in one call: one image at 224, more where they are smaller."""
 
 
 def faithfulness_test(
@@ -76,7 +70,7 @@ def faithfulness_test(
     settings : mapping, optional
         Passed to the method.
     device : str or torch.device, optional
-        Where to compute; the CPU by default.
+        Where to compute; by default where the environments are, at first the CPU.
     show_progress : bool
         Show progress on standard error.
     command : str, optional
@@ -102,37 +96,17 @@ def faithfulness_test(
     """
     contestant = as_method(method, METHODS | CONTROLS, settings)
     claim = _checked(n, gamma, claim or contestant.claim or "signed", output)
-    chosen = as_environments(environments)
-    outputs = [
-        env.checked_output(output if env.task == "classification" else None) for env in chosen
+    trials = [
+        (env, env.checked_output(output if env.task == "classification" else None))
+        for env in as_environments(environments)
     ]
-    place, notes = as_device(device), Counter[str]()
-    results = []
+    if device is not None:
+        trials = [(env.to(as_device(device)), explained) for env, explained in trials]
+    notes, results = Counter[str](), []
     with without_tf32():
-        for env, explained in zip(chosen, outputs, strict=True):
-            what = f"{contestant.name} on {env.name}"
-            images = _Images(env.to(place), n, seed, what, show_progress)
-            maps, truth = _test(contestant, env, explained, images, notes)
-            maps = normalize(maps)
-            scores, ceiling = _score(maps, truth, claim, env)
-            decisive, score = _judge(scores, claim)
-            results.append(
-                EnvironmentResult(
-                    name=env.name,
-                    output=explained,
-                    verdict="pass" if score >= gamma else "fail",
-                    claim_f1=score,
-                    claim_part=decisive,
-                    scores={
-                        which: {name: values.numpy() for name, values in each._asdict().items()}
-                        for which, each in scores.items()
-                    },
-                    temperature=env.temperature if explained == "probability" else None,
-                    digest=env.spec.digest,
-                    ceiling=ceiling,
-                    example=_example(images, maps, truth, scores[decisive].f1),
-                )
-            )
+        for env, explained in trials:
+            maps, truth = _attribute(contestant, env, explained, n, seed, notes, show_progress)
+            results.append(_judge(maps, truth, env, explained, claim, gamma, n, seed))
     remarks = [f"{contestant.name}: attributions of {k} images {note}" for note, k in notes.items()]
     for remark in remarks:
         warnings.warn(remark, AttributionWarning, stacklevel=2)
@@ -149,6 +123,103 @@ def faithfulness_test(
         command=command or f"attributionlab.faithfulness_test({contestant.name}, ...)",
         versions=library_versions(),
     )
+
+
+def _attribute(
+    method: Method,
+    env: Environment,
+    output: Output,
+    n: int,
+    seed: int,
+    notes: Counter[str],
+    show_progress: bool,
+) -> tuple[Tensor, Truth]:
+    """Normalized attributions of n images, summed over channels, and the truth about them."""
+    maps: list[Tensor] = []
+    signed: list[Tensor] = []
+    start, loader = 0, env.loader(n, seed)
+    is_control = any(method.function is control for control in CONTROLS.values())
+    what = f"{method.name} on {env.name}"
+    for images, labels, patches in track(loader, len(loader), what, show_progress):
+        targets = env.targets(labels)
+        truth = env.truth(images, targets, output)
+        batch_seed = int(np.random.SeedSequence([seed, start]).generate_state(1)[0])
+        offered = {
+            "baseline": env.baseline,
+            "layers": env.layers,
+            "patches": patches,
+            "generator": torch.Generator().manual_seed(batch_seed),
+        }
+        if is_control:
+            offered["truth"] = truth
+        inputs = images.to(env.device).contiguous(memory_format=torch.channels_last)
+        model, targets = env.explained_model(output), targets.to(env.device)
+        occasion = Occasion(env.name, model, inputs, targets, start, offered)
+        maps.append(normalize(attribute(method, occasion, batch_seed, notes)))
+        signed.append(truth.signed)
+        start += len(images)
+    return torch.cat(maps), Truth(torch.cat(signed))
+
+
+def _judge(
+    maps: Tensor,
+    truth: Truth,
+    env: Environment,
+    output: Output,
+    claim: Claim,
+    gamma: float,
+    n: int,
+    seed: int,
+) -> EnvironmentResult:
+    """Score every image and part; the claim's mean F1 decides, for "signed" the lowest."""
+    scores, ceiling = _score(maps, truth, claim, env)
+    f1 = {which: float(score.f1.nanmean()) for which, score in scores.items()}
+    candidates = get_args(Part) if claim == "signed" else (claim,)
+    applicable = [which for which in candidates if not np.isnan(f1[which])]
+    if not applicable:
+        raise AttributionLabError(
+            f"no image of {env.name} has a truth for the claim {claim!r}: take a larger n or "
+            "another seed"
+        )
+    decisive = min(applicable, key=f1.__getitem__)
+    # An example for looking at: the image with the median score, neither the best nor the worst.
+    scored = int((~scores[decisive].f1.isnan()).sum())
+    median = int(scores[decisive].f1.argsort()[scored // 2])  # NaN comes last
+    return EnvironmentResult(
+        name=env.name,
+        output=output,
+        verdict="pass" if f1[decisive] >= gamma else "fail",
+        claim_f1=f1[decisive],
+        claim_part=decisive,
+        scores={
+            which: {name: values.numpy() for name, values in score._asdict().items()}
+            for which, score in scores.items()
+        },
+        temperature=env.temperature if output == "probability" else None,
+        digest=env.spec.digest,
+        ceiling=ceiling,
+        example=Example(
+            sample=median,
+            image=env.dataset(n, seed)[median].image.numpy(),
+            highest=env.max_value,
+            truth=truth.signed[median, 0].numpy(),
+            attribution=maps[median, 0].numpy(),
+        ),
+    )
+
+
+def _score(
+    maps: Tensor, truth: Truth, claim: Claim, env: Environment
+) -> tuple[dict[str, Alignment], float | None]:
+    """Precision, recall and F1 of each image and part, and the ceiling of a smoothed truth."""
+    scores = {
+        which: alignment(part(maps, which), getattr(truth, which)) for which in get_args(Part)
+    }
+    if claim != "positive-smoothed":
+        return scores, None
+    best = smoothed(truth.positive, env.smoothing_sigma)
+    scores[claim] = alignment(part(maps, "positive"), best)
+    return scores, float(alignment(best, best).f1.nanmean())
 
 
 def as_environments(
@@ -178,116 +249,3 @@ def _checked(n: int, gamma: float, claim: str, output: str | None) -> Claim:
         problems.append(f"output is {output!r}: {nearest(str(output), get_args(Output))}")
     refuse_if(problems)
     return cast(Claim, claim)
-
-
-def _test(
-    method: Method, env: Environment, output: Output, images: "_Images", notes: Counter[str]
-) -> tuple[Tensor, Truth]:
-    """Attributions of all images, summed over channels, and the truth about them."""
-    maps, signed = [], []
-    model = env.explained_model(output)
-    for start, inputs, labels, patches in images:
-        targets = env.targets(labels)
-        truth = env.truth(inputs, targets, output)
-        generator = torch.Generator().manual_seed(images.seed_of(start))
-        offered: dict[str, Any] = {
-            "baseline": env.baseline,
-            "layers": env.layers,
-            "patches": patches,
-            "generator": generator,
-        }
-        if any(method.function is control for control in CONTROLS.values()):
-            offered["truth"] = truth
-        # The method gets a copy of its own, to modify as it likes.
-        inputs = inputs.to(env.device)
-        occasion = Occasion(env.name, model, inputs.clone(), targets.to(env.device), start, offered)
-        with restored(model) as repaired, _seeded(images.seed_of(start)):
-            attributions = method.attribute(occasion)
-        for what in repaired:
-            notes[f"came with changed {what} of the model, which have been restored"] += len(inputs)
-        if not torch.equal(occasion.inputs, inputs):
-            notes["came with modified inputs; the truth is about the original ones"] += len(inputs)
-        who = f"{method.name} on {env.name}"
-        maps.append(as_maps(attributions, inputs, who, start, notes))
-        signed.append(truth.signed)
-    return torch.cat(maps), Truth(torch.cat(signed))
-
-
-def _example(images: "_Images", maps: Tensor, truth: Truth, f1: Tensor) -> Example:
-    """The image with the median F1: neither the best nor the worst."""
-    index = int(f1.argsort()[len(f1) // 2])
-    image = images.env.dataset(images.n, images.seed)[index].image
-    return Example(
-        index,
-        image.numpy(),
-        images.env.max_value,
-        truth.signed[index, 0].numpy(),
-        maps[index, 0].numpy(),
-    )
-
-
-def _score(
-    maps: Tensor, truth: Truth, claim: Claim, env: Environment
-) -> tuple[dict[str, Alignment], float | None]:
-    """Precision, recall and F1 of each image and part, and the ceiling of a smoothed truth."""
-    scores = {
-        which: alignment(part(maps, which), getattr(truth, which)) for which in get_args(Part)
-    }
-    if claim != "positive-smoothed":
-        return scores, None
-    best = smoothed(truth.positive, env.smoothing_sigma)
-    scores[claim] = alignment(part(maps, "positive"), best)
-    return scores, float(alignment(best, best).f1.nanmean())
-
-
-def _judge(scores: dict[str, Alignment], claim: Claim) -> tuple[str, float]:
-    """The part that decides and its mean F1: for "signed" the lowest of those that apply."""
-    f1 = {which: float(score.f1.nanmean()) for which, score in scores.items()}
-    candidates = get_args(Part) if claim == "signed" else (claim,)
-    applicable = [which for which in candidates if not np.isnan(f1[which])]
-    decisive = min(applicable, key=f1.__getitem__)
-    return decisive, f1[decisive]
-
-
-@dataclass(frozen=True)
-class _Images:
-    """The images of a test in batches: start, images, labels, patches."""
-
-    env: Environment
-    n: int
-    seed: int
-    what: str
-    show_progress: bool
-
-    def __iter__(self) -> Iterator[tuple[int, Tensor, Tensor, Tensor]]:
-        size = max(1, PIXELS_AT_ONCE // self.env.recipe.image_size**2)
-        # A loader without a generator of its own draws from the global one.
-        dataset, own = self.env.dataset(self.n, self.seed), torch.Generator()
-        loader = DataLoader(dataset, batch_size=size, generator=own)
-        batches = track(loader, len(loader), self.what, self.show_progress)
-        for index, (images, labels, patches) in enumerate(batches):
-            yield (
-                index * size,
-                images.contiguous(memory_format=torch.channels_last),
-                labels,
-                patches,
-            )
-
-    def seed_of(self, start: int) -> int:
-        """A seed for what is random in a method, different for each batch."""
-        return int(np.random.SeedSequence([self.seed, start]).generate_state(1)[0])
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Global random states set from the run's seed inside, and as they were outside."""
-    states = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])

@@ -287,6 +287,23 @@ def test_a_wrong_map_is_refused_with_method_and_environment(env):
         al.faithfulness_test(mine, env, n=1)
 
 
+def test_images_without_a_truth_are_left_out_and_refused_if_there_are_no_others():
+    bare = al.load("number-checker", image_size=8, patches=1, keep_degenerate=True)
+    images, _ = bare.batch(30)
+    empty = (bare.counting.counts(images) == 0)[:, 0]
+    assert 0 < empty.sum() < 30
+    with pytest.warns(
+        AttributionWarning, match=f"of {int(empty.sum())} images are zero everywhere"
+    ):
+        [result] = al.faithfulness_test("oracle", bare, n=30).environments
+    assert np.array_equal(np.isnan(result.scores["overall"]["f1"]), empty.numpy())
+    assert result.claim_f1 == 1
+    assert not empty[result.example.sample]
+    seed = next(k for k in range(99) if not bare.counting.counts(bare.batch(1, seed=k)[0]).any())
+    with pytest.raises(AttributionLabError, match="no image of number-checker has a truth for"):
+        al.faithfulness_test("constant", bare, n=1, seed=seed)
+
+
 def test_the_table_is_tidy(env, counter):
     frame = al.faithfulness_test("oracle", [env, counter], n=2).to_frame()
     assert list(frame.columns) == [

@@ -12,6 +12,7 @@ from attributionlab.methods.gradients import (
 )
 from attributionlab.methods.guard import restored
 from attributionlab.methods.maps import as_maps
+from attributionlab.methods.run import attribute
 
 __all__ = [
     "METHODS",
@@ -19,6 +20,7 @@ __all__ = [
     "Occasion",
     "as_maps",
     "as_method",
+    "attribute",
     "input_x_gradient",
     "integrated_gradients",
     "integrated_gradients_true_baseline",

@@ -1,0 +1,64 @@
+"""One call of a method, with its surroundings kept safe."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attributionlab.methods.adapter import Method, Occasion
+from attributionlab.methods.guard import restored
+from attributionlab.methods.maps import as_maps
+
+__all__ = ["attribute"]
+
+
+def attribute(
+    method: Method, occasion: Occasion, seed: int, notes: Counter[str]
+) -> Float[Tensor, "batch 1 height width"]:
+    """Attributions of a batch, checked and summed over channels.
+
+    Parameters
+    ----------
+    method : Method
+        What attributes.
+    occasion : Occasion
+        What it gets; its inputs may be modified.
+    seed : int
+        Of the global random states, and of `generator` for a method that declares it.
+    notes : Counter
+        Receives what is unusual about the attributions or was repaired, with the number of images.
+
+    Raises
+    ------
+    AttributionLabError
+        If the method raises, or returns what cannot be scored.
+    """
+    inputs = occasion.inputs.clone()
+    with restored(occasion.model) as repaired, _seeded(seed):
+        attributions = method.attribute(occasion)
+    for what in repaired:
+        notes[f"came with changed {what} of the model, which have been restored"] += len(inputs)
+    if not torch.equal(occasion.inputs, inputs):
+        notes["came with modified inputs; the truth is about the original ones"] += len(inputs)
+    who = f"{method.name} on {occasion.environment}"
+    return as_maps(attributions, inputs, who, occasion.start, notes)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Global random states set from a seed inside, and as they were outside."""
+    states = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
