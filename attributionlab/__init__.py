@@ -11,7 +11,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from attributionlab import assess, images, methods, metrics, nets, truth
     from attributionlab.catalog import environments, load
-    from attributionlab.environment import Environment, Sample
+    from attributionlab.dataset import Sample
+    from attributionlab.environment import Environment
     from attributionlab.errors import (
         AttributionLabError,
         AttributionLabWarning,
@@ -29,7 +30,7 @@ _HOMES = {
     "Certificate": "attributionlab.verification",
     "Environment": "attributionlab.environment",
     "FaithfulnessReport": "attributionlab.results",
-    "Sample": "attributionlab.environment",
+    "Sample": "attributionlab.dataset",
     "Truth": "attributionlab.truth",
     "environments": "attributionlab.catalog",
     "faithfulness_test": "attributionlab.faithfulness",

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from attributionlab.constants import convert, default_constants
-from attributionlab.environment import Environment, EnvironmentSpec
+from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images import GENERATORS
 from attributionlab.nets import BUILDERS, temperature_problems
+from attributionlab.spec import EnvironmentSpec
 
 __all__ = ["describe", "environments", "load", "nearest"]
 

@@ -1,102 +1,23 @@
 """An environment: one hand-weighted network, one generator of images, and their truth."""
 
-import hashlib
-import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
+from attributionlab.dataset import Accept, Sample, SampleDataset
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.images import Recipe, draw
+from attributionlab.images import Recipe
 from attributionlab.nets import Network, default_temperature, with_softmax
+from attributionlab.spec import EnvironmentSpec, counting_of, known_colors
 from attributionlab.truth import Counting, Output, Truth, mask
 
-__all__ = ["Environment", "EnvironmentSpec", "Sample", "SampleDataset"]
+__all__ = ["Environment"]
 
 PIXELS_AT_ONCE = 224 * 224
-
-
-@dataclass(frozen=True)
-class EnvironmentSpec:
-    """Everything an environment is made from, as the catalogue or a user's TOML states it.
-
-    Parameters
-    ----------
-    name, claim, formula, source : str
-        What it is called, what it computes in a sentence and as a formula, and where that stands.
-    builder, generator : str
-        Which network and which images.
-    constants : mapping
-        Constants of the two, keys unique over both.
-    size, seed : int
-        How many samples `Environment.dataset` has and from which seed, unless said otherwise.
-    """
-
-    name: str
-    claim: str
-    formula: str
-    source: str
-    builder: str
-    generator: str
-    constants: Mapping[str, Any] = field(hash=False)
-    size: int = 256
-    seed: int = 0
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of all of it, the same on every machine."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
-
-
-class Sample(NamedTuple):
-    """One image with its right answer; batches collate field by field."""
-
-    image: Tensor
-    """(C, H, W) float32, integers in the valid box."""
-    label: Tensor
-    """() int64: the winning class, or the exact output of a regression."""
-    patches: Tensor
-    """(H, W) int64 label map: 0 is background, 1, 2, ... the patches."""
-
-
-class SampleDataset(Dataset[Sample]):
-    """Samples 0 to n - 1 of an environment; each depends on (recipe, seed, index) alone."""
-
-    def __init__(self, recipe: Recipe, accept: "Accept", n: int, seed: int) -> None:
-        self.recipe, self.accept, self.n, self.seed = recipe, accept, n, seed
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, index: int) -> Sample:
-        if not -self.n <= index < self.n:
-            raise IndexError(f"sample {index} of {self.n}")
-        drawing = draw(self.recipe, self.seed, index % self.n, self.accept)
-        image = torch.from_numpy(drawing.image).float()
-        label = self.accept.counting.labels(image[None])[0]
-        return Sample(image, label, torch.from_numpy(drawing.patches).long())
-
-
-@dataclass(frozen=True)
-class Accept:
-    """Which images a data set keeps: a truth that is there, and a count the network can handle."""
-
-    counting: Counting
-    max_count: int
-    keep_degenerate: bool
-
-    def __call__(self, image: Any) -> bool:
-        tensor = torch.from_numpy(image).float()
-        if int(self.counting.counts(tensor[None]).max()) > self.max_count:
-            return False
-        return self.keep_degenerate or not self.counting.is_degenerate(tensor)
 
 
 class Environment:
@@ -125,7 +46,7 @@ class Environment:
         self.name = spec.name
         self.model: nn.Module = network.model
         self.layers = network.layers
-        self.counting = _counting(spec)
+        self.counting = counting_of(spec)
         self.max_value = 1 if spec.generator == "binary-patches" else 255
         self.task: Literal["classification", "regression"] = (
             "classification" if network.classes > 1 else "regression"
@@ -338,20 +259,3 @@ class Environment:
                 f"for, the first {color} at {(y, x)}: no mask holds there; set redundant_strength=0 "
                 "or use the environment's own images"
             )
-
-
-def known_colors(spec: EnvironmentSpec) -> tuple[tuple[int, ...], ...]:
-    """Colors on which no redundant channel fires: counted ones, distractors, the background."""
-    constants = spec.constants
-    distractors = constants.get("distractor_colors", ())[: constants.get("distractors", 0)]
-    return (*constants["colors"], *distractors, constants["background"])
-
-
-def _counting(spec: EnvironmentSpec) -> Counting:
-    """What counts, from the constants alone and not from the network: two independent parts."""
-    constants = spec.constants
-    if "colors" in constants:
-        return Counting(tuple(constants["colors"]))
-    if "number" in constants:
-        return Counting(((constants["number"],),))
-    return Counting(((1,),), constants.get("modulus"))

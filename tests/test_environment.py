@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 import attributionlab as al
 import oracles
-from attributionlab.environment import known_colors
+from attributionlab.spec import known_colors
 from cases import SMALL_ENVIRONMENTS
 
 NAMES = [name for name, _ in SMALL_ENVIRONMENTS]

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attributionlab.environment import Environment, known_colors
+from attributionlab.environment import Environment
+from attributionlab.spec import known_colors
 
 __all__ = ["BACKGROUND", "IRRELEVANT", "Oracle", "Pixel", "code", "codes"]
 
