@@ -7,7 +7,7 @@ export MPLBACKEND := Agg
 lab: .venv/installed
 	mkdir -p lab
 	@# Exit status 1 is a verdict (fail), no error.
-	$(BIN)/attributionlab test captum.attr:IntegratedGradients --set internal_batch_size=10 --n 4 \
+	$(BIN)/attributionlab test captum.attr:IntegratedGradients --set internal_batch_size=5 --n 4 \
 		--json lab/integrated-gradients.json --figure lab/integrated-gradients.png || [ $$? -eq 1 ]
 	@echo "written: lab/integrated-gradients.png, lab/integrated-gradients.json"
 

@@ -65,7 +65,7 @@ def integrated_gradients(
     *,
     n_steps: int = 50,
     method: Quadrature = "gausslegendre",
-    internal_batch_size: int = 10,
+    internal_batch_size: int = 5,
 ) -> Tensor:
     r"""The gradient integrated along the straight line from an all-zero baseline to the input.
 
@@ -98,7 +98,7 @@ def integrated_gradients_true_baseline(
     baseline: Tensor,
     n_steps: int = 50,
     method: Quadrature = "gausslegendre",
-    internal_batch_size: int = 10,
+    internal_batch_size: int = 5,
 ) -> Tensor:
     """Integrated gradients from the environment's own background (IG* in AttributionLab).
 
