@@ -213,7 +213,12 @@ class Environment:
         return "\n".join([self.name, *(f"  {key:<20}{value}" for key, value in rows.items())])
 
     def _checked_targets(self, targets: Any, n: int) -> Int[Tensor, " batch"]:
-        targets = torch.as_tensor(targets)
+        try:
+            targets = torch.as_tensor(targets)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise AttributionLabError(
+                f"targets are {targets!r}: pass one integer for each of the {n} images"
+            ) from error
         if targets.shape != (n,) or targets.is_floating_point() or targets.dtype == torch.bool:
             raise AttributionLabError(
                 f"targets are {targets.dtype} of shape {tuple(targets.shape)}: pass one integer for "

@@ -321,7 +321,7 @@ def test_impossible_constants_of_network_images_and_environment_are_refused_at_o
     for problem in (
         "size is 0: take an integer of at least 1",
         "seed is -1: take an integer of at least 0",
-        "redundant_channels is -1: take 0 or more",
+        "redundant_channels is -1: take 0 to 256",
         "redundant_strength is -2.0: take 0 or more",
         "smoothing is -0.1: take a fraction of the image side, such as 0.04",
         "temperature is 3.0: take a power of two, such as 1 or 256",

@@ -340,6 +340,14 @@ def test_targets_that_are_not_one_integer_an_image_are_refused(batch, targets, d
 
 
 @pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize("targets", ["0", None, ["a", "b"], [0, [1]]])
+def test_targets_that_are_no_numbers_are_refused(batch, targets):
+    env, images, _ = batch
+    with refused("pass one integer for each of the 2 images"):
+        env.truth(images, targets)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
 def test_lists_and_arrays_of_integers_are_targets_too(batch):
     env, images, labels = batch
     expected = env.truth(images, labels).signed

@@ -32,6 +32,9 @@ __all__ = ["BUILDERS", "Network", "color_sum", "modulo_sum", "number_sum", "whit
 
 Weights = Literal["uniform", "nonuniform"]
 
+MOST_REDUNDANT = 256
+"""Far above any use, far below what exhausts memory before the exactness budget can refuse it."""
+
 
 @dataclass(frozen=True)
 class Network:
@@ -141,7 +144,7 @@ def color_sum(
     background, distractor_colors : Color, sequence of Color
         Colors that are known and do not count; distractors are summed up and dropped by the head.
     redundant_channels : int
-        N_R: channels that fire on every other color (eqs. 5 and 15).
+        N_R, 0 to 256: channels that fire on every other color (eqs. 5 and 15).
     redundant_strength : float
         Largest weight by which they enter the sums, snapped to a multiple of 1/4; 0 switches the
         Unseen Data Effect off.
@@ -149,8 +152,8 @@ def color_sum(
         As for `number_sum`.
     """
     problems = []
-    if redundant_channels < 0:
-        problems.append(f"redundant_channels is {redundant_channels}: take 0 or more")
+    if not 0 <= redundant_channels <= MOST_REDUNDANT:
+        problems.append(f"redundant_channels is {redundant_channels}: take 0 to {MOST_REDUNDANT}")
     if not 0 <= redundant_strength < float("inf"):
         problems.append(f"redundant_strength is {redundant_strength}: take 0 or more")
     refuse_if(problems, "color_sum")

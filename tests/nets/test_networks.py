@@ -246,7 +246,7 @@ def test_a_number_outside_the_gray_scale_is_refused(number):
 @pytest.mark.parametrize("strength", [-0.5, float("nan"), float("inf")])
 def test_impossible_redundant_channels_are_refused_together(strength):
     message = (
-        "color_sum: redundant_channels is -1: take 0 or more; redundant_strength is "
+        "color_sum: redundant_channels is -1: take 0 to 256; redundant_strength is "
         f"{strength}: take 0 or more"
     )
     with pytest.raises(AttributionLabError, match=re.escape(message)):
