@@ -1,19 +1,20 @@
 """The catalogue: TOML files in designs/ and datasets/ become environments."""
 
-import difflib
+import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from attributionlab.constants import convert, default_constants
+from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.images import GENERATORS
 from attributionlab.nets import BUILDERS, temperature_problems
+from attributionlab.schema import convert, default_constants
 from attributionlab.spec import EnvironmentSpec
 
-__all__ = ["describe", "environments", "load", "nearest"]
+__all__ = ["as_environments", "describe", "environments", "load"]
 
 DESIGN_KEYS = {"claim": str, "formula": str, "source": str, "builder": str, "dataset": str}
 DATASET_KEYS = {"generator": str, "size": int, "seed": int}
@@ -25,6 +26,8 @@ ENVIRONMENT_CONSTANTS: dict[str, Any] = {
 """Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
 the image side, the softmax temperature, whether images with an empty or tied truth are kept."""
 OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate"}
+SMOOTHING = 0.04
+"""Default of `smoothing`: 9 pixels at 224, a cell of the 25 x 25 maps that CAMs are made of."""
 
 
 def environments() -> list[str]:
@@ -67,7 +70,11 @@ def load(name: str, **overrides: Any) -> Environment:
     >>> images.shape, env.model(images).shape
     (torch.Size([2, 3, 72, 72]), torch.Size([2, 4]))
     """
-    path = _find(name, "designs", "environment")
+    if not isinstance(name, str | os.PathLike):
+        raise AttributionLabError(
+            f"environment is {name!r}: give a name or the path of a TOML file"
+        )
+    path = _find(str(name), "designs", "environment")
     design = _read(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))
     if not isinstance(dataset_name, str):
@@ -76,14 +83,21 @@ def load(name: str, **overrides: Any) -> Environment:
     dataset_path = beside if beside.is_file() else _find(dataset_name, "datasets", "data set")
     dataset = _read(dataset_path)
     spec = _spec(path.stem, design, dataset, overrides)
-    return _build(spec)
+    with plain_torch():
+        return _build(spec)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint: the known name most like this one, or all known names."""
-    known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+def as_environments(
+    environments: Sequence[str | Environment] | str | Environment,
+) -> list[Environment]:
+    """Names, environments or a mixture, as environments."""
+    if isinstance(environments, str | os.PathLike | Environment):
+        environments = [environments]
+    if not isinstance(environments, list | tuple) or not environments:
+        raise AttributionLabError(
+            f"environments is {environments!r}: name at least one, in a list, or leave it out"
+        )
+    return [each if isinstance(each, Environment) else load(each) for each in environments]
 
 
 def _folder(kind: str) -> Path:
@@ -108,8 +122,8 @@ def _find(name: str, kind: str, what: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError, OSError) as error:
         raise AttributionLabError(f"{path.name} is no valid TOML: {error}") from error
 
 
@@ -118,51 +132,57 @@ def _spec(
 ) -> EnvironmentSpec:
     """Check both files and the overrides against the signatures; report all problems at once."""
     problems: list[str] = []
-    heads = {}
-    for what, file, keys in (
-        ("design", design, DESIGN_KEYS),
-        ("data set", dataset, DATASET_KEYS),
-    ):
-        head = {key: value for key, value in file.items() if key != "constants"}
-        heads[what] = _checked(head, keys, f"{what} key", problems)
-        problems += [f"the {what} lacks {key!r}" for key in keys if key not in head]
-        if not isinstance(file.get("constants", {}), dict):
-            problems.append(f"the {what}'s constants are no table: write [constants] above them")
-    refuse_if(problems, name)
+    dataset |= {key: overrides.pop(key) for key in ("size", "seed") if key in overrides}
+    head = _head("design", design, DESIGN_KEYS, problems)
+    head |= _head("data set", dataset, DATASET_KEYS, problems)
+    for what, known in (("builder", BUILDERS), ("generator", GENERATORS)):
+        if what in head and head[what] not in known:
+            problems.append(f"no {what} named {head[what]!r}: {nearest(head[what], known)}")
+    builder = BUILDERS.get(head.get("builder", ""))
+    generator = GENERATORS.get(head.get("generator", ""))
+    if builder is None or generator is None:
+        # Without them no constant can be checked.
+        raise AttributionLabError(f"{name}: " + "; ".join(problems))
 
-    builder, generator = heads["design"]["builder"], heads["data set"]["generator"]
-    for what, chosen, known in (
-        ("builder", builder, BUILDERS),
-        ("generator", generator, GENERATORS),
-    ):
-        if chosen not in known:
-            problems.append(f"no {what} named {chosen!r}: {nearest(chosen, known)}")
-    refuse_if(problems, name)
-
-    images = _schema(GENERATORS[generator])
-    network = {key: hint for key, hint in _schema(BUILDERS[builder]).items() if key not in images}
+    images = _schema(generator)
+    network = {key: hint for key, hint in _schema(builder).items() if key not in images}
     network |= ENVIRONMENT_CONSTANTS
-    for what, file, schema, other in (
-        ("design", design, network, images),
-        ("data set", dataset, images, network),
+    in_design, in_dataset = _constants(design), _constants(dataset)
+    for what, given, schema, other in (
+        ("design", in_design, network, images),
+        ("data set", in_dataset, images, network),
     ):
         problems += [
             f"the constant {key!r} of the {what} belongs in the other file"
-            for key in file.get("constants", {})
+            for key in given
             if key in other and key not in schema
         ]
-    given = dataset.get("constants", {}) | design.get("constants", {}) | overrides
+    given = in_dataset | in_design | overrides
     constants = _checked(given, network | images, "constant", problems)
-    defaults = default_constants(BUILDERS[builder], GENERATORS[generator])
+    defaults = default_constants(builder, generator) | {"smoothing": SMOOTHING}
     required = (network | images).keys() - defaults.keys() - OPTIONAL_CONSTANTS
     problems += [f"the constant {key!r} is missing" for key in sorted(required - given.keys())]
     refuse_if(problems, name)
+    del head["dataset"]
     return EnvironmentSpec(
-        name=name,
-        **{key: heads["design"][key] for key in ("claim", "formula", "source", "builder")},
-        **heads["data set"],
-        constants=dict(sorted((defaults | constants).items())),
+        name=name, **head, constants=dict(sorted((defaults | constants).items()))
     )
+
+
+def _head(
+    what: str, file: dict[str, Any], keys: Mapping[str, Any], problems: list[str]
+) -> dict[str, Any]:
+    """The entries of a file outside its constants."""
+    head = {key: value for key, value in file.items() if key != "constants"}
+    problems += [f"the {what} lacks {key!r}" for key in keys if key not in head]
+    if not isinstance(file.get("constants", {}), dict):
+        problems.append(f"the {what}'s constants are no table: write [constants] above them")
+    return _checked(head, keys, f"{what} key", problems)
+
+
+def _constants(file: dict[str, Any]) -> dict[str, Any]:
+    constants = file.get("constants", {})
+    return constants if isinstance(constants, dict) else {}
 
 
 def _checked(

@@ -1,6 +1,7 @@
 """The command line. Imports stay inside the commands, so that `--help` answers at once."""
 
 import ast
+import os
 import shlex
 import sys
 import warnings
@@ -14,7 +15,7 @@ from attributionlab.errors import AttributionLabError
 
 __all__ = ["app", "main"]
 
-PASS, FAIL, REFUSED, INCONCLUSIVE, INVALID, CRASH, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130
+PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 
 app = typer.Typer(
     name="attributionlab",
@@ -31,8 +32,7 @@ def list_environments() -> None:
     from attributionlab.assess import CONTROLS
     from attributionlab.catalog import describe, environments
     from attributionlab.methods import METHODS
-    from attributionlab.report import names_table
-    from attributionlab.report import show as print_table
+    from attributionlab.report import names_table, print_table
 
     sections = {
         "environments": {name: describe(name) for name in environments()},
@@ -66,8 +66,7 @@ def verify(
 
     from attributionlab.catalog import environments, load
     from attributionlab.files import check_writable, write_atomically
-    from attributionlab.report import certificates_table
-    from attributionlab.report import show as print_table
+    from attributionlab.report import certificates_table, print_table
     from attributionlab.verification import verify as certify
 
     if json:
@@ -75,9 +74,9 @@ def verify(
     loaded = [load(name) for name in env or environments()]
     certificates = [certify(each, exhaustive=exhaustive, show_progress=True) for each in loaded]
     documents = [certificate.to_dict() for certificate in certificates]
-    print_table(certificates_table(documents))
     if json:
         write_atomically(json, json_format.dumps(documents, indent=2, allow_nan=False) + "\n")
+    print_table(certificates_table(documents))
     wrong = [each.environment for each in certificates if not each.passed]
     typer.echo(f"\nnot certified: {', '.join(wrong)}" if wrong else "\nno mismatches")
     raise typer.Exit(FAIL if wrong else PASS)
@@ -116,12 +115,15 @@ def run_test(
     """
     from attributionlab.faithfulness import faithfulness_test
     from attributionlab.files import check_writable, write_atomically
-    from attributionlab.report import report_table
-    from attributionlab.report import show as print_table
+    from attributionlab.report import print_table, report_table
 
     for path in (json, figure):
         if path:
             check_writable(path)
+    if figure and figure.suffix.lower() != ".png":
+        raise AttributionLabError(f"--figure is {str(figure)!r}: figures are PNG files, name it so")
+    if json and figure and json.resolve() == figure.resolve():
+        raise AttributionLabError(f"--json and --figure are both {str(json)!r}: give two paths")
     report = faithfulness_test(
         method,
         env or None,
@@ -135,13 +137,13 @@ def run_test(
         show_progress=True,
         command=shlex.join(["attributionlab", *_arguments]),
     )
-    print_table(report_table(report.to_dict()))
-    if json:
-        report.to_json(json)
     if figure:
         from attributionlab.report import report_figure, to_png
 
         write_atomically(figure, to_png(report_figure(report)))
+    if json:
+        report.to_json(json)
+    print_table(report_table(report.to_dict()))
     raise typer.Exit(PASS if report.verdict == "pass" else FAIL)
 
 
@@ -180,16 +182,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _arguments[:] = sys.argv[1:] if arguments is None else arguments
     if "" not in sys.path:
-        sys.path.insert(0, "")  # module:name is looked for where the user stands
+        sys.path.append("")  # module:name is looked for where the user stands, behind all else
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
             status = app(args=list(_arguments), standalone_mode=False)
+            sys.stdout.flush()
     except AttributionLabError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads on. Python would complain once more when it flushes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     except Exception as error:
         # Typer's usage errors have a message of their own; its classes moved between versions.
         if hasattr(error, "format_message"):
@@ -203,5 +210,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse(message: str) -> int:
-    print(f"attributionlab: {' '.join(message.split())}", file=sys.stderr)
+    if message:  # there is none where help was shown
+        print(f"attributionlab: {' '.join(message.split())}", file=sys.stderr)
     return REFUSED

@@ -32,6 +32,10 @@ class Accept:
     max_count: int
     keep_degenerate: bool
 
+    def __str__(self) -> str:
+        truth = "" if self.keep_degenerate else "no empty or tied truth, and "
+        return f"the data set ({truth}at most {self.max_count:,} counted pixels)"
+
     def __call__(self, image: Any) -> bool:
         tensor = torch.from_numpy(image).float()
         if int(self.counting.counts(tensor[None]).max()) > self.max_count:

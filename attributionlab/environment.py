@@ -1,6 +1,8 @@
 """An environment: one hand-weighted network, one generator of images, and their truth."""
 
+import json
 import math
+from numbers import Integral
 from typing import Any, Literal, Self, get_args
 
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from attributionlab.dataset import Accept, Sample, SampleDataset
+from attributionlab.device import as_device
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images import Recipe
 from attributionlab.nets import Network, default_temperature, with_softmax
@@ -47,7 +50,7 @@ class Environment:
         self.model: nn.Module = network.model
         self.layers = network.layers
         self.counting = counting_of(spec)
-        self.max_value = 1 if spec.generator == "binary-patches" else 255
+        self.max_value = network.highest
         self.task: Literal["classification", "regression"] = (
             "classification" if network.classes > 1 else "regression"
         )
@@ -82,9 +85,9 @@ class Environment:
 
     def to(self, device: str | torch.device) -> Self:
         """Move the network to a device; images are made on the CPU and moved by the caller."""
-        self.device = torch.device(device)
-        (self.softmax_model or self.model).to(self.device)
-        self.baseline = self.baseline.to(self.device)
+        place = as_device(device)
+        (self.softmax_model or self.model).to(place)
+        self.baseline, self.device = self.baseline.to(place), place
         return self
 
     def dataset(self, n: int | None = None, seed: int | None = None) -> SampleDataset:
@@ -108,13 +111,13 @@ class Environment:
             [
                 f"{name} is {value!r}: take an integer of at least {least}"
                 for name, value, least in (("n", n, 1), ("seed", seed, 0))
-                if not isinstance(value, int) or isinstance(value, bool) or value < least
+                if not isinstance(value, Integral) or isinstance(value, bool) or value < least
             ],
             f"dataset of {self.name}",
         )
         keep = bool(self.spec.constants.get("keep_degenerate", False))
         accept = Accept(self.counting, self.network.max_count, keep)
-        return SampleDataset(self.recipe, accept, n, seed)
+        return SampleDataset(self.recipe, accept, int(n), int(seed))
 
     def loader(self, n: int, seed: int) -> "DataLoader[Sample]":
         """Samples 0 to n - 1 in batches with as many pixels as one image at 224, or one image."""
@@ -126,11 +129,18 @@ class Environment:
         )
 
     def batch(
-        self, n: int, seed: int = 0
+        self, n: int, seed: int | None = None
     ) -> tuple[Float[Tensor, "n channels height width"], Int[Tensor, " n"]]:
-        """The first n images, channels last, and their labels."""
+        """The first n images and their labels, as from `dataset`.
+
+        Returns
+        -------
+        images : Tensor of float32, (n, C, H, W)
+            In channels-last memory format.
+        labels : Tensor of int64, (n,)
+        """
         dataset = self.dataset(n, seed)
-        samples = [dataset[index] for index in range(n)]
+        samples = [dataset[index] for index in range(len(dataset))]
         images = torch.stack([sample.image for sample in samples])
         labels = torch.stack([sample.label for sample in samples])
         return images.to(memory_format=torch.channels_last), labels
@@ -201,13 +211,14 @@ class Environment:
             "images": f"{recipe.channels} x {recipe.image_size} x {recipe.image_size}",
             "valid box": f"integers in [0, {self.max_value}]",
             "true baseline": str(recipe.background),
-            "largest count": f"{network.max_count:,}",
+            "largest count": f"{network.max_count:,} (the network is right up to here)",
             "exactness": f"{tightest.layer} needs {tightest.steps:,.0f} of 2^24 grid steps",
             "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items()),
             "smoothed truth": f"Gaussian, sigma {self.smoothing_sigma:g} pixels",
         }
         if self.temperature is not None:
             rows["temperature"] = f"{self.temperature:g}"
+        rows |= {f"  {name}": _shown(value) for name, value in spec.constants.items()}
         rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
         rows["spec"] = spec.digest[:16]
         return "\n".join([self.name, *(f"  {key:<20}{value}" for key, value in rows.items())])
@@ -243,6 +254,8 @@ class Environment:
                 f"images are {shape}: {self.name} takes a tensor of shape (B, {channels}, {side}, "
                 f"{side}), B at least 1"
             )
+        if images.is_complex() or images.dtype == torch.bool:
+            raise AttributionLabError(f"images are {images.dtype}: pass float32 numbers")
         top = self.max_value
         outside = ~((images >= 0) & (images <= top) & (images == images.round()))
         if outside.any():
@@ -264,3 +277,8 @@ class Environment:
                 f"for, the first {color} at {(y, x)}: no mask holds there; set redundant_strength=0 "
                 "or use the environment's own images"
             )
+
+
+def _shown(value: Any) -> str:
+    """A constant as TOML would have it."""
+    return json.dumps(value)

@@ -1,8 +1,15 @@
 """The one exception class and the warning categories of the laboratory."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
-__all__ = ["AttributionLabError", "AttributionLabWarning", "AttributionWarning", "refuse_if"]
+__all__ = [
+    "AttributionLabError",
+    "AttributionLabWarning",
+    "AttributionWarning",
+    "nearest",
+    "refuse_if",
+]
 
 
 class AttributionLabError(ValueError):
@@ -29,3 +36,10 @@ def refuse_if(problems: Sequence[str], where: str = "") -> None:
     """
     if problems:
         raise AttributionLabError((f"{where}: " if where else "") + "; ".join(problems))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a wrong name: the known one most like it, or else all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known) or 'none'}"

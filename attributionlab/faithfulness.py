@@ -3,6 +3,8 @@
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -10,12 +12,12 @@ import torch
 from torch import Tensor
 
 from attributionlab.assess import CONTROLS
-from attributionlab.catalog import load, nearest
-from attributionlab.device import as_device, without_tf32
+from attributionlab.catalog import as_environments
+from attributionlab.device import without_tf32
 from attributionlab.environment import Environment
-from attributionlab.errors import AttributionLabError, AttributionWarning, refuse_if
-from attributionlab.methods import METHODS, Method, Occasion, as_method, attribute
-from attributionlab.metrics import Alignment, Part, alignment, normalize, part
+from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
+from attributionlab.methods import METHODS, Call, Method, as_method, attribute
+from attributionlab.metrics import Alignment, Part, alignment, magnitudes, normalize
 from attributionlab.progress import track
 from attributionlab.results import (
     EnvironmentResult,
@@ -25,10 +27,11 @@ from attributionlab.results import (
 )
 from attributionlab.truth import Output, Truth, smoothed
 
-__all__ = ["DEFAULT_ENVIRONMENTS", "Claim", "as_environments", "faithfulness_test"]
+__all__ = ["DEFAULT_ENVIRONMENTS", "Claim", "faithfulness_test"]
 
 Claim = Literal["signed", "overall", "positive", "positive-smoothed"]
 DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
+MOST_IMAGES = 1_000_000
 
 
 def faithfulness_test(
@@ -95,18 +98,20 @@ def faithfulness_test(
     'fail'
     """
     contestant = as_method(method, METHODS | CONTROLS, settings)
-    claim = _checked(n, gamma, claim or contestant.claim or "signed", output)
-    trials = [
-        (env, env.checked_output(output if env.task == "classification" else None))
-        for env in as_environments(environments)
-    ]
+    claim, gamma = _checked(n, seed, gamma, claim or contestant.claim or "signed", output)
+    chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
+    names = [env.name for env in chosen]
+    if len({(env.name, env.spec.digest) for env in chosen}) < len(chosen):
+        raise AttributionLabError(f"environments are {names}: name each once")
     if device is not None:
-        trials = [(env.to(as_device(device)), explained) for env, explained in trials]
+        chosen = [env.to(device) for env in chosen]
     notes, results = Counter[str](), []
     with without_tf32():
-        for env, explained in trials:
-            maps, truth = _attribute(contestant, env, explained, n, seed, notes, show_progress)
-            results.append(_judge(maps, truth, env, explained, claim, gamma, n, seed))
+        for env in chosen:
+            explained = env.checked_output(output if env.task == "classification" else None)
+            trial = _Trial(env, explained, claim, gamma, int(n), int(seed))
+            maps, truth = _attribute(contestant, trial, notes, show_progress)
+            results.append(_judge(maps, truth, trial))
     remarks = [f"{contestant.name}: attributions of {k} images {note}" for note, k in notes.items()]
     for remark in remarks:
         warnings.warn(remark, AttributionWarning, stacklevel=2)
@@ -116,63 +121,82 @@ def faithfulness_test(
         gamma=gamma,
         method=contestant.name,
         settings=contestant.settings,
-        seed=seed,
-        n=n,
+        seed=int(seed),
+        n=int(n),
         environments=results,
         warnings=remarks,
-        command=command or f"attributionlab.faithfulness_test({contestant.name}, ...)",
+        command=command
+        or f"attributionlab.faithfulness_test({contestant.name}, {names}, n={n}, seed={seed}, "
+        f"gamma={gamma}, claim={claim!r}, output={output!r}, settings={contestant.settings})",
         versions=library_versions(),
     )
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """What is asked of a method in one environment."""
+
+    env: Environment
+    output: Output
+    claim: Claim
+    gamma: float
+    n: int
+    seed: int
+
+    def ideal(self, truth: Truth) -> Tensor:
+        """The best possible map: the claim's own truth."""
+        if self.claim == "positive-smoothed":
+            return smoothed(truth.positive, self.env.smoothing_sigma)
+        return truth.signed.float()
+
+
 def _attribute(
-    method: Method,
-    env: Environment,
-    output: Output,
-    n: int,
-    seed: int,
-    notes: Counter[str],
-    show_progress: bool,
+    method: Method, trial: _Trial, notes: Counter[str], show_progress: bool
 ) -> tuple[Tensor, Truth]:
     """Normalized attributions of n images, summed over channels, and the truth about them."""
+    env = trial.env
+    model, loader = env.explained_model(trial.output), env.loader(trial.n, trial.seed)
+    sees_truth = any(method.function is control for control in CONTROLS.values())
     maps: list[Tensor] = []
     signed: list[Tensor] = []
-    start, loader = 0, env.loader(n, seed)
-    is_control = any(method.function is control for control in CONTROLS.values())
-    what = f"{method.name} on {env.name}"
-    for images, labels, patches in track(loader, len(loader), what, show_progress):
+    first = 0
+    for images, labels, patches in track(
+        loader, len(loader), f"{method.name} on {env.name}", show_progress
+    ):
         targets = env.targets(labels)
-        truth = env.truth(images, targets, output)
-        batch_seed = int(np.random.SeedSequence([seed, start]).generate_state(1)[0])
+        truth = env.truth(images, targets, trial.output)
+        seed = int(np.random.SeedSequence([trial.seed, first]).generate_state(1)[0])
         offered = {
-            "baseline": env.baseline,
-            "layers": env.layers,
+            "baseline": env.baseline.clone(),
+            "layers": dict(env.layers),
             "patches": patches,
-            "generator": torch.Generator().manual_seed(batch_seed),
+            "generator": torch.Generator().manual_seed(seed),
         }
-        if is_control:
-            offered["truth"] = truth
+        if sees_truth:
+            offered |= {"truth": truth, "ideal": trial.ideal(truth)}
         inputs = images.to(env.device).contiguous(memory_format=torch.channels_last)
-        model, targets = env.explained_model(output), targets.to(env.device)
-        occasion = Occasion(env.name, model, inputs, targets, start, offered)
-        maps.append(normalize(attribute(method, occasion, batch_seed, notes)))
+        call = Call(env.name, model, inputs, targets.to(env.device), first, trial.n, offered)
+        # float32 halves the memory of what is kept, and is precise enough within [-1, 1].
+        maps.append(normalize(attribute(method, call, seed, notes)).float())
         signed.append(truth.signed)
-        start += len(images)
+        first += len(images)
     return torch.cat(maps), Truth(torch.cat(signed))
 
 
-def _judge(
-    maps: Tensor,
-    truth: Truth,
-    env: Environment,
-    output: Output,
-    claim: Claim,
-    gamma: float,
-    n: int,
-    seed: int,
-) -> EnvironmentResult:
+def _score(maps: Tensor, truth: Truth, trial: _Trial) -> dict[str, Alignment]:
+    """Precision, recall and F1 of each image, for every part and the claim."""
+    scores = {
+        which: alignment(magnitudes(maps, which), getattr(truth, which)) for which in get_args(Part)
+    }
+    if trial.claim == "positive-smoothed":
+        scores[trial.claim] = alignment(magnitudes(maps, "positive"), trial.ideal(truth))
+    return scores
+
+
+def _judge(maps: Tensor, truth: Truth, trial: _Trial) -> EnvironmentResult:
     """Score every image and part; the claim's mean F1 decides, for "signed" the lowest."""
-    scores, ceiling = _score(maps, truth, claim, env)
+    env, claim = trial.env, trial.claim
+    scores = _score(maps, truth, trial)
     f1 = {which: float(score.f1.nanmean()) for which, score in scores.items()}
     candidates = get_args(Part) if claim == "signed" else (claim,)
     applicable = [which for which in candidates if not np.isnan(f1[which])]
@@ -182,70 +206,55 @@ def _judge(
             "another seed"
         )
     decisive = min(applicable, key=f1.__getitem__)
-    # An example for looking at: the image with the median score, neither the best nor the worst.
-    scored = int((~scores[decisive].f1.isnan()).sum())
-    median = int(scores[decisive].f1.argsort()[scored // 2])  # NaN comes last
+    ceiling = None
+    if claim == "positive-smoothed":
+        best = trial.ideal(truth)
+        ceiling = float(alignment(best, best).f1.nanmean())
     return EnvironmentResult(
         name=env.name,
-        output=output,
-        verdict="pass" if f1[decisive] >= gamma else "fail",
+        output=trial.output,
+        verdict="pass" if f1[decisive] >= trial.gamma else "fail",
         claim_f1=f1[decisive],
         claim_part=decisive,
         scores={
             which: {name: values.numpy() for name, values in score._asdict().items()}
             for which, score in scores.items()
         },
-        temperature=env.temperature if output == "probability" else None,
+        temperature=env.temperature if trial.output == "probability" else None,
         digest=env.spec.digest,
+        constants=env.spec.constants,
         ceiling=ceiling,
-        example=Example(
-            sample=median,
-            image=env.dataset(n, seed)[median].image.numpy(),
-            highest=env.max_value,
-            truth=truth.signed[median, 0].numpy(),
-            attribution=maps[median, 0].numpy(),
-        ),
+        example=_example(maps, truth, scores[decisive].f1, trial),
     )
 
 
-def _score(
-    maps: Tensor, truth: Truth, claim: Claim, env: Environment
-) -> tuple[dict[str, Alignment], float | None]:
-    """Precision, recall and F1 of each image and part, and the ceiling of a smoothed truth."""
-    scores = {
-        which: alignment(part(maps, which), getattr(truth, which)) for which in get_args(Part)
-    }
-    if claim != "positive-smoothed":
-        return scores, None
-    best = smoothed(truth.positive, env.smoothing_sigma)
-    scores[claim] = alignment(part(maps, "positive"), best)
-    return scores, float(alignment(best, best).f1.nanmean())
+def _example(maps: Tensor, truth: Truth, f1: Tensor, trial: _Trial) -> Example:
+    """The image with the median score, neither the best nor the worst."""
+    scored = int((~f1.isnan()).sum())
+    median = int(f1.argsort()[scored // 2])  # NaN comes last
+    return Example(
+        sample=median,
+        image=trial.env.dataset(trial.n, trial.seed)[median].image.numpy(),
+        highest=trial.env.max_value,
+        truth=truth.signed[median, 0].numpy(),
+        attribution=maps[median, 0].numpy(),
+    )
 
 
-def as_environments(
-    environments: Sequence[str | Environment] | str | Environment | None,
-) -> list[Environment]:
-    """Names, environments or a mixture, as environments."""
-    if environments is None:
-        environments = DEFAULT_ENVIRONMENTS
-    if isinstance(environments, str | Environment):
-        environments = [environments]
-    if not isinstance(environments, list | tuple) or not environments:
-        raise AttributionLabError(
-            f"environments is {environments!r}: name at least one, in a list, or leave it out"
-        )
-    return [load(each) if isinstance(each, str) else each for each in environments]
-
-
-def _checked(n: int, gamma: float, claim: str, output: str | None) -> Claim:
+def _checked(
+    n: int, seed: int, gamma: float, claim: str, output: str | None
+) -> tuple[Claim, float]:
+    """The claim and gamma, or all that is wrong at once."""
     problems = []
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        problems.append(f"n is {n!r}: take an integer of at least 1")
-    if not 0 < gamma <= 1:
+    if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= MOST_IMAGES:
+        problems.append(f"n is {n!r}: take an integer from 1 to {MOST_IMAGES}")
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
+        problems.append(f"seed is {seed!r}: take an integer of at least 0")
+    if not isinstance(gamma, Real) or not 0 < gamma <= 1:
         problems.append(f"gamma is {gamma!r}: take a number in (0, 1]")
     if claim not in get_args(Claim):
         problems.append(f"claim is {claim!r}: {nearest(str(claim), get_args(Claim))}")
     if output not in (None, *get_args(Output)):
         problems.append(f"output is {output!r}: {nearest(str(output), get_args(Output))}")
     refuse_if(problems)
-    return cast(Claim, claim)
+    return cast(Claim, claim), float(gamma)

@@ -10,31 +10,43 @@ __all__ = ["check_writable", "write_atomically"]
 
 
 def check_writable(path: str | Path) -> Path:
-    """Refuse a path that cannot be written, before the work that would end there."""
-    path = Path(path)
-    folder = path.parent
-    if path.is_dir():
-        raise AttributionLabError(f"{str(path)!r} is a folder: give the path of a file")
-    if not folder.is_dir():
-        raise AttributionLabError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+    """The file that a path leads to, refused before the work that would end there if it cannot be
+    written: folders, devices, missing folders, missing permission.
+    """
+    try:
+        target = Path(path).resolve()
+        folder = target.parent
+        if target.exists() and not target.is_file():
+            kind = "folder" if target.is_dir() else "device or pipe"
+            raise AttributionLabError(f"{str(path)!r} is a {kind}: give the path of a file")
+        if not folder.is_dir():
+            raise AttributionLabError(
+                f"cannot write {str(path)!r}: there is no folder {str(Path(path).parent)!r}"
+            )
+        allowed = os.access(folder, os.W_OK) and (not target.exists() or os.access(target, os.W_OK))
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, a null byte
+        raise AttributionLabError(f"cannot write {str(path)!r}: {error}") from error
+    if not allowed:
         raise AttributionLabError(f"cannot write {str(path)!r}: no permission")
-    return path
+    return target
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
     """Write a file under another name beside it and put it in place when it is complete."""
-    path = check_writable(path)
+    target = check_writable(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        # mkstemp makes private files; a result is as readable as any other file of this user.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".attributionlab-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            # mkstemp makes private files; a result is as readable as any other file of this user.
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:  # a full disk
+        raise AttributionLabError(f"cannot write {str(path)!r}: {error}") from error

@@ -1,6 +1,7 @@
 """What a faithfulness test found, as an object, a table and a file."""
 
 import json
+import math
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ class Example(NamedTuple):
     """(H, W), normalized to [-1, 1]"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EnvironmentResult:
     """What a method scored in one environment.
 
@@ -55,6 +56,8 @@ class EnvironmentResult:
         Of the softmax, where there is one.
     digest : str
         Hash of the environment's specification.
+    constants : dict
+        Its constants, overrides included.
     ceiling : float or None
         For "positive-smoothed", the mean F1 of the best possible map.
     example : Example
@@ -69,6 +72,7 @@ class EnvironmentResult:
     scores: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(repr=False)
     temperature: float | None
     digest: str
+    constants: Mapping[str, Any] = field(repr=False)
     ceiling: float | None = None
     example: Example | None = field(default=None, repr=False)
 
@@ -88,6 +92,7 @@ class EnvironmentResult:
             "claim_part": self.claim_part,
             "temperature": self.temperature,
             "spec": self.digest,
+            "constants": json.loads(json.dumps(dict(self.constants))),  # lists, as in the file
         }
         for part in self.scores:
             means = {score: self.mean(part, score) for score in SCORES}
@@ -97,7 +102,7 @@ class EnvironmentResult:
         return document
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FaithfulnessReport:
     """The outcome of a faithfulness test. Passing is necessary for faithfulness, never sufficient.
 
@@ -138,7 +143,10 @@ class FaithfulnessReport:
     versions: Mapping[str, str]
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per environment, image and part: precision, recall and F1 (NaN: not applicable)."""
+        """One row per environment, image and part: precision, recall and F1 (NaN: not applicable).
+
+        `spec` tells environments of one name with different constants apart.
+        """
         import pandas as pd
 
         rows = [
@@ -146,6 +154,7 @@ class FaithfulnessReport:
                 {
                     "method": self.method,
                     "environment": result.name,
+                    "spec": result.digest[:8],
                     "output": result.output,
                     "part": part,
                     "sample": np.arange(self.n),
@@ -181,7 +190,8 @@ class FaithfulnessReport:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str | None) else repr(value)
+    plain = isinstance(value, bool | int | str | None)
+    return value if plain or (isinstance(value, float) and math.isfinite(value)) else repr(value)
 
 
 def library_versions() -> dict[str, str]:

@@ -351,13 +351,10 @@ def test_a_data_set_without_its_keys_is_refused_with_all_that_is_missing(write):
 
 
 def test_missing_constants_are_refused_together(write):
-    path = write(
-        constants={"smoothing": None}, image_constants={"colors": None, "image_size": None}
-    )
+    path = write(image_constants={"colors": None, "image_size": None})
     assert problems(path) == [
         "the constant 'colors' is missing",
         "the constant 'image_size' is missing",
-        "the constant 'smoothing' is missing",
     ]
 
 

@@ -42,6 +42,9 @@ def broken(model, inputs, targets, **settings):
 def shifted(model, inputs, targets, *, by: int = 0):
     return inputs.roll(by, dims=3)
 
+def leave(model, inputs, targets):
+    raise SystemExit(0)
+
 def stopped(model, inputs, targets):
     raise KeyboardInterrupt
 """
@@ -92,17 +95,19 @@ REFUSALS = {
     "no callable": (["mine.py:rihgt"], "mine.py has no 'rihgt': did you mean 'right'?"),
     "raises": (["mine.py:broken"], "broken raised ValueError: no such luck on small"),
     "no toml": (["oracle", "--env", "gone.toml"], "no environment file at 'gone.toml'"),
-    "n": (["oracle", "--n", "0"], "n is 0: take an integer of at least 1"),
+    "n": (["oracle", "--n", "0"], "n is 0: take an integer from 1 to"),
     "gamma": (["oracle", "--gamma", "3"], "gamma is 3.0: take a number in (0, 1]"),
     "claim": (["oracle", "--claim", "sined"], "claim is 'sined': did you mean 'signed'?"),
     "set": (["mine.py:right", "--set", "by"], "--set 'by': write KEY=VALUE"),
-    "setting": (["mine.py:shifted", "--set", "bi=1"], "has no setting 'bi': it takes by"),
+    "setting": (["mine.py:shifted", "--set", "bi=1"], "has no setting 'bi': known are by"),
     "device": (["oracle", "--device", "tpu9"], "device is 'tpu9'"),
     "no folder": (["oracle", "--json", "no/out.json"], "there is no folder 'no'"),
     "a folder": (["oracle", "--figure", "."], "'.' is a folder: give the path of a file"),
     "option": (["oracle", "--foo"], "No such option: --foo"),
     "type": (["oracle", "--n", "many"], "Invalid value for '--n'"),
     "module": (["no.module:f"], "module 'no.module' cannot be imported"),
+    "exit": (["mine.py:leave"], "leave raised SystemExit: 0 on small"),
+    "builtin": (["torch:add"], "add raised TypeError"),
 }
 
 
@@ -203,7 +208,7 @@ def test_warnings_are_one_line_each_and_no_traceback_is_shown(folder):
     done = command("test", "mine.py:f", "--env", "small.toml", "--n", "1", cwd=folder)
     assert done.returncode == 0
     assert done.stderr == (
-        "warning: mine.py:f: attributions of 1 images were float64 and have been converted to float32\n"
+        "warning: mine.py:f: attributions of 1 images were float64, which is accepted; return float32\n"
     )
 
 

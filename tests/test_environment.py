@@ -461,14 +461,25 @@ def test_the_temperature_can_be_chosen():
     assert torch.equal(env.softmax_model(images), torch.softmax(env.model(images), 1))
 
 
-def test_moving_to_a_device_moves_model_and_baseline_and_returns_the_environment():
+def test_moving_to_a_device_moves_model_and_baseline_and_returns_the_environment(monkeypatch):
+    for name in ("multi-color-sum", "uniform-accumulator"):
+        env = al.load(name, image_size=8)
+        assert env.to("cpu") is env
+        assert env.device == torch.device("cpu")
+        # A device without memory stands in for an accelerator.
+        monkeypatch.setattr("attributionlab.environment.as_device", torch.device)
+        assert env.to("meta").baseline.device.type == env.device.type == "meta"
+        model = env.softmax_model or env.model
+        assert {p.device.type for p in model.parameters()} == {"meta"}
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("device", ["gpu", "meta", "cuda:99", 3.5])
+def test_a_device_that_is_not_there_is_refused_and_changes_nothing(device):
     env = al.load("multi-color-sum", image_size=8)
-    assert env.to("cpu") is env
-    assert env.device == torch.device("cpu")
-    assert env.to("meta").baseline.device.type == "meta"
-    assert {p.device.type for p in env.softmax_model.parameters()} == {"meta"}
-    regression = al.load("uniform-accumulator", image_size=8).to("meta")
-    assert {p.device.type for p in regression.model.parameters()} == {"meta"}
+    with refused(f"device is '{device}'" if isinstance(device, str) else f"device is {device}"):
+        env.to(device)
+    assert env.device == env.baseline.device == torch.device("cpu")
 
 
 def test_the_baseline_is_the_background_and_counts_for_nothing(small):

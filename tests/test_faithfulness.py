@@ -218,8 +218,8 @@ def integers(model, inputs, targets):
         (leave_hook, "changed hooks"),
         (new_weights, "changed weights"),
         (zeros, "of 3 images are zero everywhere and score 0"),
-        (doubles, "were float64 and have been converted"),
-        (integers, "were int32 and have been converted"),
+        (doubles, "were float64, which is accepted; return float32"),
+        (integers, "were int32, which is accepted; return float32"),
     ],
 )
 def test_what_is_unusual_is_scored_with_one_warning(env, method, message):
@@ -250,7 +250,7 @@ def test_only_controls_see_the_truth(env):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n": 0}, "n is 0: take an integer of at least 1"),
+        ({"n": 0}, "n is 0: take an integer from 1 to 1000000"),
         ({"n": 2.5}, "n is 2.5"),
         ({"n": True}, "n is True"),
         ({"gamma": 0}, r"gamma is 0: take a number in \(0, 1\]"),
@@ -275,7 +275,7 @@ def test_bad_input_is_refused_in_one_line(env, arguments, message):
 def test_cuda_is_refused_where_there_is_none(env):
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
-    with pytest.raises(AttributionLabError, match="no CUDA device is there: use 'cpu'"):
+    with pytest.raises(AttributionLabError, match="no such CUDA device is there: use 'cpu'"):
         al.faithfulness_test(ones, env, n=1, device="cuda")
 
 
@@ -307,7 +307,7 @@ def test_images_without_a_truth_are_left_out_and_refused_if_there_are_no_others(
 def test_the_table_is_tidy(env, counter):
     frame = al.faithfulness_test("oracle", [env, counter], n=2).to_frame()
     assert list(frame.columns) == [
-        "method", "environment", "output", "part", "sample", "precision", "recall", "f1",
+        "method", "environment", "spec", "output", "part", "sample", "precision", "recall", "f1",
     ]  # fmt: skip
     assert len(frame) == 2 * 2 * 3
     missing = frame[frame.f1.isna()]

@@ -1,6 +1,7 @@
 """Controls: attributions whose verdict is known before the test.
 
-They have the form of a method, and they alone may declare `truth` by name and be given it.
+They have the form of a method, and they alone may declare `truth`, and `ideal` (the best map for
+the claim), by name and be given them.
 """
 
 from collections.abc import Callable
@@ -26,9 +27,9 @@ __all__ = [
 ]
 
 
-def oracle(model: nn.Module, inputs: Tensor, targets: Tensor, *, truth: Truth) -> Tensor:
-    """The signed truth itself. It must pass."""
-    return truth.signed.float()
+def oracle(model: nn.Module, inputs: Tensor, targets: Tensor, *, ideal: Tensor) -> Tensor:
+    """The map that the claim asks for: the signed truth, or the smoothed one. Nothing scores more."""
+    return ideal
 
 
 def inverted_oracle(model: nn.Module, inputs: Tensor, targets: Tensor, *, truth: Truth) -> Tensor:

@@ -5,9 +5,9 @@ once.
 """
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from numbers import Integral, Real
 
+from attributionlab.errors import nearest
 from attributionlab.images.layout import layout_problems
 from attributionlab.images.shapes import SHAPES
 
@@ -119,9 +119,7 @@ def _shape_problems(shapes: Sequence[str]) -> list[str]:
     problems = []
     for shape in shapes:
         if shape not in SHAPES:
-            nearest = get_close_matches(str(shape), SHAPES, n=1)
-            remedy = f"did you mean {nearest[0]!r}? " if nearest else ""
-            problems.append(f"unknown shape {shape!r}: {remedy}choose from {', '.join(SHAPES)}")
+            problems.append(f"unknown shape {shape!r}: {nearest(str(shape), SHAPES)}")
     return problems
 
 

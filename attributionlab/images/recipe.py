@@ -47,6 +47,10 @@ class Ink(Protocol):
     ) -> Image:
         """Values (C, P) of P pixels that belong to the patches `labels` (P,)."""
 
+    @property
+    def highest(self) -> int:
+        """Largest value that it can give."""
+
 
 @dataclass(frozen=True)
 class BernoulliInk:
@@ -62,6 +66,11 @@ class BernoulliInk:
         shown = np.where(rng.random(labels.size) < self.fill, labels, 0)
         return palette[:, shown]
 
+    @property
+    def highest(self) -> int:
+        """Largest value of any color."""
+        return max(max(color) for color in self.colors)
+
 
 @dataclass(frozen=True)
 class UniformInk:
@@ -76,6 +85,11 @@ class UniformInk:
         return rng.integers(
             self.low, self.high, size=(1, labels.size), dtype=np.uint8, endpoint=True
         )
+
+    @property
+    def highest(self) -> int:
+        """Largest value drawn."""
+        return self.high
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,11 @@ class Recipe:
 
     def __post_init__(self) -> None:
         self._layout(np.random.default_rng(0), attempts=TRIAL_ATTEMPTS)
+
+    @property
+    def highest(self) -> int:
+        """Largest value that a pixel can have."""
+        return max(*self.background, self.ink.highest)
 
     @property
     def channels(self) -> int:
@@ -178,7 +197,7 @@ def draw(
         drawing = recipe.sketch(rng)
         if accept is None or accept(drawing.image):
             return drawing
-    condition = getattr(accept, "__name__", type(accept).__name__)
+    condition = getattr(accept, "__name__", str(accept))
     raise AttributionLabError(
         f"sample {index} of seed {seed}: none of {DRAWINGS} drawings was accepted by {condition}; "
         "relax the condition, or change the recipe (larger or fewer patches, another fill)"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from attributionlab.methods.adapter import Method, Occasion, as_method
+from attributionlab.methods.adapter import Call, Method, as_method
 from attributionlab.methods.gradients import (
     input_x_gradient,
     integrated_gradients,
@@ -16,8 +16,8 @@ from attributionlab.methods.run import attribute
 
 __all__ = [
     "METHODS",
+    "Call",
     "Method",
-    "Occasion",
     "as_maps",
     "as_method",
     "attribute",

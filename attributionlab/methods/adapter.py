@@ -1,9 +1,10 @@
 """Anything that attributes becomes a `Method`: names, Captum classes, callables, arrays."""
 
-import difflib
 import importlib
 import importlib.util
 import inspect
+import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, nearest
 
-__all__ = ["Method", "Occasion", "as_method"]
+__all__ = ["Call", "Method", "as_method"]
 
 
 @dataclass(frozen=True)
-class Occasion:
+class Call:
     """One call of a method.
 
     Parameters
@@ -33,8 +33,8 @@ class Occasion:
         A fresh copy of the images.
     targets : Tensor, (B,)
         The outputs to explain.
-    start : int
-        Index of the first image in the test.
+    first, total : int
+        Index of the first image in the test, and how many images that has.
     offered : mapping
         Arguments for methods that declare them by name: baseline, layers, patches, generator.
     """
@@ -43,7 +43,8 @@ class Occasion:
     model: nn.Module
     inputs: Tensor
     targets: Tensor
-    start: int = 0
+    first: int = 0
+    total: int = 1
     offered: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -56,7 +57,7 @@ class Method:
     name : str
         For reports.
     attribute : callable
-        Occasion -> attributions as the method returns them.
+        Call -> attributions as the method returns them.
     settings : mapping
         What the user set.
     function : object
@@ -64,7 +65,7 @@ class Method:
     """
 
     name: str
-    attribute: Callable[[Occasion], Any]
+    attribute: Callable[[Call], Any]
     settings: Mapping[str, Any]
     function: Any
 
@@ -95,6 +96,8 @@ def as_method(
     AttributionLabError
         If there is no such method, or it does not take these settings.
     """
+    if not isinstance(settings, Mapping | None):
+        raise AttributionLabError(f"settings are {settings!r}: pass a dict")
     settings = dict(settings or {})
     name = method if isinstance(method, str) else _name(method)
     if isinstance(method, str):
@@ -104,7 +107,7 @@ def as_method(
             raise AttributionLabError(
                 f"settings are {settings}: attributions that are computed already take none"
             )
-        return Method(name, lambda occasion: _precomputed(method, occasion), settings, method)
+        return Method(name, lambda call: _precomputed(method, call), settings, method)
     from captum.attr import Attribution
 
     if isinstance(method, type) and issubclass(method, Attribution):
@@ -116,7 +119,7 @@ def as_method(
         return Method(name, lambda o: _captum_instance(method, o, settings), settings, method)
     if isinstance(method, type) or not callable(method):
         raise AttributionLabError(
-            f"{name} is {'a class' if isinstance(method, type) else type(method).__name__}: pass a "
+            f"{name} is {'a class' if isinstance(method, type) else 'no method'}: pass a "
             "Captum class or instance, a function f(model, inputs, targets), or an array"
         )
     _check_settings(name, method, settings)
@@ -132,60 +135,81 @@ def _name(method: Any) -> str:
 def _locate(reference: str, known: Mapping[str, Any]) -> Any:
     """The object behind ``file.py:name`` or ``module:name``; split from the right (C:\\x.py:name)."""
     place, _, name = reference.rpartition(":")
+    if reference.endswith(".py"):
+        raise AttributionLabError(f"{reference!r} names no function: write {reference}:name")
     if not place:
-        close = difflib.get_close_matches(reference, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(known))}"
         raise AttributionLabError(
-            f"no method named {reference!r}: {hint} (or path/to/file.py:name, or module:name)"
+            f"no method named {reference!r}: {nearest(reference, known)} "
+            "(or path/to/file.py:name, or module:name)"
         )
     module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
     if not hasattr(module, name):
         public = [key for key in vars(module) if not key.startswith("_")]
-        close = difflib.get_close_matches(name, public, n=1)
-        hint = f": did you mean {close[0]!r}?" if close else ": check the name"
-        raise AttributionLabError(f"{place} has no {name!r}{hint}")
+        raise AttributionLabError(f"{place} has no {name!r}: {nearest(name, public)}")
     return getattr(module, name)
 
 
 def _load_file(path: Path) -> Any:
     if not path.is_file():
         raise AttributionLabError(f"no file at {str(path)!r}: check the path")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # A name of its own: the file may be called like a module that is in use.
+    spec = importlib.util.spec_from_file_location(f"attributionlab_user_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise AttributionLabError(f"{str(path)!r} cannot be loaded as Python: check the file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look themselves up there
+    folder = str(path.parent)
+    sys.path.insert(0, folder)  # its neighbors are found, as when Python runs it
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise AttributionLabError(f"{path} raised {_say(error)} while it was loaded") from error
+    finally:
+        sys.path.remove(folder)
     return module
 
 
 def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AttributionLabError(f"module {name!r} cannot be imported: {_say(error)}") from error
 
 
 def _say(error: BaseException) -> str:
     """An exception in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # its own __str__ fails
+        text = type(error).__name__
+    return " ".join(text.split())
+
+
+def _place(error: BaseException) -> str:
+    """Where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _check_settings(name: str, function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
-    parameters = inspect.signature(function).parameters
+    parameters = _parameters(function)
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     for key in settings:
         if key not in parameters:
             given = ("self", "model", "inputs", "targets", "target")
             own = [name for name in parameters if name not in given]
-            close = difflib.get_close_matches(key, own, n=1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(own) or 'none'}"
-            )
-            raise AttributionLabError(f"{name} has no setting {key!r}: {hint}")
+            raise AttributionLabError(f"{name} has no setting {key!r}: {nearest(key, own)}")
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """What a callable takes by name; nothing is known of some built-in ones."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
 
 
 def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
@@ -194,54 +218,54 @@ def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
         return call()
     except AttributionLabError:
         raise
-    except Exception as error:
-        raise AttributionLabError(f"{name} raised {_say(error)} on {environment}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # an exit of theirs is no verdict of ours
+        raise AttributionLabError(
+            f"{name} raised {_say(error)} on {environment}{_place(error)}"
+        ) from error
 
 
-def _call(function: Callable[..., Any], occasion: Occasion, settings: Mapping[str, Any]) -> Any:
-    declared = inspect.signature(function).parameters
-    offered = {key: value for key, value in occasion.offered.items() if key in declared}
+def _call(function: Callable[..., Any], call: Call, settings: Mapping[str, Any]) -> Any:
+    declared = _parameters(function)
+    offered = {key: value for key, value in call.offered.items() if key in declared}
     return _guarded(
         _name(function),
-        lambda: function(
-            occasion.model, occasion.inputs, occasion.targets, **(offered | dict(settings))
-        ),
-        occasion.environment,
+        lambda: function(call.model, call.inputs, call.targets, **(offered | dict(settings))),
+        call.environment,
     )
 
 
-def _captum(kind: type[Any], occasion: Occasion, settings: Mapping[str, Any]) -> Any:
+def _captum(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
     def run() -> Any:
-        arguments = [occasion.model]
+        arguments = [call.model]
         if "layer" in inspect.signature(kind).parameters:
-            arguments.append(occasion.offered["layers"]["gradcam"])
-        return _attribute(kind(*arguments), occasion, settings)
+            arguments.append(call.offered["layers"]["gradcam"])
+        return _attribute(kind(*arguments), call, settings)
 
-    return _guarded(kind.__name__, run, occasion.environment)
+    return _guarded(kind.__name__, run, call.environment)
 
 
-def _captum_instance(instance: Any, occasion: Occasion, settings: Mapping[str, Any]) -> Any:
+def _captum_instance(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
     # Most of Captum keeps the model as forward_func, DeepLift and its kin as model.
     bound = getattr(instance, "forward_func", None) or getattr(instance, "model", None)
-    if bound is not occasion.model:
+    if bound is not call.model:
         raise AttributionLabError(
-            f"this {_name(instance)} explains another model than that of {occasion.environment}: pass "
+            f"this {_name(instance)} explains another model than that of {call.environment}: pass "
             f"the class {_name(instance)}, or construct it with this environment's model "
             "(softmax_model for output 'probability')"
         )
-    return _guarded(
-        _name(instance), lambda: _attribute(instance, occasion, settings), occasion.environment
-    )
+    return _guarded(_name(instance), lambda: _attribute(instance, call, settings), call.environment)
 
 
-def _attribute(instance: Any, occasion: Occasion, settings: Mapping[str, Any]) -> Any:
+def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
     from captum.attr import LayerAttribution
 
-    inputs = occasion.inputs
+    inputs = call.inputs
     with warnings.catch_warnings():
         # Inputs come without requires_grad, by contract; Captum switches it on and says so.
         warnings.filterwarnings("ignore", ".*required_grads has been set automatically.*")
-        maps = instance.attribute(inputs, target=occasion.targets, **settings)
+        maps = instance.attribute(inputs, target=call.targets, **settings)
     if isinstance(instance, LayerAttribution) and isinstance(maps, Tensor):
         # A layer's map is coarser than the image: channels are summed, then it is enlarged.
         return LayerAttribution.interpolate(
@@ -250,18 +274,18 @@ def _attribute(instance: Any, occasion: Occasion, settings: Mapping[str, Any]) -
     return maps
 
 
-def _precomputed(arrays: Any, occasion: Occasion) -> Any:
+def _precomputed(arrays: Any, call: Call) -> Any:
     if isinstance(arrays, Mapping):
-        if occasion.environment not in arrays:
+        if call.environment not in arrays:
             raise AttributionLabError(
                 f"there are attributions for {', '.join(map(repr, arrays))}, none for "
-                f"{occasion.environment!r}: add them, or test those environments only"
+                f"{call.environment!r}: add them, or test those environments only"
             )
-        arrays = arrays[occasion.environment]
-    stop = occasion.start + len(occasion.inputs)
-    if len(arrays) < stop:
+        arrays = arrays[call.environment]
+    shape = tuple(getattr(arrays, "shape", ()))
+    if len(shape) < 3 or shape[0] != call.total:
         raise AttributionLabError(
-            f"there are {len(arrays)} attributions for {occasion.environment}, image {stop - 1} "
-            "has none: compute them for env.batch(n, seed) of the same n and seed"
+            f"the attributions for {call.environment} have shape {shape}: pass one map for each of "
+            f"the {call.total} images of env.batch({call.total}, seed)"
         )
-    return torch.as_tensor(arrays[occasion.start : stop])
+    return arrays[call.first : call.first + len(call.inputs)]

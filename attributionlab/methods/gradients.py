@@ -4,7 +4,7 @@ The networks' relevant pixels sit exactly on kinks of their ReLUs, so every grad
 convention ReLU'(0) = 0, which PyTorch follows.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +42,8 @@ def saliency(model: nn.Module, inputs: Tensor, targets: Tensor, *, abs: bool = F
     """
     from captum.attr import Saliency
 
-    return _tensor(Saliency(model).attribute(_leaf(inputs), target=targets, abs=abs))
+    attributions: Tensor = Saliency(model).attribute(_leaf(inputs), target=targets, abs=abs)
+    return attributions
 
 
 def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -55,7 +56,8 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
     """
     from captum.attr import InputXGradient
 
-    return _tensor(InputXGradient(model).attribute(_leaf(inputs), target=targets))
+    attributions: Tensor = InputXGradient(model).attribute(_leaf(inputs), target=targets)
+    return attributions
 
 
 def integrated_gradients(
@@ -84,7 +86,7 @@ def integrated_gradients(
     method : str
         Captum's name of the quadrature rule.
     internal_batch_size : int
-        Images in one pass, at least one per input.
+        Images times nodes in one pass; raised to the batch size where that is larger.
     """
     zero = torch.zeros_like(inputs)
     return _integrate(model, inputs, targets, zero, n_steps, method, internal_batch_size)
@@ -124,7 +126,7 @@ def _integrate(
 ) -> Tensor:
     from captum.attr import IntegratedGradients
 
-    attributions = IntegratedGradients(model).attribute(
+    attributions: Tensor = IntegratedGradients(model).attribute(
         inputs,
         baselines=baseline,
         target=targets,
@@ -132,14 +134,9 @@ def _integrate(
         method=method,
         internal_batch_size=max(batch, len(inputs)),
     )
-    return _tensor(attributions)
+    return attributions
 
 
 def _leaf(inputs: Tensor) -> Tensor:
     # Captum warns where it has to switch gradients on itself.
     return inputs.detach().clone().requires_grad_()
-
-
-def _tensor(attributions: Any) -> Tensor:
-    result: Tensor = attributions.detach()
-    return result

@@ -33,7 +33,7 @@ def as_maps(
 
     Returns
     -------
-    Tensor of float32, (B, 1, H, W)
+    Tensor of float64, (B, 1, H, W)
         On the CPU.
 
     Raises
@@ -41,26 +41,14 @@ def as_maps(
     AttributionLabError
         For other types and shapes, NaN and infinity.
     """
-    if isinstance(attributions, tuple) and len(attributions) == 1:
-        attributions = attributions[0]
-    if isinstance(attributions, np.ndarray):
-        if attributions.dtype.kind not in "biuf":
-            raise AttributionLabError(
-                f"{who} returned an array of {attributions.dtype}: return real numbers"
-            )
-        attributions = torch.from_numpy(np.ascontiguousarray(attributions))
-    if not isinstance(attributions, Tensor):
-        raise AttributionLabError(
-            f"{who} returned {type(attributions).__name__}: return a torch tensor or a numpy array"
-        )
-    maps, count = attributions.detach(), len(inputs)
-    if maps.is_complex():
-        raise AttributionLabError(f"{who} returned {maps.dtype}: return real numbers")
+    try:
+        maps, count = _tensor_of(attributions, who), len(inputs)
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        kind = f"{type(attributions).__name__} that cannot be read"
+        raise AttributionLabError(f"{who} returned a {kind}: return a plain array") from error
     if maps.dtype != torch.float32:
-        notes[
-            f"were {str(maps.dtype).removeprefix('torch.')} and have been converted to float32"
-        ] += count
-        maps = maps.float()
+        name = str(maps.dtype).removeprefix("torch.")
+        notes[f"were {name}, which is accepted; return float32"] += count
     batch, channels, height, width = inputs.shape
     allowed = {
         (batch, channels, height, width): maps,
@@ -74,12 +62,38 @@ def as_maps(
         )
     maps = allowed[shape]
     _check_finite(maps, who, start)
-    summed: Tensor = maps.sum(1, keepdim=True).cpu()
-    _check_finite(summed, who, start)  # finite channels may still overflow together
+    # In float64 no sum of float32 channels overflows and none vanishes.
+    summed: Tensor = maps.cpu().double().sum(1, keepdim=True)
+    _check_finite(summed, who, start)
     empty = int((summed == 0).all(dim=3).all(dim=2).sum())
     if empty:
         notes["are zero everywhere and score 0"] += empty
     return summed
+
+
+def _tensor_of(attributions: Any, who: str) -> Tensor:
+    """A dense, detached tensor of real numbers, from whatever holds them."""
+    if isinstance(attributions, tuple) and len(attributions) == 1:
+        attributions = attributions[0]
+    if isinstance(attributions, np.ndarray):
+        if attributions.dtype.kind not in "biuf":
+            raise AttributionLabError(
+                f"{who} returned an array of {attributions.dtype}: return real numbers"
+            )
+        if attributions.dtype.itemsize > 8:
+            attributions = attributions.astype(np.float64)
+        native = attributions.dtype.newbyteorder("=")
+        attributions = torch.from_numpy(np.array(attributions, dtype=native))
+    if not isinstance(attributions, Tensor):
+        raise AttributionLabError(
+            f"{who} returned {type(attributions).__name__}: return a torch tensor or a numpy array"
+        )
+    if attributions.is_complex():
+        raise AttributionLabError(f"{who} returned {attributions.dtype}: return real numbers")
+    if attributions.layout != torch.strided:
+        attributions = attributions.to_dense()
+    dense: Tensor = attributions.detach()
+    return dense
 
 
 def _check_finite(maps: Tensor, who: str, start: int) -> None:

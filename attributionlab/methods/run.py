@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attributionlab.methods.adapter import Method, Occasion
+from attributionlab.methods.adapter import Call, Method
 from attributionlab.methods.guard import restored
 from attributionlab.methods.maps import as_maps
 
@@ -18,7 +18,7 @@ __all__ = ["attribute"]
 
 
 def attribute(
-    method: Method, occasion: Occasion, seed: int, notes: Counter[str]
+    method: Method, call: Call, seed: int, notes: Counter[str]
 ) -> Float[Tensor, "batch 1 height width"]:
     """Attributions of a batch, checked and summed over channels.
 
@@ -26,7 +26,7 @@ def attribute(
     ----------
     method : Method
         What attributes.
-    occasion : Occasion
+    call : Call
         What it gets; its inputs may be modified.
     seed : int
         Of the global random states, and of `generator` for a method that declares it.
@@ -38,21 +38,23 @@ def attribute(
     AttributionLabError
         If the method raises, or returns what cannot be scored.
     """
-    inputs = occasion.inputs.clone()
-    with restored(occasion.model) as repaired, _seeded(seed):
-        attributions = method.attribute(occasion)
+    inputs = call.inputs.clone()
+    with restored(call.model) as repaired, _seeded(seed):
+        attributions = method.attribute(call)
     for what in repaired:
         notes[f"came with changed {what} of the model, which have been restored"] += len(inputs)
-    if not torch.equal(occasion.inputs, inputs):
+    if not torch.equal(call.inputs, inputs):
         notes["came with modified inputs; the truth is about the original ones"] += len(inputs)
-    who = f"{method.name} on {occasion.environment}"
-    return as_maps(attributions, inputs, who, occasion.start, notes)
+    who = f"{method.name} on {call.environment}"
+    return as_maps(attributions, inputs, who, call.first, notes)
 
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Global random states set from a seed inside, and as they were outside."""
+    """Global random states set from a seed inside; these and torch's switches restored outside."""
     states = random.getstate(), np.random.get_state()
+    dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
+    threads = torch.get_num_threads()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         random.seed(seed)
@@ -62,3 +64,6 @@ def _seeded(seed: int) -> Iterator[None]:
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])
+            torch.set_default_dtype(dtype)
+            torch.set_grad_enabled(gradients)
+            torch.set_num_threads(threads)

@@ -1,25 +1,25 @@
 """Metrics: plain functions that score attributions."""
 
-from attributionlab.metrics.alignment import (
+from attributionlab.metrics.marking import metric
+from attributionlab.metrics.overlap import (
     Alignment,
     Part,
     alignment,
     f1,
+    magnitudes,
     normalize,
-    part,
     precision,
     recall,
 )
-from attributionlab.metrics.metric import metric
 
 __all__ = [
     "Alignment",
     "Part",
     "alignment",
     "f1",
+    "magnitudes",
     "metric",
     "normalize",
-    "part",
     "precision",
     "recall",
 ]

@@ -113,7 +113,8 @@ def redundant_weights(
     shape = (channels, redundant_channels, KERNEL, KERNEL)
     share = torch.rand(shape, generator=generator)
     sign = torch.randint(0, 2, shape, generator=generator) * 2.0 - 1.0
-    return sign * torch.ceil((1 - share) * (strength / REDUNDANT_GRID)) * REDUNDANT_GRID
+    magnitude = torch.ceil((1 - share) * (strength / REDUNDANT_GRID)) * REDUNDANT_GRID
+    return sign * magnitude + 0.0  # no -0.0
 
 
 def uniform_accumulator(

@@ -81,7 +81,7 @@ def check_budget(
         If a quotient exceeds 2^24.
     """
     needed = float((sums / steps).max())
-    if needed > EXACT_STEPS:
+    if not needed <= EXACT_STEPS:  # also where it is no number
         raise AttributionLabError(
             f"{layer} needs {needed:,.0f} grid steps, float32 is exact up to {EXACT_STEPS:,}: "
             "take a smaller image_size, fewer or weaker redundant channels, or the uniform "

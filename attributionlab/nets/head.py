@@ -53,8 +53,11 @@ def with_softmax(model: nn.Module, classes: int, temperature: float) -> nn.Seque
 
 
 def temperature_problems(temperature: float) -> list[str]:
-    """What is wrong with a temperature: a power of two divides exactly, anything else does not."""
-    if temperature > 0 and math.frexp(temperature)[0] == 0.5:
+    """What is wrong with a temperature: a power of two divides exactly, anything else does not.
+
+    Beyond 2^-20 and 2^30 quotients of counts would leave the range of float32.
+    """
+    if 2.0**-20 <= temperature <= 2.0**30 and math.frexp(temperature)[0] == 0.5:
         return []
     return [f"temperature is {temperature}: take a power of two, such as 1 or 256"]
 

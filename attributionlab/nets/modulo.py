@@ -12,6 +12,9 @@ from attributionlab.nets.stage import Stage, evaluate
 
 __all__ = ["modulo_bound", "modulo_budget", "modulo_mlp"]
 
+MOST_BLOCKS = 2000
+"""Some 100 million weights, 400 MB: enough for the white pixels of a 1024 x 1024 image mod 30."""
+
 
 def modulo_mlp(modulus: int, max_count: int) -> list[Stage]:
     r"""f_modulo: x mod N for integers 0 <= x <= ceil(U / N) N.
@@ -52,6 +55,11 @@ def modulo_mlp(modulus: int, max_count: int) -> list[Stage]:
             "count of at least 1"
         )
     blocks = -(-max_count // modulus)
+    if blocks > MOST_BLOCKS:
+        raise AttributionLabError(
+            f"max_count is {max_count:,} and modulus {modulus}, which takes {blocks:,} blocks of "
+            f"neurons: take at most {MOST_BLOCKS:,}, a smaller count or a larger modulus"
+        )
     each = torch.eye(blocks)
     thresholds = [-float(modulus * k) for k in range(blocks + 1)]
     difference = torch.eye(blocks, blocks + 1) - torch.eye(blocks + 1)[1:]

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import nn
 
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.nets.accumulator import (
     REDUNDANT_GRID,
     Accumulator,
@@ -49,6 +50,8 @@ class Network:
         Where map-based methods attach: "gradcam", "iba".
     classes : int
         K.
+    channels, highest : int
+        What it takes: images of so many channels, integers from 0 to `highest`.
     max_count : int
         The largest count for which the output is right.
     budgets : list of LayerBudget
@@ -60,6 +63,8 @@ class Network:
     model: nn.Sequential
     layers: dict[str, nn.Module]
     classes: int
+    channels: int
+    highest: int
     max_count: int
     budgets: list[LayerBudget] = field(repr=False)
     effective: dict[str, float] = field(default_factory=dict)
@@ -97,6 +102,8 @@ def number_sum(
         model=_assemble(to_convolutions(stages), summed.module, identity_head(1)),
         layers=_layers_without_detector(summed),
         classes=1,
+        channels=1,
+        highest=255,
         max_count=image_size**2,
         budgets=budgets + summed.budgets,
     )
@@ -114,6 +121,8 @@ def white_sum(
         model=_assemble([], summed.module, identity_head(1)),
         layers=_layers_without_detector(summed),
         classes=1,
+        channels=1,
+        highest=1,
         max_count=image_size**2,
         budgets=summed.budgets,
     )
@@ -151,24 +160,27 @@ def color_sum(
     accumulator, weight_seed
         As for `number_sum`.
     """
-    problems = []
+    problems = [] if colors else ["colors is empty: give at least one"]
     if not 0 <= redundant_channels <= MOST_REDUNDANT:
         problems.append(f"redundant_channels is {redundant_channels}: take 0 to {MOST_REDUNDANT}")
     if not 0 <= redundant_strength < float("inf"):
         problems.append(f"redundant_strength is {redundant_strength}: take 0 or more")
     refuse_if(problems, "color_sum")
-    generator = _generator(weight_seed)
     strength = round(redundant_strength / REDUNDANT_GRID) * REDUNDANT_GRID
     channels = len(colors) + len(distractor_colors)
-    redundant = redundant_weights(channels, redundant_channels, strength, generator)
+    redundant = redundant_weights(
+        channels, redundant_channels, strength, _generator(weight_seed, stream=1)
+    )
     stages = color_detector([*colors, *distractor_colors], background, redundant_channels)
     _, budgets = detector_budget(stages)
-    summed = _accumulator(image_size, channels, accumulator, generator, redundant)
+    summed = _accumulator(image_size, channels, accumulator, _generator(weight_seed), redundant)
     head = identity_head(len(colors), dropped=len(distractor_colors))
     return Network(
         model=_assemble(to_convolutions(stages), summed.module, head),
         layers=_layers_behind_detector(summed),
         classes=len(colors),
+        channels=3,
+        highest=255,
         max_count=image_size**2,
         budgets=budgets + summed.budgets,
         effective={"redundant_strength": strength} if redundant_channels else {},
@@ -203,6 +215,8 @@ def modulo_sum(
         model=_assemble([], summed.module, to_linears(stages)),
         layers=_layers_without_detector(summed),
         classes=1,
+        channels=1,
+        highest=1,
         max_count=min(modulo_bound(stages), image_size**2),
         budgets=summed.budgets + budgets,
     )
@@ -250,8 +264,12 @@ def _layers_behind_detector(summed: Accumulator) -> dict[str, nn.Module]:
     }
 
 
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+def _generator(seed: int, stream: int = 0) -> torch.Generator:
+    """Independent streams: redundant channels do not change the accumulator's weights."""
+    if seed < 0:
+        raise AttributionLabError(f"weight_seed is {seed}: take 0 or more")
+    state = np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(state[0]))
 
 
 BUILDERS: dict[str, Callable[..., Network]] = {

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-__all__ = ["Row", "examples_figure", "report_figure", "to_png"]
+from attributionlab.report.terminal import explained
+
+__all__ = ["report_figure", "to_png"]
 
 SIGNED = "RdBu_r"  # red raises, blue lowers; told apart with every common color vision
 
 
-class Row(NamedTuple):
+class _Row(NamedTuple):
     """One environment's example under its title.
 
     `example` has the arrays `image` (C, H, W), its largest possible value `highest`, `truth` (H, W) in
@@ -26,16 +28,17 @@ class Row(NamedTuple):
 def report_figure(report: Any) -> Figure:
     """The median example of each environment of a `FaithfulnessReport`."""
     rows = [
-        Row(
-            f"{result.name}\nF1 {result.claim_f1:.2f} ({result.claim_part}): {result.verdict}",
+        _Row(
+            f"{result.name}\n{explained(result.to_dict())}\n"
+            f"mean F1 {result.claim_f1:.2f} ({result.claim_part}): {result.verdict}",
             result.example,
         )
         for result in report.environments
     ]
-    return examples_figure(f"{report.method}: {report.verdict}", rows)
+    return _examples_figure(f"{report.method}: {report.verdict}", rows)
 
 
-def examples_figure(title: str, rows: Sequence[Row]) -> Figure:
+def _examples_figure(title: str, rows: Sequence[_Row]) -> Figure:
     """Image, truth and attribution side by side, a row for each environment."""
     figure = Figure(figsize=(8.4, 1.1 + 2.7 * len(rows)), layout="constrained")
     figure.suptitle(title)
@@ -55,7 +58,7 @@ def examples_figure(title: str, rows: Sequence[Row]) -> Figure:
             axis.set_xticks([])
             axis.set_yticks([])
     bar = figure.colorbar(
-        drawn, ax=axes[:, 1:], location="bottom", shrink=0.7, aspect=40, ticks=[-1, 0, 1]
+        drawn, ax=axes, location="bottom", shrink=0.7, aspect=40, ticks=[-1, 0, 1]
     )
     bar.ax.set_xticklabels(["-1: lowers the output", "0", "+1: raises the output"], fontsize=8)
     return figure

@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["certificates_table", "names_table", "report_table", "show"]
+__all__ = ["certificates_table", "explained", "names_table", "print_table", "report_table"]
 
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
 PARTS = ("overall", "positive", "negative", "positive-smoothed")
@@ -29,15 +29,18 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     table.add_column("verdict")
     for result in document["environments"]:
         shown = [name for name in PARTS if result.get(name) is not None]
+        label = [result["name"], f"  {explained(result)}"]
         for index, name in enumerate(shown):
             scores = result[name]
             decides = name == result["claim_part"]
             table.add_row(
-                result["name"] if index == 0 else "",
+                label[index] if index < len(label) else "",
                 name,
                 *(f"{scores[key]:.2f}" for key in ("precision", "recall", "f1")),
                 _verdict(result["verdict"]) if decides else "",
             )
+        if result.get("ceiling_f1") is not None:
+            table.add_row("", "  best possible", "", "", f"{result['ceiling_f1']:.2f}", "")
     head = Text.assemble(
         (document["method"], "bold"),
         ": ",
@@ -47,6 +50,13 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     )
     foot = Text("Passing is necessary for faithfulness, never sufficient.", style="dim")
     return Group(head, "", table, "", foot)
+
+
+def explained(result: Mapping[str, Any]) -> str:
+    """Which output was explained, and behind which temperature."""
+    if result["temperature"] is None:
+        return str(result["output"])
+    return f"{result['output']}, temperature {result['temperature']:g}"
 
 
 def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
@@ -86,7 +96,7 @@ def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:
     return table
 
 
-def show(renderable: RenderableType) -> None:
+def print_table(renderable: RenderableType) -> None:
     """Print to standard output, as wide as the terminal, or 100 columns into a file."""
     console = Console()
     (console if console.is_terminal else Console(width=100)).print(renderable)

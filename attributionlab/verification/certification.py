@@ -6,6 +6,7 @@ import torch
 
 from attributionlab.device import without_tf32
 from attributionlab.environment import Environment
+from attributionlab.errors import AttributionLabError
 from attributionlab.progress import track
 from attributionlab.verification.arithmetic import arithmetic_checks
 from attributionlab.verification.certificate import Certificate, Check
@@ -57,6 +58,8 @@ def verify(
     >>> certificate.checks[0].claim
     'The number checker is int(x == 5) for all 256 values of a pixel.'
     """
+    if not isinstance(env, Environment):
+        raise AttributionLabError(f"environment is {env!r}: pass attributionlab.load(name)")
     oracle = Oracle.of(env)
     samples, labels = env.batch(SAMPLES, seed)
 

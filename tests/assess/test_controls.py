@@ -12,7 +12,7 @@ INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")
 
 @pytest.fixture(scope="module")
 def environments():
-    """The default environments at a size at which every patch still has several pixels."""
+    """The whole catalogue at a size at which every patch still has several pixels."""
     return {name: al.load(name, image_size=72) for name in al.environments()}
 
 
@@ -89,7 +89,7 @@ def test_controls_are_their_definitions():
     assert torch.equal(
         run("filled-patches", patches=patches)[0, 0, :, 0], torch.tensor([1.0, 0, 0])
     )
-    assert torch.equal(run("oracle", truth=truth), torch.ones(1, 1, 3, 3))
+    assert torch.equal(run("oracle", ideal=inputs), inputs)
     assert torch.equal(run("inverted-oracle", truth=truth), -torch.ones(1, 1, 3, 3))
     # Sobel kernels [1, 2, 1] x [-1, 0, 1]: 2 * 2 beside the pixel, sqrt(2) * 2 at the corners.
     assert run("sobel")[0, 0, 1].tolist() == [4, 0, 4]

@@ -44,13 +44,12 @@ COLORS, BINARY, NUMBERS = "color-patches", "binary-patches", "number-patches"
         (
             BINARY,
             {"shapes": ("bezier", "cirle")},
-            "unknown shape 'cirle': did you mean 'circle'? choose from bezier, triangle, square, "
-            "circle",
+            "unknown shape 'cirle': did you mean 'circle'?",
         ),
         (
             BINARY,
             {"shapes": ("xyz",)},
-            "unknown shape 'xyz': choose from bezier, triangle, square, circle",
+            "unknown shape 'xyz': known are bezier, circle, square, triangle",
         ),
         (
             BINARY,

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attributionlab import AttributionLabError
-from attributionlab.methods import METHODS, Occasion, as_method
+from attributionlab.methods import METHODS, Call, as_method
 
 INPUTS = torch.arange(12.0).reshape(1, 3, 2, 2)
 TARGETS = torch.tensor([1])
@@ -22,12 +22,12 @@ def net():
     return nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)).eval()
 
 
-def occasion(model, **offered):
-    return Occasion("env", model, INPUTS.clone(), TARGETS, 0, offered)
+def call(model, **offered):
+    return Call("env", model, INPUTS.clone(), TARGETS, offered=offered)
 
 
 def run(method, model, settings=None, known=METHODS, **offered):
-    return as_method(method, known, settings).attribute(occasion(model, **offered))
+    return as_method(method, known, settings).attribute(call(model, **offered))
 
 
 def test_a_name_is_looked_up(net):
@@ -100,7 +100,7 @@ def test_a_function_in_a_file_is_found(tmp_path, net):
 def test_computed_attributions_are_handed_on_by_index(net, make):
     arrays = np.arange(5.0).reshape(5, 1, 1)
     method = as_method({"env": make(arrays)}, METHODS)
-    occasion_at = Occasion("env", net, INPUTS, TARGETS, start=3)
+    occasion_at = Call("env", net, INPUTS, TARGETS, first=3, total=5)
     assert method.attribute(occasion_at).item() == 3
     assert as_method(make(arrays), METHODS).attribute(occasion_at).item() == 3
 
@@ -129,8 +129,8 @@ class NoMethod:
         ("saliency", {"abss": True}, "saliency has no setting 'abss': did you mean 'abs'"),
         ("captum.attr:Saliency", {"abss": True}, "Saliency has no setting 'abss'"),
         (NoMethod, {}, "NoMethod is a class: pass a Captum class or instance"),
-        (NoMethod(), {}, "NoMethod is NoMethod: pass a Captum class"),
-        (3, {}, "int is int: pass a Captum class"),
+        (NoMethod(), {}, "NoMethod is no method: pass a Captum class"),
+        (3, {}, "int is no method: pass a Captum class"),
         (np.zeros(3), {"a": 1}, "attributions that are computed already take none"),
     ],
 )
@@ -160,7 +160,9 @@ def test_a_method_that_raises_is_refused_with_its_message_in_one_line(net):
 
     with pytest.raises(AttributionLabError) as caught:
         run(mine, net)
-    assert str(caught.value) == "mine raised ValueError: first second on env"
+    line = mine.__code__.co_firstlineno + 1
+    expected = f"mine raised ValueError: first second on env (test_adapter.py, line {line})"
+    assert str(caught.value) == expected
     with pytest.raises(AttributionLabError, match=r"Occlusion raised .* on env"):
         run(captum.attr.Occlusion, net)
 
@@ -168,7 +170,7 @@ def test_a_method_that_raises_is_refused_with_its_message_in_one_line(net):
 def test_missing_attributions_are_refused(net):
     with pytest.raises(AttributionLabError, match="for 'other', none for 'env'"):
         run({"other": np.zeros((1, 2, 2))}, net)
-    with pytest.raises(AttributionLabError, match="there are 0 attributions for env, image 0"):
+    with pytest.raises(AttributionLabError, match=r"for env have shape \(0, 2, 2\): pass one map"):
         run(np.zeros((0, 2, 2)), net)
 
 

@@ -17,7 +17,9 @@ def snapshot(net):
         for m in net.modules()
     ]
     weights = [(p.clone().tolist(), p.dtype, p.requires_grad, p.grad) for p in net.parameters()]
-    return [m.training for m in net.modules()], hooks, weights, [type(m) for m in net.modules()]
+    plain = [{k: v for k, v in vars(m).items() if not isinstance(v, dict)} for m in net.modules()]
+    buffers = [list(m._buffers) for m in net.modules()]
+    return plain, hooks, weights, buffers, [type(m) for m in net.modules()]
 
 
 def set_training(net):
@@ -51,6 +53,22 @@ def replace_module(net):
     net[1] = nn.Sigmoid()
 
 
+def replace_forward(net):
+    net.forward = lambda inputs: inputs
+
+
+def change_stride(net):
+    net[0].stride = (2, 2)
+
+
+def go_in_place(net):
+    net[1].inplace = True
+
+
+def add_buffer(net):
+    net.register_buffer("extra", torch.zeros(1))
+
+
 DAMAGE = {
     set_training: "training mode",
     drop_gradients: "requires_grad",
@@ -59,6 +77,10 @@ DAMAGE = {
     replace_parameter: "weights",
     leave_hooks: "hooks",
     replace_module: "modules",
+    replace_forward: "forward",
+    change_stride: "stride",
+    go_in_place: "inplace",
+    add_buffer: "_buffers",
 }
 
 

@@ -22,7 +22,7 @@ def maps_of(attributions, start=0):
 def test_every_stated_shape_is_summed_over_channels(shape, make):
     maps, _ = maps_of(make(shape))
     assert maps.shape == (2, 1, 4, 5)
-    assert maps.dtype == torch.float32
+    assert maps.dtype == torch.float64
     assert (maps == (3 if len(shape) == 4 and shape[1] == 3 else 1)).all()
 
 
@@ -41,7 +41,7 @@ def test_float32_passes_without_a_note_attached_or_not():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.bool])
 def test_other_real_types_are_converted_and_noted(dtype):
     maps, notes = maps_of(torch.ones(2, 4, 5, dtype=dtype))
-    assert maps.dtype == torch.float32
+    assert maps.dtype == torch.float64
     assert (maps == 1).all()
     [(note, count)] = notes.items()
     assert str(dtype).removeprefix("torch.") in note
@@ -86,7 +86,36 @@ def test_nan_and_infinity_are_refused_with_their_place(value):
         maps_of(attributions, start=6)
 
 
-def test_finite_values_whose_sum_overflows_are_refused():
-    attributions = torch.full((2, 3, 4, 5), 3e38)
+def test_channels_of_any_size_are_summed_without_loss():
+    huge, tiny = (
+        torch.full((2, 3, 4, 5), 3e38),
+        torch.full((2, 3, 4, 5), 1e-120, dtype=torch.float64),
+    )
+    assert (maps_of(huge)[0] == 3 * huge.double()[:, :1]).all()
+    assert (maps_of(tiny)[0] > 0).all()
     with pytest.raises(AttributionLabError, match="inf for image 0"):
-        maps_of(attributions)
+        maps_of(torch.full((2, 3, 4, 5), 1e308, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ones((2, 4, 5), dtype=np.longdouble),
+        np.ones((2, 4, 5), dtype=">f4"),
+        np.ones((2, 4, 5), dtype=np.float32)[::-1, ::-1],
+        np.ones((2, 4, 5), dtype=np.uint16),
+    ],
+    ids=["longdouble", "big-endian", "negative strides", "uint16"],
+)
+def test_arrays_of_every_make_are_accepted(array):
+    assert (maps_of(array)[0] == 1).all()
+
+
+def test_sparse_tensors_are_accepted():
+    assert (maps_of(torch.ones(2, 4, 5).to_sparse())[0] == 1).all()
+
+
+def test_read_only_arrays_are_copied():
+    array = np.ones((2, 4, 5), dtype=np.float32)
+    array.flags.writeable = False
+    assert (maps_of(array)[0] == 1).all()

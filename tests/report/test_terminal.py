@@ -29,6 +29,10 @@ def test_a_report_fits_in_80_columns_and_shows_every_score(document):
     lines = [line.rstrip() for line in shown.splitlines()]
     assert max(map(len, lines)) <= 80
     rows = [line.split() for line in lines]
+    temperature = document["environments"][0]["temperature"]
+    label = ["probability,", "temperature", f"{temperature:g}"]
+    assert [*label, "positive", "1.00", "1.00", "1.00"] in rows
+    assert ["logit", "positive", "1.00", "1.00", "1.00"] in rows
     assert ["multi-color-sum-distractors", "overall", "1.00", "1.00", "1.00", "pass"] in rows
     assert ["negative", "1.00", "1.00", "1.00"] in rows
     assert ["nonuniform-accumulator", "overall", "1.00", "1.00", "1.00", "pass"] in rows
@@ -38,10 +42,14 @@ def test_a_report_fits_in_80_columns_and_shows_every_score(document):
 
 def test_the_verdict_stands_beside_the_part_that_decides(document):
     document = {**document, "environments": [dict(document["environments"][0])]}
-    document["environments"][0] |= {"claim_part": "negative", "verdict": "fail"}
+    document["environments"][0] |= {
+        "claim_part": "negative",
+        "verdict": "fail",
+        "temperature": None,
+    }
     rows = [line.split() for line in text(report_table(document), 80).splitlines()]
     assert ["negative", "1.00", "1.00", "1.00", "fail"] in rows
-    assert ["positive", "1.00", "1.00", "1.00"] in rows
+    assert ["probability", "positive", "1.00", "1.00", "1.00"] in rows
 
 
 def test_a_certificate_shows_mismatches_and_their_first_example():

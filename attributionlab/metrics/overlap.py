@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attributionlab.metrics.metric import metric
+from attributionlab.metrics.marking import metric
 
-__all__ = ["Alignment", "Part", "alignment", "f1", "normalize", "part", "precision", "recall"]
+__all__ = ["Alignment", "Part", "alignment", "f1", "magnitudes", "normalize", "precision", "recall"]
 
 Part = Literal["overall", "positive", "negative"]
 """Which attributions are held against which mask: all, without their sign; the positive ones; the
@@ -53,7 +53,7 @@ def normalize(attributions: Maps) -> Maps:
     return torch.where(attributions == 0, attributions, scaled)  # 0/0 where a side is empty
 
 
-def part(attributions: Maps, which: Part) -> Maps:
+def magnitudes(attributions: Maps, which: Part) -> Maps:
     """The magnitudes that one part of the truth is held against."""
     if which == "overall":
         return attributions.abs()

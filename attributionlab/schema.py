@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
 __all__ = ["convert", "default_constants"]
@@ -17,7 +18,7 @@ def convert(value: Any, annotation: Any) -> Any:
 
     Examples
     --------
-    >>> from attributionlab.constants import convert
+    >>> from attributionlab.schema import convert
     >>> convert([255, 127, 0], tuple[int, int, int])
     (255, 127, 0)
     """
@@ -30,8 +31,10 @@ def convert(value: Any, annotation: Any) -> Any:
         if items is not None:
             return items
     elif annotation is float:
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, Real) and not isinstance(value, bool):
             return float(value)
+    elif annotation is int and isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
     elif isinstance(value, annotation) and not (isinstance(value, bool) and annotation is int):
         return value
     raise TypeError(_describe(annotation))

@@ -39,7 +39,7 @@ def test_scores_are_their_definitions(case, which):
     normalized = metrics.normalize(torch.from_numpy(maps)[None, None])
     truth = torch.from_numpy(signed)[None, None]
     mask = {"overall": truth != 0, "positive": truth > 0, "negative": truth < 0}[which]
-    got = metrics.alignment(metrics.part(normalized, which), mask)
+    got = metrics.alignment(metrics.magnitudes(normalized, which), mask)
     flat = oracles.part(normalized.flatten().tolist(), signed.flatten().tolist(), which)
     if oracles.f1(*flat) is None:
         assert all(math.isnan(float(score)) for score in got)

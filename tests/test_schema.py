@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from attributionlab.constants import convert, default_constants
+from attributionlab.schema import convert, default_constants
 
 Color = tuple[int, int, int]
 
