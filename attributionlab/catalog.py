@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.images import GENERATORS
-from attributionlab.nets import BUILDERS, temperature_problems
+from attributionlab.images import GENERATORS, Recipe
+from attributionlab.nets import BUILDERS, Network, temperature_problems
 from attributionlab.schema import convert, default_constants
 from attributionlab.spec import EnvironmentSpec
 
@@ -239,9 +239,26 @@ def _build(spec: EnvironmentSpec) -> Environment:
             problems.append(str(error))
     refuse_if(problems, spec.name)
     network, recipe = made
+    _check_fit(spec, network, recipe)
+    env = Environment(spec, network, recipe)
+    env.dataset(1)[0]  # an impossible data set fails here and not when it is used
+    return env
+
+
+def _check_fit(spec: EnvironmentSpec, network: Network, recipe: Recipe) -> None:
+    """Refuse a network and images that do not belong together."""
+    if network.channels != recipe.channels or network.highest < recipe.highest:
+        raise AttributionLabError(
+            f"{spec.name}: {spec.builder} takes images of {network.channels} channels up to "
+            f"{network.highest}, {spec.generator} makes {recipe.channels} channels up to "
+            f"{recipe.highest}: choose a builder and a generator that fit"
+        )
+    if spec.constants.get("number") in recipe.background:
+        raise AttributionLabError(
+            f"{spec.name}: number is {spec.constants['number']}, the background: take another"
+        )
     if network.classes == 1 and "temperature" in spec.constants:
         raise AttributionLabError(
             f"{spec.name}: temperature is {spec.constants['temperature']}, but a regression has no "
             "softmax: leave it out"
         )
-    return Environment(spec, network, recipe)

@@ -322,7 +322,7 @@ def test_impossible_constants_of_network_images_and_environment_are_refused_at_o
         "size is 0: take an integer of at least 1",
         "seed is -1: take an integer of at least 0",
         "redundant_channels is -1: take 0 to 256",
-        "redundant_strength is -2.0: take 0 or more",
+        "redundant_strength is -2.0: take 0 to 16777216",
         "smoothing is -0.1: take a fraction of the image side, such as 0.04",
         "temperature is 3.0: take a power of two, such as 1 or 256",
     ):
@@ -417,3 +417,51 @@ def test_a_folder_is_no_environment(tmp_path):
 def test_paths_of_the_catalogues_own_files_load_too():
     path = Path(DESIGNS[0])
     assert al.load(str(path), image_size=32).name == path.stem
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "message"),
+    [
+        (
+            "uniform-accumulator",
+            {"dataset": "gray-numbers"},
+            "white-sum takes images of 1 channels",
+        ),
+        ("uniform-accumulator", {"dataset": "four-colors"}, "color-patches makes 3 channels"),
+        ("number-checker", {"number": 0}, "number is 0, the background: take another"),
+        ("single-color-modulo", {"image_size": 512}, "at most 4,920 counted pixels"),
+        ("single-color-modulo", {"max_count": 10**7}, "take at most 2,000"),
+        ("multi-color-sum", {"redundant_strength": 1e300}, "take 0 to 16777216"),
+        ("multi-color-sum", {"temperature": 2.0**-140}, "take a power of two"),
+        ("multi-color-sum", {"colors": []}, "colors is empty"),
+        ("multi-color-sum", {"weight_seed": -1}, "weight_seed is -1: take 0 or more"),
+        (3, {}, "environment is 3: give a name or the path of a TOML file"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_when_they_are_loaded(name, overrides, message):
+    with pytest.raises(al.AttributionLabError, match=message):
+        al.load(name, **overrides)
+
+
+def test_size_and_seed_of_the_data_set_can_be_overridden():
+    env = al.load("uniform-accumulator", image_size=16, size=3, seed=9)
+    assert len(env.dataset()) == 3
+    assert torch.equal(env.batch(2)[0], env.batch(2, seed=9)[0])
+
+
+def test_a_path_object_is_a_path_and_a_byte_order_mark_is_ignored(write):
+    path = Path(write())
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert al.load(path).name == al.load(str(path)).name
+
+
+def test_loading_leaves_torch_alone():
+    state, dtype = torch.get_rng_state(), torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        env = al.load("multi-color-sum", image_size=16)
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(dtype)
+    assert {parameter.dtype for parameter in env.softmax_model.parameters()} == {torch.float32}
+    assert torch.equal(torch.get_rng_state(), state)

@@ -106,6 +106,10 @@ REFUSALS = {
     "option": (["oracle", "--foo"], "No such option: --foo"),
     "type": (["oracle", "--n", "many"], "Invalid value for '--n'"),
     "module": (["no.module:f"], "module 'no.module' cannot be imported"),
+    "same path": (["mine.py:right", "--json", "o.png", "--figure", "o.png"], "give two paths"),
+    "no png": (["mine.py:right", "--figure", "a.jpg"], "figures are PNG files"),
+    "file only": (["mine.py"], "'mine.py' names no function: write mine.py:name"),
+    "twice": (["oracle", "--env", "small.toml", "--env", "small.toml"], "name each once"),
     "exit": (["mine.py:leave"], "leave raised SystemExit: 0 on small"),
     "builtin": (["torch:add"], "add raised TypeError"),
 }
@@ -219,3 +223,27 @@ def test_help_and_import_do_not_load_torch(folder):
         env = {**os.environ, "PYTHONPATH": package}
         subprocess.run([sys.executable, "-c", code], check=True, cwd=folder, env=env)
     assert command("--help", cwd=folder).returncode == 0
+
+
+def test_help_without_arguments_says_nothing_more(capsys):
+    assert run() == 2
+    captured = capsys.readouterr()
+    assert "Usage" in captured.out + captured.err
+    assert "attributionlab: \n" not in captured.err
+
+
+def test_a_reader_that_leaves_takes_no_verdict_and_no_file_with_it(folder):
+    package = str(Path(cli.__file__).parents[1])
+    arguments = ["test", "mine.py:right", "--env", "small.toml", "--n", "1", "--json", "out.json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "attributionlab", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": package},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), error) == (141, b"")
+    assert (folder / "out.json").exists()

@@ -83,6 +83,8 @@ def test_the_smoothed_truth_scores_its_own_ceiling(env):
     # Float64 sums of 576 terms below 1.
     assert result.ceiling == pytest.approx(expected, abs=1e-12)
     assert result.claim_f1 == pytest.approx(expected, abs=1e-12)
+    [oracle] = al.faithfulness_test("oracle", env, n=3, claim="positive-smoothed").environments
+    assert oracle.claim_f1 == result.claim_f1
     [negated] = al.faithfulness_test(-best, env, n=3, claim="positive-smoothed").environments
     assert negated.claim_f1 == 0
 
@@ -169,6 +171,35 @@ def test_global_random_states_are_left_alone(env):
     after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
+
+
+def test_switches_of_torch_that_a_method_leaves_on_are_put_back(env):
+    def careless(model, inputs, targets):
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        return torch.ones(inputs.shape, dtype=torch.float32)
+
+    al.faithfulness_test(careless, env, n=1)
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.is_grad_enabled()
+
+
+def test_what_a_method_is_offered_is_its_own(env):
+    def greedy(model, inputs, targets, *, baseline, layers):
+        baseline.fill_(9)
+        layers.clear()
+        return torch.ones_like(inputs)
+
+    al.faithfulness_test(greedy, env, n=1)
+    assert env.baseline.flatten().tolist() == [20, 20, 20]
+    assert set(env.layers) == {"gradcam", "iba"}
+
+
+def test_scores_do_not_depend_on_the_scale_of_the_map(env):
+    truth = env.truth(*env.batch(1)).signed.double()
+    for scale in (1e-200, 1e-40, 1e40, 1e300):
+        with pytest.warns(AttributionWarning, match="float64"):
+            assert al.faithfulness_test(truth * scale, env, n=1).environments[0].claim_f1 == 1
 
 
 def modify_inputs(model, inputs, targets):
@@ -264,6 +295,12 @@ def test_only_controls_see_the_truth(env):
         ({"environments": ["multicolor"]}, "no environment named 'multicolor': did you mean"),
         ({"environments": 3}, "environments is 3"),
         ({"settings": {"x": 1}}, "ones has no setting 'x'"),
+        ({"settings": ["x"]}, r"settings are \['x'\]: pass a dict"),
+        ({"gamma": "0.5"}, "gamma is '0.5'"),
+        ({"seed": None}, "seed is None"),
+        ({"n": 10**20}, "n is 1000000"),
+        ({"environments": [None]}, "environment is None: give a name or the path"),
+        ({"environments": ["multi-color-sum"] * 2}, "name each once"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(env, arguments, message):
@@ -343,3 +380,29 @@ def test_the_example_is_the_image_with_the_median_score(env):
     image = env.dataset(5)[example.sample].image
     assert np.array_equal(example.image, image.numpy())
     assert scores.shape == (5,)
+
+
+def test_numpy_numbers_are_numbers(env, tmp_path):
+    report = al.faithfulness_test(
+        "oracle", env, n=np.int64(2), seed=np.int32(0), gamma=np.float32(0.5)
+    )
+    report.to_json(tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text())["n"] == 2
+
+
+def test_settings_without_a_json_form_are_written_as_text(env, tmp_path):
+    def mine(model, inputs, targets, *, scale, shape):
+        return torch.ones_like(inputs)
+
+    settings = {"scale": float("inf"), "shape": (3, 1)}
+    al.faithfulness_test(mine, env, n=1, settings=settings).to_json(tmp_path / "out.json")
+    written = json.loads((tmp_path / "out.json").read_text())["settings"]
+    assert written == {"scale": "inf", "shape": "(3, 1)"}
+
+
+def test_the_report_tells_environments_of_one_name_apart(env):
+    other = al.load("multi-color-sum", image_size=24, redundant_channels=0)
+    report = al.faithfulness_test("oracle", [env, other], n=1)
+    assert report.to_frame().spec.nunique() == 2
+    constants = [result["constants"] for result in report.to_dict()["environments"]]
+    assert [each["redundant_channels"] for each in constants] == [2, 0]

@@ -44,3 +44,33 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
     with pytest.raises(AttributionLabError, match="no permission"):
         check_writable(tmp_path / "out.txt")
+
+
+def test_a_link_is_followed_and_stays_a_link(tmp_path):
+    (tmp_path / "file.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "file.txt")
+    write_atomically(tmp_path / "link.txt", "new")
+    assert (tmp_path / "file.txt").read_text() == "new"
+    assert (tmp_path / "link.txt").is_symlink()
+
+
+def test_pipes_devices_and_impossible_names_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AttributionLabError, match="is a device or pipe: give the path of a file"):
+        check_writable(tmp_path / "pipe")
+    for name in ("x" * 300, "a\0b"):
+        with pytest.raises(AttributionLabError, match="cannot write"):
+            check_writable(tmp_path / name)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(AttributionLabError, match="cannot write"):
+        check_writable(tmp_path / "loop")
+
+
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(AttributionLabError, match="No space left on device"):
+        write_atomically(tmp_path / "out.txt", "new")
+    assert not list(tmp_path.iterdir())

@@ -20,9 +20,33 @@ def test_the_snippet_runs_and_is_short(capsys):
     assert "single-color-modulo" in out
 
 
-def test_links_and_folders_exist():
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (REPOSITORY / target).exists(), target
+PAGES = [
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+    *(REPOSITORY / "docs").glob("*.md"),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_named_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (page.parent / target).exists(), target
+    for target in re.findall(r"`((?:tests|attributionlab|nets|docs)/[a-z_/-]+\.\w+)`", text):
+        assert (REPOSITORY / target).exists() or (REPOSITORY / "attributionlab" / target).exists()
+
+
+def test_the_environment_of_the_docs_loads_and_is_certified(tmp_path):
+    text = (REPOSITORY / "docs" / "bring-your-own.md").read_text(encoding="utf-8")
+    design, images = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "my-design.toml").write_text(design)
+    (tmp_path / "my-images.toml").write_text(images)
+    env = al.load(tmp_path / "my-design.toml", image_size=24)
+    assert al.verify(env).passed
+    assert al.faithfulness_test("saliency", env, n=1).verdict == "pass"
+
+
+def test_the_folders_of_the_map_exist():
     for target in re.findall(r"`([a-z/_]+(?:/|\.py))`", README):
         path = REPOSITORY / target
         assert path.exists() or (REPOSITORY / "attributionlab" / target).exists(), target

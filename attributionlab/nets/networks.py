@@ -24,7 +24,7 @@ from attributionlab.nets.accumulator import (
 )
 from attributionlab.nets.checker import number_checker
 from attributionlab.nets.detector import Color, color_detector, detector_budget
-from attributionlab.nets.exactness import LayerBudget, Signal, stage_budget
+from attributionlab.nets.exactness import EXACT_STEPS, LayerBudget, Signal, stage_budget
 from attributionlab.nets.head import identity_head
 from attributionlab.nets.modulo import modulo_bound, modulo_budget, modulo_mlp
 from attributionlab.nets.stage import evaluate, to_convolutions, to_linears
@@ -163,8 +163,8 @@ def color_sum(
     problems = [] if colors else ["colors is empty: give at least one"]
     if not 0 <= redundant_channels <= MOST_REDUNDANT:
         problems.append(f"redundant_channels is {redundant_channels}: take 0 to {MOST_REDUNDANT}")
-    if not 0 <= redundant_strength < float("inf"):
-        problems.append(f"redundant_strength is {redundant_strength}: take 0 or more")
+    if not 0 <= redundant_strength <= EXACT_STEPS:  # beyond it float32 has no multiples of 1/4
+        problems.append(f"redundant_strength is {redundant_strength}: take 0 to {EXACT_STEPS}")
     refuse_if(problems, "color_sum")
     strength = round(redundant_strength / REDUNDANT_GRID) * REDUNDANT_GRID
     channels = len(colors) + len(distractor_colors)

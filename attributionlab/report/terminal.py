@@ -96,10 +96,17 @@ def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:
     return table
 
 
+class _Console(Console):
+    """Says that nobody reads on, where rich would leave with the exit status of a failed test."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def print_table(renderable: RenderableType) -> None:
     """Print to standard output, as wide as the terminal, or 100 columns into a file."""
-    console = Console()
-    (console if console.is_terminal else Console(width=100)).print(renderable)
+    console = _Console()
+    (console if console.is_terminal else _Console(width=100)).print(renderable)
 
 
 def _verdict(verdict: str) -> Text:

@@ -188,3 +188,35 @@ def test_loading_a_file_leaves_the_modules_alone(tmp_path, net):
     before = sys.modules.get("json")
     run(f"{path}:mine", net)
     assert sys.modules.get("json") is before
+
+
+def test_a_file_may_use_dataclasses_and_its_neighbors(tmp_path, net):
+    (tmp_path / "neighbor_of_mine.py").write_text("FACTOR = 3\n")
+    path = tmp_path / "my_method.py"
+    path.write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from neighbor_of_mine import FACTOR\n"
+        "@dataclass\n"
+        "class Scale:\n"
+        "    kind: ClassVar[str] = 'x'\n"
+        "    factor: int = FACTOR\n"
+        "def mine(model, inputs, targets):\n"
+        "    return inputs * Scale().factor\n"
+    )
+    before = list(sys.path)
+    assert torch.equal(run(f"{path}:mine", net), INPUTS * 3)
+    assert sys.path == before
+
+
+def test_a_file_without_a_name_is_told_how_to_write_it():
+    with pytest.raises(AttributionLabError, match=r"names no function: write mine\.py:name"):
+        as_method("mine.py", METHODS)
+
+
+@pytest.mark.parametrize("length", [0, 2, 4])
+def test_one_map_for_each_image_no_more_and_no_less(net, length):
+    call = Call("env", net, INPUTS, TARGETS, total=3)
+    with pytest.raises(AttributionLabError, match="pass one map for each of the 3 images"):
+        as_method(np.zeros((length, 2, 2)), METHODS).attribute(call)

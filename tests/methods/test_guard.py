@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from attributionlab.methods import restored
 
@@ -16,7 +17,10 @@ def snapshot(net):
         sum(len(v) for k, v in vars(m).items() if k.endswith("hooks") and v is not None)
         for m in net.modules()
     ]
-    weights = [(p.clone().tolist(), p.dtype, p.requires_grad, p.grad) for p in net.parameters()]
+    hooks.append(len(nn.modules.module._global_forward_hooks))
+    weights = [
+        (p.tolist(), p.dtype, p.requires_grad, p.grad, p._backward_hooks) for p in net.parameters()
+    ]
     plain = [{k: v for k, v in vars(m).items() if not isinstance(v, dict)} for m in net.modules()]
     buffers = [list(m._buffers) for m in net.modules()]
     return plain, hooks, weights, buffers, [type(m) for m in net.modules()]
@@ -69,6 +73,18 @@ def add_buffer(net):
     net.register_buffer("extra", torch.zeros(1))
 
 
+def change_class(net):
+    net[1].__class__ = nn.GELU
+
+
+def hook_a_weight(net):
+    net[0].weight.register_hook(lambda gradient: gradient * 0)
+
+
+def hook_every_module(net):
+    nn.modules.module.register_module_forward_hook(lambda *_: None)
+
+
 DAMAGE = {
     set_training: "training mode",
     drop_gradients: "requires_grad",
@@ -81,6 +97,9 @@ DAMAGE = {
     change_stride: "stride",
     go_in_place: "inplace",
     add_buffer: "_buffers",
+    change_class: "modules",
+    hook_a_weight: "hooks",
+    hook_every_module: "hooks",
 }
 
 
@@ -118,3 +137,12 @@ def test_a_clean_method_repairs_nothing_and_leaves_no_gradients():
         net(torch.ones(1, 1, 2, 2)).sum().backward()
     assert repaired == []
     assert all(parameter.grad is None for parameter in net.parameters())
+
+
+def test_pruning_is_undone():
+    net = model()
+    before, expected = snapshot(net), net(torch.ones(1, 1, 2, 2))
+    with restored(net):
+        prune.l1_unstructured(net[0], "weight", amount=0.5)
+    assert snapshot(net) == before
+    assert torch.equal(net(torch.ones(1, 1, 2, 2)), expected)

@@ -247,7 +247,7 @@ def test_a_number_outside_the_gray_scale_is_refused(number):
 def test_impossible_redundant_channels_are_refused_together(strength):
     message = (
         "color_sum: redundant_channels is -1: take 0 to 256; redundant_strength is "
-        f"{strength}: take 0 or more"
+        f"{strength}: take 0 to 16777216"
     )
     with pytest.raises(AttributionLabError, match=re.escape(message)):
         color_sum(image_size=8, **COLORS, redundant_channels=-1, redundant_strength=strength)
@@ -256,3 +256,18 @@ def test_impossible_redundant_channels_are_refused_together(strength):
 def test_redundant_channels_too_strong_for_float32_are_refused():
     with pytest.raises(AttributionLabError, match="weaker redundant channels"):
         color_sum(image_size=1024, **COLORS, redundant_channels=8, redundant_strength=4.0)
+
+
+def test_redundant_channels_do_not_change_the_other_weights():
+    """With and without the Unseen Data Effect it is the same network otherwise."""
+    plain, disturbed = (
+        color_sum(
+            image_size=72, colors=FOUR_COLORS, background=BACKGROUND, redundant_channels=count
+        )
+        for count in (0, 3)
+    )
+    first, *others = plain.model.accumulator.parameters()
+    first_disturbed, *others_disturbed = disturbed.model.accumulator.parameters()
+    assert torch.equal(first_disturbed[:, :4], first)
+    for one, other in zip(others, others_disturbed, strict=True):
+        assert torch.equal(one, other)
