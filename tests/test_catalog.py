@@ -428,6 +428,7 @@ def test_paths_of_the_catalogues_own_files_load_too():
             "white-sum takes images of 1 channels",
         ),
         ("uniform-accumulator", {"dataset": "four-colors"}, "color-patches makes 3 channels"),
+        ("number-checker", {"dataset": "four-colors"}, "number-sum takes images of 1 channels"),
         ("number-checker", {"number": 0}, "number is 0, the background: take another"),
         ("single-color-modulo", {"image_size": 512}, "at most 4,920 counted pixels"),
         ("single-color-modulo", {"max_count": 10**7}, "take at most 2,000"),
