@@ -84,7 +84,13 @@ class Environment:
         return self.model
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the network to a device; images are made on the CPU and moved by the caller."""
+        """Move the network to a device; images are made on the CPU and moved by the caller.
+
+        Raises
+        ------
+        AttributionLabError
+            If there is no such device; nothing is moved then.
+        """
         place = as_device(device)
         (self.softmax_model or self.model).to(place)
         self.baseline, self.device = self.baseline.to(place), place

@@ -1,14 +1,11 @@
-"""Progress on standard error, for what takes more than two seconds."""
+"""Progress on standard error, gone when the work is done."""
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 __all__ = ["track"]
 
 Item = TypeVar("Item")
-PATIENCE = 2.0
-"""Seconds before anything is shown."""
 
 
 def track(items: Iterable[Item], total: int, what: str, show: bool) -> Iterator[Item]:
@@ -23,7 +20,7 @@ def track(items: Iterable[Item], total: int, what: str, show: bool) -> Iterator[
     what : str
         What is done with them.
     show : bool
-        Whether to show anything at all.
+        Whether to show anything at all; nothing is shown where standard error is no terminal.
     """
     if not show:
         yield from items
@@ -33,9 +30,7 @@ def track(items: Iterable[Item], total: int, what: str, show: bool) -> Iterator[
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=total, visible=False)
-        start = time.monotonic()
+        task = progress.add_task(what, total=total)
         for item in items:
             yield item
-            late = time.monotonic() - start > PATIENCE
-            progress.update(task, advance=1, visible=late)
+            progress.advance(task)

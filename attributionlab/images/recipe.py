@@ -17,7 +17,7 @@ Image = NDArray[np.uint8]
 Labels = NDArray[np.int16]
 
 # A recipe must place its patches within so few attempts when it is made, far fewer than `draw` may
-# spend on one sample: what passes the trial by luck still succeeds in every sample.
+# spend on one sample: what passes the trial by luck then rarely fails later.
 TRIAL_ATTEMPTS = 5
 
 # Drawings that `draw` offers to `accept` before it gives up.

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.marking import metric
 
 __all__ = ["Alignment", "Part", "alignment", "f1", "magnitudes", "normalize", "precision", "recall"]
@@ -54,7 +55,15 @@ def normalize(attributions: Maps) -> Maps:
 
 
 def magnitudes(attributions: Maps, which: Part) -> Maps:
-    """The magnitudes that one part of the truth is held against."""
+    """The magnitudes that one part of the truth is held against.
+
+    Parameters
+    ----------
+    attributions : Tensor, (B, 1, H, W)
+        Signed.
+    which : {"overall", "positive", "negative"}
+        |a|, max(a, 0) or max(-a, 0).
+    """
     if which == "overall":
         return attributions.abs()
     return (attributions if which == "positive" else -attributions).clamp(min=0)
@@ -62,19 +71,19 @@ def magnitudes(attributions: Maps, which: Part) -> Maps:
 
 @metric(higher_is_better=True, per_sample=True)
 def precision(attributions: Maps, truth: Masks) -> Scores:
-    """Share of the attribution that lies on the truth."""
+    """Share of the attribution that lies on the truth; parameters and errors of `alignment`."""
     return alignment(attributions, truth).precision
 
 
 @metric(higher_is_better=True, per_sample=True)
 def recall(attributions: Maps, truth: Masks) -> Scores:
-    """Share of the truth that the attribution covers."""
+    """Share of the truth that the attribution covers; parameters and errors of `alignment`."""
     return alignment(attributions, truth).recall
 
 
 @metric(higher_is_better=True, per_sample=True)
 def f1(attributions: Maps, truth: Masks) -> Scores:
-    """Harmonic mean of precision and recall."""
+    """Harmonic mean of precision and recall; parameters and errors of `alignment`."""
     return alignment(attributions, truth).f1
 
 
@@ -91,6 +100,12 @@ def alignment(attributions: Maps, truth: Masks) -> Alignment:
     Returns
     -------
     Alignment
+        Of float64 tensors (B,): in [0, 1], NaN for an image without any truth.
+
+    Raises
+    ------
+    AttributionLabError
+        For attributions outside [-1, 1] or NaN: recall would exceed 1.
 
     Examples
     --------
@@ -102,6 +117,10 @@ def alignment(attributions: Maps, truth: Masks) -> Alignment:
     tensor([0.5000], dtype=torch.float64)
     """
     magnitude, weight = attributions.double().abs(), truth.double()
+    if not (magnitude <= 1).all():
+        raise AttributionLabError(
+            f"attributions reach {float(magnitude.max()):g}: normalize them to [-1, 1] first"
+        )
     hit = (magnitude * weight).sum((1, 2, 3))
     attributed, relevant = magnitude.sum((1, 2, 3)), weight.sum((1, 2, 3))
     precision = torch.where(attributed > 0, hit / attributed, 0.0)

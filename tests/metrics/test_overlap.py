@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import oracles
-from attributionlab import metrics
+from attributionlab import AttributionLabError, metrics
 
 PIXELS = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=5)
 VALUES = st.sampled_from([-3.0, -1.0, -0.5, 0.0, 0.0, 0.25, 1.0, 2.0])
@@ -65,6 +65,12 @@ def test_metrics_say_which_direction_is_better_and_agree_with_alignment():
         assert function.higher_is_better
         assert function.per_sample
         assert function(maps, mask) == getattr(metrics.alignment(maps, mask), name)
+
+
+@pytest.mark.parametrize("value", [1.5, -2.0, float("nan")])
+def test_values_outside_minus_1_to_1_are_refused(value):
+    with pytest.raises(AttributionLabError, match=r"normalize them to \[-1, 1\] first"):
+        metrics.recall(torch.tensor([[[[value]]]]), torch.ones(1, 1, 1, 1))
 
 
 def test_positive_and_negative_values_are_scaled_apart():
