@@ -80,7 +80,7 @@ def load(name: str, **overrides: Any) -> Environment:
     if not isinstance(dataset_name, str):
         raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
     beside = path.parent / dataset_name  # a user's design may bring its own data set
-    dataset_path = beside if beside.is_file() else _find(dataset_name, "datasets", "data set")
+    dataset_path = beside if os.path.isfile(beside) else _find(dataset_name, "datasets", "data set")
     dataset = _read(dataset_path)
     spec = _spec(path.stem, design, dataset, overrides)
     with plain_torch():
@@ -110,7 +110,7 @@ def _folder(kind: str) -> Path:
 def _find(name: str, kind: str, what: str) -> Path:
     if name.endswith(".toml"):
         path = Path(name)
-        if not path.is_file():
+        if not os.path.isfile(name):  # unlike Path.is_file, also answers for impossible names
             raise AttributionLabError(f"no {what} file at {name!r}: check the path")
         return path
     path = _folder(kind) / f"{name}.toml"

@@ -1,6 +1,7 @@
 """The command line. Imports stay inside the commands, so that `--help` answers at once."""
 
 import ast
+import io
 import os
 import shlex
 import sys
@@ -181,6 +182,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status.
     """
     _arguments[:] = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
     if "" not in sys.path:
         sys.path.append("")  # module:name is looked for where the user stands, behind all else
     try:
@@ -188,6 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _say_warning
             status = app(args=list(_arguments), standalone_mode=False)
             sys.stdout.flush()
+        if status == INTERRUPTED:  # what newer versions of Typer make of Ctrl-C
+            raise KeyboardInterrupt
     except AttributionLabError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):

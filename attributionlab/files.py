@@ -34,7 +34,8 @@ def check_writable(path: str | Path) -> Path:
 def write_atomically(path: str | Path, content: str | bytes) -> None:
     """Write a file under another name beside it and put it in place when it is complete."""
     target = check_writable(path)
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    # A path that is no text in UTF-8 may stand in a command line that is written down.
+    data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".attributionlab-")
         try:

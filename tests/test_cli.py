@@ -110,6 +110,9 @@ REFUSALS = {
     "no png": (["mine.py:right", "--figure", "a.jpg"], "figures are PNG files"),
     "file only": (["mine.py"], "'mine.py' names no function: write mine.py:name"),
     "twice": (["oracle", "--env", "small.toml", "--env", "small.toml"], "name each once"),
+    "long name": (["oracle", "--env", "x" * 400 + ".toml"], "no environment file at"),
+    "long file": (["y" * 400 + ".py:f"], "no file at"),
+    "abstract": (["captum.attr:Attribution"], "Attribution is abstract: pass one of Captum"),
     "exit": (["mine.py:leave"], "leave raised SystemExit: 0 on small"),
     "builtin": (["torch:add"], "add raised TypeError"),
 }
@@ -141,6 +144,7 @@ def test_all_problems_of_a_file_are_reported_at_once(folder, capsys):
 def test_an_interrupt_is_130_and_writes_nothing(folder, capsys):
     arguments = ["test", "mine.py:stopped", "--env", "small.toml", "--json", "out.json"]
     assert run(*arguments) == 130
+    assert capsys.readouterr().err.strip() == "interrupted"
     assert not (folder / "out.json").exists()
 
 
@@ -247,3 +251,27 @@ def test_a_reader_that_leaves_takes_no_verdict_and_no_file_with_it(folder):
     process.stderr.close()
     assert (process.wait(), error) == (141, b"")
     assert (folder / "out.json").exists()
+
+
+def test_names_beyond_ascii_are_shown_where_the_terminal_has_no_other_letters(folder):
+    (folder / "ü.py").write_text("def f(model, inputs, targets):\n    return inputs\n")
+    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "attributionlab",
+            "test",
+            "ü.py:f",
+            "--env",
+            "small.toml",
+            "--n",
+            "1",
+        ],
+        cwd=folder,
+        env={**env, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert b"\\xfc.py:f: pass" in done.stdout

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 import warnings
@@ -112,6 +113,8 @@ def as_method(
 
     if isinstance(method, type) and issubclass(method, Attribution):
         captum_class: Any = method
+        if not hasattr(method, "attribute"):
+            raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")
         _check_settings(name, captum_class.attribute, settings)
         return Method(name, lambda o: _captum(captum_class, o, settings), settings, captum_class)
     if isinstance(method, Attribution):
@@ -150,7 +153,7 @@ def _locate(reference: str, known: Mapping[str, Any]) -> Any:
 
 
 def _load_file(path: Path) -> Any:
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file, also answers for impossible names
         raise AttributionLabError(f"no file at {str(path)!r}: check the path")
     # A name of its own: the file may be called like a module that is in use.
     spec = importlib.util.spec_from_file_location(f"attributionlab_user_{path.stem}", path)
