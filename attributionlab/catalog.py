@@ -12,7 +12,7 @@ from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.images import GENERATORS, Recipe
 from attributionlab.nets import BUILDERS, Network, temperature_problems
 from attributionlab.schema import convert, default_constants
-from attributionlab.spec import EnvironmentSpec
+from attributionlab.spec import EnvironmentSpec, shown_distractors
 
 __all__ = ["as_environments", "describe", "environments", "load"]
 
@@ -230,9 +230,7 @@ def _build(spec: EnvironmentSpec) -> Environment:
     for function in (builder, generator):
         taken = {key: spec.constants[key] for key in _schema(function) if key in spec.constants}
         if function is builder and "distractor_colors" in taken:
-            # The network knows the distractors that the images show.
-            shown = spec.constants["distractors"]
-            taken["distractor_colors"] = taken["distractor_colors"][:shown]
+            taken["distractor_colors"] = shown_distractors(spec.constants)  # it knows no others
         try:
             made.append(function(**taken))
         except AttributionLabError as error:

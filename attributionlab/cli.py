@@ -112,7 +112,7 @@ def run_test(
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
-    Exit status: 0 pass, 1 fail, 2 refused, 70 a crash, 130 interrupted.
+    Exit status: 0 pass, 1 fail, 2 refused, 70 a crash, 130 interrupted, 141 nobody reads the table.
     """
     from attributionlab.faithfulness import faithfulness_test
     from attributionlab.files import check_writable, write_atomically

@@ -183,20 +183,22 @@ def _attribute(
     return torch.cat(maps), Truth(torch.cat(signed))
 
 
-def _score(maps: Tensor, truth: Truth, trial: _Trial) -> dict[str, Alignment]:
-    """Precision, recall and F1 of each image, for every part and the claim."""
+def _score(maps: Tensor, truth: Truth, trial: _Trial) -> tuple[dict[str, Alignment], float | None]:
+    """Precision, recall and F1 of each image and part, and the ceiling of a smoothed truth."""
     scores = {
         which: alignment(magnitudes(maps, which), getattr(truth, which)) for which in get_args(Part)
     }
-    if trial.claim == "positive-smoothed":
-        scores[trial.claim] = alignment(magnitudes(maps, "positive"), trial.ideal(truth))
-    return scores
+    if trial.claim != "positive-smoothed":
+        return scores, None
+    best = trial.ideal(truth)
+    scores[trial.claim] = alignment(magnitudes(maps, "positive"), best)
+    return scores, float(alignment(best, best).f1.nanmean())
 
 
 def _judge(maps: Tensor, truth: Truth, trial: _Trial) -> EnvironmentResult:
     """Score every image and part; the claim's mean F1 decides, for "signed" the lowest."""
     env, claim = trial.env, trial.claim
-    scores = _score(maps, truth, trial)
+    scores, ceiling = _score(maps, truth, trial)
     f1 = {which: float(score.f1.nanmean()) for which, score in scores.items()}
     candidates = get_args(Part) if claim == "signed" else (claim,)
     applicable = [which for which in candidates if not np.isnan(f1[which])]
@@ -206,10 +208,6 @@ def _judge(maps: Tensor, truth: Truth, trial: _Trial) -> EnvironmentResult:
             "another seed"
         )
     decisive = min(applicable, key=f1.__getitem__)
-    ceiling = None
-    if claim == "positive-smoothed":
-        best = trial.ideal(truth)
-        ceiling = float(alignment(best, best).f1.nanmean())
     return EnvironmentResult(
         name=env.name,
         output=trial.output,

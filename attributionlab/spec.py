@@ -8,7 +8,7 @@ from typing import Any
 
 from attributionlab.truth import Counting
 
-__all__ = ["EnvironmentSpec", "counting_of", "known_colors"]
+__all__ = ["EnvironmentSpec", "counting_of", "known_colors", "shown_distractors"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class EnvironmentSpec:
     builder: str
     generator: str
     constants: Mapping[str, Any] = field(hash=False)
-    size: int = 256
-    seed: int = 0
+    size: int
+    seed: int
 
     @property
     def digest(self) -> str:
@@ -47,8 +47,13 @@ class EnvironmentSpec:
 def known_colors(spec: EnvironmentSpec) -> tuple[tuple[int, ...], ...]:
     """Colors on which no redundant channel fires: counted ones, distractors, the background."""
     constants = spec.constants
-    distractors = constants.get("distractor_colors", ())[: constants.get("distractors", 0)]
-    return (*constants["colors"], *distractors, constants["background"])
+    return (*constants["colors"], *shown_distractors(constants), constants["background"])
+
+
+def shown_distractors(constants: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """The distractor colors that the images show: each distractor patch takes the next one."""
+    colors: tuple[tuple[int, ...], ...] = constants.get("distractor_colors", ())
+    return colors[: constants.get("distractors", 0)]
 
 
 def counting_of(spec: EnvironmentSpec) -> Counting:

@@ -466,3 +466,14 @@ def test_loading_leaves_torch_alone():
         torch.set_default_dtype(dtype)
     assert {parameter.dtype for parameter in env.softmax_model.parameters()} == {torch.float32}
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_colors_for_a_network_whose_images_have_none_are_refused(tmp_path):
+    design = DESIGN | {"dataset": "binary-patches"}
+    colors = {"colors": [[255, 0, 0]], "background": [0, 0, 0]}
+    path = tmp_path / "count-red.toml"
+    path.write_text(toml(changed(design, {}, colors)), encoding="utf-8")
+    assert problems(str(path)) == [
+        "color-sum takes images of 3 channels up to 255, binary-patches makes 1 channels up to 1: "
+        "choose a builder and a generator that fit"
+    ]

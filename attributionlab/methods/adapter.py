@@ -7,7 +7,8 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -164,21 +165,17 @@ def _load_file(path: Path) -> Any:
     folder = str(path.parent)
     sys.path.insert(0, folder)  # its neighbors are found, as when Python runs it
     try:
-        spec.loader.exec_module(module)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise AttributionLabError(f"{path} raised {_say(error)} while it was loaded") from error
+        with _in_one_line(lambda error: f"{path} raised {_say(error)} while it was loaded"):
+            spec.loader.exec_module(module)
     finally:
-        sys.path.remove(folder)
+        if folder in sys.path:  # the file may have changed the path itself
+            sys.path.remove(folder)
     return module
 
 
 def _import(name: str) -> Any:
-    try:
+    with _in_one_line(lambda error: f"module {name!r} cannot be imported: {_say(error)}"):
         return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        raise AttributionLabError(f"module {name!r} cannot be imported: {_say(error)}") from error
 
 
 def _say(error: BaseException) -> str:
@@ -215,18 +212,21 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
         return {}
 
 
-def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
-    """Run somebody's code; what it raises is said in one line."""
+@contextmanager
+def _in_one_line(describe: Callable[[BaseException], str]) -> Iterator[None]:
+    """Run somebody's code; what it raises becomes a refusal, said in one line."""
     try:
-        return call()
-    except AttributionLabError:
-        raise
-    except KeyboardInterrupt:
+        yield
+    except (AttributionLabError, KeyboardInterrupt):
         raise
     except BaseException as error:  # an exit of theirs is no verdict of ours
-        raise AttributionLabError(
-            f"{name} raised {_say(error)} on {environment}{_place(error)}"
-        ) from error
+        raise AttributionLabError(describe(error)) from error
+
+
+def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
+    """Run a method; what it raises is told with the environment and the place in its code."""
+    with _in_one_line(lambda error: f"{name} raised {_say(error)} on {environment}{_place(error)}"):
+        return call()
 
 
 def _call(function: Callable[..., Any], call: Call, settings: Mapping[str, Any]) -> Any:
