@@ -11,12 +11,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from attributionlab import assess, images, methods, metrics, nets, truth
     from attributionlab.catalog import environments, load
+    from attributionlab.comparison import Comparison, compare
     from attributionlab.dataset import Sample
     from attributionlab.environment import Environment
     from attributionlab.errors import (
         AttributionLabError,
         AttributionLabWarning,
         AttributionWarning,
+        GuardWarning,
     )
     from attributionlab.faithfulness import faithfulness_test
     from attributionlab.results import FaithfulnessReport
@@ -28,10 +30,13 @@ _HOMES = {
     "AttributionLabWarning": "attributionlab.errors",
     "AttributionWarning": "attributionlab.errors",
     "Certificate": "attributionlab.verification",
+    "Comparison": "attributionlab.comparison",
     "Environment": "attributionlab.environment",
     "FaithfulnessReport": "attributionlab.results",
+    "GuardWarning": "attributionlab.errors",
     "Sample": "attributionlab.dataset",
     "Truth": "attributionlab.truth",
+    "compare": "attributionlab.comparison",
     "environments": "attributionlab.catalog",
     "faithfulness_test": "attributionlab.faithfulness",
     "load": "attributionlab.catalog",
@@ -44,11 +49,14 @@ __all__ = [
     "AttributionLabWarning",
     "AttributionWarning",
     "Certificate",
+    "Comparison",
     "Environment",
     "FaithfulnessReport",
+    "GuardWarning",
     "Sample",
     "Truth",
     "assess",
+    "compare",
     "environments",
     "faithfulness_test",
     "images",

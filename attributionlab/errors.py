@@ -7,6 +7,7 @@ __all__ = [
     "AttributionLabError",
     "AttributionLabWarning",
     "AttributionWarning",
+    "GuardWarning",
     "nearest",
     "refuse_if",
 ]
@@ -22,6 +23,10 @@ class AttributionLabWarning(UserWarning):
 
 class AttributionWarning(AttributionLabWarning):
     """An attribution, or what its method did to the model, was repaired before it was scored."""
+
+
+class GuardWarning(AttributionWarning):
+    """A method returned something that is not what it claims to be, without saying so itself."""
 
 
 def refuse_if(problems: Sequence[str], where: str = "") -> None:

@@ -1,14 +1,13 @@
 """The spine: environment -> method -> score -> verdict."""
 
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.assess import CONTROLS
@@ -16,20 +15,26 @@ from attributionlab.catalog import as_environments
 from attributionlab.device import without_tf32
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
-from attributionlab.methods import METHODS, Call, Method, as_method, attribute
-from attributionlab.metrics import Alignment, Part, alignment, magnitudes, normalize
-from attributionlab.progress import track
+from attributionlab.methods import (
+    METHODS,
+    Finding,
+    as_method,
+    heard,
+    preset_of,
+    summarized,
+)
+from attributionlab.metrics import Alignment, Part, alignment, magnitudes
 from attributionlab.results import (
     EnvironmentResult,
     Example,
     FaithfulnessReport,
     library_versions,
 )
-from attributionlab.truth import Output, Truth, smoothed
+from attributionlab.trial import Claim, Trial, attributions_and_truth, chosen_outputs
+from attributionlab.truth import Output, Truth
 
-__all__ = ["DEFAULT_ENVIRONMENTS", "Claim", "faithfulness_test"]
+__all__ = ["DEFAULT_ENVIRONMENTS", "faithfulness_test"]
 
-Claim = Literal["signed", "overall", "positive", "positive-smoothed"]
 DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
 MOST_IMAGES = 1_000_000
 
@@ -44,6 +49,8 @@ def faithfulness_test(
     output: Output | None = None,
     *,
     settings: Mapping[str, Any] | None = None,
+    preset: str | None = None,
+    truth_output: Output | None = None,
     device: str | torch.device | None = None,
     show_progress: bool = False,
     command: str | None = None,
@@ -68,10 +75,14 @@ def faithfulness_test(
         What must reach it; the method's own claim, or "signed", by default. "signed" takes the lowest
         of the parts overall, positive and negative that an environment has.
     output : {"probability", "logit"}, optional
-        Which output of a classifier is explained; the probability by default. A regression has one
-        output, which is explained in any case.
+        Which output of a classifier is explained; the method's own choice, or the probability, by
+        default. A regression has one output, which is explained in any case.
     settings : mapping, optional
         Passed to the method.
+    preset : {"paper"}, optional
+        Settings and output that a paper states for this method; `settings` and `output` override them.
+    truth_output : {"probability", "logit"}, optional
+        Which output the truth is about, where that is not the one explained.
     device : str or torch.device, optional
         Where to compute; by default where the environments are, at first the CPU.
     show_progress : bool
@@ -98,21 +109,30 @@ def faithfulness_test(
     'fail'
     """
     contestant = as_method(method, METHODS | CONTROLS, settings)
-    claim, gamma = _checked(n, seed, gamma, claim or contestant.claim or "signed", output)
+    claim, gamma = _checked(
+        n, seed, gamma, claim or contestant.claim or "signed", output, truth_output
+    )
     chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
     names = [env.name for env in chosen]
     if len({(env.name, env.spec.digest) for env in chosen}) < len(chosen):
         raise AttributionLabError(f"environments are {names}: name each once")
     if device is not None:
         chosen = [env.to(device) for env in chosen]
-    notes, results = Counter[str](), []
+    findings, results = [], []
     with without_tf32():
         for env in chosen:
-            explained = env.checked_output(output if env.task == "classification" else None)
-            trial = _Trial(env, explained, claim, gamma, int(n), int(seed))
-            maps, truth = _attribute(contestant, trial, notes, show_progress)
-            results.append(_judge(maps, truth, trial))
-    remarks = [f"{contestant.name}: attributions of {k} images {note}" for note, k in notes.items()]
+            prepared = preset_of(preset, env.task, contestant.name)
+            prepared_settings = {**prepared.settings, **contestant.settings}
+            run = as_method(method, METHODS | CONTROLS, prepared_settings) if preset else contestant
+            explained, held = chosen_outputs(
+                env, output, truth_output, prepared.output, contestant.output
+            )
+            trial = Trial(env, explained, held, claim, gamma, int(n), int(seed))
+            with heard() as told:
+                maps, truth, seconds = attributions_and_truth(run, trial, show_progress)
+            results.append(_judge(maps, truth, trial, run.settings, seconds, _gaps(told, n)))
+            findings += told
+    remarks = [f"{contestant.name}: {sentence}" for sentence in summarized(findings)]
     for remark in remarks:
         warnings.warn(remark, AttributionWarning, stacklevel=2)
     return FaithfulnessReport(
@@ -121,69 +141,26 @@ def faithfulness_test(
         gamma=gamma,
         method=contestant.name,
         settings=contestant.settings,
+        preset=preset,
         seed=int(seed),
         n=int(n),
         environments=results,
         warnings=remarks,
         command=command
         or f"attributionlab.faithfulness_test({contestant.name}, {names}, n={n}, seed={seed}, "
-        f"gamma={gamma}, claim={claim!r}, output={output!r}, settings={contestant.settings})",
+        f"gamma={gamma}, claim={claim!r}, output={output!r}, settings={contestant.settings}, "
+        f"preset={preset!r}, truth_output={truth_output!r})",
         versions=library_versions(),
     )
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """What is asked of a method in one environment."""
-
-    env: Environment
-    output: Output
-    claim: Claim
-    gamma: float
-    n: int
-    seed: int
-
-    def ideal(self, truth: Truth) -> Tensor:
-        """The best possible map: the claim's own truth."""
-        if self.claim == "positive-smoothed":
-            return smoothed(truth.positive, self.env.smoothing_sigma)
-        return truth.signed.float()
+def _gaps(findings: Sequence[Finding], n: int) -> NDArray[np.float64] | None:
+    """For each image the share of the output change that the attributions miss, if anybody looked."""
+    gaps = np.array([gap for finding in findings for gap in finding.gaps])
+    return gaps if len(gaps) == n else None
 
 
-def _attribute(
-    method: Method, trial: _Trial, notes: Counter[str], show_progress: bool
-) -> tuple[Tensor, Truth]:
-    """Normalized attributions of n images, summed over channels, and the truth about them."""
-    env = trial.env
-    model, loader = env.explained_model(trial.output), env.loader(trial.n, trial.seed)
-    sees_truth = any(method.function is control for control in CONTROLS.values())
-    maps: list[Tensor] = []
-    signed: list[Tensor] = []
-    first = 0
-    for images, labels, patches in track(
-        loader, len(loader), f"{method.name} on {env.name}", show_progress
-    ):
-        targets = env.targets(labels)
-        truth = env.truth(images, targets, trial.output)
-        seed = int(np.random.SeedSequence([trial.seed, first]).generate_state(1)[0])
-        offered = {
-            "baseline": env.baseline.clone(),
-            "layers": dict(env.layers),
-            "patches": patches,
-            "generator": torch.Generator().manual_seed(seed),
-        }
-        if sees_truth:
-            offered |= {"truth": truth, "ideal": trial.ideal(truth)}
-        inputs = images.to(env.device).contiguous(memory_format=torch.channels_last)
-        call = Call(env.name, model, inputs, targets.to(env.device), first, trial.n, offered)
-        # float32 halves the memory of what is kept, and is precise enough within [-1, 1].
-        maps.append(normalize(attribute(method, call, seed, notes)).float())
-        signed.append(truth.signed)
-        first += len(images)
-    return torch.cat(maps), Truth(torch.cat(signed))
-
-
-def _score(maps: Tensor, truth: Truth, trial: _Trial) -> tuple[dict[str, Alignment], float | None]:
+def _score(maps: Tensor, truth: Truth, trial: Trial) -> tuple[dict[str, Alignment], float | None]:
     """Precision, recall and F1 of each image and part, and the ceiling of a smoothed truth."""
     scores = {
         which: alignment(magnitudes(maps, which), getattr(truth, which)) for which in get_args(Part)
@@ -195,7 +172,14 @@ def _score(maps: Tensor, truth: Truth, trial: _Trial) -> tuple[dict[str, Alignme
     return scores, float(alignment(best, best).f1.nanmean())
 
 
-def _judge(maps: Tensor, truth: Truth, trial: _Trial) -> EnvironmentResult:
+def _judge(
+    maps: Tensor,
+    truth: Truth,
+    trial: Trial,
+    settings: Mapping[str, Any],
+    seconds: float,
+    gaps: NDArray[np.float64] | None,
+) -> EnvironmentResult:
     """Score every image and part; the claim's mean F1 decides, for "signed" the lowest."""
     env, claim = trial.env, trial.claim
     scores, ceiling = _score(maps, truth, trial)
@@ -211,6 +195,8 @@ def _judge(maps: Tensor, truth: Truth, trial: _Trial) -> EnvironmentResult:
     return EnvironmentResult(
         name=env.name,
         output=trial.output,
+        truth_output=trial.truth_output,
+        settings=settings,
         verdict="pass" if f1[decisive] >= trial.gamma else "fail",
         claim_f1=f1[decisive],
         claim_part=decisive,
@@ -222,11 +208,14 @@ def _judge(maps: Tensor, truth: Truth, trial: _Trial) -> EnvironmentResult:
         digest=env.spec.digest,
         constants=env.spec.constants,
         ceiling=ceiling,
+        seconds=seconds,
+        completeness_gap=gaps,
+        attributions=maps[:, 0].numpy(),
         example=_example(maps, truth, scores[decisive].f1, trial),
     )
 
 
-def _example(maps: Tensor, truth: Truth, f1: Tensor, trial: _Trial) -> Example:
+def _example(maps: Tensor, truth: Truth, f1: Tensor, trial: Trial) -> Example:
     """The image with the median score, neither the best nor the worst."""
     scored = int((~f1.isnan()).sum())
     median = int(f1.argsort()[scored // 2])  # NaN comes last
@@ -240,7 +229,7 @@ def _example(maps: Tensor, truth: Truth, f1: Tensor, trial: _Trial) -> Example:
 
 
 def _checked(
-    n: int, seed: int, gamma: float, claim: str, output: str | None
+    n: int, seed: int, gamma: float, claim: str, *outputs: str | None
 ) -> tuple[Claim, float]:
     """The claim and gamma, or all that is wrong at once."""
     problems = []
@@ -252,7 +241,10 @@ def _checked(
         problems.append(f"gamma is {gamma!r}: take a number in (0, 1]")
     if claim not in get_args(Claim):
         problems.append(f"claim is {claim!r}: {nearest(str(claim), get_args(Claim))}")
-    if output not in (None, *get_args(Output)):
-        problems.append(f"output is {output!r}: {nearest(str(output), get_args(Output))}")
+    problems += [
+        f"output is {output!r}: {nearest(str(output), get_args(Output))}"
+        for output in outputs
+        if output not in (None, *get_args(Output))
+    ]
     refuse_if(problems)
     return cast(Claim, claim), float(gamma)

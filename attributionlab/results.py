@@ -16,7 +16,14 @@ from attributionlab.files import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EnvironmentResult", "Example", "FaithfulnessReport", "Verdict", "library_versions"]
+__all__ = [
+    "EnvironmentResult",
+    "Example",
+    "FaithfulnessReport",
+    "Verdict",
+    "labelled",
+    "library_versions",
+]
 
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
 SCORES = ("precision", "recall", "f1")
@@ -41,8 +48,10 @@ class EnvironmentResult:
 
     Parameters
     ----------
-    name, output : str
-        Environment, and which of its outputs was explained.
+    name, output, truth_output : str
+        Environment, which of its outputs was explained, and which one the truth is about.
+    settings : dict
+        Of the method here, a preset's included.
     verdict : {"pass", "fail"}
         Whether `claim_f1` reaches gamma.
     claim_f1 : float
@@ -60,12 +69,21 @@ class EnvironmentResult:
         Its constants, overrides included.
     ceiling : float or None
         For "positive-smoothed", the mean F1 of the best possible map.
+    seconds : float
+        That the method took for an image.
+    completeness_gap : array or None
+        For methods whose attributions claim to sum to an output change: per image, the share of that
+        change which they miss.
+    attributions : array
+        (n, H, W), normalized to [-1, 1].
     example : Example
         The image with the median F1.
     """
 
     name: str
     output: str
+    truth_output: str
+    settings: Mapping[str, Any]
     verdict: Verdict
     claim_f1: float
     claim_part: str
@@ -73,8 +91,11 @@ class EnvironmentResult:
     temperature: float | None
     digest: str
     constants: Mapping[str, Any] = field(repr=False)
-    ceiling: float | None = None
-    example: Example | None = field(default=None, repr=False)
+    ceiling: float | None
+    seconds: float
+    completeness_gap: NDArray[np.float64] | None = field(repr=False)
+    attributions: NDArray[np.float32] = field(repr=False)
+    example: Example = field(repr=False)
 
     def mean(self, part: str, score: str) -> float | None:
         """Mean over the images to which it applies, None without any."""
@@ -87,9 +108,12 @@ class EnvironmentResult:
         document: dict[str, Any] = {
             "name": self.name,
             "output": self.output,
+            "truth_output": self.truth_output,
+            "settings": {key: _plain(value) for key, value in self.settings.items()},
             "verdict": self.verdict,
             "claim_f1": self.claim_f1,
             "claim_part": self.claim_part,
+            "seconds_per_image": self.seconds,
             "temperature": self.temperature,
             "spec": self.digest,
             "constants": json.loads(json.dumps(dict(self.constants))),  # lists, as in the file
@@ -99,7 +123,17 @@ class EnvironmentResult:
             document[part] = None if means["f1"] is None else means
         if self.ceiling is not None:
             document["ceiling_f1"] = self.ceiling
+        if self.median_gap is not None:
+            document["completeness_gap"] = self.median_gap
         return document
+
+    @property
+    def median_gap(self) -> float | None:
+        """The completeness gap of the median image, None where nobody looked or it is not finite."""
+        if self.completeness_gap is None:
+            return None
+        median = float(np.median(self.completeness_gap))
+        return median if math.isfinite(median) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +152,8 @@ class FaithfulnessReport:
         The method's name.
     settings : dict
         What the user set.
+    preset : str or None
+        Whose settings hold apart from these.
     seed, n : int
         Which images, and how many of each environment.
     environments : list of EnvironmentResult
@@ -135,12 +171,18 @@ class FaithfulnessReport:
     gamma: float
     method: str
     settings: Mapping[str, Any]
+    preset: str | None
     seed: int
     n: int
     environments: list[EnvironmentResult]
     warnings: list[str]
     command: str
     versions: Mapping[str, str]
+
+    @property
+    def label(self) -> str:
+        """The method with what the user set."""
+        return labelled(self.method, self.settings)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per environment, image and part: precision, recall and F1 (NaN: not applicable).
@@ -177,6 +219,7 @@ class FaithfulnessReport:
             "n": self.n,
             "method": self.method,
             "settings": {key: _plain(value) for key, value in self.settings.items()},
+            "preset": self.preset,
             "versions": dict(self.versions),
             "command": self.command,
             "warnings": list(self.warnings),
@@ -187,6 +230,12 @@ class FaithfulnessReport:
         """Write the means and everything needed to run it again; whole or not at all."""
         text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
         write_atomically(path, text + "\n")
+
+
+def labelled(method: str, settings: Mapping[str, Any]) -> str:
+    """A method's name with its settings."""
+    said = ", ".join(f"{key}={_plain(value)}" for key, value in settings.items())
+    return f"{method} ({said})" if said else method
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # A part is a module or a folder directly under attributionlab/.
 MAY_IMPORT = {
     "errors": set(),
+    "exact": set(),
     "schema": set(),
     "device": set(),
     "files": set(),
@@ -25,7 +26,7 @@ MAY_IMPORT = {
     "nets": set(),
     "images": set(),
     "truth": set(),
-    "methods": set(),
+    "methods": {"exact"},
     "metrics": set(),
     "spec": {"truth"},
     "dataset": {"images", "truth"},
@@ -36,9 +37,18 @@ MAY_IMPORT = {
     "assess": {"truth"},
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code.
     "verification": {"environment", "spec", "truth", "device", "progress"},
+    "trial": {"environment", "methods", "metrics", "truth", "assess", "progress"},
     "faithfulness": {
-        *("catalog", "environment", "methods", "metrics", "truth", "assess", "results"),
-        *("device", "progress"),
+        *("trial", "catalog", "environment", "methods", "metrics", "truth", "assess", "results"),
+        "device",
+    },
+    "comparison": {
+        *("faithfulness", "trial", "catalog", "environment", "methods", "metrics", "assess"),
+        *("truth", "results", "report", "files", "progress"),
+    },
+    "experiments": {
+        *("comparison", "trial", "catalog", "environment", "methods", "metrics", "truth"),
+        *("nets", "images", "exact", "report", "results", "files", "progress"),
     },
 }
 # The outermost parts, which may import everything beneath them.

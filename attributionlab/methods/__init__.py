@@ -4,28 +4,43 @@ from collections.abc import Callable
 from typing import Any
 
 from attributionlab.methods.adapter import Call, Method, as_method
-from attributionlab.methods.gradients import (
-    input_x_gradient,
+from attributionlab.methods.baselines import as_baselines
+from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.declaration import declares
+from attributionlab.methods.findings import Finding, heard, summarized, tell
+from attributionlab.methods.gradients import input_x_gradient, saliency
+from attributionlab.methods.maps import as_maps
+from attributionlab.methods.paths import (
     integrated_gradients,
     integrated_gradients_true_baseline,
-    saliency,
 )
-from attributionlab.methods.guard import restored
-from attributionlab.methods.maps import as_maps
+from attributionlab.methods.presets import PRESETS, Preset, preset_of
+from attributionlab.methods.restoration import restored
 from attributionlab.methods.run import attribute
 
 __all__ = [
     "METHODS",
+    "PRESETS",
     "Call",
+    "Finding",
     "Method",
+    "Preset",
+    "as_baselines",
     "as_maps",
     "as_method",
     "attribute",
+    "declares",
+    "heard",
+    "images_at_once",
+    "in_smaller_batches",
     "input_x_gradient",
     "integrated_gradients",
     "integrated_gradients_true_baseline",
+    "preset_of",
     "restored",
     "saliency",
+    "summarized",
+    "tell",
 ]
 
 METHODS: dict[str, Callable[..., Any]] = {

@@ -38,7 +38,8 @@ class Call:
     first, total : int
         Index of the first image in the test, and how many images that has.
     offered : mapping
-        Arguments for methods that declare them by name: baseline, layers, patches, generator.
+        Arguments for methods that declare them by name: baseline, layers, patches, generator,
+        reference_images, highest.
     """
 
     environment: str
@@ -75,6 +76,15 @@ class Method:
     def claim(self) -> str | None:
         """What the method claims to find, where it says so."""
         return getattr(self.function, "claim", None)
+
+    @property
+    def output(self) -> str | None:
+        """Which output the method explains, where it says so."""
+        return getattr(self.function, "output", None)
+
+    def asks_for(self, name: str) -> bool:
+        """Whether it declares an argument of that name."""
+        return name in _parameters(self.function)
 
 
 def as_method(

@@ -4,23 +4,17 @@ The networks' relevant pixels sit exactly on kinks of their ReLUs, so every grad
 convention ReLU'(0) = 0, which PyTorch follows.
 """
 
-from typing import Literal
+import warnings
 
-import torch
 from torch import Tensor, nn
 
-__all__ = [
-    "input_x_gradient",
-    "integrated_gradients",
-    "integrated_gradients_true_baseline",
-    "saliency",
-]
+from attributionlab.methods.declaration import declares
+from attributionlab.methods.guards import hidden_activations, watched
 
-Quadrature = Literal[
-    "gausslegendre", "riemann_left", "riemann_right", "riemann_middle", "riemann_trapezoid"
-]
+__all__ = ["guided_backprop", "input_x_gradient", "saliency"]
 
 
+@declares(gradient=True)
 def saliency(model: nn.Module, inputs: Tensor, targets: Tensor, *, abs: bool = False) -> Tensor:
     r"""The gradient of the output with respect to each input value.
 
@@ -46,6 +40,7 @@ def saliency(model: nn.Module, inputs: Tensor, targets: Tensor, *, abs: bool = F
     return attributions
 
 
+@declares(gradient=True)
 def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     r"""The gradient times the input.
 
@@ -60,80 +55,29 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
     return attributions
 
 
-def integrated_gradients(
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    n_steps: int = 50,
-    method: Quadrature = "gausslegendre",
-    internal_batch_size: int = 5,
-) -> Tensor:
-    r"""The gradient integrated along the straight line from an all-zero baseline to the input.
+@declares(claim="positive", gradient=True)
+def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    r"""The gradient, of which every ReLU lets only what is positive pass.
 
-    .. math:: a_j = (x_j - b_j) \int_0^1 \partial_j f_t(b + s (x - b)) \, ds
+    .. math:: g_z = 1[z > 0] \, ReLU(g_{ReLU(z)})
 
-    Source: Sundararajan et al., 2017. The attributions sum to f(x) - f(b) if the quadrature is fine
-    enough, which the few nodes here are not for networks with steep steps. `n_steps` forward and
-    backward passes.
+    Source: Springenberg et al., 2015, by Captum. Shows what excites the output, and never what inhibits
+    it: hence the claim positive. (Values are negative where the first layer's weights are.) It tends
+    to restore the input's edges whatever the output (Nie et al., 2018). It hooks modules: a functional
+    ReLU gets its plain gradient, and the guard tells. One forward and one backward pass. Parameters are
+    those of `saliency`.
 
-    Parameters
-    ----------
-    model, inputs, targets
-        As for `saliency`.
-    n_steps : int
-        Nodes of the quadrature (Captum's default).
-    method : str
-        Captum's name of the quadrature rule.
-    internal_batch_size : int
-        Images times nodes in one pass; raised to the batch size where that is larger.
+    Returns
+    -------
+    Tensor, (B, C, H, W)
+        Output units per input unit, but no gradient of any function.
     """
-    zero = torch.zeros_like(inputs)
-    return _integrate(model, inputs, targets, zero, n_steps, method, internal_batch_size)
+    from captum.attr import GuidedBackprop
 
-
-def integrated_gradients_true_baseline(
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    baseline: Tensor,
-    n_steps: int = 50,
-    method: Quadrature = "gausslegendre",
-    internal_batch_size: int = 5,
-) -> Tensor:
-    """Integrated gradients from the environment's own background (IG* in AttributionLab).
-
-    Parameters
-    ----------
-    baseline : Tensor, (C, 1, 1)
-        The true baseline pixel; the environment gives it.
-    model, inputs, targets, n_steps, method, internal_batch_size
-        As for `integrated_gradients`.
-    """
-    background = baseline.expand_as(inputs)
-    return _integrate(model, inputs, targets, background, n_steps, method, internal_batch_size)
-
-
-def _integrate(
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    baseline: Tensor,
-    n_steps: int,
-    method: str,
-    batch: int,
-) -> Tensor:
-    from captum.attr import IntegratedGradients
-
-    attributions: Tensor = IntegratedGradients(model).attribute(
-        inputs,
-        baselines=baseline,
-        target=targets,
-        n_steps=n_steps,
-        method=method,
-        internal_batch_size=max(batch, len(inputs)),
-    )
+    with watched(model, "GuidedBackprop") as found, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Setting backward hooks")
+        attributions: Tensor = GuidedBackprop(model).attribute(_leaf(inputs), target=targets)
+    hidden_activations(found, "GuidedBackprop", len(inputs))
     return attributions
 
 

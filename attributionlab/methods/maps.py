@@ -1,6 +1,5 @@
 """What a method returns, checked and brought into one form."""
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.methods.findings import Finding, tell
 
 __all__ = ["as_maps"]
 
 
 def as_maps(
-    attributions: Any, inputs: Tensor, who: str, start: int, notes: Counter[str]
+    attributions: Any, inputs: Tensor, who: str, start: int = 0
 ) -> Float[Tensor, "batch 1 height width"]:
-    """Check attributions and sum them over channels.
+    """Check attributions and sum them over channels; `tell` what is unusual about them.
 
     Parameters
     ----------
@@ -28,8 +28,6 @@ def as_maps(
         Method and environment, for messages.
     start : int
         Index of the first image in the test.
-    notes : Counter
-        Receives what was accepted although it is unusual, with the number of images.
 
     Returns
     -------
@@ -48,7 +46,7 @@ def as_maps(
         raise AttributionLabError(f"{who} returned a {kind}: return a plain array") from error
     if maps.dtype != torch.float32:
         name = str(maps.dtype).removeprefix("torch.")
-        notes[f"were {name}, which is accepted; return float32"] += count
+        tell(Finding(f"were {name}, which is accepted; return float32", count))
     batch, channels, height, width = inputs.shape
     allowed = {
         (batch, channels, height, width): maps,
@@ -66,8 +64,7 @@ def as_maps(
     summed: Tensor = maps.cpu().double().sum(1, keepdim=True)
     _check_finite(summed, who, start)
     empty = int((summed == 0).all(dim=3).all(dim=2).sum())
-    if empty:
-        notes["are zero everywhere and score 0"] += empty
+    tell(Finding("are zero everywhere and score 0", empty))
     return summed
 
 

@@ -1,7 +1,6 @@
 """One call of a method, with its surroundings kept safe."""
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,16 +10,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attributionlab.methods.adapter import Call, Method
-from attributionlab.methods.guard import restored
+from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.maps import as_maps
+from attributionlab.methods.restoration import restored
 
 __all__ = ["attribute"]
 
 
-def attribute(
-    method: Method, call: Call, seed: int, notes: Counter[str]
-) -> Float[Tensor, "batch 1 height width"]:
-    """Attributions of a batch, checked and summed over channels.
+def attribute(method: Method, call: Call, seed: int) -> Float[Tensor, "batch 1 height width"]:
+    """Attributions of a batch, checked and summed over channels; `tell` what is unusual about them.
 
     Parameters
     ----------
@@ -30,8 +28,6 @@ def attribute(
         What it gets; its inputs may be modified.
     seed : int
         Of the global random states, and of `generator` for a method that declares it.
-    notes : Counter
-        Receives what is unusual about the attributions or was repaired, with the number of images.
 
     Raises
     ------
@@ -42,11 +38,12 @@ def attribute(
     with restored(call.model) as repaired, _seeded(seed):
         attributions = method.attribute(call)
     for what in repaired:
-        notes[f"came with changed {what} of the model, which have been restored"] += len(inputs)
+        text = f"came with changed {what} of the model, which have been restored"
+        tell(Finding(text, len(inputs)))
     if not torch.equal(call.inputs, inputs):
-        notes["came with modified inputs; the truth is about the original ones"] += len(inputs)
-    who = f"{method.name} on {call.environment}"
-    return as_maps(attributions, inputs, who, call.first, notes)
+        text = "came with modified inputs; the truth is about the original ones"
+        tell(Finding(text, len(inputs)))
+    return as_maps(attributions, inputs, f"{method.name} on {call.environment}", call.first)
 
 
 @contextmanager

@@ -1,20 +1,28 @@
 """Results as people see them: terminal tables and figures."""
 
-from attributionlab.report.figures import report_figure, to_png
+from attributionlab.report.figures import MapsRow, maps_figure, report_figure, to_png
 from attributionlab.report.terminal import (
     certificates_table,
+    comparison_table,
+    data_table,
     explained,
     names_table,
     print_table,
     report_table,
 )
+from attributionlab.report.violins import violins_figure
 
 __all__ = [
+    "MapsRow",
     "certificates_table",
+    "comparison_table",
+    "data_table",
     "explained",
+    "maps_figure",
     "names_table",
     "print_table",
     "report_figure",
     "report_table",
     "to_png",
+    "violins_figure",
 ]

@@ -1,15 +1,19 @@
-"""Every picture of the laboratory is drawn here."""
+"""Images, truths and maps side by side."""
 
 import io
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import NDArray
 
 from attributionlab.report.terminal import explained
 
-__all__ = ["report_figure", "to_png"]
+__all__ = ["MapsRow", "maps_figure", "report_figure", "show_image", "show_map", "to_png"]
 
 SIGNED = "RdBu_r"  # red raises, blue lowers; told apart with every common color vision
 
@@ -38,6 +42,46 @@ def report_figure(report: Any) -> Figure:
     return _examples_figure(f"{report.method}: {report.verdict}", rows)
 
 
+class MapsRow(NamedTuple):
+    """One image with its truth and the maps of several methods."""
+
+    label: str
+    image: NDArray[np.float32]
+    """(C, H, W), integers from 0 to `highest`"""
+    highest: int
+    truth: NDArray[np.int8]
+    """(H, W), -1, 0, +1"""
+    maps: Mapping[str, NDArray[np.float32]]
+    """(H, W) in [-1, 1] by method"""
+
+
+def maps_figure(rows: Sequence[MapsRow], title: str = "") -> Figure:
+    """Images, their truth and the maps of several methods; empty where a method has none."""
+    methods = list(dict.fromkeys(name for row in rows for name in row.maps))
+    columns = 2 + len(methods)
+    figure = Figure(figsize=(0.3 + 1.2 * columns, 1.4 + 1.25 * len(rows)), layout="constrained")
+    figure.suptitle(title)
+    axes: Any = figure.subplots(len(rows), columns, squeeze=False)
+    for axis, name in zip(axes[0], ["image", "ground truth", *methods], strict=True):
+        axis.set_title(_wrapped(name), fontsize=8)
+    for row, (image_axis, truth_axis, *map_axes) in zip(rows, axes, strict=True):
+        show_image(image_axis, row.image, row.highest)
+        image_axis.set_ylabel(_wrapped(row.label), fontsize=8)
+        drawn = show_map(truth_axis, row.truth)
+        for axis, method in zip(map_axes, methods, strict=True):
+            if method in row.maps:
+                show_map(axis, row.maps[method])
+            else:
+                axis.set_axis_off()
+    _color_bar(figure, drawn, axes)
+    return figure
+
+
+def _wrapped(name: str) -> str:
+    """A name in several short lines, broken at its hyphens."""
+    return "\n".join(textwrap.wrap(name.replace("-", " "), 13))
+
+
 def _examples_figure(title: str, rows: Sequence[_Row]) -> Figure:
     """Image, truth and attribution side by side, a row for each environment."""
     figure = Figure(figsize=(8.4, 1.1 + 2.7 * len(rows)), layout="constrained")
@@ -46,22 +90,35 @@ def _examples_figure(title: str, rows: Sequence[_Row]) -> Figure:
     for axis, name in zip(axes[0], ("image", "ground truth", "attribution"), strict=True):
         axis.set_title(name, fontsize=10)
     for (heading, example), (image_axis, truth_axis, map_axis) in zip(rows, axes, strict=True):
-        shown = np.moveaxis(example.image, 0, -1) / example.highest
-        if shown.shape[-1] == 1:
-            image_axis.imshow(shown[..., 0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        else:
-            image_axis.imshow(shown, interpolation="nearest")
+        show_image(image_axis, example.image, example.highest)
         image_axis.set_ylabel(heading, fontsize=8)
-        for axis, values in ((truth_axis, example.truth), (map_axis, example.attribution)):
-            drawn = axis.imshow(values, cmap=SIGNED, vmin=-1, vmax=1, interpolation="nearest")
-        for axis in (image_axis, truth_axis, map_axis):
-            axis.set_xticks([])
-            axis.set_yticks([])
+        show_map(truth_axis, example.truth)
+        drawn = show_map(map_axis, example.attribution)
+    _color_bar(figure, drawn, axes)
+    return figure
+
+
+def show_image(axis: Axes, image: NDArray[np.float32], highest: int) -> None:
+    """An image (C, H, W), gray or in color, without ticks."""
+    shown = np.moveaxis(image, 0, -1) / highest
+    gray = shown.shape[-1] == 1
+    axis.imshow(
+        shown[..., 0] if gray else shown, cmap="gray", vmin=0, vmax=1, interpolation="nearest"
+    )
+    axis.set(xticks=[], yticks=[])
+
+
+def show_map(axis: Axes, values: NDArray[Any]) -> AxesImage:
+    """Signed values (H, W) in [-1, 1], without ticks."""
+    axis.set(xticks=[], yticks=[])
+    return axis.imshow(values, cmap=SIGNED, vmin=-1, vmax=1, interpolation="nearest")
+
+
+def _color_bar(figure: Figure, drawn: AxesImage, axes: Any) -> None:
     bar = figure.colorbar(
         drawn, ax=axes, location="bottom", shrink=0.7, aspect=40, ticks=[-1, 0, 1]
     )
     bar.ax.set_xticklabels(["-1: lowers the output", "0", "+1: raises the output"], fontsize=8)
-    return figure
 
 
 def to_png(figure: Figure, dpi: int = 150) -> bytes:

@@ -1,13 +1,25 @@
 """Results as tables for the terminal; plain text carries everything, color only underlines it."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["certificates_table", "explained", "names_table", "print_table", "report_table"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "certificates_table",
+    "comparison_table",
+    "data_table",
+    "explained",
+    "names_table",
+    "print_table",
+    "report_table",
+]
 
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
 PARTS = ("overall", "positive", "negative", "positive-smoothed")
@@ -39,6 +51,8 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
                 *(f"{scores[key]:.2f}" for key in ("precision", "recall", "f1")),
                 _verdict(result["verdict"]) if decides else "",
             )
+        if result.get("completeness_gap") is not None:
+            table.add_row("", "  completeness gap", "", "", f"{result['completeness_gap']:.2g}", "")
         if result.get("ceiling_f1") is not None:
             table.add_row("", "  best possible", "", "", f"{result['ceiling_f1']:.2f}", "")
     head = Text.assemble(
@@ -50,6 +64,50 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     )
     foot = Text("Passing is necessary for faithfulness, never sufficient.", style="dim")
     return Group(head, "", table, "", foot)
+
+
+def comparison_table(document: Mapping[str, Any]) -> RenderableType:
+    """Methods side by side: one row for each method, under its environment.
+
+    Parameters
+    ----------
+    document : mapping
+        As written by `Comparison.to_dict`.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
+    table.add_column("method", overflow="fold")
+    for heading in ("precision", "recall", "F1", "F1 +", "F1 -", "gap", "s/image"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    environment = None
+    for result in document["results"]:
+        if result["name"] != environment:
+            environment = result["name"]
+            table.add_row(Text(environment, style="bold"), end_section=False)
+        overall, gap = result["overall"], result.get("completeness_gap")
+        table.add_row(
+            f"  {result['method']}",
+            *(_score(overall, key) for key in ("precision", "recall", "f1")),
+            *(_score(result[part], "f1") for part in ("positive", "negative")),
+            "" if gap is None else f"{gap:.1g}",
+            f"{result['seconds_per_image']:.2g}",
+            Text.assemble(_verdict(result["verdict"]), f" {result['claim']}"),
+        )
+    legend = Text(
+        "precision, recall, F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
+        "negative ones.\ngap: share of the output change that the attributions miss (median image). "
+        f"Verdict: F1 of at least {document['gamma']:g} for what the method claims.",
+        style="dim",
+    )
+    refused = [
+        Text(f"not run: {each['method']} on {each['environment']}: {each['reason']}", style="red")
+        for each in document["refused"]
+    ]
+    return Group(table, *refused, "", legend)
+
+
+def _score(scores: Mapping[str, float] | None, key: str) -> str:
+    return "" if scores is None else f"{scores[key]:.2f}"
 
 
 def explained(result: Mapping[str, Any]) -> str:
@@ -82,6 +140,23 @@ def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType
         if not check["passed"]
     ]
     return Group(table, *lines)
+
+
+def data_table(frame: "pd.DataFrame") -> RenderableType:
+    """A data frame as it is, numbers to three digits."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, column in frame.items():
+        number = column.dtype.kind in "iuf"
+        table.add_column(str(name), justify="right" if number else "left", overflow="fold")
+    for row in frame.itertuples(index=False):
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:

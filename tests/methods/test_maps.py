@@ -1,20 +1,19 @@
 """What methods return is checked, and brought into one form."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 import torch
 
 from attributionlab import AttributionLabError
-from attributionlab.methods import as_maps
+from attributionlab.methods import as_maps, heard
 
 INPUTS = torch.zeros(2, 3, 4, 5)
 
 
 def maps_of(attributions, start=0):
-    notes = Counter()
-    return as_maps(attributions, INPUTS, "mine on env", start, notes), notes
+    with heard() as findings:
+        maps = as_maps(attributions, INPUTS, "mine on env", start)
+    return maps, {finding.text: finding.images for finding in findings if finding.images}
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 1, 4, 5), (2, 4, 5)])

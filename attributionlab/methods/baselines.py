@@ -1,0 +1,96 @@
+"""Baselines: what "absent" means, in any form that a user may write it."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attributionlab.errors import AttributionLabError
+
+__all__ = ["Baselines", "as_baselines", "from_true_baseline"]
+
+Baselines = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
+"""A number; one number for each channel; or an array that broadcasts to the images."""
+
+
+def as_baselines(
+    baselines: Baselines, inputs: Float[Tensor, "batch channels height width"]
+) -> Float[Tensor, "batch channels height width"]:
+    """One baseline image for each input.
+
+    Parameters
+    ----------
+    baselines : float, sequence of float, ndarray or Tensor
+        A number for all channels, (C,) one for each channel, (C, 1, 1) a pixel, (C, H, W) an image, or
+        (B, C, H, W) an image for each input.
+    inputs : Tensor, (B, C, H, W)
+        The images; give shape, type and device.
+
+    Raises
+    ------
+    AttributionLabError
+        If the shape is another, or a value is not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.methods import as_baselines
+    >>> as_baselines((20, 20, 20), torch.zeros(2, 3, 8, 8)).shape
+    torch.Size([2, 3, 8, 8])
+    """
+    channels = inputs.shape[1]
+    try:
+        values = torch.as_tensor(baselines).to(inputs)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise AttributionLabError(
+            f"baselines are {baselines!r}: pass a number, {channels} numbers, or an array"
+        ) from error
+    pixel = values[:, None, None] if values.ndim == 1 else values
+    fits = pixel.ndim <= 4 and all(
+        have in (1, want)
+        for have, want in zip(reversed(pixel.shape), reversed(inputs.shape), strict=False)
+    )
+    if not fits or not pixel.numel():
+        raise AttributionLabError(
+            f"baselines have shape {tuple(values.shape)}: pass a number, {channels} numbers, or an "
+            f"array that broadcasts to {tuple(inputs.shape)}"
+        )
+    if not pixel.isfinite().all():
+        raise AttributionLabError("baselines hold NaN or infinity: pass finite numbers")
+    return pixel.expand_as(inputs)
+
+
+def from_true_baseline(method: Callable[..., Tensor], docstring: str) -> Callable[..., Tensor]:
+    """The same method from the environment's own background, which it asks for as `baseline`.
+
+    Parameters
+    ----------
+    method : callable
+        A method with a setting `baselines`.
+    docstring : str
+        Of the result.
+    """
+
+    def variant(
+        model: torch.nn.Module,
+        inputs: Tensor,
+        targets: Tensor,
+        *,
+        baseline: Tensor,
+        **settings: Any,
+    ) -> Tensor:
+        return method(model, inputs, targets, baselines=baseline, **settings)
+
+    variant.__name__ = variant.__qualname__ = f"{method.__name__}_true_baseline"
+    variant.__module__ = method.__module__
+    variant.__doc__ = docstring
+    vars(variant).update(vars(method))  # what it declares
+    signature = inspect.signature(method)
+    pixel = inspect.Parameter("baseline", inspect.Parameter.KEYWORD_ONLY, annotation=Tensor)
+    kept = [p if p.name != "baselines" else pixel for p in signature.parameters.values()]
+    variant.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    return variant

@@ -1,0 +1,91 @@
+"""How many images fit through a network at once."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError
+
+__all__ = ["MEMORY_BUDGET", "images_at_once", "in_smaller_batches"]
+
+MEMORY_BUDGET = 256 * 2**20
+"""Bytes of activations that a method may hold at once; larger batches are slower on a CPU."""
+
+Result = TypeVar("Result")
+
+
+def images_at_once(model: nn.Module, inputs: Tensor, budget: int = MEMORY_BUDGET) -> int:
+    """How many images fit through a network within a budget of memory, at least one.
+
+    Counts the outputs of all modules that have none of their own, for one image.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K).
+    inputs : Tensor, (B, C, H, W)
+        Images; one of them is passed through the network.
+    budget : int
+        In bytes.
+    """
+    used = inputs[:1].nbytes
+
+    def count(module: nn.Module, _: Any, output: Any) -> None:
+        nonlocal used
+        if isinstance(output, Tensor):
+            used += output.nbytes
+
+    leaves = [module for module in model.modules() if not list(module.children())]
+    handles = [module.register_forward_hook(count) for module in leaves]
+    try:
+        with torch.no_grad():
+            model(inputs[:1])
+    finally:
+        for handle in handles:
+            handle.remove()
+    return max(1, budget // used)
+
+
+def in_smaller_batches(run: Callable[[int], Result], batch: int, who: str) -> Result:
+    """Run with this batch size, halving it for as long as the memory does not suffice.
+
+    Parameters
+    ----------
+    run : callable
+        Batch size -> result. Called again from its start after a failure.
+    batch : int
+        The size to begin with.
+    who : str
+        For the message.
+
+    Raises
+    ------
+    AttributionLabError
+        If not even one image at a time fits.
+    """
+    while True:
+        try:
+            return run(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not _out_of_memory(error):
+                raise
+            if batch == 1:
+                raise AttributionLabError(
+                    f"{who} does not fit in memory even one image at a time: use smaller images, or a "
+                    "machine with more memory"
+                ) from error
+        batch //= 2
+        logging.getLogger("attributionlab").info(
+            "%s: out of memory, trying %d at a time", who, batch
+        )
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Whether it is about memory; on a CPU torch raises a plain RuntimeError."""
+    texts = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")
+    return isinstance(error, MemoryError) or any(text in str(error).lower() for text in texts)

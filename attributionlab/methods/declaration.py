@@ -1,0 +1,32 @@
+"""What a method declares about itself beside its signature."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["declares"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def declares(
+    *, claim: str | None = None, output: str | None = None, gradient: bool = False
+) -> Callable[[Function], Function]:
+    """State what a method claims to find, and which output it explains where it cannot explain all.
+
+    Parameters
+    ----------
+    claim : {"signed", "overall", "positive", "positive-smoothed"}, optional
+        What it is judged by unless the user asks for something else.
+    output : {"probability", "logit"}, optional
+        What it explains unless the user asks for something else.
+    gradient : bool
+        Whether it is the gradient at the input itself, which is a convention on a ReLU's kink.
+    """
+
+    def mark(function: Function) -> Function:
+        function.claim = claim  # type: ignore[attr-defined]
+        function.output = output  # type: ignore[attr-defined]
+        function.gradient = gradient  # type: ignore[attr-defined]
+        return function
+
+    return mark

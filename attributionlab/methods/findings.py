@@ -1,0 +1,76 @@
+"""What is found out about attributions: that they are silently wrong, or what had to be repaired.
+
+A guard tells a `Finding`. Within a test the run listens and collects; called directly, a finding with
+something to say becomes a warning.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from attributionlab.errors import GuardWarning
+
+__all__ = ["Finding", "heard", "summarized", "tell"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one guard has to say about the attributions of a batch.
+
+    Parameters
+    ----------
+    text : str
+        What is wrong and what would help, continuing "attributions of 3 images ..."; `{worst}` stands
+        for the largest of the values.
+    images : int
+        Of how many images it is true; of none if all is well.
+    gaps : sequence of float
+        Per image the share of the output change that the attributions miss, for the completeness guard.
+    worst : float
+        The largest value that `text` may name.
+    """
+
+    text: str
+    images: int
+    gaps: Sequence[float] = ()
+    worst: float = 0.0
+
+
+_listener: ContextVar[list[Finding] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard() -> Iterator[list[Finding]]:
+    """Collect what is told inside, instead of warning."""
+    findings: list[Finding] = []
+    token = _listener.set(findings)
+    try:
+        yield findings
+    finally:
+        _listener.reset(token)
+
+
+def tell(finding: Finding) -> None:
+    """Hand a finding to whoever listens; without a listener warn, if there is something to say."""
+    listener = _listener.get()
+    if listener is not None:
+        listener.append(finding)
+    else:
+        for sentence in summarized([finding]):
+            warnings.warn(sentence, GuardWarning, stacklevel=3)
+
+
+def summarized(findings: Iterable[Finding]) -> list[str]:
+    """One sentence for each kind of finding, with the number of images and the worst value."""
+    images, worst = Counter[str](), dict[str, float]()
+    for finding in findings:
+        images[finding.text] += finding.images
+        worst[finding.text] = max(worst.get(finding.text, 0.0), finding.worst)
+    return [
+        f"attributions of {count} images {text.replace('{worst}', f'{worst[text]:.0%}')}"
+        for text, count in images.items()
+        if count
+    ]

@@ -1,0 +1,309 @@
+r"""Guards: what makes an attribution silently wrong, found and told.
+
+Captum's DeepLift and GuidedBackprop hook modules; an activation that is called as a function passes
+them by. Contributions need not sum to what they account for. A saturated softmax leaves no gradient,
+and a gradient on a kink is a convention. Each guard hands its `Finding` to `tell`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attributionlab.methods.findings import Finding, tell
+
+__all__ = [
+    "Activations",
+    "completeness",
+    "deep_lift_remedy",
+    "explained",
+    "hidden_activations",
+    "kinks",
+    "nonlinear_steps",
+    "saturation",
+    "watched",
+]
+
+STATED_SHARE = 0.05
+"""Share of the output change that contributions may miss without mention."""
+
+KINK_SHARE = 0.01
+"""Share of ReLU units on a kink without mention; a network with random weights has none there."""
+
+NONLINEAR = (
+    *("Relu", "LeakyRelu", "PreluKernel", "Elu", "Celu", "Gelu", "Silu", "Mish", "Softplus"),
+    *("Hardtanh", "Hardswish", "Hardsigmoid", "Sigmoid", "LogSigmoid", "Tanh", "Softmax"),
+    *("LogSoftmax", "Clamp", "ClampMin", "ClampMax", "Maximum", "Minimum", "MaxPool"),
+)
+"""Operations that DeepLift needs a rule for, as the autograd graph calls them."""
+
+Backpropagation = Literal["DeepLift", "GuidedBackprop"]
+
+
+class Activations:
+    """What the last forward pass of a network did, seen from its modules and its autograd graph.
+
+    Attributes
+    ----------
+    functional : int
+        Activations that no module made which the method hooks.
+    reused : int
+        Calls beyond the first of modules that it hooks.
+    output : Tensor, (B, K)
+        Of the network.
+    """
+
+    def __init__(self) -> None:
+        self.functional = self.reused = 0
+        self.output = torch.empty(0)
+
+
+@contextmanager
+def watched(model: nn.Module, method: Backpropagation) -> Iterator[Activations]:
+    """Watch the forward passes inside, at the cost of a few hooks and a walk over the graph.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K), called inside with inputs that require a gradient.
+    method : {"DeepLift", "GuidedBackprop"}
+        Whose hooks the activations are held against.
+    """
+    hooked, name = _hooked_by(method)
+    found = Activations()
+    calls: list[tuple[nn.Module, Any]] = []
+
+    def begin(*_: Any) -> None:
+        calls.clear()
+
+    def note(module: nn.Module, _: Any, output: Any) -> None:
+        calls.append((module, getattr(output, "grad_fn", None)))
+
+    def finish(_: nn.Module, __: Any, output: Tensor) -> None:
+        by_module = {node for _, node in calls}
+        steps = nonlinear_steps(output, name)
+        found.functional = sum(node not in by_module for node in steps)
+        found.reused = len(calls) - len({module for module, _ in calls})
+        found.output = output.detach()
+
+    handles = [model.register_forward_pre_hook(begin), model.register_forward_hook(finish)]
+    handles += [module.register_forward_hook(note) for module in model.modules() if hooked(module)]
+    try:
+        yield found
+    finally:
+        calls.clear()
+        for handle in handles:
+            handle.remove()
+
+
+def _hooked_by(method: Backpropagation) -> tuple[Callable[[nn.Module], bool], tuple[str, ...]]:
+    """Which modules a method hooks, and which operations it is meant to catch so."""
+    if method == "GuidedBackprop":
+        return (lambda module: isinstance(module, nn.ReLU)), ("Relu",)
+    from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
+
+    return (lambda module: type(module) in SUPPORTED_NON_LINEAR), NONLINEAR
+
+
+def nonlinear_steps(output: Tensor, names: tuple[str, ...] = NONLINEAR) -> list[Any]:
+    """The nodes of an autograd graph that are one of these operations."""
+    pending: list[Any] = [output.grad_fn]
+    seen: set[Any] = {None}
+    steps: list[Any] = []
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        operation = type(node).__name__.partition("Backward")[0]
+        if operation.startswith("MaxPool"):  # MaxPool2DWithIndices
+            operation = "MaxPool"
+        if operation in names:
+            steps.append(node)
+        pending += [parent for parent, _ in node.next_functions]
+    return steps
+
+
+def hidden_activations(found: Activations, method: Backpropagation, images: int) -> None:
+    """Tell of activations that a method's hooks miss; a reused ReLU does not harm GuidedBackprop.
+
+    Parameters
+    ----------
+    found : Activations
+        What `watched` saw.
+    method : {"DeepLift", "GuidedBackprop"}
+        The method that was watched.
+    images : int
+        How many it has explained.
+    """
+    reused = found.reused if method == "DeepLift" else 0
+    text = (
+        f"come from a network with {found.functional} functional (or unsupported) and {reused} reused "
+        f"activations, which {method} misses because it hooks modules: use a separate nn.ReLU for each"
+    )
+    tell(Finding(text, images if found.functional or reused else 0))
+
+
+def completeness(
+    attributions: Float[Tensor, "batch ..."],
+    output: Float[Tensor, " batch"],
+    reference: Float[Tensor, " batch"] | float,
+    remedy: str,
+) -> None:
+    r"""Tell by how much attributions miss the change of the output that they should sum to.
+
+    .. math:: gap = |\sum_j a_j - (f(x) - f(b))| \, / \, |f(x) - f(b)|
+
+    Where the output does not change (up to 4 units in its last place) the gap is relative to the
+    largest of the sum of |a|, |f(x)| and |f(b)| instead: it is 0 if the attributions cancel.
+
+    Parameters
+    ----------
+    attributions : Tensor, (B, ...)
+        Contributions of all input values.
+    output : Tensor, (B,)
+        f(x), of the outputs explained.
+    reference : Tensor, (B,), or float
+        f(b), of the baselines; 0 for a method that distributes f(x) itself.
+    remedy : str
+        Cause and remedy, to follow "... of the change of the output".
+    """
+    values, after = attributions.detach().flatten(1).double(), output.detach().double()
+    before = torch.as_tensor(reference).detach().to(after).expand_as(after)
+    change, largest = after - before, torch.maximum(after.abs(), before.abs())
+    unchanged = change.abs() <= 4 * torch.finfo(output.dtype).eps * largest
+    scale = torch.where(unchanged, torch.maximum(values.abs().sum(1), largest), change.abs())
+    residual = (values.sum(1) - change).abs()
+    # 0 / 0 is a map of zeros for an output of 0: nothing is missing.
+    gaps = torch.where(residual == 0, 0.0, residual / scale)
+    text = f"do not sum to the change of the output but miss up to {{worst}} of it: {remedy}"
+    missed = int((gaps > STATED_SHARE).sum())
+    tell(Finding(text, missed, gaps.tolist(), float(gaps.max())))
+
+
+def deep_lift_remedy(model: nn.Module) -> str:
+    """Why DeepLift's contributions may miss a part of the output change."""
+    if any(isinstance(module, nn.Softmax) for module in model.modules()):
+        return (
+            "Captum's rule for a softmax subtracts the mean of the contributions; explain the logit "
+            "(output='logit') where sizes matter"
+        )
+    return "some activations have no rule or share their input; give each a module of its own"
+
+
+def saturation(
+    model: nn.Module,
+    inputs: Float[Tensor, "batch channels height width"],
+    targets: Int[Tensor, " batch"],
+    maps: Float[Tensor, "batch ..."],
+) -> None:
+    """Tell of maps that are zero everywhere because the softmax they look through is saturated.
+
+    A softmax is saturated where the probability explained is 0 or 1 to the last bit, or its gradient
+    with respect to all of its inputs underflows. One forward pass of the images whose map is zero.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K); anything that does not end in an `nn.Softmax` cannot be saturated.
+    inputs, targets
+        What was explained.
+    maps : Tensor, (B, ...)
+        The attributions.
+    """
+    empty = (maps == 0).flatten(1).all(1).to(inputs.device)
+    if not empty.any():
+        return
+    seen: list[tuple[Tensor, Tensor]] = []
+    handles = [
+        module.register_forward_hook(lambda _, given, output: seen.append((given[0], output)))
+        for module in model.modules()
+        if isinstance(module, nn.Softmax)
+    ]
+    try:
+        with torch.no_grad():
+            probabilities = model(inputs[empty])
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not seen or seen[-1][1] is not probabilities:
+        return
+    chosen = torch.nn.functional.one_hot(targets[empty], probabilities.shape[1])
+    explained_one = (probabilities * chosen).sum(1, keepdim=True)
+    gradient = explained_one * (chosen - probabilities)
+    certain = ((explained_one == 0) | (explained_one == 1))[:, 0]
+    temperature = _temperature(model)
+    known = "" if temperature is None else f" (now {temperature:g})"
+    text = (
+        "are zero because the softmax is saturated, to the last bit of float32: raise the "
+        f"environment's temperature{known}, or explain the logit (output='logit')"
+    )
+    tell(Finding(text, int((certain | (gradient == 0).all(1)).sum())))
+
+
+def _temperature(model: nn.Module) -> float | None:
+    """1 / w of the bias-free diagonal layer in front of a softmax, where there is one."""
+    modules = list(model.children())
+    scale = modules[-2] if len(modules) > 1 and isinstance(modules[-1], nn.Softmax) else None
+    if not isinstance(scale, nn.Linear) or scale.bias is not None:
+        return None
+    weight = scale.weight.detach()
+    factor = float(weight[0, 0])
+    diagonal = factor * torch.eye(*weight.shape, device=weight.device)
+    return 1 / factor if factor and torch.equal(weight, diagonal) else None
+
+
+def kinks(
+    model: nn.Module,
+    inputs: Float[Tensor, "batch channels height width"],
+    targets: Int[Tensor, " batch"],
+) -> float:
+    """The share of ReLU units at which a convention decides over the gradient, told if it is large.
+
+    Of the units at whose output a gradient arrives, those whose input is exactly 0: ReLU'(0) = 0 stops
+    the gradient there, ReLU'(0) = 1 would not. One forward and one backward pass of the first image.
+
+    Returns
+    -------
+    float
+        Of units of `nn.ReLU` modules; 0 if a gradient reaches none.
+    """
+    on_kink: list[Tensor] = []
+    passed: list[Tensor] = []
+    handles = []
+    for module in model.modules():
+        if isinstance(module, nn.ReLU):
+            # Before the call, because one in place overwrites its input.
+            handles += [
+                module.register_forward_pre_hook(lambda _, given: on_kink.append(given[0] == 0)),
+                module.register_forward_hook(lambda _, __, output: passed.append(output)),
+            ]
+    try:
+        with torch.enable_grad():
+            image = inputs[:1].detach().clone().requires_grad_()
+            value = explained(model(image), targets[:1]).sum()
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not passed:
+        return 0.0
+    gradients = torch.autograd.grad(value, passed, materialize_grads=True)
+    reached = [gradient != 0 for gradient in gradients]
+    decided = sum(int((kink & here).sum()) for kink, here in zip(on_kink, reached, strict=True))
+    share = decided / max(1, sum(int(here.sum()) for here in reached))
+    text = (
+        "rest on a convention: {worst} of the ReLU units that a gradient reaches have an input of "
+        "exactly 0, where ReLU'(0) = 0 decides (seen on the first image)"
+    )
+    tell(Finding(text, int(share > KINK_SHARE), worst=share))
+    return share
+
+
+def explained(
+    output: Float[Tensor, "batch outputs"], targets: Int[Tensor, " batch"]
+) -> Float[Tensor, " batch"]:
+    """Of each image the one output that is explained."""
+    return output.gather(1, targets.to(output.device)[:, None])[:, 0]
