@@ -1,9 +1,7 @@
 """The command line. Imports stay inside the commands, so that `--help` answers at once."""
 
-import ast
 import io
 import os
-import shlex
 import sys
 import warnings
 from collections.abc import Sequence
@@ -13,6 +11,21 @@ from typing import Annotated, Any
 import typer
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.options import (
+    Claimed,
+    Device,
+    Environments,
+    Explained,
+    Gamma,
+    Images,
+    Seed,
+    Settings,
+    arguments,
+    check_paths,
+    command_line,
+    parse_settings,
+)
+from attributionlab.studies import compare_methods, reproduce_item
 
 __all__ = ["app", "main"]
 
@@ -88,23 +101,17 @@ def run_test(
     method: Annotated[
         str, typer.Argument(help="A built-in name, path/to/file.py:name, or module:name.")
     ],
-    env: Annotated[
-        list[str] | None, typer.Option(help="Environment (name or TOML file); may be repeated.")
+    env: Environments = None,
+    n: Images = 32,
+    seed: Seed = 0,
+    gamma: Gamma = 0.5,
+    claim: Claimed = None,
+    output: Explained = None,
+    set_: Settings = None,
+    preset: Annotated[
+        str | None, typer.Option(help="paper: the settings that a paper states for this method.")
     ] = None,
-    n: Annotated[int, typer.Option(help="Images in each environment.")] = 32,
-    seed: Annotated[int, typer.Option(help="Seed of images and methods.")] = 0,
-    gamma: Annotated[float, typer.Option(help="The F1 that must be reached.")] = 0.5,
-    claim: Annotated[
-        str | None, typer.Option(help="signed, overall, positive or positive-smoothed.")
-    ] = None,
-    output: Annotated[str | None, typer.Option(help="probability or logit.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting of the method; may be repeated."
-        ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Device = "cpu",
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Write image, truth and attribution to this PNG.")
@@ -115,16 +122,10 @@ def run_test(
     Exit status: 0 pass, 1 fail, 2 refused, 70 a crash, 130 interrupted, 141 nobody reads the table.
     """
     from attributionlab.faithfulness import faithfulness_test
-    from attributionlab.files import check_writable, write_atomically
+    from attributionlab.files import write_atomically
     from attributionlab.report import print_table, report_table
 
-    for path in (json, figure):
-        if path:
-            check_writable(path)
-    if figure and figure.suffix.lower() != ".png":
-        raise AttributionLabError(f"--figure is {str(figure)!r}: figures are PNG files, name it so")
-    if json and figure and json.resolve() == figure.resolve():
-        raise AttributionLabError(f"--json and --figure are both {str(json)!r}: give two paths")
+    check_paths(json=json, figure=figure)
     report = faithfulness_test(
         method,
         env or None,
@@ -133,10 +134,11 @@ def run_test(
         gamma,
         claim,  # type: ignore[arg-type]
         output,  # type: ignore[arg-type]
-        settings=_settings(set_ or []),
+        settings=parse_settings(set_ or []),
+        preset=preset,
         device=device,
         show_progress=True,
-        command=shlex.join(["attributionlab", *_arguments]),
+        command=command_line(),
     )
     if figure:
         from attributionlab.report import report_figure, to_png
@@ -148,18 +150,8 @@ def run_test(
     raise typer.Exit(PASS if report.verdict == "pass" else FAIL)
 
 
-def _settings(pairs: Sequence[str]) -> dict[str, Any]:
-    """KEY=VALUE pairs; a value is a Python literal, or else a string."""
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key.isidentifier():
-            raise AttributionLabError(f"--set {pair!r}: write KEY=VALUE, such as n_steps=100")
-        try:
-            settings[key] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            settings[key] = text
-    return settings
+app.command("compare")(compare_methods)
+app.command("reproduce")(reproduce_item)
 
 
 def _first_sentence(function: Any) -> str:
@@ -170,10 +162,7 @@ def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
-_arguments: list[str] = []
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run the command line; every refusal is one line on standard error.
 
     Returns
@@ -181,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit status.
     """
-    _arguments[:] = sys.argv[1:] if arguments is None else arguments
+    arguments[:] = sys.argv[1:] if given is None else given
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
     if "" not in sys.path:
@@ -189,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
-            status = app(args=list(_arguments), standalone_mode=False)
+            status = app(args=list(arguments), standalone_mode=False)
             sys.stdout.flush()
         if status == INTERRUPTED:  # what newer versions of Typer make of Ctrl-C
             raise KeyboardInterrupt

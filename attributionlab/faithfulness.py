@@ -122,8 +122,10 @@ def faithfulness_test(
     with without_tf32():
         for env in chosen:
             prepared = preset_of(preset, env.task, contestant.name)
-            prepared_settings = {**prepared.settings, **contestant.settings}
-            run = as_method(method, METHODS | CONTROLS, prepared_settings) if preset else contestant
+            run = contestant
+            if prepared.settings:
+                here = {**prepared.settings, **contestant.settings}
+                run = as_method(method, METHODS | CONTROLS, here)
             explained, held = chosen_outputs(
                 env, output, truth_output, prepared.output, contestant.output
             )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["check_writable", "write_atomically"]
+__all__ = ["check_writable", "make_folder", "write_atomically"]
 
 
 def check_writable(path: str | Path) -> Path:
@@ -29,6 +29,21 @@ def check_writable(path: str | Path) -> Path:
     if not allowed:
         raise AttributionLabError(f"cannot write {str(path)!r}: no permission")
     return target
+
+
+def make_folder(path: str | Path) -> Path:
+    """The folder of that name, made with its parents where it is missing."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise AttributionLabError(
+            f"{str(path)!r} cannot be a folder ({reason}): name another"
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise AttributionLabError(f"cannot write into {str(path)!r}: no permission")
+    return folder
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:

@@ -3,8 +3,11 @@
 Nothing here imports the networks. Images are nested lists or tensors; a pixel is a tuple of integers.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from torch import Tensor
@@ -221,3 +224,115 @@ def smooth(rows: Sequence[Sequence[float]], sigma: float) -> list[list[float]]:
             blurred[-1].append(value)
     most = max(max(row) for row in blurred)
     return [[value / most if most else 0.0 for value in row] for row in blurred]
+
+
+# Path integrals
+
+Affine = tuple[Sequence[Sequence[Fraction]], Sequence[Fraction]]
+"""A matrix and offsets; None in a list of layers is a ReLU."""
+
+
+def forward(layers: Sequence[Affine | None], values: Sequence[Fraction]) -> list[list[Fraction]]:
+    """The values in front of each layer and behind the last."""
+    states = [list(values)]
+    for layer in layers:
+        last = states[-1]
+        if layer is None:
+            states.append([max(value, Fraction(0)) for value in last])
+        else:
+            rows = zip(*layer, strict=True)
+            states.append(
+                [sum((w * v for w, v in zip(row, last, strict=True) if w), b) for row, b in rows]
+            )
+    return states
+
+
+def gradient(
+    layers: Sequence[Affine | None], values: Sequence[Fraction], target: int
+) -> list[Fraction]:
+    """The derivatives of one output, with ReLU'(0) = 0."""
+    states = forward(layers, values)
+    result = [Fraction(int(k == target)) for k in range(len(states[-1]))]
+    for layer, before in zip(reversed(layers), reversed(states[:-1]), strict=True):
+        if layer is None:
+            result = [g if v > 0 else Fraction(0) for g, v in zip(result, before, strict=True)]
+        else:
+            columns = zip(*layer[0], strict=True)
+            result = [sum(w * g for w, g in zip(c, result, strict=True) if w) for c in columns]
+    return result
+
+
+def path_integral(
+    layers: Sequence[Affine | None],
+    start: Sequence[Fraction],
+    end: Sequence[Fraction],
+    target: int,
+) -> list[Fraction]:
+    """Integrated gradients of a ReLU network in rational numbers: no rounding at all."""
+
+    def at(s: Fraction) -> list[Fraction]:
+        return [a + s * (b - a) for a, b in zip(start, end, strict=True)]
+
+    points = [Fraction(0), Fraction(1)]
+    for depth, layer in enumerate(layers):
+        if layer is None:
+            inputs = [forward(layers[:depth], at(s))[-1] for s in points]
+            roots = {
+                s + (t - s) * v / (v - w)
+                for (s, before), (t, after) in pairwise(zip(points, inputs, strict=True))
+                for v, w in zip(before, after, strict=True)
+                if v * w < 0
+            }
+            points = sorted({*points, *roots})
+    result = [Fraction(0)] * len(start)
+    for s, t in pairwise(points):
+        slopes = gradient(layers, at((s + t) / 2), target)
+        result = [r + (t - s) * g for r, g in zip(result, slopes, strict=True)]
+    return [(b - a) * r for a, b, r in zip(start, end, result, strict=True)]
+
+
+def midpoint_rule(function: Callable[[float], Sequence[float]], n: int) -> list[float]:
+    """The integral of a function from 0 to 1, by its values in the middle of n equal parts."""
+    totals = [0.0] * len(function(0.5))
+    for k in range(n):
+        totals = [total + v / n for total, v in zip(totals, function((k + 0.5) / n), strict=True)]
+    return totals
+
+
+# Shapley values: what a player adds, on average over all orders in which the players may come.
+
+
+def softmax(counts: Sequence[int], target: int, temperature: float) -> float:
+    """softmax(counts / T)_t."""
+    top = max(counts)
+    powers = [math.exp((count - top) / temperature) for count in counts]
+    return powers[target] / sum(powers)
+
+
+def shapley(game: Callable[[frozenset[int]], float], players: int) -> list[float]:
+    """For each player the sum over all coalitions S without it of |S|! (n - |S| - 1)! / n! times what
+    it adds to S."""
+    values = [0.0] * players
+    for chosen in range(2**players):
+        coalition = frozenset(p for p in range(players) if chosen >> p & 1)
+        for player in set(range(players)) - coalition:
+            share = 1 / (players * math.comb(players - 1, len(coalition)))
+            values[player] += share * (game(coalition | {player}) - game(coalition))
+    return values
+
+
+def shapley_of_kinds(game: Callable[[Sequence[int]], float], counts: Sequence[int]) -> list[float]:
+    """The same for players of few kinds, one value a kind, where the game sees numbers of players
+    alone: equal coalitions are counted instead of listed."""
+    players = sum(counts)
+    values = [0.0] * len(counts)
+    for kind, count in enumerate(counts):
+        if not count:
+            continue
+        without = [n - (k == kind) for k, n in enumerate(counts)]
+        for numbers in itertools.product(*[range(n + 1) for n in without]):
+            coalitions = math.prod(map(math.comb, without, numbers))
+            share = coalitions / (players * math.comb(players - 1, sum(numbers)))
+            one_more = [n + (k == kind) for k, n in enumerate(numbers)]
+            values[kind] += share * (game(one_more) - game(numbers))
+    return values

@@ -216,7 +216,7 @@ def test_warnings_are_one_line_each_and_no_traceback_is_shown(folder):
     done = command("test", "mine.py:f", "--env", "small.toml", "--n", "1", cwd=folder)
     assert done.returncode == 0
     assert done.stderr == (
-        "warning: mine.py:f: attributions of 1 images were float64, which is accepted; return float32\n"
+        "warning: mine.py:f: attributions of 1 image were float64, which is accepted; return float32\n"
     )
 
 
@@ -275,3 +275,38 @@ def test_names_beyond_ascii_are_shown_where_the_terminal_has_no_other_letters(fo
     )
     assert done.returncode == 0
     assert b"\\xfc.py:f: pass" in done.stdout
+
+
+def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
+    files = ["--csv", "t.csv", "--parquet", "t.parquet", "--json", "t.json"]
+    figures = ["--figure", "violins.png", "--maps", "maps.png"]
+    arguments = ["compare", "mine.py:right", "mine.py:broken", "sobel", "--env", "small.toml"]
+    assert run(*arguments, "--n", "2", *files, *figures) == 0
+    printed = capsys.readouterr().out
+    for word in ("small", "mine.py:right", "sobel", "pass signed", "fail signed"):
+        assert word in printed
+    assert "not run: mine.py:broken on small" in printed
+    assert {path.suffix for path in folder.glob("t.*")} == {".csv", ".parquet", ".json"}
+    document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
+    assert document["command"].startswith("attributionlab compare mine.py:right")
+    for name in ("violins.png", "maps.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--csv", "t.txt", "--json", "t.txt"], "--csv and --json are both 't.txt'"),
+        (["--maps", "maps.pdf"], "--maps is 'maps.pdf': figures are PNG files"),
+        (["--csv", "missing/t.csv"], "there is no folder 'missing'"),
+        (["--preset", "papr"], "preset is 'papr': did you mean 'paper'"),
+        (["--n", "0"], "n is 0"),
+        (["--claim", "posative"], "claim is 'posative': did you mean 'positive'"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_2_and_one_line(folder, arguments, message, capsys):
+    assert run("compare", "mine.py:right", "--env", "small.toml", *arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not list(folder.glob("t.*"))

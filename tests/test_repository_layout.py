@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "device": set(),
     "files": set(),
     "progress": set(),
+    "options": {"files"},
     "nets": set(),
     "images": set(),
     "truth": set(),
@@ -52,7 +53,7 @@ MAY_IMPORT = {
     },
 }
 # The outermost parts, which may import everything beneath them.
-OUTERMOST = ("cli", "__main__", "__init__")
+OUTERMOST = ("cli", "studies", "__main__", "__init__")
 
 FOLDERS = {"attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "tests"}
 

@@ -6,21 +6,37 @@ from typing import Any
 from attributionlab.methods.adapter import Call, Method, as_method
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.bottleneck import iba
+from attributionlab.methods.cam import gradcam
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.extremal import extremal_perturbation
 from attributionlab.methods.findings import Finding, heard, summarized, tell
-from attributionlab.methods.gradients import input_x_gradient, saliency
+from attributionlab.methods.gradients import guided_backprop, input_x_gradient, saliency
 from attributionlab.methods.maps import as_maps
 from attributionlab.methods.paths import (
     integrated_gradients,
+    integrated_gradients_exact,
+    integrated_gradients_exact_true_baseline,
     integrated_gradients_true_baseline,
 )
+from attributionlab.methods.perturbation import occlusion, occlusion_true_baseline
 from attributionlab.methods.presets import PRESETS, Preset, preset_of
+from attributionlab.methods.relevance import (
+    deep_lift,
+    deep_lift_true_baseline,
+    deep_shap,
+    deep_shap_true_baseline,
+    lrp,
+)
 from attributionlab.methods.restoration import restored
 from attributionlab.methods.run import attribute
+from attributionlab.methods.segmentation import SEGMENTATIONS, segment
+from attributionlab.methods.surrogate import lime, lime_true_baseline
 
 __all__ = [
     "METHODS",
     "PRESETS",
+    "SEGMENTATIONS",
     "Call",
     "Finding",
     "Method",
@@ -30,23 +46,54 @@ __all__ = [
     "as_method",
     "attribute",
     "declares",
+    "deep_lift",
+    "deep_lift_true_baseline",
+    "deep_shap",
+    "deep_shap_true_baseline",
+    "extremal_perturbation",
+    "gradcam",
+    "guided_backprop",
     "heard",
+    "iba",
     "images_at_once",
     "in_smaller_batches",
     "input_x_gradient",
     "integrated_gradients",
+    "integrated_gradients_exact",
+    "integrated_gradients_exact_true_baseline",
     "integrated_gradients_true_baseline",
+    "lime",
+    "lime_true_baseline",
+    "lrp",
+    "occlusion",
+    "occlusion_true_baseline",
     "preset_of",
     "restored",
     "saliency",
+    "segment",
     "summarized",
     "tell",
 ]
 
 METHODS: dict[str, Callable[..., Any]] = {
+    "deep-lift": deep_lift,
+    "deep-lift-true-baseline": deep_lift_true_baseline,
+    "deep-shap": deep_shap,
+    "deep-shap-true-baseline": deep_shap_true_baseline,
+    "extremal-perturbation": extremal_perturbation,
+    "gradcam": gradcam,
+    "guided-backprop": guided_backprop,
+    "iba": iba,
     "input-x-gradient": input_x_gradient,
     "integrated-gradients": integrated_gradients,
+    "integrated-gradients-exact": integrated_gradients_exact,
+    "integrated-gradients-exact-true-baseline": integrated_gradients_exact_true_baseline,
     "integrated-gradients-true-baseline": integrated_gradients_true_baseline,
+    "lime": lime,
+    "lime-true-baseline": lime_true_baseline,
+    "lrp": lrp,
+    "occlusion": occlusion,
+    "occlusion-true-baseline": occlusion_true_baseline,
     "saliency": saliency,
 }
 """The built-in methods by name."""

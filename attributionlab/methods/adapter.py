@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.methods.captum_guards import guard_captum
 
 __all__ = ["Call", "Method", "as_method"]
 
@@ -81,6 +82,15 @@ class Method:
     def output(self) -> str | None:
         """Which output the method explains, where it says so."""
         return getattr(self.function, "output", None)
+
+    @property
+    def gradient(self) -> bool:
+        """Whether the result is the gradient at the input itself."""
+        from captum.attr import Deconvolution, GuidedBackprop, InputXGradient, Saliency
+
+        kinds = (Saliency, InputXGradient, GuidedBackprop, Deconvolution)
+        kind = self.function if isinstance(self.function, type) else type(self.function)
+        return getattr(self.function, "gradient", False) or issubclass(kind, kinds)
 
     def asks_for(self, name: str) -> bool:
         """Whether it declares an argument of that name."""
@@ -279,6 +289,7 @@ def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
         # Inputs come without requires_grad, by contract; Captum switches it on and says so.
         warnings.filterwarnings("ignore", ".*required_grads has been set automatically.*")
         maps = instance.attribute(inputs, target=call.targets, **settings)
+    guard_captum(instance, call.model, inputs, call.targets, settings, maps)
     if isinstance(instance, LayerAttribution) and isinstance(maps, Tensor):
         # A layer's map is coarser than the image: channels are summed, then it is enlarged.
         return LayerAttribution.interpolate(

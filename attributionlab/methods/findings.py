@@ -69,8 +69,9 @@ def summarized(findings: Iterable[Finding]) -> list[str]:
     for finding in findings:
         images[finding.text] += finding.images
         worst[finding.text] = max(worst.get(finding.text, 0.0), finding.worst)
-    return [
-        f"attributions of {count} images {text.replace('{worst}', f'{worst[text]:.0%}')}"
-        for text, count in images.items()
-        if count
-    ]
+    sentences = []
+    for text, count in images.items():
+        if count:
+            said = text.replace("{worst}", f"{worst[text]:.0%}")
+            sentences.append(f"attributions of {count} image{'s' * (count > 1)} {said}")
+    return sentences

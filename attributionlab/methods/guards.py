@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from attributionlab.methods.findings import Finding, tell
 
 __all__ = [
+    "STATED_SHARE",
     "Activations",
     "completeness",
     "deep_lift_remedy",
@@ -150,7 +151,7 @@ def hidden_activations(found: Activations, method: Backpropagation, images: int)
 def completeness(
     attributions: Float[Tensor, "batch ..."],
     output: Float[Tensor, " batch"],
-    reference: Float[Tensor, " batch"] | float,
+    reference: Float[Tensor, " batch"] | None,
     remedy: str,
 ) -> None:
     r"""Tell by how much attributions miss the change of the output that they should sum to.
@@ -166,20 +167,21 @@ def completeness(
         Contributions of all input values.
     output : Tensor, (B,)
         f(x), of the outputs explained.
-    reference : Tensor, (B,), or float
-        f(b), of the baselines; 0 for a method that distributes f(x) itself.
+    reference : Tensor, (B,), or None
+        f(b), of the baselines; None for a method that distributes f(x) itself.
     remedy : str
-        Cause and remedy, to follow "... of the change of the output".
+        Cause and remedy.
     """
     values, after = attributions.detach().flatten(1).double(), output.detach().double()
-    before = torch.as_tensor(reference).detach().to(after).expand_as(after)
+    before = torch.zeros_like(after) if reference is None else reference.detach().double()
     change, largest = after - before, torch.maximum(after.abs(), before.abs())
     unchanged = change.abs() <= 4 * torch.finfo(output.dtype).eps * largest
     scale = torch.where(unchanged, torch.maximum(values.abs().sum(1), largest), change.abs())
     residual = (values.sum(1) - change).abs()
     # 0 / 0 is a map of zeros for an output of 0: nothing is missing.
     gaps = torch.where(residual == 0, 0.0, residual / scale)
-    text = f"do not sum to the change of the output but miss up to {{worst}} of it: {remedy}"
+    whole = "the output" if reference is None else "the change of the output"
+    text = f"do not sum to {whole} but miss up to {{worst}} of it: {remedy}"
     missed = int((gaps > STATED_SHARE).sum())
     tell(Finding(text, missed, gaps.tolist(), float(gaps.max())))
 
@@ -296,7 +298,7 @@ def kinks(
     share = decided / max(1, sum(int(here.sum()) for here in reached))
     text = (
         "rest on a convention: {worst} of the ReLU units that a gradient reaches have an input of "
-        "exactly 0, where ReLU'(0) = 0 decides (seen on the first image)"
+        "exactly 0, where ReLU'(0) = 0 decides (of each environment, the first image was looked at)"
     )
     tell(Finding(text, int(share > KINK_SHARE), worst=share))
     return share

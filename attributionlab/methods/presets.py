@@ -26,7 +26,7 @@ class Preset:
 
 
 _EVERYWHERE = {
-    "extremal-perturbation": Preset({"area": 0.1, "sigma": 21.0}),
+    "extremal-perturbation": Preset({"area": 0.1}, output="logit"),
     "gradcam": Preset(),
     "guided-backprop": Preset(),
     "iba": Preset({"beta": 20.0}),
@@ -51,7 +51,8 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Preset]]] = {
 }
 """By name and task: AttributionLab, F.2 (single-color-modulo) and G.2 (multi-color-sum). Layers are the
 environment's (`env.layers`), which F.2 and G.2 state too. What the paper leaves open (the number of
-samples of LIME, say) keeps the method's own default."""
+samples of LIME, which output extremal perturbation maximizes) keeps the method's own default; the
+sigma of 21 of its mask is that default too, and scales with the image."""
 
 
 def preset_of(name: str | None, task: str, method: str) -> Preset:

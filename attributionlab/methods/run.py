@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attributionlab.methods.adapter import Call, Method
 from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.guards import kinks, saturation
 from attributionlab.methods.maps import as_maps
 from attributionlab.methods.restoration import restored
 
@@ -43,7 +44,11 @@ def attribute(method: Method, call: Call, seed: int) -> Float[Tensor, "batch 1 h
     if not torch.equal(call.inputs, inputs):
         text = "came with modified inputs; the truth is about the original ones"
         tell(Finding(text, len(inputs)))
-    return as_maps(attributions, inputs, f"{method.name} on {call.environment}", call.first)
+    maps = as_maps(attributions, inputs, f"{method.name} on {call.environment}", call.first)
+    saturation(call.model, inputs, call.targets, maps)
+    if method.gradient and call.first == 0:
+        kinks(call.model, inputs, call.targets)
+    return maps
 
 
 @contextmanager

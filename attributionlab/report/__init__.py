@@ -1,6 +1,7 @@
 """Results as people see them: terminal tables and figures."""
 
 from attributionlab.report.figures import MapsRow, maps_figure, report_figure, to_png
+from attributionlab.report.segments import segmentation_figure
 from attributionlab.report.terminal import (
     certificates_table,
     comparison_table,
@@ -23,6 +24,7 @@ __all__ = [
     "print_table",
     "report_figure",
     "report_table",
+    "segmentation_figure",
     "to_png",
     "violins_figure",
 ]

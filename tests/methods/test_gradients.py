@@ -2,9 +2,13 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
+import oracles_methods as oracles
 from attributionlab import methods
+from attributionlab.methods.gradients import guided_backprop
 
 
 @pytest.fixture
@@ -54,8 +58,48 @@ def test_integrated_gradients_of_a_quadratic_are_exact(square, baseline):
 
 def test_inputs_are_left_alone(square):
     inputs = INPUTS.clone()
-    for method in methods.METHODS.values():
-        offered = {"baseline": torch.zeros(1, 1, 1)} if "true" in method.__name__ else {}
-        method(square, inputs, TARGETS, **offered)
+    gradients = methods.saliency, methods.input_x_gradient, guided_backprop
+    for method in (*gradients, methods.integrated_gradients):
+        method(square, inputs, TARGETS)
     assert torch.equal(inputs, INPUTS)
     assert not inputs.requires_grad
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**31))
+def test_guided_backprop_is_the_backward_pass_of_positive_gradients(seed):
+    torch.manual_seed(seed)
+    model = nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(75, 6),
+        nn.ReLU(),
+        nn.Linear(6, 3),
+    ).double()
+    inputs, targets = torch.randn(2, 2, 5, 5).double(), torch.tensor([2, 0])
+    got = guided_backprop(model, inputs, targets)
+    stages = oracles.in_matrix_form(model, (2, 5, 5))
+    for i, target in enumerate(targets):
+        expected = oracles.guided_backward(stages, inputs[i], target)
+        # Sums of fewer than 100 float64 numbers of order 1.
+        torch.testing.assert_close(got[i], expected, rtol=0, atol=1e-12)
+
+
+def test_guided_backprop_is_right_for_a_relu_that_is_used_twice():
+    torch.manual_seed(0)
+    relu = nn.ReLU()
+    first, second, last = nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)
+    once = nn.Sequential(nn.Flatten(), first, nn.ReLU(), second, nn.ReLU(), last)
+    twice = nn.Sequential(nn.Flatten(), first, relu, second, relu, last)
+    inputs, targets = torch.randn(3, 1, 2, 2), torch.tensor([0, 1, 0])
+    expected = guided_backprop(once, inputs, targets)
+    assert torch.equal(guided_backprop(twice, inputs, targets), expected)
+    assert not torch.equal(methods.saliency(once, inputs, targets), expected)
+
+
+def test_gradient_methods_declare_what_they_are():
+    for method in (methods.saliency, methods.input_x_gradient, guided_backprop):
+        assert method.gradient
+    assert guided_backprop.claim == "positive"
+    assert methods.saliency.claim is None

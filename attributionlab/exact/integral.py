@@ -1,0 +1,157 @@
+"""Integrated gradients to machine precision."""
+
+import math
+
+import torch
+from jaxtyping import Int, Real
+from torch import Tensor, nn
+
+from attributionlab.errors import refuse_if
+from attributionlab.exact.chain import ROUNDING, Chain, chain_of
+from attributionlab.exact.checks import checked_path, checked_targets, settings_problems
+from attributionlab.exact.double import DoubleCopy
+from attributionlab.exact.panels import FINEST, Effort, TooManyKinksError
+from attributionlab.exact.quadrature import integrate_gradients
+from attributionlab.exact.result import PathIntegral, Route
+from attributionlab.exact.segments import integrate_chain
+
+__all__ = ["path_integral"]
+
+COARSER = 2.0**4
+"""By how much the gap between kinks grows while there are too many of them."""
+MARGIN = 16.0
+"""Rounding is taken to leave so many units in the last place of an image's norm for each layer.
+
+On 4000 random networks it left 5 at most, and less than one on all but five of them.
+"""
+FEWER = 4
+"""The error left by merged kinks is estimated by the distance from a quarter as many panels."""
+
+
+def path_integral(
+    model: nn.Module,
+    inputs: Real[Tensor, "batch channels height width"],
+    baselines: Real[Tensor, "..."],
+    targets: Int[Tensor, " batch"],
+    *,
+    tolerance: float = 1e-9,
+    max_panels: int = 10_000,
+    max_evaluations: int = 3000,
+) -> PathIntegral:
+    r"""Integrated gradients without the error of a quadrature, in float64.
+
+    .. math:: a_j = (x_j - b_j) \int_0^1 \partial_j f_t(b + s (x - b)) \, ds
+
+    The path is the straight line in pixel space (for a color image in RGB) from the baseline b to
+    the input x. Where every ReLU's sign is known along it, f is integrated piece by piece in closed
+    form. That serves chains of `nn.Conv2d`, `nn.Linear`, `nn.ReLU` and `nn.Flatten`, nested in
+    `nn.Sequential`, with at most one `nn.Softmax(dim=1)` at the end: routes "exact", or "secant" if the
+    network has more kinks along the path than `max_panels`. Any other model is integrated by adaptive
+    quadrature: route "adaptive".
+
+    ReLU'(0) = 0, as in PyTorch. What a network does on a kink that the path runs along, not through,
+    is a matter of this convention.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K). It is left alone: float64 copies of its weights do the work.
+    inputs : Tensor, (B, C, H, W)
+        Images x.
+    baselines : Tensor
+        b: of the inputs' shape, or one that broadcasts to it, such as a pixel (C, 1, 1).
+    targets : Tensor of integers, (B,)
+        The output to explain in each image.
+    tolerance : float
+        On the route "adaptive" the error to be content with, in units of the output.
+    max_panels : int
+        How many pieces of the path to tell apart on the routes "exact" and "secant".
+    max_evaluations : int
+        How many gradients to compute for each image on the route "adaptive", at least 15.
+
+    Returns
+    -------
+    PathIntegral
+        Attributions with their residual, estimated error, number of panels and route.
+
+    Raises
+    ------
+    AttributionLabError
+        For shapes, targets and numbers that do not fit, and for models that do not run or have no
+        gradient in float64.
+
+    Notes
+    -----
+    Source: Sundararajan et al., 2017. The cost is one pass forward and back through each layer for as
+    many points as the kinks of the layers before it make, not a number of passes that is chosen
+    beforehand. On the first layers, as long as they treat each pixel alone, it is paid for different
+    pairs of pixel and baseline only.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.exact import path_integral
+    >>> model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Flatten())
+    >>> result = path_integral(
+    ...     model, torch.tensor([[[[3.0]]]]), torch.tensor(-1.0), torch.tensor([0])
+    ... )
+    >>> result.attributions.shape, result.attributions.item(), result.routes
+    (torch.Size([1, 1, 1, 1]), 3.0, ('exact',))
+    """
+    refuse_if(settings_problems(tolerance, max_panels, max_evaluations))
+    starts, ends = checked_path(inputs, baselines)
+    classes = checked_targets(targets, len(ends))
+    double, chain = DoubleCopy(model), chain_of(model)
+    maps, numbers = [], []
+    for start, end, target in zip(starts, ends, classes, strict=True):
+        first, last = double.outputs(torch.stack([start, end]), target)
+        route: Route
+        if chain is None:
+            evaluate = double.along(start, end, target)
+            attributions, error, panels = integrate_gradients(
+                evaluate, (first, last), tolerance, max_evaluations
+            )
+            route = "adaptive"
+        else:
+            attributions, error, panels, route = _piece_by_piece(
+                chain, start, end, target, max_panels
+            )
+        residual = float(attributions.sum() - (last - first))
+        maps.append(attributions)
+        numbers.append((residual, max(error, abs(residual)), panels, route))
+    residuals, errors, counts, routes = zip(*numbers, strict=True)
+    return PathIntegral(
+        torch.stack(maps),
+        ends.new_tensor(residuals),
+        ends.new_tensor(errors),
+        torch.tensor(counts, device=ends.device),
+        routes,
+    )
+
+
+def _piece_by_piece(
+    chain: Chain, start: Tensor, end: Tensor, target: int, most: int
+) -> tuple[Tensor, float, int, Route]:
+    """All kinks, or as fine a selection of them as there may be panels."""
+    gap = FINEST
+    while (found := _attempt(chain, start, end, target, Effort(gap, most))) is None:
+        gap *= COARSER
+    attributions, panels = found
+    if gap == FINEST:
+        error = MARGIN * ROUNDING * len(chain.layers) * float(attributions.norm())
+        return attributions, error, panels, "exact"
+    if panels < FEWER:
+        return attributions, math.inf, panels, "secant"
+    while (coarse := _attempt(chain, start, end, target, Effort(gap, panels // FEWER))) is None:
+        gap *= 2
+    return attributions, float((attributions - coarse[0]).norm()), panels, "secant"
+
+
+def _attempt(
+    chain: Chain, start: Tensor, end: Tensor, target: int, effort: Effort
+) -> tuple[Tensor, int] | None:
+    """Attributions and number of panels, or None if that takes more panels than it may."""
+    try:
+        return integrate_chain(chain, start, end, target, effort), effort.panels
+    except TooManyKinksError:
+        return None

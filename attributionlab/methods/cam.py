@@ -1,0 +1,68 @@
+"""Class activation maps: where a layer's maps speak for the output."""
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from attributionlab.methods.declaration import declares
+from attributionlab.methods.layers import find_layer, observe
+
+__all__ = ["gradcam"]
+
+
+@declares(claim="positive")
+def gradcam(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    layers: Mapping[str, nn.Module] | None = None,
+    layer: str | None = None,
+    relu: bool = True,
+) -> Tensor:
+    r"""A layer's maps, each weighted by its mean gradient, summed, positive part, enlarged.
+
+    .. math::
+        L = ReLU\Big(\sum_c w_c A^c\Big), \qquad
+        w_c = \frac{1}{hw} \sum_{ij} \frac{\partial f_t(x)}{\partial A^c_{ij}}
+
+    Source: Selvaraju et al., 2017, with Captum's `LayerGradCam`; enlarged bilinearly to the image.
+    Shows roughly where the evidence for an output lies: its grain is that of the layer (25 x 25 cells
+    of 9 pixels for the environments at 224), and maps are weighted as a whole, so it is wrong where
+    one map speaks for the output in one place and against it in another. Claims the positive truth:
+    what speaks against the output is cut off by definition. One forward pass, and a backward pass down
+    to the layer.
+
+    Parameters
+    ----------
+    model, inputs, targets
+        As for `saliency`.
+    layers : mapping of str to nn.Module, optional
+        The environment gives it; its "gradcam" is attached to.
+    layer : str, optional
+        Dotted name of another module of the model to attach to (`find_layer`).
+    relu : bool
+        Keep the positive part of the map only, before it is enlarged, as the authors define it.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        If the layer does not exist, does not run exactly once or returns no maps.
+    """
+    from captum.attr import LayerAttribution, LayerGradCam
+
+    module = find_layer(model, layer, layers, "gradcam")
+    if layer is not None:  # the environment's own is known to be one that works
+        observe(model, module, inputs[:1])
+    coarse = LayerGradCam(model, module).attribute(
+        inputs.detach().clone().requires_grad_(), target=targets, relu_attributions=relu
+    )
+    enlarged: Tensor = LayerAttribution.interpolate(
+        coarse.detach(), tuple(inputs.shape[2:]), interpolate_mode="bilinear"
+    )
+    return enlarged

@@ -1,0 +1,98 @@
+"""The guards for results of Captum's own classes, which say nothing themselves."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.guards import (
+    Backpropagation,
+    completeness,
+    deep_lift_remedy,
+    explained,
+    hidden_activations,
+    watched,
+)
+
+__all__ = ["guard_captum"]
+
+LINEAR_REMEDY = (
+    "are zero everywhere, because the surrogate's penalty outweighs an output of this range: pass "
+    "Captum's class with interpretable_model=SkLearnRidge(alpha=...), or take the built-in lime"
+)
+
+
+def guard_captum(
+    instance: Any,
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    settings: Mapping[str, Any],
+    attributions: Any,
+) -> None:
+    """Tell what is silently wrong with a result of DeepLift, DeepLiftShap, GuidedBackprop,
+    IntegratedGradients, LRP, Lime or KernelShap; say nothing about others.
+
+    Costs at most two forward passes and, for the methods that hook modules, one of the first image.
+
+    Parameters
+    ----------
+    instance : captum.attr.Attribution
+        The method.
+    model, inputs, targets
+        What was explained.
+    settings : mapping
+        What the method got beside these.
+    attributions : object
+        What it returned; only one map for each image, of the image's shape, is held against a sum.
+    """
+    from captum import attr
+
+    if isinstance(instance, attr.DeepLift | attr.GuidedBackprop):
+        method: Backpropagation = (
+            "DeepLift" if isinstance(instance, attr.DeepLift) else "GuidedBackprop"
+        )
+        with watched(model, method) as found, torch.enable_grad():
+            model(inputs[:1].detach().clone().requires_grad_())
+        hidden_activations(found, method, len(inputs))
+    maps = isinstance(attributions, Tensor) and attributions.shape == inputs.shape
+    if not maps or isinstance(instance, attr.LayerAttribution):
+        return
+    # Multipliers have no sum to keep, and a function may draw other baselines now than before.
+    summable = instance.multiplies_by_inputs and not callable(settings.get("baselines"))
+    if isinstance(instance, attr.LRP):
+        remedy = "the layers' biases absorb relevance, as LRP is defined"
+        completeness(attributions, _values(model, inputs, targets), None, remedy)
+    elif isinstance(instance, attr.DeepLift | attr.IntegratedGradients) and summable:
+        reference = _reference(instance, model, inputs, targets, settings.get("baselines"))
+        remedy = (
+            deep_lift_remedy(model)
+            if isinstance(instance, attr.DeepLift)
+            else "take a larger n_steps, or the exact integral of integrated-gradients-exact"
+        )
+        completeness(attributions, _values(model, inputs, targets), reference, remedy)
+    elif isinstance(instance, attr.LimeBase):  # of which KernelShap is one
+        empty = int((attributions == 0).flatten(1).all(1).sum())
+        tell(Finding(LINEAR_REMEDY, empty))
+
+
+def _values(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    with torch.no_grad():
+        return explained(model(inputs), targets)
+
+
+def _reference(
+    instance: Any, model: nn.Module, inputs: Tensor, targets: Tensor, baselines: Any
+) -> Tensor:
+    """f at the baselines: Captum's default is 0, DeepLiftShap averages over its distribution."""
+    from captum.attr import DeepLiftShap
+
+    (start,) = baselines if isinstance(baselines, tuple) else (baselines,)
+    if not isinstance(instance, DeepLiftShap):
+        filled = torch.zeros_like(inputs) + (0 if start is None else start)
+        return _values(model, filled, targets)
+    with torch.no_grad():
+        outputs: Tensor = model(start).mean(0)
+    return outputs[targets]

@@ -1,0 +1,113 @@
+"""The layer of a network that a map-based method attaches to, and what passes through it."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError, nearest
+
+__all__ = ["find_layer", "observe", "resume"]
+
+
+def find_layer(
+    model: nn.Module, name: str | None, layers: Mapping[str, nn.Module] | None, key: str
+) -> nn.Module:
+    """The module to attach to: the one named, or else that of the environment.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The network.
+    name : str, optional
+        A dotted name in the model, or the end of one that no other module shares: "accumulator.5" also
+        finds "0.accumulator.5", its place in the same network with a softmax behind it.
+    layers : mapping of str to nn.Module, optional
+        The environment's layers.
+    key : str
+        Which of them is meant without a name.
+
+    Raises
+    ------
+    AttributionLabError
+        If there is no such module, or several.
+    """
+    named: dict[str, nn.Module] = {path: module for path, module in model.named_modules() if path}
+    if name is not None:
+        fitting = [path for path in named if path == name or path.endswith(f".{name}")]
+        if name in named:
+            return named[name]
+        if len(fitting) == 1:
+            return named[fitting[0]]
+        remedy = f"it is one of {', '.join(fitting)}" if fitting else nearest(str(name), named)
+        raise AttributionLabError(f"layer is {name!r}, which names no module: {remedy}")
+    module = (layers or {}).get(key)
+    if not any(module is own for own in named.values()):
+        raise AttributionLabError(
+            f"the model has no layer {key!r} of its own: name one as `layer`, for instance "
+            f"{next(iter(named), None)!r}"
+        )
+    assert module is not None  # it is one of the model's
+    return module
+
+
+def observe(
+    model: nn.Module, layer: nn.Module, inputs: Float[Tensor, "batch channels height width"]
+) -> tuple[Float[Tensor, "batch maps rows columns"], Float[Tensor, "batch outputs"]]:
+    """What a layer and the whole network return, without gradients.
+
+    Raises
+    ------
+    AttributionLabError
+        If the layer does not run exactly once, or returns no maps.
+    """
+    seen: list[Tensor] = []
+    handle = layer.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    try:
+        with torch.no_grad():
+            outputs = model(inputs)
+    finally:
+        handle.remove()
+    if len(seen) != 1:
+        raise AttributionLabError(
+            f"the layer runs {len(seen)} times in a pass: name one that runs once"
+        )
+    if not isinstance(seen[0], Tensor) or seen[0].ndim != 4:
+        shape = tuple(getattr(seen[0], "shape", ()))
+        raise AttributionLabError(
+            f"the layer returns shape {shape}: name one that returns maps (B, C, h, w)"
+        )
+    return seen[0], outputs
+
+
+def resume(
+    model: nn.Module,
+    layer: nn.Module,
+    inputs: Float[Tensor, "1 channels height width"],
+    maps: Float[Tensor, "batch maps rows columns"],
+) -> Float[Tensor, "batch outputs"]:
+    """What a network returns for an image if a layer returns these maps instead of its own.
+
+    In a chain of modules only those behind the layer run. In any other network all of it runs, once
+    for each of the maps, because the layer's may not be the only way through.
+    """
+    chain = _chain(model)
+    for index, module in enumerate(chain):
+        if module is layer:
+            for following in chain[index + 1 :]:
+                maps = following(maps)
+            return maps
+    handle = layer.register_forward_hook(lambda *_: maps)
+    try:
+        outputs: Tensor = model(inputs.expand(len(maps), -1, -1, -1))
+    finally:
+        handle.remove()
+    return outputs
+
+
+def _chain(module: nn.Module) -> list[nn.Module]:
+    """The modules that run one after the other; one alone if it is no `nn.Sequential`."""
+    if type(module) is not nn.Sequential:
+        return [module]
+    return [link for child in module for link in _chain(child)]

@@ -1,0 +1,305 @@
+r"""Methods that distribute an output, or its change, backwards over the input: DeepLift and LRP."""
+
+import functools
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
+from attributionlab.methods.batching import in_smaller_batches
+from attributionlab.methods.declaration import declares
+from attributionlab.methods.guards import (
+    Activations,
+    completeness,
+    deep_lift_remedy,
+    explained,
+    hidden_activations,
+    nonlinear_steps,
+    watched,
+)
+
+__all__ = [
+    "deep_lift",
+    "deep_lift_true_baseline",
+    "deep_shap",
+    "deep_shap_true_baseline",
+    "lrp",
+]
+
+
+def deep_lift(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    baselines: Baselines = 0.0,
+    eps: float = 1e-10,
+) -> Tensor:
+    r"""DeepLift with the Rescale rule: the output change is distributed over the input changes.
+
+    .. math::
+        a_j = m_j (x_j - b_j), \quad
+        m_{ReLU} = \frac{ReLU(z) - ReLU(z')}{z - z'}, \quad
+        m_{linear} = w,
+
+    with multipliers chained backwards like gradients; z belongs to x, z' to the baseline b. Where
+    |z - z'| < eps the gradient takes the quotient's place.
+
+    Source: Shrikumar et al., 2017, by Captum. Sees past saturated units, and sums to f(x) - f(b) for
+    networks of linear layers and elementwise activations. Not behind a softmax: Captum subtracts there
+    the mean of the multipliers over the outputs (and, unlike here, over the whole batch, so that images
+    change each other's attributions). It hooks modules: a functional ReLU gets its plain gradient. The
+    guards tell of both. One forward and one backward pass of twice the batch.
+
+    Parameters
+    ----------
+    model, inputs, targets
+        As for `saliency`.
+    baselines : float, sequence of float, ndarray or Tensor
+        What the input is compared with (`as_baselines`); black by default.
+    eps : float
+        Smallest change of a unit's input that is divided by.
+
+    Returns
+    -------
+    Tensor, (B, C, H, W)
+        In units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        If a module is used twice; make one for each use.
+    """
+    attributions, output, reference, found = _contributions(
+        model, inputs, as_baselines(baselines, inputs), targets, eps, "deep-lift"
+    )
+    hidden_activations(found, "DeepLift", len(inputs))
+    completeness(attributions, output, reference, deep_lift_remedy(model))
+    return attributions
+
+
+deep_lift_true_baseline = from_true_baseline(
+    deep_lift,
+    """DeepLift from the environment's own background.
+
+    Parameters
+    ----------
+    baseline : Tensor, (C, 1, 1)
+        The true baseline pixel; the environment gives it.
+    model, inputs, targets, eps
+        As for `deep_lift`.
+    """,
+)
+
+
+def deep_shap(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    baselines: Baselines = 0.0,
+    eps: float = 1e-10,
+) -> Tensor:
+    r"""DeepLift averaged over a distribution of baselines.
+
+    .. math:: a_j = \frac{1}{N} \sum_{n=1}^N DeepLift_j(x, b_n)
+
+    Source: Lundberg & Lee, 2017. Estimates Shapley values as far as the network is linear. With one
+    baseline, as in AttributionLab (all zeros), it *is* DeepLift, with all that `deep_lift` says of it.
+    Captum's DeepLiftShap refuses a single one and computes the same for more. N times the cost of
+    `deep_lift`.
+
+    Parameters
+    ----------
+    model, inputs, targets, eps
+        As for `deep_lift`.
+    baselines : float, sequence of float, ndarray or Tensor
+        One baseline (`as_baselines`), or N of them as (N, C, H, W) or (N, C, 1, 1), each for all
+        images; black by default.
+    """
+    several = isinstance(baselines, np.ndarray | Tensor) and baselines.ndim == 4
+    distribution: Any = baselines if several else [baselines]
+    if not len(distribution):
+        raise AttributionLabError("baselines are empty: pass at least one")
+    each = [
+        _contributions(model, inputs, as_baselines(one, inputs), targets, eps, "deep-shap")
+        for one in distribution
+    ]
+    mean = torch.stack([attributions for attributions, *_ in each]).mean(0)
+    reference = torch.stack([before for _, _, before, _ in each]).mean(0)
+    _, output, _, found = each[0]
+    hidden_activations(found, "DeepLift", len(inputs))
+    completeness(mean, output, reference, deep_lift_remedy(model))
+    return mean
+
+
+deep_shap_true_baseline = from_true_baseline(
+    deep_shap,
+    """DeepSHAP from the environment's own background, which with one baseline is DeepLift from there.
+
+    Parameters
+    ----------
+    baseline : Tensor, (C, 1, 1)
+        The true baseline pixel; the environment gives it.
+    model, inputs, targets, eps
+        As for `deep_shap`.
+    """,
+)
+
+
+def _contributions(
+    model: nn.Module, inputs: Tensor, baselines: Tensor, targets: Tensor, eps: float, who: str
+) -> tuple[Tensor, Tensor, Tensor, Activations]:
+    """DeepLift's contributions, f(x), f(b) and what the forward pass did."""
+    if not eps > 0:
+        raise AttributionLabError(f"eps is {eps!r}: take a positive number, such as 1e-10")
+    # An expanded baseline would cost the concatenation the layout of the inputs.
+    references = torch.empty_like(inputs).copy_(baselines)
+    kept = [(module, set(vars(module))) for module in model.modules()]
+
+    def run(batch: int) -> tuple[Tensor, Tensor, Tensor, Activations]:
+        parts = []
+        for x, b, t in zip(
+            *(torch.split(each, batch) for each in (inputs, references, targets)), strict=True
+        ):
+            with watched(model, "DeepLift") as found, warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Setting forward, backward hooks")
+                leaf = x.detach().clone().requires_grad_()
+                attributions = _deep_lift_of_captum()(model, eps=eps).attribute(leaf, b, target=t)
+            values = explained(found.output, t.repeat(2))
+            parts.append((attributions.detach(), *values.chunk(2)))
+        joined = [torch.cat(part) for part in zip(*parts, strict=True)]
+        return joined[0], joined[1], joined[2], found
+
+    try:
+        return in_smaller_batches(run, len(inputs), who)
+    except RuntimeError as error:
+        if "used more than once" not in str(error):
+            raise
+        raise AttributionLabError(
+            f"{who} cannot explain a network that calls one activation module several times: "
+            "use a separate nn.ReLU for each"
+        ) from error
+    finally:
+        # Captum leaves what its hooks noted on modules that no gradient reaches.
+        for module, names in kept:
+            for name in {"input", "output"} - names:
+                vars(module).pop(name, None)
+
+
+@functools.cache
+def _deep_lift_of_captum() -> Any:
+    """Captum's DeepLift, made only when needed, with a softmax rule that keeps images apart."""
+    from captum.attr import DeepLift
+
+    class SeparateDeepLift(DeepLift):  # type: ignore[misc]
+        def _backward_hook(self, module: Any, grad_input: Any, grad_output: Any) -> Any:
+            if type(module) is not nn.Softmax or not self.satisfies_attribute_criteria(module):
+                return super()._backward_hook(module, grad_input, grad_output)
+            noted: list[Any] = [module.input, module.output]
+            change_in, change_out = (
+                (each[0] - each[1]).repeat(2, *[1] * (each.ndim - 2))
+                for each in map(_halves, noted)
+            )
+            del module.input, module.output
+            multipliers = torch.where(
+                change_in.abs() < self.eps, grad_input, grad_output * change_out / change_in
+            )
+            pairs = _halves(multipliers)
+            image = [0, *range(2, pairs.ndim)]
+            return (pairs - pairs.mean(image, keepdim=True)).flatten(0, 1)
+
+    return SeparateDeepLift
+
+
+def _halves(batch: Tensor) -> Tensor:
+    """(2 B, ...), inputs before baselines, as (2, B, ...)."""
+    return batch.reshape(2, -1, *batch.shape[1:])
+
+
+LINEAR = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, nn.AvgPool2d)
+"""Layers whose outputs are weighted sums of their inputs and a bias."""
+
+RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "MaxPool")
+"""Operations that multiply each input they pass on by a number, which is also their gradient."""
+
+
+@declares(output="logit")
+def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1e-9) -> Tensor:
+    r"""Layer-wise relevance propagation with the epsilon rule.
+
+    .. math::
+        R_j = \sum_k \frac{x_j w_{jk}}{z_k + \epsilon \, sign(z_k)} R_k, \quad
+        z_k = \sum_j x_j w_{jk} + b_k,
+
+    with sign(0) = 1, from R = f_t(x) at the output back to the input; an activation hands its relevance
+    on unchanged.
+
+    Source: Bach et al., 2015. Explains logits; behind a softmax it is not defined. Each bias b_k
+    absorbs its share, so relevance sums to the output only in networks without biases (the guard says
+    how much is missing, relative to f(x)). For epsilon -> 0 and ReLU it is the input times the gradient
+    (Ancona et al., 2018), since an inactive unit has no relevance to hand on. That is also how it is
+    computed: the input times a gradient that each layer multiplies by z / (z + epsilon sign z).
+    Captum's LRP agrees on chains of layers, in two forward passes; but it raises on `nn.Flatten`, is
+    wrong at skip connections, and leaves rules and activations on the model. One forward and one
+    backward pass.
+
+    Parameters
+    ----------
+    model, inputs, targets
+        As for `saliency`. Layers called as functions go without epsilon.
+    epsilon : float
+        Positive, in units of the layers' outputs; larger ones let weak, contradicting relevance vanish.
+
+    Returns
+    -------
+    Tensor, (B, C, H, W)
+        In units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        If the network has a softmax or another activation that does not multiply its input by a number
+        for each unit.
+    """
+    if not epsilon > 0:
+        raise AttributionLabError(f"epsilon is {epsilon!r}: take a positive number, such as 1e-9")
+    leaf = inputs.detach().clone().requires_grad_()
+
+    def stabilize(_: nn.Module, __: Any, output: Tensor) -> None:
+        z = output.detach()
+        stable = z + epsilon * torch.where(z >= 0, 1.0, -1.0).to(z)
+        if not torch.equal(stable, z) and output.requires_grad:
+            output.register_hook(lambda gradient: gradient * (z / stable))  # type: ignore[no-untyped-call]
+
+    layers = [module for module in model.modules() if isinstance(module, LINEAR)]
+    handles = [layer.register_forward_hook(stabilize) for layer in layers]
+    with torch.enable_grad():
+        try:
+            output = model(leaf)
+        finally:
+            for handle in handles:
+                handle.remove()
+        _refuse_other_activations(output)
+        value = explained(output, targets)
+        (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    relevance: Tensor = leaf.detach() * gradient
+    completeness(relevance, value, None, "the layers' biases absorb relevance, as LRP is defined")
+    return relevance
+
+
+def _refuse_other_activations(output: Tensor) -> None:
+    for step in nonlinear_steps(output):
+        kind = type(step).__name__.partition("Backward")[0]
+        if kind.endswith("Softmax"):
+            raise AttributionLabError(
+                "lrp explains logits and this network has a softmax: pass output='logit'"
+            )
+        if not kind.startswith(RESCALING):
+            raise AttributionLabError(
+                f"lrp has no rule for {kind}: use a network of linear layers and ReLUs"
+            )

@@ -1,0 +1,88 @@
+"""Options that several commands share: their help, and what their values mean."""
+
+import ast
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.files import check_writable
+
+__all__ = [
+    "Claimed",
+    "Device",
+    "Environments",
+    "Explained",
+    "Gamma",
+    "Images",
+    "Seed",
+    "Settings",
+    "arguments",
+    "check_paths",
+    "command_line",
+    "parse_settings",
+]
+
+arguments: list[str] = []
+"""What the command line was run with."""
+
+Environments = Annotated[
+    list[str] | None,
+    typer.Option("--env", help="Environment (name or TOML file); may be repeated."),
+]
+Images = Annotated[int, typer.Option("--n", help="Images in each environment.")]
+Seed = Annotated[int, typer.Option(help="Seed of images and methods.")]
+Gamma = Annotated[float, typer.Option(help="The F1 that must be reached.")]
+Claimed = Annotated[
+    str | None,
+    typer.Option(
+        "--claim",
+        help="signed, overall, positive or positive-smoothed; the method's own by default.",
+    ),
+]
+Explained = Annotated[str | None, typer.Option("--output", help="probability or logit.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated."),
+]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+
+
+def command_line() -> str:
+    """How to run this again."""
+    return shlex.join(["attributionlab", *arguments])
+
+
+def check_paths(**paths: Path | None) -> None:
+    """Refuse before the work what could not be written after it."""
+    given = {name: path for name, path in paths.items() if path}
+    for name, path in given.items():
+        check_writable(path)
+        if name in ("figure", "maps") and path.suffix.lower() != ".png":
+            raise AttributionLabError(
+                f"--{name} is {str(path)!r}: figures are PNG files, name it so"
+            )
+    places = [path.resolve() for path in given.values()]
+    for index, (name, path) in enumerate(given.items()):
+        if path.resolve() in places[:index]:
+            other = list(given)[places.index(path.resolve())]
+            raise AttributionLabError(
+                f"--{other} and --{name} are both {str(path)!r}: give two paths"
+            )
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """KEY=VALUE pairs; a value is a Python literal, or else a string."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise AttributionLabError(f"--set {pair!r}: write KEY=VALUE, such as n_steps=100")
+        try:
+            settings[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            settings[key] = text
+    return settings

@@ -1,0 +1,123 @@
+"""The commands that run many methods: compare and reproduce."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.options import (
+    Claimed,
+    Device,
+    Environments,
+    Explained,
+    Gamma,
+    Images,
+    Seed,
+    Settings,
+    check_paths,
+    command_line,
+    parse_settings,
+)
+
+__all__ = ["compare_methods", "reproduce_item"]
+
+
+def compare_methods(
+    methods: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[METHOD]...",
+            help="As for test; without any, all built-in methods and two controls.",
+        ),
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="All built-in methods beside those named.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Images of 72 x 72 pixels.")] = False,
+    env: Environments = None,
+    n: Images = 4,
+    seed: Seed = 0,
+    gamma: Gamma = 0.5,
+    claim: Claimed = None,
+    output: Explained = None,
+    preset: Annotated[
+        str, typer.Option(help="paper: the settings that a paper states; none: the methods' own.")
+    ] = "paper",
+    device: Device = "cpu",
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all results to this file.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write the spread of the scores to this PNG.")
+    ] = None,
+    maps: Annotated[
+        Path | None, typer.Option(help="Write the attributions of three images to this PNG.")
+    ] = None,
+) -> None:
+    """Run methods side by side on the same images: scores, verdicts, seconds."""
+    from attributionlab.comparison import compare
+    from attributionlab.files import write_atomically
+    from attributionlab.methods import METHODS
+    from attributionlab.report import comparison_table, print_table, to_png
+
+    check_paths(csv=csv, parquet=parquet, json=json, figure=figure, maps=maps)
+    named = [name for name in methods or [] if name not in METHODS or not all_]
+    comparison = compare(
+        [*METHODS, *named] if all_ else named or None,
+        env or None,
+        n,
+        seed,
+        gamma,
+        claim,  # type: ignore[arg-type]
+        output,  # type: ignore[arg-type]
+        preset=None if preset == "none" else preset,
+        quick=quick,
+        device=device,
+        show_progress=True,
+        command=command_line(),
+    )
+    if figure:
+        write_atomically(figure, to_png(comparison.violins()))
+    if maps:
+        write_atomically(maps, to_png(comparison.maps()))
+    for path, write in ((csv, comparison.to_csv), (parquet, comparison.to_parquet)):
+        if path:
+            write(path)
+    if json:
+        comparison.to_json(json)
+    print_table(comparison_table(comparison.to_dict()))
+
+
+def reproduce_item(
+    item: Annotated[str, typer.Argument(help="Such as table-1 or figure-17.")],
+    n: Annotated[
+        int | None, typer.Option(help="Images; each experiment has its own default.")
+    ] = None,
+    seed: Seed = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Small images, few of them.")] = False,
+    set_: Settings = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write tables, figures and findings into this folder.")
+    ] = None,
+) -> None:
+    """Repeat a table or figure of a paper, and say what differs and why."""
+    from attributionlab.experiments import experiment
+    from attributionlab.files import make_folder
+    from attributionlab.report import data_table, print_table
+
+    repeat = experiment(item, parse_settings(set_ or []))
+    if n is not None and n < 1:
+        raise AttributionLabError(f"--n is {n}: take 1 or more")
+    if out:
+        make_folder(out)  # before the work whose results shall lie there
+    outcome = repeat(n=n, quick=quick, seed=seed, show_progress=True)
+    written = outcome.save(out, command_line()) if out else []
+    typer.echo(f"{outcome.item}: {outcome.title}")
+    for name, table in outcome.tables.items():
+        typer.echo(f"\n{name}")
+        print_table(data_table(table))
+    for finding in outcome.findings:
+        typer.echo(f"\n- {finding}")
+    for path in written:
+        typer.echo(f"written: {path}", err=True)

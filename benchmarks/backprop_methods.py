@@ -1,0 +1,117 @@
+"""How long the backpropagation methods and Occlusion take beside Captum's own classes, in one process.
+
+Medians of alternating runs at equal settings; ours include the guards. On the smaller images
+Occlusion's windows that change nothing are few, because black changes all.
+"""
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from captum.attr import (
+    LRP,
+    DeepLift,
+    GuidedBackprop,
+    InputXGradient,
+    IntegratedGradients,
+    Occlusion,
+    Saliency,
+)
+from torch import Tensor, nn
+
+import attributionlab as al
+from attributionlab.methods import images_at_once
+from attributionlab.methods.findings import heard
+from attributionlab.methods.gradients import guided_backprop, input_x_gradient, saliency
+from attributionlab.methods.paths import integrated_gradients
+from attributionlab.methods.perturbation import occlusion
+from attributionlab.methods.relevance import deep_lift, lrp
+
+
+class Reshaped(nn.Module):
+    """The same network without `nn.Flatten`, at which Captum's LRP raises."""
+
+    def __init__(self, model: nn.Sequential) -> None:
+        super().__init__()
+        parts = list(model.children())
+        place = next(i for i, part in enumerate(parts) if isinstance(part, nn.Flatten))
+        self.before, self.after = nn.Sequential(*parts[:place]), nn.Sequential(*parts[place + 1 :])
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.after(self.before(inputs).flatten(1))
+        return outputs
+
+
+def seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--full", action="store_true", help="images of 224 pixels instead of 72")
+    options = parser.parse_args()
+    env = al.load("multi-color-sum", image_size=224 if options.full else 72)
+    images, labels = env.batch(options.batch)
+    model, logits = env.softmax_model, env.model
+    assert isinstance(model, nn.Module)
+    assert isinstance(logits, nn.Sequential)
+    one, reshaped = (images[:1], labels[:1]), Reshaped(logits)
+    width = images_at_once(model, images)
+
+    def captum(method: Any, inputs: Tensor = images, targets: Tensor = labels, **more: Any) -> Any:
+        return method.attribute(inputs, target=targets, **more)
+
+    pairs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "saliency": (
+            lambda: saliency(model, images, labels),
+            lambda: captum(Saliency(model), abs=False),
+        ),
+        "input-x-gradient": (
+            lambda: input_x_gradient(model, images, labels),
+            lambda: captum(InputXGradient(model)),
+        ),
+        "guided-backprop": (
+            lambda: guided_backprop(model, images, labels),
+            lambda: captum(GuidedBackprop(model)),
+        ),
+        "deep-lift": (
+            lambda: deep_lift(model, images, labels),
+            lambda: captum(DeepLift(model), baselines=0),
+        ),
+        "lrp": (lambda: lrp(logits, images, labels), lambda: captum(LRP(reshaped))),
+        "integrated-gradients": (
+            lambda: integrated_gradients(model, images, labels),
+            lambda: captum(IntegratedGradients(model), internal_batch_size=max(width // 2, 1)),
+        ),
+        "occlusion, one image": (
+            lambda: occlusion(model, *one),
+            lambda: captum(
+                Occlusion(model),
+                *one,
+                sliding_window_shapes=(3, 5, 5),
+                strides=(3, 3, 3),
+                baselines=0,
+                perturbations_per_eval=width,
+            ),
+        ),
+    }
+    with heard(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Captum's about hooks and gradients
+        for name, (ours, theirs) in pairs.items():
+            many = not name.startswith(("integrated", "occlusion"))
+            repeats = options.repeats if many else max(3, options.repeats // 5)
+            times = [(seconds(theirs), seconds(ours)) for _ in range(repeats + 1)][1:]  # warm-up
+            their, our = (statistics.median(each) for each in zip(*times, strict=True))
+            print(f"{name:<24}Captum {1000 * their:9.1f} ms   ours {1000 * our:9.1f} ms", end="   ")
+            print(f"ratio {our / their:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""Path integrals agree with rational arithmetic, with closed forms and with brute force."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from torch import nn
+
+import attributionlab as al
+import oracles
+from attributionlab.exact import path_integral
+from exact.random_networks import Case, Opaque, as_rational, cases, rational
+
+CASES = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+
+
+def in_rational_numbers(case: Case) -> torch.Tensor:
+    layers = as_rational(case.model, case.end.shape[1:])
+    with torch.no_grad():
+        start, end = rational(case.start), rational(case.end)
+    exact = oracles.path_integral(layers, start, end, case.target)
+    return torch.tensor([float(value) for value in exact], dtype=torch.float64)
+
+
+def chain(*layers):
+    """A chain whose weights are given as nested lists."""
+    modules = []
+    for layer in layers:
+        if isinstance(layer, nn.Module):
+            modules.append(layer)
+            continue
+        weight = torch.tensor(layer)
+        module = nn.Linear(*weight.T.shape, bias=False)
+        module.weight = nn.Parameter(weight)
+        modules.append(module)
+    return nn.Sequential(nn.Flatten(), *modules)
+
+
+def image(*values):
+    return torch.tensor(values).float().reshape(1, 1, 1, -1)
+
+
+def explained(name, image_size, output, start, **constants):
+    """One image of an environment: model, inputs, baselines, targets."""
+    env = al.load(name, image_size=image_size, **constants)
+    images, labels = env.batch(1)
+    baseline = env.baseline if start == "true" else torch.zeros(1)
+    return env.explained_model(output), images, baseline, env.targets(labels)
+
+
+# Against rational arithmetic
+
+
+@CASES
+@given(cases())
+def test_a_relu_network_is_integrated_to_rounding(case):
+    result = path_integral(case.model, *case.path)
+    expected = in_rational_numbers(case)
+    assert result.routes == ("exact",)
+    assert (result.attributions.flatten() - expected).norm() <= result.error + 1e-15
+    assert result.residual.abs() <= result.error
+
+
+@CASES
+@given(cases())
+def test_fewer_panels_than_kinks_still_add_up_and_say_how_far_off_they_are(case):
+    exact = path_integral(case.model, *case.path)
+    for most in (1, 4, 12):
+        result = path_integral(case.model, *case.path, max_panels=most)
+        assert result.panels <= most
+        distance = (result.attributions - exact.attributions).norm()
+        assert result.residual.abs() <= 1e-12
+        if result.routes == ("exact",):
+            assert torch.equal(result.attributions, exact.attributions)
+        elif most == 1:
+            assert result.error == math.inf
+        # An estimate, which a quarter of the panels may by chance get nearly right.
+        assert distance <= 4 * result.error + 1e-12
+
+
+@CASES
+@given(cases())
+def test_probabilities_agree_with_adaptive_quadrature(case):
+    model = nn.Sequential(case.model, nn.Softmax(dim=1))
+    exact = path_integral(model, *case.path)
+    adaptive = path_integral(Opaque(model), *case.path, tolerance=1e-5, max_evaluations=2000)
+    assert exact.routes == ("exact",)
+    assert adaptive.routes == ("adaptive",)
+    distance = (exact.attributions - adaptive.attributions).norm()
+    assert distance <= exact.error + adaptive.error
+    assert exact.residual.abs() <= 1e-14 + exact.error
+
+
+def test_brute_force_comes_near():
+    case = Case(
+        chain([[2.0, -3.0], [-1.0, 2.0], [1.0, 1.0]], nn.ReLU(), [[1.0, -2.0, 1.0]]),
+        image(-3, 2),
+        image(4, -1),
+        0,
+    )
+    layers = as_rational(case.model, case.end.shape[1:])
+    start, step = rational(case.start), rational(case.end - case.start)
+    n = 300
+
+    def density(s):
+        point = [a + oracles.Fraction(s) * d for a, d in zip(start, step, strict=True)]
+        slopes = oracles.gradient(layers, point, 0)
+        return [float(d * slope) for d, slope in zip(step, slopes, strict=True)]
+
+    got = path_integral(case.model, *case.path).attributions.flatten()
+    near = torch.tensor(oracles.midpoint_rule(density, n), dtype=torch.float64)
+    # Three kinks, each in one of the n parts: there the density is off by at most its jump,
+    # |step| |weight| |head| <= 7 * 3 * 2.
+    assert (got - near).abs().max() <= 3 * 42 / n
+    torch.testing.assert_close(got, in_rational_numbers(case), rtol=0, atol=1e-13)
+
+
+# Closed forms
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(-1.0, 3.0, 3.0), (3.0, -1.0, -3.0), (0.0, 2.0, 2.0), (-2.0, 0.0, 0.0), (-3.0, -1.0, 0.0)],
+)
+def test_one_relu_hands_on_its_positive_part(start, end, expected):
+    result = path_integral(chain(nn.ReLU()), image(end), image(start), torch.tensor([0]))
+    assert result.attributions.item() == pytest.approx(expected, abs=1e-15)
+
+
+def test_each_pixel_has_its_share_of_the_time_in_which_the_neuron_is_on():
+    # ReLU(x_1 - 2 x_2) from (0, 1) to (6, 2): -2 -> 2, on in the second half of the path.
+    model = chain([[1.0, -2.0]], nn.ReLU())
+    result = path_integral(model, image(6, 2), image(0, 1), torch.tensor([0]))
+    assert result.attributions.flatten().tolist() == [3.0, -1.0]
+    assert result.panels.tolist() == [2]
+
+
+def test_two_classes_share_as_their_weights_do():
+    # The difference of two logits is all a softmax of two sees, and it is linear along the path.
+    weight = torch.tensor([[1.0, 2.0, -1.0], [0.5, -3.0, 0.0]])
+    start, end = image(1, 0, 2), image(3, 1, -4)
+    result = path_integral(chain(weight.tolist(), nn.Softmax(dim=1)), end, start, torch.tensor([1]))
+    slope = (weight[1] - weight[0]).double()
+    change = (end - start).double().flatten() * slope
+    before, after = (torch.sigmoid((slope * x.double().flatten()).sum()) for x in (start, end))
+    expected = change / change.sum() * (after - before)
+    torch.testing.assert_close(result.attributions.flatten(), expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("start", ["zero", "true"])
+def test_modulo_gives_every_white_pixel_the_same_and_every_black_one_nothing(start):
+    model, images, baseline, targets = explained("single-color-modulo", 48, "logit", start)
+    result = path_integral(model, images, baseline, targets)
+    white = images == 1
+    n = int(white.sum())
+    assert n > 30  # the sawtooth has more than one tooth
+    share = (n % 30) / n
+    # A tooth's kinks are found to 1e-13 of the count, which five teeth of height 30 multiply.
+    torch.testing.assert_close(
+        result.attributions[white], torch.full((n,), share, dtype=torch.float64), rtol=0, atol=1e-11
+    )
+    assert (result.attributions[~white] == 0).all()
+    assert result.attributions[white].min() > result.attributions[~white].max()
+    assert result.residual.abs() <= 1e-9
+
+
+# The laboratory's own networks
+
+
+@pytest.mark.parametrize("output", ["logit", "probability"])
+@pytest.mark.parametrize("start", ["zero", "true"])
+@pytest.mark.parametrize(
+    "name", ["multi-color-sum-in-distribution", "multi-color-sum", "multi-color-sum-distractors"]
+)
+def test_the_catalogue_is_integrated_completely(name, start, output):
+    model, images, baseline, targets = explained(name, 40, output, start)
+    result = path_integral(model, images, baseline, targets)
+    assert result.routes == ("exact",)
+    assert result.residual.abs() <= 1e-11
+    unmoved = (images == baseline.expand_as(images)).expand_as(images)
+    assert (result.attributions[unmoved] == 0).all()
+
+
+@pytest.mark.parametrize("start", ["zero", "true"])
+def test_without_unseen_colors_a_logit_is_the_count_shared_equally(start):
+    model, images, baseline, targets = explained(
+        "multi-color-sum-in-distribution", 40, "logit", start
+    )
+    env = al.load("multi-color-sum-in-distribution", image_size=40)
+    mask = env.truth(images, targets, output="logit").positive
+    result = path_integral(model, images, baseline, targets)
+    got = result.attributions.sum(1, keepdim=True)
+    torch.testing.assert_close(got, mask.double(), rtol=0, atol=1e-13)
+    # One panel for each moving output of the detector; where only its inside moves there is no work.
+    assert result.panels <= 4
+
+
+@pytest.mark.parametrize("output", ["logit", "probability"])
+def test_pixels_of_one_color_are_alike_where_every_pixel_counts_alike(output):
+    # Equal kernels of ones and no redundant channels: nothing tells such pixels apart.
+    model, images, baseline, targets = explained(
+        "multi-color-sum-in-distribution", 24, output, "zero", accumulator="uniform"
+    )
+    got = path_integral(model, images, baseline, targets).attributions[0].flatten(1)
+    colors = images[0].flatten(1)
+    for color in colors.unique(dim=1).T:
+        alike = got[:, (colors == color[:, None]).all(0)]
+        assert (alike - alike[:, :1]).abs().max() <= 1e-14
+
+
+@pytest.mark.parametrize("output", ["logit", "probability"])
+@pytest.mark.parametrize("start", ["zero", "true"])
+def test_with_unseen_colors_each_channel_agrees_with_adaptive_quadrature(start, output):
+    model, images, baseline, targets = explained("multi-color-sum", 8, output, start)
+    exact = path_integral(model, images, baseline, targets)
+    adaptive = path_integral(
+        Opaque(model), images, baseline, targets, tolerance=1e-7, max_evaluations=10_000
+    )
+    assert adaptive.error <= 1e-7
+    assert exact.error <= 1e-12
+    assert exact.panels > 2  # the accumulator has kinks of its own
+    assert (exact.attributions - adaptive.attributions).norm() <= exact.error + adaptive.error
+
+
+def test_knowing_pixels_apart_or_alike_gives_the_same(monkeypatch):
+    path = explained("multi-color-sum", 16, "probability", "zero")
+    alike = path_integral(*path)
+    monkeypatch.setattr("attributionlab.exact.segments.FEW_PIXELS", 0)
+    apart = path_integral(*path)
+    torch.testing.assert_close(alike.attributions, apart.attributions, rtol=0, atol=1e-14)
+
+
+def test_small_chunks_give_the_same(monkeypatch):
+    path = explained("multi-color-sum", 24, "probability", "zero")
+    at_once = path_integral(*path)
+    monkeypatch.setattr("attributionlab.exact.segments.NUMBERS_AT_ONCE", 2**13)
+    chunked = path_integral(*path)
+    assert torch.equal(at_once.panels, chunked.panels)
+    torch.testing.assert_close(at_once.attributions, chunked.attributions, rtol=0, atol=1e-14)
+
+
+# Corners
+
+
+def test_no_path_no_attributions():
+    model, images, _, targets = explained("multi-color-sum", 16, "probability", "zero")
+    for same in (model, Opaque(model)):
+        result = path_integral(same, images, images, targets)
+        assert (result.attributions == 0).all()
+        assert result.residual.tolist() == result.error.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(3, 1, bias=False), nn.Conv2d(1, 1, (1, 3))], ids=str)
+def test_a_neuron_that_stays_at_zero_is_off_though_rounding_moves_it(layer):
+    # 0.1 + 0.2 - 0.3 is no zero in float64, in whatever order: 2.8e-17 or 5.6e-17.
+    model = nn.Sequential(layer, nn.ReLU(), nn.Flatten()).double()
+    weight = torch.tensor([0.1, 0.2, -0.3], dtype=torch.float64)
+    layer.weight = nn.Parameter(weight.reshape(layer.weight.shape))
+    if layer.bias is not None:
+        layer.bias.data.zero_()
+    result = path_integral(model, image(1, 1, 1), image(0, 0, 0), torch.tensor([0]))
+    assert result.attributions.flatten().tolist() == [0.0, 0.0, 0.0]
+
+
+def test_dead_networks_have_no_attributions():
+    model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(2, 2))
+    model[0].weight.data.fill_(1.0)
+    model[0].bias.data.fill_(-100.0)
+    result = path_integral(model, image(1.0), image(0.0), torch.tensor([1]))
+    assert result.attributions.tolist() == [[[[0.0]]]]
+
+
+def test_saturated_probabilities_keep_their_digits():
+    # From logits (0, 0) to (1000, 0): p goes from 1/2 to 1, in the first hundredth of the path.
+    model = chain([[1000.0], [0.0]], nn.Softmax(dim=1))
+    result = path_integral(model, image(1.0), image(0.0), torch.tensor([0]))
+    assert result.attributions.item() == pytest.approx(0.5, abs=1e-15)
+    # From (-800, 0) on to (-700, 0): p = exp(z) as long as it is tiny.
+    model[1].weight.data = torch.tensor([[100.0], [0.0]])
+    result = path_integral(model, image(-0.5), image(-0.6), torch.tensor([0]))
+    ends = [math.exp(100 * float(np.float32(x))) for x in (-0.5, -0.6)]
+    assert result.attributions.item() == pytest.approx(ends[0] - ends[1], rel=1e-12)
+
+
+def test_images_of_a_batch_do_not_know_of_each_other():
+    env = al.load("multi-color-sum", image_size=16)
+    images, labels = env.batch(3)
+    together = path_integral(env.softmax_model, images, env.baseline, labels)
+    for index in range(3):
+        alone = path_integral(
+            env.softmax_model, images[index : index + 1], env.baseline, labels[index : index + 1]
+        )
+        assert torch.equal(together.attributions[index], alone.attributions[0])
+        assert together.panels[index] == alone.panels[0]
+        assert together.residual[index] == alone.residual[0]
+
+
+def test_the_model_and_the_images_are_left_alone():
+    model, images, baseline, targets = explained("multi-color-sum", 16, "probability", "true")
+    state, before = copy.deepcopy(model.state_dict()), images.clone()
+    for same in (model, Opaque(model)):
+        path_integral(same, images, baseline, targets, max_evaluations=15)
+    assert all(torch.equal(state[name], value) for name, value in model.state_dict().items())
+    assert all(p.dtype == torch.float32 and p.requires_grad for p in model.parameters())
+    assert all(p.grad is None for p in model.parameters())
+    assert torch.equal(images, before)
+
+
+def test_everything_is_float64_and_of_the_batch():
+    model, images, baseline, targets = explained("multi-color-sum", 16, "logit", "true")
+    result = path_integral(model, images.byte(), baseline, targets)
+    assert result.attributions.shape == images.shape
+    numbers = (result.attributions, result.residual, result.error)
+    assert {part.dtype for part in numbers} == {torch.float64}
+    assert result.residual.shape == result.error.shape == result.panels.shape == (1,)
+    assert torch.equal(result.attributions, path_integral(model, images, baseline, targets)[0])

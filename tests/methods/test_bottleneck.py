@@ -1,0 +1,221 @@
+"""The information bottleneck agrees with its formulas, and finds what an output needs."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import attributionlab as al
+import oracles_methods as twins
+from attributionlab.errors import AttributionLabError, GuardWarning
+from attributionlab.methods.bottleneck import _smooth, capacity, iba
+from attributionlab.methods.findings import heard
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+class Left(nn.Module):
+    """Two classes; the logits read the left half of a 4 x 8 map only."""
+
+    def __init__(self):
+        super().__init__()
+        self.maps = nn.Conv2d(1, 1, 1)
+        nn.init.ones_(self.maps.weight)
+        nn.init.zeros_(self.maps.bias)
+
+    def forward(self, inputs):
+        total = self.maps(inputs)[..., :4].sum((1, 2, 3))
+        return torch.stack([total, -total], dim=1)
+
+
+@pytest.fixture
+def left():
+    # References of mean 0 and deviation 1; the image lies one deviation above.
+    references = torch.randn(400, 1, 4, 8, generator=generator(1))
+    return Left(), torch.full((1, 1, 4, 8), 1.0), references
+
+
+@given(
+    passing=st.floats(0, 0.99),
+    activation=st.floats(-5, 5),
+    mean=st.floats(-5, 5),
+    std=st.floats(0.01, 5),
+)
+def test_capacity_is_the_divergence_from_the_noise(passing, activation, mean, std):
+    r, m, s, passed = torch.tensor([activation, mean, std, passing], dtype=torch.float64)
+    wanted = twins.divergence(
+        passing * activation + (1 - passing) * mean, (1 - passing) * std, mean, std
+    )
+    # float64; the twin loses digits in the difference of the means.
+    assert float(capacity(passed, r, m, s)) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+
+
+def test_capacity_and_its_gradient_by_hand():
+    passing = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    r, mean, std = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64)
+    information = capacity(passing, r, mean, std)
+    # (1/2)^2 + (1/2)^2 = 1/2, less 1, halved; and ln 2.
+    assert information.item() == pytest.approx(math.log(2) - 0.25, rel=1e-12)
+    (slope,) = torch.autograd.grad(information, passing)
+    # 1 / (1 - l) + l ((r - mu) / sigma)^2 - (1 - l) = 2 + 1/2 - 1/2
+    assert float(slope) == pytest.approx(2.0, rel=1e-12)
+
+
+def test_capacity_is_zero_for_noise_and_finite_without_any():
+    one, nothing = torch.ones(()), torch.zeros(())
+    assert capacity(nothing, 7 * one, one, one) == 0
+    # 1 - lambda counts as 2^-23: (2^2 + 2^-46 - 1) / 2 + 23 ln 2.
+    assert float(capacity(one, 3 * one, one, one)) == pytest.approx(1.5 + 23 * math.log(2))
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0])
+def test_the_passing_share_is_smoothed_with_mirrored_edges(sigma):
+    passing = torch.rand(2, 3, 5, 7, generator=generator()).double()
+    wanted = [[twins.mirrored_smoothing(m.tolist(), sigma) for m in each] for each in passing]
+    torch.testing.assert_close(_smooth(passing, sigma), torch.tensor(wanted).double())
+    assert _smooth(passing, 0) is passing
+
+
+def test_the_steps_are_adams_on_the_stated_loss():
+    model = nn.Sequential(nn.Identity(), nn.Flatten(), nn.Linear(4, 1))
+    inputs = torch.tensor([[[[1.0, 2.0], [0.5, -1.0]]]])
+    references = 3 * torch.randn(50, 1, 2, 2, generator=generator(3)) + 1
+    kept = {"copies": 3, "sigma": 0, "beta": 0.1, "steps": 8}
+    got = iba(
+        model,
+        inputs,
+        torch.tensor([0]),
+        reference_images=references,
+        generator=generator(5),
+        layer="0",
+        **kept,
+    )
+    alpha, noises = torch.full((1, 2, 2), 5.0, requires_grad=True), generator(5)
+    mean, std = references.mean(0), references.std(0)
+    adam = torch.optim.Adam([alpha], lr=1.0)
+    for _ in range(8):
+        passing, noise = alpha.sigmoid(), torch.randn(3, 1, 2, 2, generator=noises)
+        mixed = passing * inputs + (1 - passing) * (mean + std * noise)
+        error = ((model(mixed) - model(inputs)) ** 2).mean() / (2 * model(references).var())
+        loss = error + 0.1 * capacity(passing, inputs[0], mean, std).mean()
+        (alpha.grad,) = torch.autograd.grad(loss, alpha)
+        adam.step()
+    wanted = capacity(alpha.sigmoid(), inputs[0], mean, std) / math.log(2)
+    # The same float32 operations but for their order; 1 - lambda > 0.002 is rounded to 2^-24.
+    torch.testing.assert_close(got[0], wanted.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_neurons_that_the_output_ignores_let_nothing_through(left, softmax):
+    model, inputs, references = left
+    layer = "maps"
+    if softmax:
+        model, layer = nn.Sequential(model, nn.Softmax(dim=1)), "0.maps"
+    (got,) = iba(
+        model,
+        inputs,
+        torch.tensor([0]),
+        reference_images=references,
+        generator=generator(),
+        layer=layer,
+        beta=1.0,
+        steps=60,
+        sigma=0,
+    )
+    needed, ignored = got[..., :4], got[..., 4:]
+    assert float(ignored.max()) < 1e-3
+    assert float(needed.mean()) > 100 * float(ignored.mean())
+
+
+def test_a_higher_price_lets_less_information_through(left):
+    model, inputs, references = left
+    common = {"reference_images": references, "layer": "maps"}
+    sums = [
+        float(iba(model, inputs, torch.tensor([0]), generator=generator(), beta=b, **common).sum())
+        for b in (0.01, 10.0)
+    ]
+    assert sums[0] > 2 * sums[1]
+
+
+def test_maps_follow_the_generator_alone_and_the_model_stays_as_it_was():
+    env = al.load("single-color-modulo", image_size=24)
+    images, labels = env.batch(2)
+    references, _ = env.batch(40, seed=7)
+    common = {"reference_images": references, "layers": env.layers}
+    state = torch.random.get_rng_state()
+    first, again, other = (
+        iba(env.model, images, env.targets(labels), generator=generator(s), **common)
+        for s in (1, 1, 2)
+    )
+    assert first.shape == (2, 1, 24, 24)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert all(parameter.grad is None for parameter in env.model.parameters())
+    assert not any(module._forward_hooks for module in env.model.modules())
+
+
+def test_neurons_that_no_reference_image_sets_off_are_told_of(left):
+    model, inputs, references = left
+    common = {"generator": generator(), "layer": "maps"}
+    with pytest.warns(GuardWarning, match=r"owe up to 100% of their information .* pass more"):
+        iba(model, inputs, torch.tensor([0]), reference_images=0 * references, **common)
+    with heard() as findings:
+        iba(model, inputs, torch.tensor([0]), reference_images=references, **common)
+    assert [finding.images for finding in findings] == [0]
+
+
+@settings(deadline=None)
+@given(st.sampled_from([1, 3]))
+def test_results_do_not_depend_on_where_the_layer_sits_in_a_chain(copies):
+    """Only what is behind the layer runs in a chain: as if the whole network did."""
+
+    class Whole(nn.Module):
+        def __init__(self, chain):
+            super().__init__()
+            self.chain = chain
+
+        def forward(self, inputs):
+            return self.chain(inputs)
+
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(1)
+    references, _ = env.batch(8, seed=7)
+    common = {"reference_images": references, "layers": env.layers, "copies": copies, "steps": 2}
+    maps = [
+        iba(model, images, labels, generator=generator(), **common)
+        for model in (env.model, Whole(env.model))
+    ]
+    # Sums of integers and noise in another batch shape: a few float32 roundings.
+    torch.testing.assert_close(*maps, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"beta": -1.0}, "iba: beta is -1.0: take a number of at least 0"),
+        ({"beta": math.nan}, "beta is nan"),
+        ({"steps": 0}, "steps is 0: take an integer of at least 1"),
+        ({"copies": 1.5}, "copies is 1.5: take an integer"),
+        ({"learning_rate": 0}, "learning_rate is 0: take a number above 0"),
+        ({"sigma": -1}, "sigma is -1: take"),
+        ({"sigma": 2}, "maps are 4 x 8, too small for sigma 2"),
+        ({"layer": "mops"}, r"did you mean 'maps'\?"),
+        ({"reference_images": torch.zeros(1, 1, 4, 8)}, r"shape \(1, 1, 4, 8\): pass at least two"),
+        ({"reference_images": torch.zeros(9, 3, 4, 8)}, r"of shape \(1, 4, 8\)"),
+    ],
+)
+def test_settings_out_of_range_are_refused(left, wrong, says):
+    model, inputs, references = left
+    right = {"reference_images": references, "generator": generator(), "layer": "maps"}
+    with pytest.raises(AttributionLabError, match=says):
+        iba(model, inputs, torch.tensor([0]), **(right | wrong))
+
+
+def test_it_claims_the_positive_truth_and_explains_logits():
+    assert (iba.claim, iba.output) == ("positive", "logit")

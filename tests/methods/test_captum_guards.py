@@ -1,0 +1,124 @@
+"""A user of Captum's own classes is told what is silently wrong with their results."""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from captum.attr import (
+    LRP,
+    DeepLift,
+    DeepLiftShap,
+    GuidedBackprop,
+    IntegratedGradients,
+    KernelShap,
+    LayerDeepLift,
+    Lime,
+    Saliency,
+)
+from torch import nn
+
+from attributionlab.methods.captum_guards import guard_captum
+from attributionlab.methods.findings import heard
+
+INPUTS = torch.tensor([[1.0, 2.0, 0.5, 4.0], [3.0, -1.0, 1.0, 0.25]])
+TARGETS = torch.tensor([0, 1])
+
+
+class Net(nn.Module):
+    def __init__(self, activation, bias=True):
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.last = nn.Linear(4, 6, bias=bias), nn.Linear(6, 2, bias=bias)
+        self.activation = activation
+
+    def forward(self, inputs):
+        return self.last(self.activation(self.first(inputs)))
+
+
+def guarded(kind, model, **settings):
+    """The findings about a result of Captum's class."""
+    instance = kind(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        maps = instance.attribute(INPUTS, target=TARGETS, **settings)
+    with heard() as findings:
+        guard_captum(instance, model, INPUTS, TARGETS, settings, maps)
+    return findings
+
+
+def texts(kind, model, **settings):
+    return [finding.text for finding in guarded(kind, model, **settings) if finding.images]
+
+
+SHAP = {"baselines": torch.tensor([[0.0, 0, 0, 0], [1, 1, 1, 1]])}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"), [(DeepLift, {}), (DeepLiftShap, SHAP), (GuidedBackprop, {})]
+)
+def test_functional_activations_are_told(kind, settings):
+    assert "1 functional" in texts(kind, Net(F.relu), **settings)[0]
+    assert not texts(kind, Net(nn.ReLU()), **settings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (DeepLift, {}),
+        (DeepLift, {"baselines": 2.0}),
+        (DeepLift, {"baselines": (torch.ones(1, 4),)}),
+        (DeepLiftShap, SHAP),
+        (IntegratedGradients, {"n_steps": 500}),
+        (IntegratedGradients, {"n_steps": 500, "baselines": INPUTS.flip(0)}),
+    ],
+)
+def test_complete_attributions_hand_on_their_small_gaps(kind, settings):
+    findings = guarded(kind, Net(nn.ReLU()), **settings)
+    assert not any(finding.images for finding in findings)
+    (gaps,) = [finding.gaps for finding in findings if finding.gaps]
+    assert len(gaps) == 2
+    assert max(gaps) < 0.02  # 500 nodes leave a step of 1/500 at each kink
+
+
+def test_incomplete_attributions_are_told():
+    softmax = nn.Sequential(Net(nn.ReLU()), nn.Softmax(dim=1))
+    assert "softmax subtracts the mean" in texts(DeepLift, softmax)[0]
+    steep = nn.Sequential(nn.Linear(4, 2, bias=False), nn.Tanh())
+    steep[0].weight.data = torch.full((2, 4), 5.0)
+    assert "larger n_steps" in texts(IntegratedGradients, steep, n_steps=2)[0]
+    assert "biases absorb" in texts(LRP, Net(nn.ReLU()))[0]
+    assert not texts(LRP, Net(nn.ReLU(), bias=False))
+
+
+@pytest.mark.parametrize("kind", [Lime, KernelShap])
+def test_surrogates_that_are_zero_everywhere_are_told(kind):
+    weak = nn.Linear(4, 2, bias=False)
+    weak.weight.data = torch.full((2, 4), 1e-4 if kind is Lime else 0.0)
+    (text,) = texts(kind, weak)
+    assert "zero everywhere" in text
+    weak.weight.data = torch.full((2, 4), 10.0)
+    assert not texts(kind, weak)
+
+
+def test_a_layers_attributions_are_not_held_against_the_sum_but_its_activations_are_told():
+    model = Net(F.relu)
+    model.last = nn.Linear(6, 4)
+    instance = LayerDeepLift(model, model.last)
+    with heard() as findings:
+        guard_captum(instance, model, INPUTS, TARGETS, {}, torch.ones(2, 4))
+    assert [finding.images for finding in findings] == [2]
+    assert "1 functional" in findings[0].text
+
+
+def test_other_methods_and_other_results_are_left_alone():
+    assert not guarded(Saliency, Net(F.relu))
+    instance = DeepLift(Net(F.relu), multiply_by_inputs=False)
+    with heard() as findings:
+        guard_captum(instance, instance.model, INPUTS, TARGETS, {}, (INPUTS, INPUTS))
+    assert not any(finding.gaps for finding in findings)
+    with heard() as findings:
+        guard_captum(instance, instance.model, INPUTS, TARGETS, {}, INPUTS)
+    assert not any(finding.gaps for finding in findings)  # multipliers have no sum to keep
+    drawn = guarded(DeepLiftShap, Net(nn.ReLU()), baselines=lambda: torch.rand(2, 4))
+    assert not any(finding.gaps for finding in drawn)

@@ -1,0 +1,150 @@
+"""Extremal perturbations find a region that is known."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from attributionlab.errors import AttributionLabError, GuardWarning
+from attributionlab.methods.extremal import extremal_perturbation
+from attributionlab.methods.findings import heard
+from attributionlab.methods.masking import SmoothMask, blur_pyramid, blurred
+
+TARGETS = torch.zeros(2, dtype=torch.int64)
+
+
+class Square(nn.Module):
+    """How bright a square of 8 x 8 pixels is, less what lies around it."""
+
+    def __init__(self, y, x):
+        super().__init__()
+        self.y, self.x = y, x
+
+    def forward(self, inputs):
+        inside = inputs[:, 0, self.y : self.y + 8, self.x : self.x + 8]
+        return 0.5 * inside.sum((1, 2))[:, None]
+
+
+@pytest.fixture(scope="module")
+def images():
+    """White on black, the square among others: what is hidden grows dark."""
+    image = torch.zeros(2, 1, 24, 24)
+    image[0, :, 2:10, 12:20] = 1
+    image[0, :, 14:22, 3:11] = 1
+    image[1, :, 2:10, 12:20] = 1
+    return image
+
+
+def test_the_mask_covers_the_square_that_the_output_reads(images):
+    common = {"area": 64 / 576, "blur_sigma": 8.0, "iterations": 200}
+    masks = extremal_perturbation(Square(2, 12), images, TARGETS, **common)
+    assert masks.shape == (2, 1, 24, 24)
+    assert not masks.requires_grad
+    assert float(masks.min()) >= 0
+    assert float(masks.max()) <= 1
+    for mask in masks[:, 0]:
+        assert float(mask[2:10, 12:20].mean()) > 0.7
+        assert float(mask[12:].max()) < 0.2
+        # The area's weight has yet to double: the mask still reaches beyond the square.
+        assert 64 / 576 < float(mask.mean()) < 0.2
+
+
+def test_images_of_a_batch_are_optimized_each_for_itself(images):
+    model = Square(2, 12)
+    together = extremal_perturbation(model, images, TARGETS, iterations=30)
+    for image, target, mask in zip(images, TARGETS, together, strict=True):
+        alone = extremal_perturbation(model, image[None], target[None], iterations=30)
+        # The descent is smooth here: roundings of 2^-24 grow no more than a thousandfold.
+        torch.testing.assert_close(mask[None], alone, rtol=0, atol=1e-4)
+
+
+def test_the_first_iteration_by_hand():
+    """One pixel a cell and a kernel of one cell: the mask is the cells."""
+    images = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    common = {"sigma": 0.4, "step": 1, "iterations": 1, "area": 0.25, "blur_sigma": 1e-6}
+    with heard():  # without a blur the output has no gradient
+        got = extremal_perturbation(model, images, TARGETS[:1], learning_rate=0.001, **common)
+    # All four tie for the one place, so each is 3/4 too much: the slope is 2 * 3/4 / 4 times 300.
+    torch.testing.assert_close(got, torch.full((1, 1, 2, 2), 1 - 0.001 * 300 * 2 * 0.75 / 4))
+
+
+def test_the_weights_set_the_balance(images):
+    common = {"iterations": 40, "blur_sigma": 8.0}
+    blind = extremal_perturbation(Square(2, 12), images, TARGETS, output_weight=0, **common)
+    assert torch.equal(blind[0], blind[1])  # the area alone decides
+    free = extremal_perturbation(Square(2, 12), images, TARGETS, area_weight=0, **common)
+    assert float(free.min()) > 0.97  # nothing makes the mask smaller
+
+
+def test_results_repeat_and_touch_nothing(images):
+    env = al.load("multi-color-sum", image_size=24)
+    inputs, labels = env.batch(2)
+    before = inputs.clone()
+    first, again = (extremal_perturbation(env.model, inputs, labels, iterations=5) for _ in "12")
+    assert torch.equal(first, again)
+    assert torch.equal(inputs, before)
+    assert not inputs.requires_grad
+    assert all(parameter.grad is None for parameter in env.model.parameters())
+
+
+def test_an_output_without_gradients_is_told_of(images):
+    constant = nn.Sequential(nn.Flatten(), nn.Linear(576, 1))
+    nn.init.zeros_(constant[1].weight)
+    with pytest.warns(GuardWarning, match=r"of 2 images .* \(in up to 100% of them\), as .* ones$"):
+        extremal_perturbation(constant, images, TARGETS, iterations=2)
+    with pytest.warns(GuardWarning, match="; set normalized=true to begin with the image itself"):
+        extremal_perturbation(constant, images, TARGETS, iterations=2, normalized=False)
+    with heard() as findings:
+        extremal_perturbation(Square(2, 12), images, TARGETS, iterations=2)
+    assert [finding.images for finding in findings] == [0]
+
+
+def test_exact_colors_are_seen_only_through_a_mask_that_begins_at_one():
+    env = al.load("multi-color-sum-in-distribution", image_size=72)
+    inputs, labels = env.batch(1)
+    pyramid = blur_pyramid(inputs, 20 * 72 / 224, 8)
+    counts = {}
+    for normalized in (False, True):
+        smooth = SmoothMask(inputs, 21 * 72 / 224, 2, normalized)
+        kept = blurred(pyramid, smooth(torch.ones(1, *smooth.grid)))
+        counts[normalized] = env.model(kept)[0, labels[0]]
+    assert counts[True] == env.model(inputs)[0, labels[0]] > 50
+    assert counts[False] == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"area": 0.0}, r"extremal-perturbation: area is 0.0: take a share in \(0, 1\]"),
+        ({"area": 1.5}, "area is 1.5"),
+        ({"iterations": 0}, "iterations is 0: take an integer of at least 1"),
+        ({"iterations": 10.0}, "iterations is 10.0: take an integer"),
+        ({"sigma": 0.0}, "sigma is 0.0: take a number above 0"),
+        ({"blur_sigma": -1.0}, "blur_sigma is -1.0"),
+        ({"step": 0}, "step is 0: take an integer of at least 1"),
+        ({"area_weight": -1.0}, "area_weight is -1.0: take a number of at least 0"),
+        ({"output_weight": math.inf}, "output_weight is inf"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0: take a number above 0"),
+        ({"area": 2, "step": 0}, "area is 2: .*; step is 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(images, wrong, says):
+    with pytest.raises(AttributionLabError, match=says):
+        extremal_perturbation(Square(2, 12), images, TARGETS, **wrong)
+
+
+def test_it_claims_the_positive_truth_and_explains_logits():
+    assert extremal_perturbation.claim == "positive"
+    assert extremal_perturbation.output == "logit"
+
+
+def test_cells_stay_between_0_and_1(images):
+    with heard():
+        masks = extremal_perturbation(
+            Square(2, 12), images, TARGETS, learning_rate=1.0, output_weight=0, iterations=5
+        )
+    assert float(masks.min()) >= 0
+    assert float(masks.max()) <= 1

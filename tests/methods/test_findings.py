@@ -1,0 +1,53 @@
+"""Findings are collected by a test, and become warnings for everybody else."""
+
+import warnings
+
+import pytest
+
+from attributionlab import GuardWarning
+from attributionlab.methods import Finding, heard, summarized, tell
+
+
+def test_without_a_listener_a_finding_warns():
+    with pytest.warns(GuardWarning, match="attributions of 3 images are odd, by up to 25%"):
+        tell(Finding("are odd, by up to {worst}", 3, worst=0.25))
+
+
+def test_a_finding_about_no_image_says_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tell(Finding("are odd", 0, gaps=(0.1,)))
+
+
+def test_a_listener_hears_instead_of_warning_and_only_inside():
+    with heard() as findings:
+        tell(Finding("are odd", 1))
+        tell(Finding("are even", 0, gaps=(0.5,)))
+    assert [finding.text for finding in findings] == ["are odd", "are even"]
+    with pytest.warns(GuardWarning):
+        tell(Finding("are odd", 1))
+    assert len(findings) == 2
+
+
+def test_the_inner_of_two_listeners_hears():
+    with heard() as outer, heard() as inner:
+        tell(Finding("are odd", 1))
+    assert (len(outer), len(inner)) == (0, 1)
+
+
+def test_one_sentence_for_each_kind_with_the_sum_of_images_and_the_worst_value():
+    findings = [
+        Finding("miss {worst}", 2, worst=0.1),
+        Finding("are odd", 1),
+        Finding("miss {worst}", 3, worst=0.4),
+        Finding("miss {worst}", 0, worst=0.2),
+        Finding("are fine", 0),
+    ]
+    assert summarized(findings) == [
+        "attributions of 5 images miss 40%",
+        "attributions of 1 image are odd",
+    ]
+
+
+def test_braces_in_a_text_are_left_alone():
+    assert summarized([Finding("need {'a': 1}", 1)]) == ["attributions of 1 image need {'a': 1}"]

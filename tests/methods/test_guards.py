@@ -1,0 +1,280 @@
+"""Each guard speaks on a case made for it, and is silent on its good twin."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import attributionlab as al
+from attributionlab import methods
+from attributionlab.errors import GuardWarning
+from attributionlab.methods.findings import heard
+from attributionlab.methods.gradients import guided_backprop, saliency
+from attributionlab.methods.guards import completeness, kinks, saturation, watched
+from attributionlab.methods.perturbation import occlusion
+from attributionlab.methods.relevance import deep_lift, deep_shap
+
+INPUTS = torch.tensor([[[[1.0, 2.0], [0.5, 4.0]]], [[[3.0, -1.0], [1.0, 0.25]]]])
+TARGETS = torch.tensor([0, 1])
+
+
+class Net(nn.Module):
+    """Three linear layers with the activations given."""
+
+    def __init__(self, first, second):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList([nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)])
+        self.first, self.second = first, second
+
+    def forward(self, inputs):
+        hidden = self.first(self.layers[0](inputs.flatten(1)))
+        return self.layers[2](self.second(self.layers[1](hidden)))
+
+
+def said(call, *arguments, **settings):
+    """What a call tells, beside that all is well."""
+    with heard() as findings:
+        call(*arguments, **settings)
+    return [finding for finding in findings if finding.images]
+
+
+# Hidden activations
+
+
+FUNCTIONAL = {
+    "F.relu": F.relu,
+    "torch.relu": torch.relu,
+    "Tensor.relu": lambda z: z.relu(),
+    "in place": lambda z: (z * 1).relu_(),
+}
+
+
+@pytest.mark.parametrize("method", [deep_lift, deep_shap, guided_backprop])
+@pytest.mark.parametrize("functional", FUNCTIONAL.values(), ids=FUNCTIONAL)
+def test_functional_activations_are_counted(method, functional):
+    net = Net(functional, functional)
+    told = said(method, net, INPUTS, TARGETS)[0]
+    assert told.images == 2
+    assert "2 functional (or unsupported) and 0 reused" in told.text
+    assert "use a separate nn.ReLU for each" in told.text
+    mixed = said(method, Net(nn.ReLU(), functional), INPUTS, TARGETS)[0]
+    assert "1 functional" in mixed.text
+
+
+@pytest.mark.parametrize("method", [deep_lift, deep_shap, guided_backprop])
+def test_modules_are_not_hidden(method):
+    assert not said(method, Net(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
+    in_place = Net(nn.ReLU(inplace=True), nn.ReLU())
+    assert not said(guided_backprop, in_place, INPUTS, TARGETS)
+
+
+def test_the_activations_that_deep_lift_has_no_rule_for_are_counted():
+    assert (
+        "1 functional (or unsupported)"
+        in said(deep_lift, Net(nn.ReLU(), nn.GELU()), INPUTS, TARGETS)[0].text
+    )
+    assert not said(deep_lift, Net(nn.Sigmoid(), nn.Tanh()), INPUTS, TARGETS)
+    # GuidedBackprop is about ReLUs only.
+    assert not said(guided_backprop, Net(nn.ReLU(), torch.tanh), INPUTS, TARGETS)
+
+
+def test_a_functional_pool_is_counted():
+    class Pooled(nn.Module):
+        def __init__(self, pool):
+            super().__init__()
+            self.pool = pool
+
+        def forward(self, inputs):
+            return self.pool(inputs).flatten(1).repeat(1, 2)
+
+    assert said(deep_lift, Pooled(lambda x: F.max_pool2d(x, 2)), INPUTS, TARGETS)
+    assert not said(deep_lift, Pooled(nn.MaxPool2d(2)), INPUTS, TARGETS)
+
+
+def test_reused_modules_are_counted():
+    relu = nn.ReLU()
+    with watched(Net(relu, relu), "DeepLift") as found:
+        found_output = INPUTS.clone().requires_grad_()
+        Net(relu, relu)(found_output)  # another network: not watched
+    assert found.reused == 0
+    net = Net(relu, relu)
+    with watched(net, "DeepLift") as found:
+        for _ in range(2):  # each forward pass is counted anew
+            output = net(INPUTS.clone().requires_grad_())
+    assert (found.functional, found.reused) == (0, 1)
+    assert torch.equal(found.output, output)
+    assert not found.output.requires_grad
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
+
+
+def test_a_module_reused_aside_is_told_where_captum_does_not_notice():
+    class Aside(Net):
+        def forward(self, inputs):
+            output = super().forward(inputs)
+            self.first(output[:, :1].repeat(1, 6))  # leads nowhere, but is what Captum keeps
+            return output
+
+    told = said(deep_lift, Aside(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
+    assert "0 functional (or unsupported) and 1 reused" in told[0].text
+    assert "do not sum" in told[1].text  # and the result is indeed wrong
+    assert not said(guided_backprop, Aside(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
+
+
+def test_called_directly_a_guard_warns():
+    with pytest.warns(
+        GuardWarning, match="attributions of 2 images come from a network with 2 func"
+    ):
+        guided_backprop(Net(F.relu, F.relu), INPUTS, TARGETS)
+
+
+# Completeness
+
+
+def complete(values, output, reference):
+    with heard() as findings:
+        completeness(torch.tensor(values), torch.tensor(output), torch.tensor(reference), "REMEDY")
+    return findings[0]
+
+
+def test_the_gap_is_the_share_of_the_change_that_is_missed():
+    finding = complete([[1.0, 2.0], [1.0, 3.0], [-2.0, -1.9]], [3.0, 6.0, 0.0], [0.0, 1.0, 4.0])
+    assert finding.gaps == pytest.approx([0.0, 0.2, 0.025], abs=1e-6)  # 1 of 5, 0.1 of 4
+    assert finding.images == 1
+    assert finding.worst == pytest.approx(0.2)
+    text = finding.text.format(worst="20%")
+    assert text == "do not sum to the change of the output but miss up to 20% of it: REMEDY"
+
+
+def test_gaps_are_handed_on_when_all_is_well():
+    finding = complete([[1.0, 2.0]], [3.0], [0.0])
+    assert (finding.images, list(finding.gaps)) == (0, [0.0])
+
+
+def test_without_a_change_of_the_output_contributions_must_cancel():
+    finding = complete(
+        [[1.0, -1.0], [0.0, 0.0], [3.0, -1.0], [3.0, 0.0], [0.0, 1e-7]],
+        [0.0, 0.0, 0.0, 5.0, 1.0],
+        [0.0, 0.0, 0.0, 5.0, 1.0 + 2**-23],
+    )
+    # Of 3 + 1 the sum 2 is too much; of |f| = 5 it is 3; the last is rounding.
+    assert finding.gaps == pytest.approx([0.0, 0.0, 0.5, 0.6, 0.0], abs=1e-6)
+    assert finding.images == 2
+
+
+def test_integrated_gradients_with_too_few_nodes_is_told():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False), nn.Tanh())
+    model[1].weight.data = torch.full((2, 4), 5.0)
+    told = said(methods.integrated_gradients, model, INPUTS, TARGETS, n_steps=2)
+    assert told[0].images == 2
+    assert "larger n_steps, or the exact integral of integrated-gradients-exact" in told[0].text
+    assert not said(methods.integrated_gradients, model, INPUTS, TARGETS, n_steps=200)
+
+
+def test_deep_lift_behind_a_softmax_names_captums_rule():
+    model = nn.Sequential(Net(nn.ReLU(), nn.ReLU()), nn.Softmax(dim=1))
+    (told,) = said(deep_lift, model, INPUTS, TARGETS)
+    assert "Captum's rule for a softmax subtracts the mean" in told.text
+    assert "output='logit'" in told.text
+
+
+# Saturation
+
+
+def classifier(gap, temperature):
+    """Two logits, gap * the sum of the pixels apart, behind our softmax."""
+    layer, scale = nn.Linear(4, 2, bias=False), nn.Linear(2, 2, bias=False)
+    layer.weight.data = torch.stack([torch.full((4,), gap), torch.zeros(4)])
+    scale.weight.data = torch.eye(2) / temperature
+    return nn.Sequential(nn.Sequential(nn.Flatten(), layer), scale, nn.Softmax(dim=1))
+
+
+@pytest.mark.parametrize("method", [saliency, occlusion])
+def test_a_saturated_softmax_is_named_with_its_temperature(method):
+    settings = {"window": 1, "stride": 1} if method is occlusion else {}
+    for gap, saturated in ((1000.0, True), (1.0, False)):
+        model = classifier(gap, 2.0)
+        maps = method(model, INPUTS, TARGETS, **settings)
+        told = said(saturation, model, INPUTS, TARGETS, maps)
+        assert bool(told) is saturated
+    (finding,) = said(saturation, classifier(1000.0, 2.0), INPUTS, TARGETS, torch.zeros(2, 1, 2, 2))
+    assert finding.images == 2
+    assert "raise the environment's temperature (now 2)" in finding.text
+
+
+def test_in_an_environment_at_the_papers_temperature_the_softmax_is_saturated():
+    env = al.load("multi-color-sum", image_size=72, temperature=2.0**-10)
+    images, labels = env.batch(2)
+    maps = saliency(env.softmax_model, images, labels)
+    (finding,) = said(saturation, env.softmax_model, images, labels, maps)
+    assert finding.images == 2
+    assert "(now 0.000976562)" in finding.text
+
+
+def test_a_probability_of_exactly_1_is_saturated_though_the_other_logits_have_a_gradient():
+    model = classifier(20 / 7.5, 1.0)  # logits 20 and 0: 1 - p = 2e-9 is below the last bit of 1
+    assert model(INPUTS)[0, 0] == 1
+    assert model(INPUTS)[0, 1] > 0
+    zeros = torch.zeros(1, 1, 2, 2)  # as Occlusion sees it
+    assert said(saturation, model, INPUTS[:1], TARGETS[:1], zeros)
+
+
+def test_zeros_of_other_causes_are_not_blamed_on_the_softmax():
+    zeros = torch.zeros(2, 1, 2, 2)
+    assert not said(saturation, classifier(1.0, 1.0), INPUTS, TARGETS, zeros)
+    assert not said(saturation, Net(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS, zeros)
+    assert not said(saturation, classifier(1000.0, 1.0), INPUTS, TARGETS, zeros + 1)
+    # A softmax inside the network, not at its end.
+    inner = nn.Sequential(classifier(1000.0, 1.0), nn.Linear(2, 2, bias=False))
+    inner[1].weight.data = torch.eye(2)
+    assert not said(saturation, inner, INPUTS, TARGETS, zeros)
+
+
+def test_only_images_whose_map_is_zero_count_and_unknown_temperatures_are_not_named():
+    model = nn.Sequential(classifier(1000.0, 1.0)[0], nn.Softmax(dim=1))
+    maps = torch.zeros(2, 1, 2, 2)
+    maps[0, 0, 0, 0] = 1
+    (finding,) = said(saturation, model, INPUTS, TARGETS, maps)
+    assert finding.images == 1
+    assert "temperature, or" in finding.text
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+# Kinks
+
+
+def test_units_on_their_kink_are_a_share_of_those_that_a_gradient_reaches():
+    layer, last = nn.Linear(4, 4), nn.Linear(4, 2, bias=False)
+    layer.weight.data, layer.bias.data = torch.eye(4), torch.tensor([-1.0, -2.0, 0.0, 0.0])
+    # The last unit is on no path to output 0; the first two sit on their kinks.
+    last.weight.data = torch.tensor([[1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
+    for relu in (nn.ReLU(), nn.ReLU(inplace=True)):
+        model = nn.Sequential(nn.Flatten(), layer, relu, last)
+        with heard() as findings:
+            share = kinks(model, INPUTS, TARGETS)
+            assert kinks(model, INPUTS[:1], torch.tensor([1])) == 0
+        assert share == pytest.approx(2 / 3)
+        assert [finding.images for finding in findings] == [1, 0]
+        assert findings[0].worst == share
+        assert "ReLU'(0) = 0 decides" in findings[0].text
+        assert not any(module._forward_hooks or module._forward_pre_hooks for module in model)
+
+
+def test_every_environment_sits_on_kinks_and_no_ordinary_network_does():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(2)
+    with torch.no_grad():
+        assert said(kinks, env.model, images, labels)
+    torch.manual_seed(0)
+    ordinary = nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(3200, 4),
+    )
+    with heard() as findings:
+        assert kinks(ordinary, images, labels) == 0
+    assert [finding.images for finding in findings] == [0]
+    assert kinks(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), INPUTS, TARGETS) == 0

@@ -1,0 +1,366 @@
+"""DeepLift, DeepSHAP and LRP agree with their rules in matrix form, and with Captum's where right."""
+
+import warnings
+
+import pytest
+import torch
+from captum.attr import LRP, DeepLift, DeepLiftShap
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import attributionlab as al
+import oracles_methods as oracles
+from attributionlab import AttributionLabError
+from attributionlab.methods.findings import heard
+from attributionlab.methods.gradients import input_x_gradient
+from attributionlab.methods.relevance import (
+    deep_lift,
+    deep_lift_true_baseline,
+    deep_shap,
+    deep_shap_true_baseline,
+    lrp,
+)
+
+SHAPE = (2, 5, 5)
+# Some thousand float64 operations on numbers of order 1, divided by differences of the order 1e-3.
+EXACT = {"rtol": 0, "atol": 1e-9}
+seeds = st.integers(0, 2**31)
+few = settings(max_examples=15)
+
+
+def random_chain(seed, bias=True, flatten=True):
+    """A small convolutional network in float64, with two images and their targets."""
+    torch.manual_seed(seed)
+    modules = [
+        nn.Conv2d(2, 3, 3, padding=1, bias=bias),
+        nn.ReLU(),
+        nn.Conv2d(3, 2, 3, stride=2, bias=bias),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(8, 4, bias=bias),
+        nn.ReLU(),
+        nn.Linear(4, 3, bias=bias),
+    ]
+    model = nn.Sequential(*modules).double().eval()
+    return model, torch.randn(2, *SHAPE).double(), torch.tensor([2, 0])
+
+
+def silently(call, *arguments, **settings):
+    with heard():
+        return call(*arguments, **settings)
+
+
+def captum(kind, model, inputs, *arguments, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return kind(model).attribute(inputs, *arguments, **settings).detach()
+
+
+class Double(nn.Module):
+    """A network that calls one activation module twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.relu = nn.Linear(4, 4), nn.Linear(4, 3), nn.ReLU()
+
+    def forward(self, inputs):
+        return self.relu(self.second(self.relu(self.first(inputs.flatten(1)))))
+
+
+# DeepLift
+
+
+@few
+@given(seeds)
+def test_deep_lift_is_the_rescale_rule_in_matrix_form(seed):
+    model, inputs, targets = random_chain(seed)
+    baselines = torch.randn(2, *SHAPE).double()
+    got = silently(deep_lift, model, inputs, targets, baselines=baselines)
+    stages = oracles.in_matrix_form(model, SHAPE)
+    for i, target in enumerate(targets):
+        expected = oracles.rescale_rule(stages, inputs[i], baselines[i], target)
+        torch.testing.assert_close(got[i], expected, **EXACT)
+
+
+def test_deep_lift_by_hand():
+    # f = ReLU(x1 - 1) + 2 ReLU(x2): from (0, 0) to (3, 2) the multipliers are 2/3 and 1.
+    first, last = nn.Linear(2, 2), nn.Linear(2, 1)
+    first.weight.data, first.bias.data = torch.eye(2), torch.tensor([-1.0, 0.0])
+    last.weight.data, last.bias.data = torch.tensor([[1.0, 2.0]]), torch.tensor([5.0])
+    model = nn.Sequential(nn.Flatten(), first, nn.ReLU(), last)
+    got = deep_lift(model, torch.tensor([[[[3.0, 2.0]]]]), torch.tensor([0]))
+    # One division of float32 numbers: 2/3 * 3 is off by at most 3 units of 2^-24.
+    torch.testing.assert_close(got.flatten(), torch.tensor([2.0, 4.0]), rtol=0, atol=1e-6)
+
+
+@few
+@given(seeds)
+def test_deep_lift_is_complete_without_a_softmax(seed):
+    model, inputs, targets = random_chain(seed)
+    with heard() as findings:
+        attributions = deep_lift(model, inputs, targets, baselines=(1.0, -2.0))
+    start = torch.tensor([1.0, -2.0]).double()[:, None, None].expand_as(inputs)
+    change = model(inputs) - model(start)
+    expected = change[torch.arange(2), targets].detach()
+    torch.testing.assert_close(attributions.sum((1, 2, 3)), expected, **EXACT)
+    assert all(finding.images == 0 for finding in findings)
+    (gaps,) = [finding.gaps for finding in findings if finding.gaps]
+    assert len(gaps) == 2
+    assert max(gaps) < 1e-6
+
+
+@pytest.mark.parametrize("output", ["logit", "probability"])
+def test_deep_lift_equals_captums_image_by_image(output):
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(3)
+    model = env.explained_model(output)
+    got = silently(deep_lift, model, images, labels, baselines=7.0)
+    for i in range(3):
+        alone = captum(
+            DeepLift,
+            model,
+            images[i : i + 1],
+            torch.full((1, 3, 24, 24), 7.0),
+            target=labels[i : i + 1],
+        )
+        # The same operations in batches of another size: a few units in the last place.
+        torch.testing.assert_close(
+            got[i : i + 1], alone, rtol=1e-5, atol=1e-7 * float(alone.abs().max())
+        )
+
+
+def test_behind_a_softmax_an_image_does_not_depend_on_its_neighbors():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(3)
+    model = env.softmax_model
+    with_others = captum(DeepLift, model, images, target=labels)[:1]
+    alone = captum(DeepLift, model, images[:1], target=labels[:1])
+    assert not torch.allclose(with_others, alone, rtol=1e-2)  # as it does in Captum's own class
+    got = silently(deep_lift, model, images, labels)[:1]
+    torch.testing.assert_close(got, alone, rtol=1e-5, atol=1e-7 * float(alone.abs().max()))
+
+
+def test_from_the_true_baseline_deep_lift_finds_exactly_the_counted_pixels():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(2)
+    maps = silently(deep_lift_true_baseline, env.model, images, labels, baseline=env.baseline)
+    truth = env.truth(images, labels, "logit")
+    # Each counted pixel adds 1; the three channels' shares are thirds in float32.
+    torch.testing.assert_close(maps.sum(1, keepdim=True), truth.signed.float(), rtol=0, atol=1e-5)
+
+
+def test_a_module_that_is_used_twice_is_refused_and_leaves_nothing_behind():
+    model = Double()
+    before = {name: dict(vars(module)) for name, module in model.named_modules()}
+    with pytest.raises(AttributionLabError, match=r"deep-lift cannot explain .*separate nn\.ReLU"):
+        deep_lift(model, torch.ones(1, 1, 2, 2), torch.tensor([0]))
+    for name, module in model.named_modules():
+        assert vars(module).keys() == before[name].keys()
+        assert not module._forward_hooks
+        assert not module._forward_pre_hooks
+
+
+def test_a_module_that_no_gradient_reaches_keeps_nothing_of_captums_hooks():
+    class Aside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.relu, self.unused = nn.Linear(4, 2), nn.ReLU(), nn.ReLU()
+
+        def forward(self, inputs):
+            output = self.relu(self.layer(inputs.flatten(1)))
+            self.unused(output)
+            return output
+
+    model = Aside()
+    before = vars(model.unused).keys() - set()
+    silently(deep_lift, model, torch.ones(1, 1, 2, 2), torch.tensor([0]))
+    assert vars(model.unused).keys() == before
+
+
+@pytest.mark.parametrize("method", [deep_lift, deep_shap])
+def test_deep_lift_runs_in_smaller_batches_when_memory_is_short(method):
+    model, inputs, targets = random_chain(3)
+    whole = silently(method, model, inputs, targets)
+    inner = model[5].forward
+
+    def short(given):
+        if len(given) > 2:
+            raise RuntimeError("out of memory")
+        return inner(given)
+
+    model[5].forward = short
+    torch.testing.assert_close(silently(method, model, inputs, targets), whole, **EXACT)
+
+
+def test_other_errors_are_passed_on():
+    model, inputs, targets = random_chain(3)
+    with pytest.raises(RuntimeError, match="channels"):
+        deep_lift(model, inputs[:, :1], targets)
+
+
+@pytest.mark.parametrize("eps", [0.0, -1.0])
+def test_eps_must_be_positive(eps):
+    model, inputs, targets = random_chain(3)
+    with pytest.raises(AttributionLabError, match="eps is"):
+        deep_lift(model, inputs, targets, eps=eps)
+
+
+def test_below_eps_the_gradient_takes_over():
+    model, inputs, targets = random_chain(1)
+    got = silently(deep_lift, model, inputs, targets, eps=1e9)
+    expected = input_x_gradient(model, inputs, targets).detach()
+    torch.testing.assert_close(got, expected, **EXACT)
+
+
+# DeepSHAP
+
+
+def test_deep_shap_from_one_baseline_is_deep_lift():
+    model, inputs, targets = random_chain(5)
+    expected = silently(deep_lift, model, inputs, targets)
+    for one in (0.0, (0.0, 0.0), torch.zeros(1, *SHAPE).double(), torch.zeros(2, 1, 1)):
+        assert torch.equal(silently(deep_shap, model, inputs, targets, baselines=one), expected)
+    pixel = torch.tensor([1.0, 2.0])[:, None, None]
+    assert torch.equal(
+        silently(deep_shap_true_baseline, model, inputs, targets, baseline=pixel),
+        silently(deep_lift_true_baseline, model, inputs, targets, baseline=pixel),
+    )
+
+
+@few
+@given(seeds, st.integers(2, 4))
+def test_deep_shap_from_several_baselines_is_captums_deep_lift_shap(seed, n):
+    model, inputs, targets = random_chain(seed)
+    baselines = torch.randn(n, *SHAPE).double()
+    with heard() as findings:
+        got = deep_shap(model, inputs, targets, baselines=baselines)
+    expected = captum(DeepLiftShap, model, inputs, baselines, target=targets)
+    torch.testing.assert_close(got, expected, **EXACT)
+    assert max(max(finding.gaps, default=0) for finding in findings) < 1e-6
+    assert torch.equal(
+        silently(deep_shap, model, inputs, targets, baselines=baselines.numpy()), got
+    )
+
+
+def test_deep_shap_refuses_an_empty_distribution():
+    model, inputs, targets = random_chain(5)
+    with pytest.raises(AttributionLabError, match="baselines are empty"):
+        deep_shap(model, inputs, targets, baselines=torch.zeros(0, *SHAPE))
+
+
+# LRP
+
+
+@few
+@given(seeds, st.booleans(), st.sampled_from([1e-9, 1e-3, 0.5]))
+def test_lrp_is_the_epsilon_rule_in_matrix_form(seed, bias, epsilon):
+    model, inputs, targets = random_chain(seed, bias)
+    got = silently(lrp, model, inputs, targets, epsilon=epsilon)
+    stages = oracles.in_matrix_form(model, SHAPE)
+    for i, target in enumerate(targets):
+        expected = oracles.epsilon_rule(stages, inputs[i], target, epsilon)
+        torch.testing.assert_close(got[i], expected, **EXACT)
+
+
+def test_lrp_of_a_linear_network_is_the_input_times_the_weights():
+    weight = torch.tensor([[1.0, -2.0, 3.0, 0.5], [0.0, 1.0, 1.0, 1.0]])
+    layer = nn.Linear(4, 2, bias=False)
+    layer.weight.data = weight
+    inputs = torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 2)
+    got = lrp(nn.Sequential(nn.Flatten(), layer), inputs, torch.tensor([0]))
+    assert got.flatten().tolist() == [1.0, -4.0, 9.0, 2.0]
+
+
+def test_lrp_at_a_unit_of_exactly_zero_has_nothing_to_distribute():
+    # z = 1 - 1 = 0 carries no relevance, although its parts are large and the gradient is not 0.
+    first, last = nn.Linear(2, 1, bias=False), nn.Linear(1, 1)
+    first.weight.data, last.weight.data = torch.tensor([[1.0, -1.0]]), torch.ones(1, 1)
+    model = nn.Sequential(nn.Flatten(), first, last)
+    got = silently(lrp, model, torch.ones(1, 1, 1, 2), torch.tensor([0]))
+    assert got.flatten().tolist() == [0.0, 0.0]
+
+
+@few
+@given(seeds)
+def test_lrp_agrees_with_captums_on_a_chain_without_flatten(seed):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).double().eval()
+    inputs, targets = torch.randn(3, 4).double(), torch.tensor([0, 1, 2])
+    expected = captum(LRP, model, inputs, target=targets)
+    torch.testing.assert_close(silently(lrp, model, inputs, targets), expected, **EXACT)
+
+
+def test_lrp_splits_at_a_skip_connection_which_captums_does_not():
+    # f = w (h + V h): relevance of h is h (w + w V), in matrix form one layer w (I + V).
+    torch.manual_seed(0)
+
+    class Skip(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.inner, self.last = (nn.Linear(4, 4, bias=False) for _ in range(3))
+
+        def forward(self, inputs):
+            hidden = self.first(inputs)
+            return self.last(self.inner(hidden) + hidden)
+
+    model = Skip().double()
+    inputs, target = torch.randn(1, 4).double(), torch.tensor([1])
+    merged = torch.eye(4) + model.inner.weight.detach()
+    stages = [(w.double(), torch.zeros(4).double()) for w in (model.first.weight, merged)]
+    stages.append((model.last.weight, torch.zeros(4).double()))
+    expected = oracles.epsilon_rule(stages, inputs[0], 1, 1e-9).detach()
+    # Epsilon shifts a unit by up to 1e-9 / |z|, here below 1e-7.
+    torch.testing.assert_close(lrp(model, inputs, target)[0], expected, rtol=0, atol=1e-6)
+    wrong = captum(LRP, model, inputs, target=target)[0]
+    assert (wrong - expected).abs().max() > 0.01
+
+
+def test_lrp_in_the_environments_is_the_input_times_the_gradient():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(2)
+    got = silently(lrp, env.model, images, labels)
+    assert torch.equal(got, input_x_gradient(env.model, images, labels).detach())
+    assert lrp.output == "logit"
+
+
+def test_lrp_refuses_what_it_has_no_rule_for():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(1)
+    with pytest.raises(AttributionLabError, match="softmax: pass output='logit'"):
+        lrp(env.softmax_model, images, labels)
+    smooth = nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.Tanh())
+    one = torch.ones(1, 1, 2, 2), torch.tensor([0])
+    with pytest.raises(AttributionLabError, match="no rule for Tanh"):
+        lrp(smooth, *one)
+    with pytest.raises(AttributionLabError, match=r"epsilon is 0\.0: take a positive"):
+        lrp(smooth, *one, epsilon=0.0)
+    assert not any(module._forward_hooks for module in smooth.modules())
+
+
+def test_lrp_says_how_much_relevance_biases_absorb():
+    layer = nn.Linear(2, 1)
+    layer.weight.data, layer.bias.data = torch.ones(1, 2), torch.tensor([2.0])
+    model = nn.Sequential(nn.Flatten(), layer)
+    with heard() as findings:
+        lrp(model, torch.ones(1, 1, 1, 2), torch.tensor([0]))
+    (finding,) = findings
+    # f = 1 + 1 + 2 = 4, of which the bias keeps 2.
+    assert finding.images == 1
+    assert list(finding.gaps) == [0.5]
+    assert finding.text.startswith(
+        "do not sum to the output but miss up to {worst} of it: the layers'"
+    )
+
+
+@pytest.mark.parametrize("method", [deep_lift, deep_shap, lrp])
+def test_attributions_are_plain_and_inputs_untouched(method):
+    model, inputs, targets = random_chain(8)
+    given_inputs = inputs.clone()
+    attributions = silently(method, model, inputs, targets)
+    assert not attributions.requires_grad
+    assert attributions.shape == inputs.shape
+    assert torch.equal(inputs, given_inputs)
+    assert not inputs.requires_grad
+    with torch.no_grad():
+        assert torch.equal(silently(method, model, inputs, targets), attributions)

@@ -1,0 +1,282 @@
+"""LIME recovers linear models, agrees with its definition and with Captum, and speaks when it fails."""
+
+import inspect
+import warnings
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import attributionlab as al
+import oracles_methods as oracles
+from attributionlab import AttributionLabError, GuardWarning
+from attributionlab.methods import findings, surrogate
+from attributionlab.methods.surrogate import lime, lime_true_baseline
+
+LABELS = torch.tensor([[0, 0, 1, 1, 1], [0, 2, 2, 3, 3], [4, 4, 2, 3, 3]])
+IMAGES = torch.arange(2 * 3 * 3 * 5).reshape(2, 3, 3, 5).float() % 13 + 1
+TARGETS = torch.tensor([1, 0])
+
+
+class Squared(nn.Module):
+    """Two outputs that are not linear in the image."""
+
+    def forward(self, inputs):
+        value = (inputs * torch.linspace(-1, 1, inputs[0].numel()).reshape(inputs[0].shape)).sum(
+            (1, 2, 3)
+        )
+        return torch.stack([value, value**2 / 8], dim=1)
+
+
+class Linear(nn.Module):
+    """The sum over channels and pixels, times a weight for each pixel, in three outputs."""
+
+    def forward(self, inputs):
+        total = (inputs * torch.arange(15.0).reshape(3, 5)).sum((1, 2, 3))
+        return torch.stack([total, -2 * total, torch.ones_like(total)], dim=1)
+
+
+def seeded(seed=3):
+    return torch.Generator().manual_seed(seed)
+
+
+def run(model=None, method=lime, **settings):
+    settings = {"segmentation": LABELS, "highest": 255, "generator": seeded()} | settings
+    return method(model or Squared(), IMAGES, TARGETS, **settings)
+
+
+def test_coefficients_are_those_of_the_definition_in_loops():
+    n, alpha, width = 40, 0.7, 0.3
+    baselines = torch.arange(2 * 3 * 3 * 5).reshape(2, 3, 3, 5).float() % 7
+    got = run(n_samples=n, alpha=alpha, kernel_width=width, baselines=baselines)
+    source, model = seeded(), Squared().double()
+    for k in range(2):
+        kept = torch.randint(2, (n, 5), generator=source).tolist()
+        outputs = []
+        for z in kept:
+            image = oracles.keep(IMAGES[k].tolist(), baselines[k].tolist(), LABELS.tolist(), z)
+            outputs.append(float(model(torch.tensor([image]))[0, TARGETS[k]]))
+        expected = torch.tensor(oracles.lime_coefficients(kept, outputs, alpha, width))
+        # Outputs are sums of 45 float32 terms, squared once: relative errors below 100 * 2^-24 of the
+        # largest output, which solving a system of condition < 100 enlarges a hundredfold.
+        scale = max(map(abs, outputs))
+        torch.testing.assert_close(
+            got[k, 0], expected[LABELS].float(), rtol=0, atol=1e4 * 2**-24 * scale
+        )
+
+
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 1.0, 4.0]))
+def test_a_linear_model_is_recovered_exactly(seed, baseline):
+    got = run(Linear(), alpha=0.0, n_samples=64, baselines=baseline, generator=seeded(seed))
+    changes = (IMAGES - baseline).sum(1) * torch.arange(15.0).reshape(3, 5)
+    for k, slope in enumerate((-2, 1)):
+        for label in range(5):
+            here = label == LABELS
+            # Integers in float32, a fit in float64 of condition < 1e4, and the result in float32.
+            torch.testing.assert_close(
+                got[k, 0][here],
+                (slope * changes[k][here].sum()).expand(int(here.sum())),
+                rtol=2**-22,
+                atol=1e-8,
+            )
+
+
+@pytest.mark.parametrize("regression", ["ridge", "lasso"])
+def test_captum_gives_the_same_for_the_same_perturbations(regression):
+    from captum._utils.models.linear_model import SkLearnLasso, SkLearnRidge
+    from captum.attr import LimeBase
+
+    n, alpha, width, baseline = 60, 0.5, 0.25, 2.0
+    source, captums = seeded(), SkLearnRidge if regression == "ridge" else SkLearnLasso
+
+    def perturb(inputs, **kwargs):
+        yield from torch.randint(2, (n, 5), generator=source)[:, None]
+
+    def image_of(kept, inputs, **kwargs):
+        return torch.where(kept[0].bool()[LABELS], inputs, torch.tensor(baseline))
+
+    def similarity(inputs, perturbed, kept, **kwargs):
+        cosine = torch.cosine_similarity(kept[0].double(), torch.ones(5).double(), dim=0)
+        return torch.exp(-((1 - cosine) ** 2) / (2 * width**2))
+
+    explainer = LimeBase(Squared(), captums(alpha=alpha), similarity, perturb, True, image_of, None)
+    got = run(
+        n_samples=n, alpha=alpha, kernel_width=width, baselines=baseline, regression=regression
+    )
+    for k in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            coefficients = explainer.attribute(
+                IMAGES[k : k + 1], target=int(TARGETS[k]), n_samples=n, perturbations_per_eval=7
+            )
+        expected = coefficients.flatten()[LABELS]
+        assert expected.any()
+        # Captum fits in float32: relative errors of 2^-24 in 60 terms, times a condition below 100;
+        # Lasso stops at its own tolerance of 1e-4.
+        tolerance = 1e-3 if regression == "lasso" else 6000 * 2**-24
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(got[k, 0], expected, rtol=0, atol=tolerance * scale)
+
+
+def test_the_same_seed_gives_the_same_map_whatever_the_batch():
+    first = run(n_samples=50)
+    assert first.shape == (2, 1, 3, 5)
+    assert first.dtype == torch.float32
+    assert torch.equal(run(n_samples=50), first)
+    assert not torch.equal(run(n_samples=50, generator=seeded(4)), first)
+    for width in (1, 7, 500):
+        got = run(Linear(), n_samples=50, perturbations_per_eval=width)
+        assert torch.equal(got, run(Linear(), n_samples=50))  # integers, in any order
+
+
+def test_no_more_perturbations_than_asked_for_go_through_at_once():
+    seen = []
+
+    class Counting(Linear):
+        def forward(self, inputs):
+            seen.append(len(inputs))
+            return super().forward(inputs)
+
+    run(Counting(), n_samples=10, perturbations_per_eval=4)
+    assert seen == [4, 4, 2] * 2
+    seen.clear()
+    run(Counting(), n_samples=10)
+    assert seen[-1] == 10  # small images: all of them fit
+
+
+def test_the_global_state_is_used_without_a_generator_and_only_then():
+    torch.manual_seed(5)
+    first = run(generator=None)
+    torch.manual_seed(5)
+    state = torch.random.get_rng_state()
+    run()
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(run(generator=None), first)
+
+
+def test_each_image_has_superpixels_of_its_own():
+    alone = torch.stack([LABELS, torch.zeros_like(LABELS)])
+    alone[1, 0, 0] = 1
+    got = run(Linear(), segmentation=alone)
+    assert len(got[0].unique()) == 5
+    assert len(got[1].unique()) == 2
+
+
+def test_the_true_baseline_stands_for_what_is_removed():
+    pixel = torch.tensor([1.0, 2.0, 3.0]).reshape(3, 1, 1)
+    got = run(method=lime_true_baseline, baseline=pixel)
+    assert torch.equal(got, run(baselines=(1, 2, 3)))
+    assert not torch.equal(got, run())
+
+
+def test_settings_of_the_segmentation_are_handed_to_it():
+    got = run(Linear(), segmentation="grid", cells=2)
+    assert len(got[0].unique()) == 4
+    patches = torch.stack([LABELS, LABELS.flip(0)])
+    assert torch.equal(
+        run(Linear(), segmentation="patches", patches=patches),
+        run(Linear(), segmentation=patches),
+    )
+
+
+def test_no_gradient_is_recorded_and_inputs_stay():
+    inputs = IMAGES.clone()
+    got = run(nn.Sequential(nn.Flatten(), nn.Linear(45, 2)))
+    assert not got.requires_grad
+    assert torch.equal(IMAGES, inputs)
+
+
+def test_settings_to_suggest_are_those_of_its_signature():
+    parameters = inspect.signature(lime).parameters.values()
+    own = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert {*surrogate.SETTINGS, "highest", "patches", "generator"} == own
+
+
+# Guards
+
+
+def test_it_says_when_the_penalty_leaves_nothing():
+    with pytest.warns(
+        GuardWarning, match="of 2 images have only coefficients of zero: .*lower alpha"
+    ):
+        got = run(regression="lasso", alpha=1e9)
+    assert not got.any()
+
+
+def test_it_says_when_no_perturbation_changes_the_output():
+    class Constant(Linear):
+        def forward(self, inputs):
+            return torch.ones(len(inputs), 2)
+
+    with pytest.warns(GuardWarning, match="no perturbation changes the output"):
+        run(Constant())
+
+
+def test_it_says_when_there_is_a_single_superpixel():
+    alone = torch.stack([LABELS, torch.zeros_like(LABELS)])
+    with pytest.warns(GuardWarning, match="of 1 image come from .* a single superpixel"):
+        run(segmentation=alone)
+
+
+def test_it_is_quiet_when_all_is_well():
+    with findings.heard() as told:
+        run()
+    assert [finding.images for finding in told] == [0, 0]
+
+
+# In the laboratory
+
+
+def test_with_the_colors_as_superpixels_it_finds_the_truth():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(2)
+    colors = (images * torch.tensor([65536.0, 256.0, 1.0]).reshape(3, 1, 1)).sum(1).long()
+    maps = lime_true_baseline(
+        env.model,
+        images,
+        labels,
+        baseline=env.baseline,
+        highest=env.max_value,
+        segmentation=colors,
+        generator=seeded(),
+    )
+    truth = env.truth(images, labels, "logit")
+    # The winner's coefficient is its count of pixels, less than 2 % lost to the ridge.
+    counts = truth.positive.sum((1, 2, 3)).float()
+    strongest = maps.amax((1, 2, 3))
+    assert ((strongest > 0.98 * counts) & (strongest <= counts)).all()
+    assert torch.equal(maps > counts.reshape(-1, 1, 1, 1) / 2, truth.positive)
+
+
+@pytest.mark.parametrize("method", [lime, lime_true_baseline])
+def test_an_environment_offers_what_it_needs(method):
+    env = al.load("multi-color-sum", image_size=24)
+    settings = {"segmentation": "patches", "n_samples": 50}
+    first, second = (al.faithfulness_test(method, env, n=1, settings=settings) for _ in range(2))
+    assert first.environments[0].claim_f1 == second.environments[0].claim_f1 > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_samples": 0}, "lime: n_samples is 0: take an integer of at least 1"),
+        (
+            {"alpha": -1.0, "kernel_width": 0},
+            "alpha is -1.0: take .* at least 0; kernel_width is 0: take a number above 0",
+        ),
+        ({"regression": "rigde"}, "regression is 'rigde': did you mean 'ridge'?"),
+        ({"segmentation": "quikshift"}, "did you mean 'quickshift'?"),
+        ({"segmentation": "grid", "cell": 3}, "no setting 'cell': did you mean 'cells'?"),
+        ({"segmentation": "grid", "n_sample": 3}, "'n_sample': did you mean 'n_samples'?"),
+        ({"baselines": (1, 2)}, "baselines have shape"),
+        (
+            {"perturbations_per_eval": 0},
+            "perturbations_per_eval is 0: take an integer of at least 1",
+        ),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(AttributionLabError, match=message):
+        run(**settings)

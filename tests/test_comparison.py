@@ -1,0 +1,144 @@
+"""Methods side by side score what they score alone, and one that fails takes nobody with it."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab import AttributionLabError
+from attributionlab.comparison import Refusal
+
+
+@pytest.fixture(scope="module")
+def colors():
+    return al.load("multi-color-sum", image_size=24)
+
+
+@pytest.fixture(scope="module")
+def modulo():
+    return al.load("single-color-modulo", image_size=24)
+
+
+def broken(model, inputs, targets):
+    if inputs.shape[1] == 3:
+        raise RuntimeError("no colors, please")
+    return torch.ones_like(inputs)
+
+
+@pytest.fixture(scope="module")
+def comparison(colors, modulo):
+    methods = ["saliency", broken, ("integrated-gradients", {"n_steps": 7}), "oracle"]
+    return al.compare(methods, [colors, modulo], n=3, seed=1, gamma=0.6, command="again")
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+def test_every_score_is_that_of_the_faithfulness_test(comparison, colors, modulo):
+    frame = comparison.to_frame()
+    for env in (colors, modulo):
+        for method, settings in (("saliency", {}), ("integrated-gradients", {"n_steps": 7})):
+            alone = al.faithfulness_test(method, env, 3, 1, 0.6, settings=settings, preset="paper")
+            [result] = alone.environments
+            mine = frame[(frame.method == alone.label) & (frame.environment == env.name)]
+            assert list(mine.part) == ["overall", "positive", "negative"]
+            for part in mine.itertuples():
+                for score in ("precision", "recall", "f1"):
+                    expected = result.mean(part.part, score)
+                    value = getattr(part, score)
+                    assert np.isnan(value) if expected is None else value == expected
+            assert set(mine.verdict) == {result.verdict}
+            assert (mine.seconds_per_image > 0).all()
+
+
+def test_a_method_that_fails_somewhere_is_listed_with_its_reason_and_runs_elsewhere(comparison):
+    [refusal] = comparison.refusals
+    assert isinstance(refusal, Refusal)
+    assert (refusal.method, refusal.environment) == ("broken", "multi-color-sum")
+    assert "no colors, please" in refusal.reason
+    ran = {(report.method, result.name) for report, result in comparison.results}
+    assert ("broken", "single-color-modulo") in ran
+
+
+def test_gamma_is_reached_or_not_part_by_part(comparison):
+    frame = comparison.to_frame()
+    reached = frame.f1 >= 0.6
+    assert (frame.reaches_gamma == reached).all()
+    assert reached.any()
+    assert not reached.all()
+
+
+def test_settings_are_part_of_the_name(comparison):
+    assert "integrated-gradients (n_steps=7)" in set(comparison.to_frame().method)
+
+
+def test_files_hold_the_table(comparison, tmp_path):
+    frame = comparison.to_frame()
+    comparison.to_csv(tmp_path / "table.csv")
+    comparison.to_parquet(tmp_path / "table.parquet")
+    comparison.to_json(tmp_path / "all.json")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "table.parquet"), frame)
+    read = pd.read_csv(tmp_path / "table.csv")
+    pd.testing.assert_frame_equal(read, frame, check_dtype=False)
+    document = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    assert document["command"] == "again"
+    assert document["refused"] == [vars(refusal) for refusal in comparison.refusals]
+    assert len(document["results"]) == len(comparison.reports)
+    first = document["results"][0]
+    assert first["method"] == "saliency"
+    assert first["preset"] == "paper"
+    assert first["overall"]["f1"] == frame.f1[0]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(comparison, tmp_path):
+    with pytest.raises(AttributionLabError, match="cannot write"):
+        comparison.to_parquet(tmp_path / "missing" / "table.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_figures_hold_every_method_environment_and_part(comparison, colors):
+    titles = [axis.get_title() for axis in comparison.violins().axes]
+    for part in ("overall", "positive", "negative"):
+        assert f"F1, multi-color-sum: {part}" in titles
+    assert "F1, single-color-modulo: negative" not in titles  # no such truth
+    figure = comparison.maps(images=2)
+    shown = [axis.images[0].get_array() for axis in figure.axes[:-1] if axis.images]
+    images, labels = colors.batch(2, 1)
+    truth = colors.truth(images, labels).signed[0, 0]
+    [ideal] = [result for report, result in comparison.results
+               if report.method == "oracle" and result.name == colors.name]  # fmt: skip
+    assert np.array_equal(shown[1], truth)
+    assert np.array_equal(ideal.attributions[0], truth)
+    # Image, truth and four methods in four rows; one method did not run on two of the images.
+    assert len(shown) == 4 * 6 - 2
+
+
+def test_a_quick_comparison_is_small_and_needs_names(colors):
+    small = al.compare(["sobel"], ["uniform-accumulator"], n=1, quick=True)
+    assert small.environments[0].recipe.image_size == 72
+    with pytest.raises(AttributionLabError, match="made already: name environments"):
+        al.compare(["sobel"], colors, n=1, quick=True)
+
+
+def test_an_unknown_method_or_setting_is_refused_before_the_first_run(colors):
+    def never(model, inputs, targets):
+        pytest.fail("ran")
+
+    with pytest.raises(AttributionLabError, match="did you mean 'saliency'"):
+        al.compare([never, "salienc"], colors, n=1)
+    with pytest.raises(AttributionLabError, match="no setting 'n_step'"):
+        al.compare([never, ("integrated-gradients", {"n_step": 2})], colors, n=1)
+
+
+def test_nothing_that_runs_is_a_refusal(colors):
+    with pytest.raises(AttributionLabError, match=r"no method could be run: .*no colors"):
+        al.compare([broken], colors, n=1)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"), [({"n": 0}, "n is 0"), ({"gamma": 2}, "gamma is 2")]
+)
+def test_what_no_run_could_have_is_refused(colors, argument, message):
+    with pytest.raises(AttributionLabError, match=message):
+        al.compare(["saliency"], colors, **argument)
