@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import Any, Literal, Self, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -16,7 +16,7 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images import Recipe
 from attributionlab.nets import Network, default_temperature, with_softmax
 from attributionlab.spec import EnvironmentSpec, counting_of, known_colors
-from attributionlab.truth import Counting, Output, Truth, mask
+from attributionlab.truth import Counting, Output, Truth, mask, softmax_shapley, symmetric_shapley
 
 __all__ = ["Environment"]
 
@@ -181,13 +181,55 @@ class Environment:
         output = self.checked_output(output)
         self._check_images(images)
         targets = self._checked_targets(targets, len(images))
-        counts = self.counting.counts(images)
-        if int(counts.max()) > self.network.max_count:
-            raise AttributionLabError(
-                f"{self.name}: an image has {int(counts.max())} counted pixels, the network is right "
-                f"up to {self.network.max_count}: use smaller patches or a larger max_count"
-            )
+        self._checked_counts(images)
         return mask(self.counting.classes_of(images), targets, output)
+
+    def shapley(
+        self,
+        image: Float[Tensor, "channels height width"],
+        target: int,
+        output: Output | None = None,
+    ) -> Float64[Tensor, "1 height width"]:
+        """Exact Shapley values of an image's pixels; an absent pixel has the true baseline's value.
+
+        Every coalition is then an image of colors that the network knows: the values hold with the
+        Unseen Data Effect too. Pixels that do not count have the value 0. Logit: 1 for each of the
+        target's pixels, 0 for all others. Probability: see `attributionlab.truth.softmax_shapley`, at
+        this environment's temperature. Regression: 1 for each counted pixel, and (n mod N) / n for
+        each of n counted modulo N.
+
+        Parameters
+        ----------
+        image : Tensor, (C, H, W)
+            As one of those of `truth`.
+        target : int
+            Class index; 0 for regression.
+        output : {"probability", "logit"}, optional
+            As for `truth`.
+
+        Returns
+        -------
+        Tensor of float64, (1, H, W)
+
+        Raises
+        ------
+        AttributionLabError
+            For what `truth` refuses.
+        """
+        output = self.checked_output(output)
+        images = image[None] if isinstance(image, Tensor) else image
+        self._check_images(images)
+        target = int(self._checked_targets([target], 1)[0])
+        counts = self._checked_counts(images)[0].cpu()
+        if self.temperature is not None and output == "probability":
+            values = softmax_shapley(counts, target, self.temperature).values
+        else:
+            values = torch.zeros(len(counts), dtype=torch.float64)
+            answer = int(counts[target]) % (self.counting.modulus or math.inf)
+            values[target] = symmetric_shapley(0.0, answer, int(counts[target]))
+        # Class -1, of pixels that do not count, is the last entry.
+        of_class = torch.cat([values, torch.zeros(1)]).to(image.device)
+        return of_class[self.counting.classes_of(images)[0]]
 
     def checked_output(self, output: str | None) -> Output:
         """The output asked for, or the default, if this environment has it."""
@@ -228,6 +270,15 @@ class Environment:
         rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
         rows["spec"] = spec.digest[:16]
         return "\n".join([self.name, *(f"  {key:<20}{value}" for key, value in rows.items())])
+
+    def _checked_counts(self, images: Tensor) -> Int[Tensor, "batch classes"]:
+        counts = self.counting.counts(images)
+        if int(counts.max()) > self.network.max_count:
+            raise AttributionLabError(
+                f"{self.name}: an image has {int(counts.max())} counted pixels, the network is right "
+                f"up to {self.network.max_count}: use smaller patches or a larger max_count"
+            )
+        return counts
 
     def _checked_targets(self, targets: Any, n: int) -> Int[Tensor, " batch"]:
         try:

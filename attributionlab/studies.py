@@ -22,6 +22,9 @@ from attributionlab.options import (
 
 __all__ = ["compare_methods", "reproduce_item"]
 
+LONGEST_TABLE = 60
+"""Rows beyond which a table is written, but not shown."""
+
 
 def compare_methods(
     methods: Annotated[
@@ -116,7 +119,10 @@ def reproduce_item(
     typer.echo(f"{outcome.item}: {outcome.title}")
     for name, table in outcome.tables.items():
         typer.echo(f"\n{name}")
-        print_table(data_table(table))
+        if len(table) <= LONGEST_TABLE:
+            print_table(data_table(table), width=140)
+        else:
+            typer.echo(f"({len(table)} rows; --out DIR writes them)")
     for finding in outcome.findings:
         typer.echo(f"\n- {finding}")
     for path in written:

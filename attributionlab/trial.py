@@ -18,8 +18,9 @@ from attributionlab.truth import Output, Truth, smoothed
 __all__ = ["Claim", "Trial", "attributions_and_truth", "chosen_outputs"]
 
 Claim = Literal["signed", "overall", "positive", "positive-smoothed"]
-REFERENCE_IMAGES = 16
-"""How many other images a method gets that asks for some."""
+REFERENCE_IMAGES = 256
+"""How many other images a method gets that asks for some: enough to set off every neuron of IBA's layer
+that a test image sets off, or nearly (16 leave neurons that never vary, which then own the map)."""
 
 
 @dataclass(frozen=True)

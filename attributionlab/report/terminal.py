@@ -147,7 +147,8 @@ def data_table(frame: "pd.DataFrame") -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, column in frame.items():
         number = column.dtype.kind in "iuf"
-        table.add_column(str(name), justify="right" if number else "left", overflow="fold")
+        heading = str(name).replace("_", " ")  # which may be wrapped
+        table.add_column(heading, justify="right" if number else "left")
     for row in frame.itertuples(index=False):
         table.add_row(*map(_cell, row))
     return table
@@ -178,10 +179,10 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def print_table(renderable: RenderableType) -> None:
-    """Print to standard output, as wide as the terminal, or 100 columns into a file."""
+def print_table(renderable: RenderableType, width: int = 100) -> None:
+    """Print to standard output, as wide as the terminal, or so many columns into a file."""
     console = _Console()
-    (console if console.is_terminal else _Console(width=100)).print(renderable)
+    (console if console.is_terminal else _Console(width=width)).print(renderable)
 
 
 def _verdict(verdict: str) -> Text:

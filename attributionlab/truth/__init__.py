@@ -2,5 +2,15 @@
 
 from attributionlab.truth.counting import Counting
 from attributionlab.truth.masks import Output, Truth, mask, smoothed
+from attributionlab.truth.shapley import ShapleyValues, softmax_shapley, symmetric_shapley
 
-__all__ = ["Counting", "Output", "Truth", "mask", "smoothed"]
+__all__ = [
+    "Counting",
+    "Output",
+    "ShapleyValues",
+    "Truth",
+    "mask",
+    "smoothed",
+    "softmax_shapley",
+    "symmetric_shapley",
+]

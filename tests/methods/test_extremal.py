@@ -60,15 +60,19 @@ def test_images_of_a_batch_are_optimized_each_for_itself(images):
         torch.testing.assert_close(mask[None], alone, rtol=0, atol=1e-4)
 
 
-def test_the_first_iteration_by_hand():
+def test_two_iterations_by_hand():
     """One pixel a cell and a kernel of one cell: the mask is the cells."""
     images = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
-    common = {"sigma": 0.4, "step": 1, "iterations": 1, "area": 0.25, "blur_sigma": 1e-6}
+    common = {"sigma": 0.4, "step": 1, "iterations": 2, "area": 0.25, "blur_sigma": 1e-6}
     with heard():  # without a blur the output has no gradient
         got = extremal_perturbation(model, images, TARGETS[:1], learning_rate=0.001, **common)
-    # All four tie for the one place, so each is 3/4 too much: the slope is 2 * 3/4 / 4 times 300.
-    torch.testing.assert_close(got, torch.full((1, 1, 2, 2), 1 - 0.001 * 300 * 2 * 0.75 / 4))
+    # All four tie for the one place, so each is m - 1/4 too much: the gap's slope is 2 (m - 1/4) / 4.
+    first = 300 * 2 * 0.75 / 4
+    value = 1 - 0.001 * first
+    second = 300 * 1.0035 * 2 * (value - 0.25) / 4
+    value -= 0.001 * (0.9 * first + 0.1 * second)
+    torch.testing.assert_close(got, torch.full((1, 1, 2, 2), value))
 
 
 def test_the_weights_set_the_balance(images):

@@ -1,0 +1,138 @@
+"""Experiments that compare methods: what to run, and what the paper says about it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from attributionlab.catalog import load
+from attributionlab.comparison import QUICK_SIZE, Comparison, compare
+from attributionlab.environment import Environment
+from attributionlab.experiments.reproduction import Reproduction
+from attributionlab.trial import Claim
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PaperVerdict", "Plan", "carry_out", "environment_of", "verdict_table"]
+
+
+@dataclass(frozen=True)
+class PaperVerdict:
+    """What a paper says about one method: does its F1 on a part of the truth reach gamma?"""
+
+    method: str
+    environment: str
+    part: str
+    gamma: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A comparison of methods.
+
+    Parameters
+    ----------
+    item, title : str
+        Name and subject.
+    methods : sequence
+        Names, or pairs of a name and its settings.
+    environments : sequence of str
+        Where.
+    paper : sequence of PaperVerdict
+        What to hold the results against.
+    notes : sequence of str
+        What the paper leaves open and was chosen here.
+    claim : str, optional
+        One claim for all methods.
+    reading : callable, optional
+        Comparison -> further sentences, computed from the results.
+    """
+
+    item: str
+    title: str
+    methods: Sequence[Any]
+    environments: Sequence[str]
+    paper: Sequence[PaperVerdict] = ()
+    notes: Sequence[str] = ()
+    claim: Claim | None = None
+    reading: Callable[[Comparison], list[str]] | None = None
+
+
+def carry_out(
+    plan: Plan, *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
+) -> Reproduction:
+    """Run a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to run.
+    n : int, optional
+        Images in each environment; 4, or 2 in a quick run, by default.
+    quick : bool
+        Images of 72 x 72 pixels.
+    seed : int
+        Of images and methods.
+    show_progress : bool
+        Show progress on standard error.
+    """
+    comparison = compare(
+        plan.methods,
+        [environment_of(name, quick) for name in plan.environments],
+        n or (2 if quick else 4),
+        seed,
+        claim=plan.claim,
+        show_progress=show_progress,
+    )
+    verdicts = verdict_table(comparison, plan.paper)
+    findings = [
+        *_agreements(verdicts),
+        *(plan.reading(comparison) if plan.reading else []),
+        *plan.notes,
+        *(
+            f"not run: {each.method} on {each.environment}: {each.reason}"
+            for each in comparison.refusals
+        ),
+    ]
+    tables = {"scores": comparison.to_frame()}
+    if len(verdicts):
+        tables["verdicts"] = verdicts
+    figures = {"scores": comparison.violins(), "maps": comparison.maps()}
+    return Reproduction(plan.item, plan.title, tables, figures, findings)
+
+
+def environment_of(name: str, quick: bool, **overrides: Any) -> Environment:
+    """An environment of the catalogue, a small one for a quick run."""
+    return load(name, **({"image_size": QUICK_SIZE} if quick else {}), **overrides)
+
+
+def verdict_table(comparison: Comparison, paper: Sequence[PaperVerdict]) -> "pd.DataFrame":
+    """The paper's verdicts beside ours: method, environment, part, gamma, paper, ours, f1, agree."""
+    import pandas as pd
+
+    means = {
+        (report.label, result.name, part): result.mean(part, "f1")
+        for report, result in comparison.results
+        for part in result.scores
+    }
+    rows = []
+    for said in paper:
+        f1 = means.get((said.method, said.environment, said.part))
+        if f1 is None:
+            continue
+        ours = "pass" if f1 >= said.gamma else "fail"
+        rows.append({**vars(said), "paper": said.verdict, "ours": ours, "f1": f1})
+    frame = pd.DataFrame(rows)
+    if rows:
+        frame = frame.drop(columns="verdict").assign(agree=frame["paper"] == frame["ours"])
+    return frame
+
+
+def _agreements(verdicts: "pd.DataFrame") -> list[str]:
+    """One sentence for each verdict."""
+    return [
+        f"{row.method} on {row.environment}, {row.part}: F1 {row.f1:.2f}, {row.ours} at gamma "
+        f"{row.gamma:g}; the paper: {row.paper}."
+        for row in verdicts.itertuples()
+    ]

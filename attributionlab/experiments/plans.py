@@ -1,0 +1,202 @@
+"""The comparisons of AttributionLab's figures 2, 5 to 8, 16, 17, 19, 22 and 23, as data."""
+
+from typing import Any
+
+from attributionlab.experiments.plan import PaperVerdict, Plan
+from attributionlab.experiments.readings import coarse_methods, path_and_nodes, true_patches
+
+__all__ = ["PLANS", "lime_methods", "lime_plan"]
+
+MODULO, COLORS = "single-color-modulo", "multi-color-sum"
+WITHOUT, UNIFORM = "multi-color-sum-in-distribution", "multi-color-sum-uniform"
+
+CONTROLS = ["random", "constant"]
+ON_MODULO = [
+    *("gradcam", "guided-backprop", "lrp", "extremal-perturbation", "occlusion", "deep-shap"),
+    *("integrated-gradients", "integrated-gradients-exact", "iba", *CONTROLS),
+]
+ON_COLORS = [
+    *("gradcam", "guided-backprop", "lime", "lime-true-baseline", "extremal-perturbation"),
+    *("occlusion", "occlusion-true-baseline", "deep-shap", "integrated-gradients"),
+    *("integrated-gradients-true-baseline", "iba"),
+]
+SETTINGS = (
+    "The paper states neither the number of images, nor the softmax's temperature, nor the strength of "
+    "the redundant channels, nor how channels become one map: here 2 redundant channels of strength up "
+    "to 1, the environment's temperature, and the sum over channels (docs/conventions.md)."
+)
+NEGATIVE = (
+    "Methods that give no negative attribution score 0 on the negative truth; the paper sets those "
+    "scores to 0 by hand."
+)
+
+
+def _overall(environment: str, **verdicts: str) -> list[PaperVerdict]:
+    return [
+        PaperVerdict(method.replace("_", "-"), environment, "overall", 0.5, verdict)
+        for method, verdict in verdicts.items()
+    ]
+
+
+MODULO_PLAN = Plan(
+    "figure-17",
+    "Attributions on single-color-modulo against the overall truth (also figure 16)",
+    ON_MODULO,
+    [MODULO],
+    _overall(MODULO, lrp="pass", deep_shap="pass", integrated_gradients="pass"),
+    [
+        "The figure gives no verdicts; its text calls LRP, DeepSHAP and IG near optimal, which is "
+        "counted as a pass here.",
+        "Binary images hold 0 and 1 and the true baseline is 0, so IG and IG* are one method here.",
+    ],
+    claim="overall",
+)
+COLORS_PLAN = Plan(
+    "figure-23",
+    "Attributions on multi-color-sum against the overall, positive and negative truth (also figures "
+    "2 and 19)",
+    ON_COLORS,
+    [COLORS],
+    [
+        *_overall(
+            COLORS,
+            deep_shap="pass",
+            integrated_gradients="fail",
+            integrated_gradients_true_baseline="pass",
+            occlusion="fail",
+            occlusion_true_baseline="pass",
+        ),
+        PaperVerdict("deep-shap", COLORS, "positive", 0.5, "fail"),
+        PaperVerdict("deep-shap", COLORS, "negative", 0.5, "fail"),
+    ],
+    [SETTINGS, NEGATIVE],
+)
+UNSEEN_PLAN = Plan(
+    "figure-22",
+    "Attributions without the Unseen Data Effect, in both readings of appendix I",
+    ON_COLORS,
+    [WITHOUT, UNIFORM],
+    notes=[
+        "Appendix I is headed 'without Unseen Data Effect', says that the redundant channels stay and "
+        "that the accumulator is uniform, and that the number of redundant channels differs. Both "
+        f"readings are run: {WITHOUT} has no redundant channels, {UNIFORM} keeps them before a uniform "
+        "accumulator.",
+        NEGATIVE,
+    ],
+)
+DEEP_SHAP_PLAN = Plan(
+    "figure-5",
+    "DeepSHAP on multi-color-sum",
+    ["deep-shap", "deep-shap-true-baseline"],
+    [COLORS],
+    [
+        PaperVerdict("deep-shap", COLORS, part, 0.5, verdict)
+        for part, verdict in (("overall", "pass"), ("positive", "fail"), ("negative", "fail"))
+    ],
+    [
+        "Where the paper's verdict comes from, as far as our networks can tell, is the subject of "
+        "`attributionlab reproduce deepshap-signs`.",
+        SETTINGS,
+    ],
+)
+BASELINES_PLAN = Plan(
+    "figure-7",
+    "IG and Occlusion from black and from the true baseline; quadrature and unseen colors apart",
+    [
+        *("integrated-gradients", "integrated-gradients-true-baseline"),
+        *("integrated-gradients-exact", "integrated-gradients-exact-true-baseline"),
+        *("occlusion", "occlusion-true-baseline"),
+    ],
+    [COLORS, WITHOUT],
+    _overall(
+        COLORS,
+        integrated_gradients="fail",
+        integrated_gradients_true_baseline="pass",
+        occlusion="fail",
+        occlusion_true_baseline="pass",
+    ),
+    [
+        "The paper measures Occlusion's output change in front of the softmax (G.2), where pixels of "
+        "other colors change nothing once the true baseline replaces them.",
+        SETTINGS,
+    ],
+    reading=path_and_nodes,
+)
+COARSE_PLAN = Plan(
+    "figure-8",
+    "GradCAM, extremal perturbation and IBA against the smoothed positive truth",
+    ["gradcam", "extremal-perturbation", "iba"],
+    [COLORS],
+    [
+        PaperVerdict(method, COLORS, "positive-smoothed", 0.5, "pass")
+        for method in ("gradcam", "extremal-perturbation", "iba")
+    ],
+    [
+        "The paper does not say how its truth is smoothed: here a Gaussian of 0.04 of the side.",
+        SETTINGS,
+    ],
+    claim="positive-smoothed",
+    reading=coarse_methods,
+)
+
+
+def lime_methods(weights: str | None) -> list[tuple[str, dict[str, Any]]]:
+    """LIME with each segmentation, SAM where there are weights for it."""
+    names = ("quickshift", "felzenszwalb", "slic", "grid", "patches")
+    plain: list[dict[str, Any]] = [{"segmentation": name} for name in names]
+    others = [
+        {"segmentation": "quickshift", "kernel_size": 5, "max_dist": 10, "ratio": 1.0},
+        {"segmentation": "felzenszwalb", "scale": 100, "sigma": 0.5, "min_size": 50},
+    ]
+    with_sam = [] if weights is None else [{"segmentation": "sam", "weights": weights}]
+    return [("lime-true-baseline", each) for each in [*plain, *others, *with_sam]]
+
+
+def lime_plan(weights: str | None) -> Plan:
+    """LIME under several segmentations (figure 6).
+
+    Parameters
+    ----------
+    weights : str, optional
+        A file with the weights of a Segment Anything model.
+    """
+    said = [("quickshift", 0.5, "pass"), ("quickshift", 0.6, "fail"), ("felzenszwalb", 0.5, "fail")]
+    paper = [
+        PaperVerdict(f"lime-true-baseline (segmentation={name})", COLORS, "overall", gamma, verdict)
+        for name, gamma, verdict in said
+    ]
+    if weights is not None:
+        label = f"lime-true-baseline (segmentation=sam, weights={weights})"
+        paper += [PaperVerdict(label, COLORS, "overall", gamma, "pass") for gamma in (0.5, 0.6)]
+    return Plan(
+        "figure-6",
+        "LIME under several segmentations",
+        lime_methods(weights),
+        [COLORS],
+        paper,
+        [
+            "The paper states neither the parameters of Quickshift and Felzenszwalb, nor the number of "
+            "samples, the baseline, or which truth its figure uses. Here: 1,000 samples, the true "
+            "baseline (black is an unseen color), the overall truth, and two sets of parameters for "
+            "each algorithm: LIME's public defaults and scikit-image's for Quickshift, scikit-image's "
+            "defaults and those of its gallery for Felzenszwalb.",
+            "Without a file of weights (--set sam_weights=PATH) there is no row for SAM; the row "
+            "'patches' has the generator's own patches in its place."
+            if weights is None
+            else "SAM's masks are made a partition: where they overlap the smallest wins.",
+            SETTINGS,
+        ],
+        claim="overall",
+        reading=true_patches,
+    )
+
+
+PLANS = {
+    **dict.fromkeys(("figure-16", "figure-17"), MODULO_PLAN),
+    **dict.fromkeys(("figure-2", "figure-19", "figure-23"), COLORS_PLAN),
+    "figure-22": UNSEEN_PLAN,
+    "figure-5": DEEP_SHAP_PLAN,
+    "figure-7": BASELINES_PLAN,
+    "figure-8": COARSE_PLAN,
+}
+"""By item; items that one run serves share a plan."""

@@ -1,0 +1,81 @@
+"""Experiments are found by name, run from the command line, and write what they found."""
+
+import json
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from attributionlab import AttributionLabError, cli
+from attributionlab.experiments import EXPERIMENTS, Reproduction, catalog, experiment
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """An experiment that takes no time."""
+
+    def run(*, n, quick, seed=0, show_progress=False, weights=None):
+        table = pd.DataFrame({"n": [n], "quick": [quick], "seed": [seed], "weights": [weights]})
+        return Reproduction("tiny", "a title", {"table": table}, {"figure": Figure()}, ["it is so"])
+
+    monkeypatch.setitem(catalog.EXPERIMENTS, "tiny", run)
+
+
+def test_an_unknown_item_is_refused_with_the_nearest():
+    with pytest.raises(AttributionLabError, match="did you mean 'figure-17'"):
+        experiment("figure-171")
+
+
+def test_settings_reach_the_experiment_and_unknown_ones_are_refused(tiny):
+    outcome = experiment("tiny", {"weights": "file"})(n=1, quick=True)
+    assert outcome.tables["table"].weights[0] == "file"
+    with pytest.raises(AttributionLabError, match="tiny has no setting 'weight': did you mean"):
+        experiment("tiny", {"weight": "file"})
+    with pytest.raises(AttributionLabError, match="tiny has no setting 'seed'"):
+        experiment("tiny", {"seed": 1})
+
+
+def test_items_of_one_run_keep_their_own_names():
+    for item in ("figure-16", "figure-17", "figure-2", "figure-19", "figure-23"):
+        assert EXPERIMENTS[item].args[0].item == item
+
+
+def test_the_command_prints_and_writes_everything(tiny, tmp_path, capsys):
+    out = tmp_path / "new" / "folder"
+    arguments = ["reproduce", "tiny", "--n", "3", "--quick", "--seed", "5", "--out", str(out)]
+    assert cli.main([*arguments, "--set", "weights=w.pth"]) == 0
+    printed = capsys.readouterr().out
+    assert "tiny: a title" in printed
+    assert "- it is so" in printed
+    assert {path.name for path in out.iterdir()} == {
+        *("tiny.json", "tiny-table.csv", "tiny-figure.png")
+    }
+    table = pd.read_csv(out / "tiny-table.csv")
+    assert list(table.iloc[0]) == [3, True, 5, "w.pth"]
+    summary = json.loads((out / "tiny.json").read_text(encoding="utf-8"))
+    assert summary["findings"] == ["it is so"]
+    assert summary["command"].startswith("attributionlab reproduce tiny --n 3")
+    assert "torch" in summary["versions"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tinny"], "did you mean 'tiny'"),
+        (["tiny", "--n", "0"], "--n is 0"),
+        (["tiny", "--set", "weights"], "write KEY=VALUE"),
+    ],
+)
+def test_a_wrong_command_is_2_and_one_line(tiny, arguments, message, capsys):
+    assert cli.main(["reproduce", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_is_refused_before_the_run(tiny, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert cli.main(["reproduce", "tiny", "--out", str(tmp_path / "file")]) == 2
+    captured = capsys.readouterr()
+    assert "cannot be a folder" in captured.err
+    assert captured.out == ""
