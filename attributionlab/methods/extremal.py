@@ -146,7 +146,7 @@ def extremal_perturbation(
             [blind for _, blind in results]
         )
 
-    batch = max(1, images_at_once(model, inputs) // 2)
+    batch = images_at_once(model, inputs)
     masks, blind = in_smaller_batches(run, min(batch, len(inputs)), "extremal-perturbation")
     text = BLIND if normalized else BLIND + REMEDY
     tell(Finding(text, int((blind >= 0.5).sum()), worst=float(blind.max())))

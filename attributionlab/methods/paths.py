@@ -58,8 +58,7 @@ def integrated_gradients(
     """
     from captum.attr import IntegratedGradients
 
-    # A node needs its activations and as much again for their gradients.
-    batch = internal_batch_size or images_at_once(model, inputs) // 2
+    batch = internal_batch_size or images_at_once(model, inputs)
     start = as_baselines(baselines, inputs)
 
     def integrate(batch: int) -> Tensor:

@@ -126,8 +126,7 @@ def lime(
         settings=segmentation_settings,
         others=SETTINGS,
     )
-    # A forward pass alone is fastest, on a CPU, at half of what the budget allows.
-    batch = width or max(1, images_at_once(model, inputs) // 2)
+    batch = width or images_at_once(model, inputs)
     maps, single, zero = [], 0, 0
     for k in range(len(inputs)):
         superpixels = int(labels[k].max()) + 1
