@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from attributionlab import assess, exact, images, methods, metrics, nets, truth
+    from attributionlab import assess, exact, images, methods, metrics, nets, segmentation, truth
     from attributionlab.catalog import environments, load
     from attributionlab.comparison import Comparison, compare
     from attributionlab.dataset import Sample
@@ -42,7 +42,7 @@ _HOMES = {
     "load": "attributionlab.catalog",
     "verify": "attributionlab.verification",
 }
-_SUBPACKAGES = ("assess", "exact", "images", "methods", "metrics", "nets", "truth")
+_SUBPACKAGES = ("assess", "exact", "images", "methods", "metrics", "nets", "segmentation", "truth")
 
 __all__ = [
     "AttributionLabError",
@@ -65,6 +65,7 @@ __all__ = [
     "methods",
     "metrics",
     "nets",
+    "segmentation",
     "truth",
     "verify",
 ]

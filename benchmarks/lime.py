@@ -16,8 +16,8 @@ from captum._utils.models.linear_model import SkLearnRidge
 from captum.attr import Lime
 
 import attributionlab as al
-from attributionlab.methods.segmentation import segment
 from attributionlab.methods.surrogate import lime
+from attributionlab.segmentation import segment
 
 KERNEL_WIDTH = 0.25
 

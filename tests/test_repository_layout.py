@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "nets": set(),
     "images": set(),
     "truth": set(),
-    "methods": {"exact"},
+    "segmentation": set(),
+    "methods": {"exact", "segmentation"},
     "metrics": set(),
     "spec": {"truth"},
     "dataset": {"images", "truth"},
@@ -49,7 +50,7 @@ MAY_IMPORT = {
     },
     "experiments": {
         *("comparison", "trial", "catalog", "environment", "methods", "metrics", "truth"),
-        *("nets", "images", "exact", "report", "results", "files", "progress"),
+        *("nets", "images", "exact", "segmentation", "report", "results", "files", "progress"),
     },
 }
 # The outermost parts, which may import everything beneath them.

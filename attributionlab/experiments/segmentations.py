@@ -8,8 +8,8 @@ from attributionlab.comparison import compare
 from attributionlab.experiments.plan import carry_out, environment_of
 from attributionlab.experiments.plans import COLORS, lime_methods, lime_plan
 from attributionlab.experiments.reproduction import Reproduction
-from attributionlab.methods import segment
 from attributionlab.report import segmentation_figure
+from attributionlab.segmentation import segment
 
 __all__ = ["figure_6", "figure_24"]
 

@@ -30,13 +30,11 @@ from attributionlab.methods.relevance import (
 )
 from attributionlab.methods.restoration import restored
 from attributionlab.methods.run import attribute
-from attributionlab.methods.segmentation import SEGMENTATIONS, segment
 from attributionlab.methods.surrogate import lime, lime_true_baseline
 
 __all__ = [
     "METHODS",
     "PRESETS",
-    "SEGMENTATIONS",
     "Call",
     "Finding",
     "Method",
@@ -70,7 +68,6 @@ __all__ = [
     "preset_of",
     "restored",
     "saliency",
-    "segment",
     "summarized",
     "tell",
 ]

@@ -11,7 +11,7 @@ from attributionlab.errors import nearest, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.findings import Finding, tell
-from attributionlab.methods.segmentation import Segmentation, segment
+from attributionlab.segmentation import Segmentation, segment
 
 __all__ = ["lime", "lime_true_baseline"]
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
-from attributionlab.methods.superpixels import (
+from attributionlab.segmentation.superpixels import (
     as_rgb,
     contiguous,
     felzenszwalb,

@@ -13,10 +13,10 @@ from hypothesis.extra.numpy import arrays
 from torch import nn
 
 import oracles_methods as oracles
+import torchvision_stand_in as stand_in
 from attributionlab import AttributionLabError
-from attributionlab.methods import segment_anything as ours
-from attributionlab.methods.segment_anything import partition, sam
-from methods import torchvision_stand_in as stand_in
+from attributionlab.segmentation import segment_anything as ours
+from attributionlab.segmentation.segment_anything import partition, sam
 
 IMAGE = torch.arange(3 * 24 * 24).reshape(3, 24, 24).float() % 256
 

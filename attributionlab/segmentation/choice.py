@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.methods.segment_anything import MaskGenerator, partition, sam
-from attributionlab.methods.superpixels import (
+from attributionlab.segmentation.segment_anything import MaskGenerator, partition, sam
+from attributionlab.segmentation.superpixels import (
     Image,
     Labels,
     contiguous,
@@ -74,7 +74,7 @@ def segment(
     Examples
     --------
     >>> import torch
-    >>> from attributionlab.methods.segmentation import segment
+    >>> from attributionlab.segmentation import segment
     >>> segment(torch.zeros(1, 3, 4, 4), "grid", highest=255, settings={"cells": 2})
     tensor([[[0, 0, 1, 1],
              [0, 0, 1, 1],

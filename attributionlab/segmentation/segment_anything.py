@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.methods.superpixels import Image, Labels, as_rgb, contiguous
+from attributionlab.segmentation.superpixels import Image, Labels, as_rgb, contiguous
 
 __all__ = ["MaskGenerator", "partition", "sam"]
 
