@@ -92,7 +92,7 @@ class Comparison:
                 "truth_output": result.truth_output,
                 "part": part,
                 **{score: result.mean(part, score) for score in SCORES},
-                "reaches_gamma": (result.mean(part, "f1") or 0.0) >= self.gamma,
+                "reaches_gamma": None if f1 is None else f1 >= self.gamma,
                 "claim": report.claim,
                 "verdict": result.verdict,
                 "completeness_gap": result.median_gap,
@@ -102,10 +102,32 @@ class Comparison:
             }
             for report, result in self.results
             for part in result.scores
+            for f1 in [result.mean(part, "f1")]
         ]
-        frame = pd.DataFrame(rows)
-        numbers = [*SCORES, "completeness_gap"]
-        return frame.astype(dict.fromkeys(numbers, float)) if rows else frame
+        types = {**dict.fromkeys((*SCORES, "completeness_gap"), float), "reaches_gamma": "boolean"}
+        return pd.DataFrame(rows).astype(types)
+
+    def summary(self) -> "pd.DataFrame":
+        """One row for each method and environment: overall precision, recall and F1, F1 of the positive
+        and negative part, completeness gap, and the verdict on the method's claim.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "environment": result.name,
+                "method": report.label,
+                **{score: result.mean("overall", score) for score in SCORES},
+                **{f"f1_{part}": result.mean(part, "f1") for part in ("positive", "negative")},
+                "gap": result.median_gap,
+                "claim": report.claim,
+                "claim_f1": result.claim_f1,
+                "verdict": result.verdict,
+            }
+            for report, result in self.results
+        ]
+        numbers = (*SCORES, "f1_positive", "f1_negative", "gap")
+        return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `to_json` writes."""

@@ -22,7 +22,7 @@ from attributionlab.options import (
 
 __all__ = ["compare_methods", "reproduce_item"]
 
-LONGEST_TABLE = 60
+LONGEST_TABLE = 30
 """Rows beyond which a table is written, but not shown."""
 
 

@@ -63,10 +63,22 @@ def test_a_method_that_fails_somewhere_is_listed_with_its_reason_and_runs_elsewh
 
 def test_gamma_is_reached_or_not_part_by_part(comparison):
     frame = comparison.to_frame()
-    reached = frame.f1 >= 0.6
-    assert (frame.reaches_gamma == reached).all()
-    assert reached.any()
-    assert not reached.all()
+    applicable = frame[frame.f1.notna()]
+    assert (applicable.reaches_gamma == (applicable.f1 >= 0.6)).all()
+    assert set(applicable.reaches_gamma) == {True, False}
+    assert frame[frame.f1.isna()].reaches_gamma.isna().all()
+    assert frame.f1.isna().any()
+
+
+def test_the_summary_has_a_row_for_each_method_and_environment(comparison):
+    frame, summary = comparison.to_frame(), comparison.summary()
+    assert len(summary) == len(comparison.reports)
+    for row in summary.itertuples():
+        alike = frame[(frame.method == row.method) & (frame.environment == row.environment)]
+        parts = alike.set_index("part")
+        assert row.precision == parts.precision["overall"]
+        assert row.f1_positive == parts.f1["positive"]
+        assert row.verdict == parts.verdict["overall"]
 
 
 def test_settings_are_part_of_the_name(comparison):
@@ -79,7 +91,7 @@ def test_files_hold_the_table(comparison, tmp_path):
     comparison.to_parquet(tmp_path / "table.parquet")
     comparison.to_json(tmp_path / "all.json")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "table.parquet"), frame)
-    read = pd.read_csv(tmp_path / "table.csv")
+    read = pd.read_csv(tmp_path / "table.csv").astype({"reaches_gamma": "boolean"})
     pd.testing.assert_frame_equal(read, frame, check_dtype=False)
     document = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
     assert document["command"] == "again"

@@ -95,7 +95,7 @@ def carry_out(
             for each in comparison.refusals
         ),
     ]
-    tables = {"scores": comparison.to_frame()}
+    tables = {"summary": comparison.summary(), "scores": comparison.to_frame()}
     if len(verdicts):
         tables["verdicts"] = verdicts
     figures = {"scores": comparison.violins(), "maps": comparison.maps()}

@@ -69,7 +69,7 @@ def figure_24(
     return Reproduction(
         "figure-24",
         "Superpixels and LIME's attributions",
-        {"scores": comparison.to_frame()},
+        {"summary": comparison.summary(), "scores": comparison.to_frame()},
         figures,
         [f"not run: {each.method}: {each.reason}" for each in comparison.refusals]
         + [

@@ -53,7 +53,7 @@ def test_a_plan_is_carried_out():
     )
     outcome = carry_out(plan, n=1, quick=True)
     assert (outcome.item, outcome.title) == ("figure-0", "nothing")
-    assert set(outcome.tables) == {"scores", "verdicts"}
+    assert set(outcome.tables) == {"summary", "scores", "verdicts"}
     assert set(outcome.figures) == {"scores", "maps"}
     assert outcome.findings[0].startswith(f"sobel on {ENVIRONMENT}, overall: F1 0.")
     assert outcome.findings[0].endswith("fail at gamma 0.5; the paper: pass.")

@@ -1,0 +1,48 @@
+"""The page about methods names every one of them once, and its code runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from attributionlab import cli
+from attributionlab.methods import METHODS
+from attributionlab.segmentation import SEGMENTATIONS
+
+PAGE = (Path(__file__).parent.parent / "docs" / "methods.md").read_text(encoding="utf-8")
+
+
+def test_every_method_has_its_place_in_the_table():
+    [table] = re.findall(r"\| name \| source .*?\n\n", PAGE, re.DOTALL)
+    names = [
+        name
+        for row in table.strip().splitlines()[2:]
+        for name in re.findall(r"`([\w-]+)`", row.split("|")[1])
+    ]
+    assert sorted(names) == sorted(METHODS)
+
+
+def test_every_segmentation_is_named():
+    for name in (*SEGMENTATIONS, "patches"):
+        assert f"`{name}`" in PAGE
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
+    snippet = re.findall(r"( *)```python\n(.*?)```", PAGE, re.DOTALL)[index]
+    indent, code = snippet
+    exec(compile(code.replace("\n" + indent, "\n").removeprefix(indent), "methods.md", "exec"), {})
+    printed = capsys.readouterr().out
+    if index == 0:
+        assert "('exact', 'exact')" in printed
+    else:
+        alone, both = map(float, printed.split())
+        assert alone != pytest.approx(both, rel=0.1)
+
+
+def test_the_commands_name_what_exists(capsys):
+    for command in re.findall(r"^attributionlab (\w+) ([\w-]+)", PAGE, re.MULTILINE):
+        assert command[0] in ("test", "compare")
+        assert command[1] in METHODS
+    assert cli.main(["compare", "--help"]) == 0
