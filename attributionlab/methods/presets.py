@@ -29,7 +29,7 @@ _EVERYWHERE = {
     "extremal-perturbation": Preset({"area": 0.1}, output="logit"),
     "gradcam": Preset(),
     "guided-backprop": Preset(),
-    "iba": Preset({"beta": 20.0}),
+    "iba": Preset({"beta": 20.0}, output="logit"),
     "deep-shap": Preset({"baselines": 0.0}),
     "integrated-gradients": Preset({"baselines": 0.0}),
     "integrated-gradients-true-baseline": Preset(),
@@ -51,8 +51,8 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Preset]]] = {
 }
 """By name and task: AttributionLab, F.2 (single-color-modulo) and G.2 (multi-color-sum). Layers are the
 environment's (`env.layers`), which F.2 and G.2 state too. What the paper leaves open (the number of
-samples of LIME, which output extremal perturbation maximizes) keeps the method's own default; the
-sigma of 21 of its mask is that default too, and scales with the image."""
+samples of LIME, which output IBA and extremal perturbation explain) keeps the method's own default; the
+sigma of 21 of the latter's mask is that default too, and scales with the image."""
 
 
 def preset_of(name: str | None, task: str, method: str) -> Preset:

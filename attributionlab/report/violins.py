@@ -48,7 +48,10 @@ def violins_figure(
             axis.set_title(f"{name}, {label}", fontsize=9)
         line[0].set_ylabel("higher is better", fontsize=8)
         line[-1].axhline(gamma, color=LINE, linewidth=1, linestyle="--")
-        line[-1].text(0.6, gamma + 0.01, f"gamma {gamma:g}", fontsize=7, va="bottom", color=LINE)
+        line[-1].annotate(
+            f"gamma {gamma:g}", (1.01, gamma), xycoords=("axes fraction", "data"), fontsize=7,
+            va="center", color=LINE, annotation_clip=False,
+        )  # fmt: skip
     labels = ["\n".join(textwrap.wrap(name, 20)) for name in methods]
     for axis in axes[-1]:
         axis.set_xlim(0.4, len(methods) + 0.6)
