@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.options import (
+from attributionlab.cli_options import (
     Claimed,
     Device,
     Environments,
@@ -25,7 +24,8 @@ from attributionlab.options import (
     command_line,
     parse_settings,
 )
-from attributionlab.studies import compare_methods, reproduce_item
+from attributionlab.cli_studies import compare_methods, reproduce_item
+from attributionlab.errors import AttributionLabError
 
 __all__ = ["app", "main"]
 

@@ -13,8 +13,8 @@ pytestmark = [
 ]
 SETTINGS = {"extremal-perturbation": {"iterations": 20}, "lime": {"n_samples": 50}}
 # Sums of integers are exact on both; the softmax and what follows it are not. A map is normalized to
-# [-1, 1], a float32 has 2^-24 of it, and sums of up to 24 x 24 x 3 terms lose 2^11 of these at most. The
-# two optimizations amplify that from step to step.
+# [-1, 1], a float32 has 2^-24 of it, and sums of up to 24 x 24 x 3 terms lose 2^11 of these at most.
+# The two optimizations amplify that from step to step.
 ROUNDING = 2.0**-13
 OPTIMIZED = {"iba": 0.05, "extremal-perturbation": 0.05}
 

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "device": set(),
     "files": set(),
     "progress": set(),
-    "options": {"files"},
+    "cli_options": {"files"},
     "nets": set(),
     "images": set(),
     "truth": set(),
@@ -54,7 +54,7 @@ MAY_IMPORT = {
     },
 }
 # The outermost parts, which may import everything beneath them.
-OUTERMOST = ("cli", "studies", "__main__", "__init__")
+OUTERMOST = ("cli", "cli_studies", "__main__", "__init__")
 
 FOLDERS = {"attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "tests"}
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.environment import Environment
-from attributionlab.experiments.plan import environment_of
+from attributionlab.experiments.comparison_plan import environment_of
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.methods import deep_shap, heard
 from attributionlab.metrics import Part, alignment, magnitudes, normalize

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 
 from attributionlab.comparison import compare
-from attributionlab.experiments.plan import carry_out, environment_of
-from attributionlab.experiments.plans import COLORS, lime_methods, lime_plan
+from attributionlab.experiments.attributionlab_figures import COLORS, lime_methods, lime_plan
+from attributionlab.experiments.comparison_plan import carry_out, environment_of
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.report import segmentation_figure
 from attributionlab.segmentation import segment

@@ -3,8 +3,8 @@
 import pytest
 
 import attributionlab as al
-from attributionlab.experiments.plan import PaperVerdict, Plan, carry_out, verdict_table
-from attributionlab.experiments.plans import PLANS, lime_plan
+from attributionlab.experiments.attributionlab_figures import PLANS, lime_plan
+from attributionlab.experiments.comparison_plan import PaperVerdict, Plan, carry_out, verdict_table
 from attributionlab.methods import METHODS
 
 ENVIRONMENT = "multi-color-sum-uniform"

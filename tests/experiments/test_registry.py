@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from attributionlab import AttributionLabError, cli
-from attributionlab.experiments import EXPERIMENTS, Reproduction, catalog, experiment
+from attributionlab.experiments import EXPERIMENTS, Reproduction, experiment, registry
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def tiny(monkeypatch):
         table = pd.DataFrame({"n": [n], "quick": [quick], "seed": [seed], "weights": [weights]})
         return Reproduction("tiny", "a title", {"table": table}, {"figure": Figure()}, ["it is so"])
 
-    monkeypatch.setitem(catalog.EXPERIMENTS, "tiny", run)
+    monkeypatch.setitem(registry.EXPERIMENTS, "tiny", run)
 
 
 def test_an_unknown_item_is_refused_with_the_nearest():

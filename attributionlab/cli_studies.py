@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.options import (
+from attributionlab.cli_options import (
     Claimed,
     Device,
     Environments,
@@ -19,6 +18,7 @@ from attributionlab.options import (
     command_line,
     parse_settings,
 )
+from attributionlab.errors import AttributionLabError
 
 __all__ = ["compare_methods", "reproduce_item"]
 
