@@ -11,7 +11,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from attributionlab import assess, exact, images, methods, metrics, nets, segmentation, truth
     from attributionlab.catalog import environments, load
-    from attributionlab.comparison import Comparison, compare
+    from attributionlab.compared import Comparison
+    from attributionlab.comparison import compare
     from attributionlab.dataset import Sample
     from attributionlab.environment import Environment
     from attributionlab.errors import (
@@ -30,7 +31,7 @@ _HOMES = {
     "AttributionLabWarning": "attributionlab.errors",
     "AttributionWarning": "attributionlab.errors",
     "Certificate": "attributionlab.verification",
-    "Comparison": "attributionlab.comparison",
+    "Comparison": "attributionlab.compared",
     "Environment": "attributionlab.environment",
     "FaithfulnessReport": "attributionlab.results",
     "GuardWarning": "attributionlab.errors",

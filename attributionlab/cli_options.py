@@ -26,6 +26,8 @@ __all__ = [
     "parse_settings",
 ]
 
+WORDS = {"true": True, "false": False, "none": None}
+"""What Python's own words may also be spelled like, as in TOML or a shell."""
 arguments: list[str] = []
 """What the command line was run with."""
 
@@ -81,6 +83,9 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not equals or not key.isidentifier():
             raise AttributionLabError(f"--set {pair!r}: write KEY=VALUE, such as n_steps=100")
+        if text.lower() in WORDS:
+            settings[key] = WORDS[text.lower()]
+            continue
         try:
             settings[key] = ast.literal_eval(text)
         except (ValueError, SyntaxError):

@@ -18,7 +18,6 @@ from attributionlab.cli_options import (
     command_line,
     parse_settings,
 )
-from attributionlab.errors import AttributionLabError
 
 __all__ = ["compare_methods", "reproduce_item"]
 
@@ -109,12 +108,16 @@ def reproduce_item(
     from attributionlab.files import make_folder
     from attributionlab.report import data_table, print_table
 
-    repeat = experiment(item, parse_settings(set_ or []))
-    if n is not None and n < 1:
-        raise AttributionLabError(f"--n is {n}: take 1 or more")
     if out:
         make_folder(out)  # before the work whose results shall lie there
-    outcome = repeat(n=n, quick=quick, seed=seed, show_progress=True)
+    outcome = experiment(
+        item,
+        n=n,
+        quick=quick,
+        seed=seed,
+        settings=parse_settings(set_ or []),
+        show_progress=True,
+    )
     written = outcome.save(out, command_line()) if out else []
     typer.echo(f"{outcome.item}: {outcome.title}")
     for name, table in outcome.tables.items():

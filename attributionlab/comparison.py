@@ -1,213 +1,31 @@
-"""Methods side by side: every method in every environment, on the same images, in one table."""
+"""Methods side by side: every method in every environment, on the same images."""
 
-import json
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from attributionlab.assess import CONTROLS
 from attributionlab.catalog import as_environments, load
+from attributionlab.compared import Comparison, Refusal
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning
 from attributionlab.faithfulness import DEFAULT_ENVIRONMENTS, faithfulness_test
-from attributionlab.files import write_atomically
-from attributionlab.methods import METHODS, as_method
-from attributionlab.metrics import Part
+from attributionlab.methods import METHODS, as_method, preset_of
 from attributionlab.progress import track
 from attributionlab.results import (
-    SCORES,
-    EnvironmentResult,
-    FaithfulnessReport,
     labelled,
-    library_versions,
 )
 from attributionlab.trial import Claim
 from attributionlab.truth import Output
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+    pass
 
-__all__ = ["QUICK_SIZE", "Comparison", "Refusal", "compare"]
+__all__ = ["QUICK_SIZE", "compare"]
 
 QUICK_SIZE = 72
 """Image side of a quick comparison."""
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A method that could not be run in an environment, and why."""
-
-    method: str
-    environment: str
-    reason: str
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """What several methods scored in several environments.
-
-    Parameters
-    ----------
-    reports : list of FaithfulnessReport
-        One for each method and environment that could be run, each with one environment.
-    refusals : list of Refusal
-        The others.
-    gamma : float
-        The F1 that must be reached.
-    environments : list of Environment
-        Where.
-    command : str
-        How to run it again.
-    """
-
-    reports: list[FaithfulnessReport]
-    refusals: list[Refusal]
-    gamma: float
-    environments: list[Environment]
-    command: str
-
-    @property
-    def results(self) -> list[tuple[FaithfulnessReport, EnvironmentResult]]:
-        """Every report with its one environment's result."""
-        return [(report, result) for report in self.reports for result in report.environments]
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One row for each method, environment and part.
-
-        Columns: method, environment, spec, output, truth_output, part, precision, recall, f1 (means
-        over images, NaN where not applicable), reaches_gamma, claim, verdict, completeness_gap (the
-        median), seconds_per_image, n, seed.
-        """
-        import pandas as pd
-
-        rows = [
-            {
-                "method": report.label,
-                "environment": result.name,
-                "spec": result.digest[:8],
-                "output": result.output,
-                "truth_output": result.truth_output,
-                "part": part,
-                **{score: result.mean(part, score) for score in SCORES},
-                "reaches_gamma": None if f1 is None else f1 >= self.gamma,
-                "claim": report.claim,
-                "verdict": result.verdict,
-                "completeness_gap": result.median_gap,
-                "seconds_per_image": result.seconds,
-                "n": report.n,
-                "seed": report.seed,
-            }
-            for report, result in self.results
-            for part in result.scores
-            for f1 in [result.mean(part, "f1")]
-        ]
-        types = {**dict.fromkeys((*SCORES, "completeness_gap"), float), "reaches_gamma": "boolean"}
-        return pd.DataFrame(rows).astype(types)
-
-    def summary(self) -> "pd.DataFrame":
-        """One row for each method and environment: overall precision, recall and F1, F1 of the positive
-        and negative part, completeness gap, and the verdict on the method's claim.
-        """
-        import pandas as pd
-
-        rows = [
-            {
-                "environment": result.name,
-                "method": report.label,
-                **{score: result.mean("overall", score) for score in SCORES},
-                **{f"f1_{part}": result.mean(part, "f1") for part in ("positive", "negative")},
-                "gap": result.median_gap,
-                "claim": report.claim,
-                "claim_f1": result.claim_f1,
-                "verdict": result.verdict,
-            }
-            for report, result in self.results
-        ]
-        numbers = (*SCORES, "f1_positive", "f1_negative", "gap")
-        return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `to_json` writes."""
-        return {
-            "schema": 1,
-            "gamma": self.gamma,
-            "results": [
-                {
-                    "method": report.label,
-                    "claim": report.claim,
-                    "n": report.n,
-                    "seed": report.seed,
-                    "preset": report.preset,
-                    **result.to_dict(),
-                    "warnings": report.warnings,
-                }
-                for report, result in self.results
-            ],
-            "refused": [vars(refusal) for refusal in self.refusals],
-            "command": self.command,
-            "versions": library_versions(),
-        }
-
-    def to_json(self, path: str | Path) -> None:
-        """Write everything but the maps; whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(path, text + "\n")
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        write_atomically(path, self.to_frame().to_csv(index=False))
-
-    def to_parquet(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        import io
-
-        buffer = io.BytesIO()
-        self.to_frame().to_parquet(buffer, index=False)
-        write_atomically(path, buffer.getvalue())
-
-    def violins(self) -> "Figure":
-        """The spread of precision, recall and F1 over images: a row for each environment and part."""
-        from attributionlab.report import violins_figure
-
-        rows = {
-            f"{env.name}: {part}": {
-                report.label: result.scores[part]
-                for report, result in self.results
-                if result.name == env.name and result.mean(part, "f1") is not None
-            }
-            for env in self.environments
-            for part in get_args(Part)
-        }
-        return violins_figure({name: row for name, row in rows.items() if row}, self.gamma)
-
-    def maps(self, images: int = 3) -> "Figure":
-        """The first images of each environment with their truth and every method's attributions."""
-        from attributionlab.report import MapsRow, maps_figure
-
-        rows = []
-        for env in self.environments:
-            shown = [(report, result) for report, result in self.results if result.name == env.name]
-            if not shown:
-                continue
-            report, result = shown[0]
-            pictures, labels = env.batch(min(images, report.n), report.seed)
-            truth = env.truth(
-                pictures, env.targets(labels), env.checked_output(result.truth_output)
-            )
-            rows += [
-                MapsRow(
-                    env.name if index == 0 else "",
-                    picture.numpy(),
-                    env.max_value,
-                    truth.signed[index, 0].numpy(),
-                    {report.label: result.attributions[index] for report, result in shown},
-                )
-                for index, picture in enumerate(pictures)
-            ]
-        return maps_figure(rows)
 
 
 def compare(
@@ -232,15 +50,15 @@ def compare(
 
     Parameters
     ----------
-    methods : sequence, optional
+    methods : sequence or one method, optional
         What `faithfulness_test` takes; a pair (method, settings) sets its settings. All built-in
         methods and the controls "random" and "constant" by default.
     environments : str, Environment, or a sequence of them, optional
         Where; the default environments of `faithfulness_test` without any.
     n, seed, gamma, claim, output
         As for `faithfulness_test`; without a claim each method is judged by its own.
-    preset : {"paper"} or None
-        Settings that a paper states for a method.
+    preset : {"paper", "none"} or None
+        Settings that a paper states for a built-in method.
     quick : bool
         Images of 72 x 72 pixels; environments are then given by name.
     device : str, optional
@@ -268,14 +86,12 @@ def compare(
     ['pass', 'fail']
     """
     chosen = _environments(environments, quick)
-    contestants = [
-        each if isinstance(each, tuple) else (each, {})
-        for each in (methods if methods is not None else [*METHODS, "random", "constant"])
-    ]
-    for method, settings in contestants:
-        as_method(
-            method, METHODS | CONTROLS, settings
-        )  # a typing error is told before the first run
+    contestants = _contestants(methods)
+    preset_of(preset, "regression", "")  # a typing error is told before the first run
+    named = [labelled(as_method(m, METHODS | CONTROLS, s).name, s) for m, s in contestants]
+    twice = [name for name, count in Counter(named).items() if count > 1]
+    if twice:
+        raise AttributionLabError(f"methods name {twice[0]!r} twice: name each once")
     reports, refusals = [], []
     pairs = [(method, settings, env) for env in chosen for method, settings in contestants]
     for method, settings, env in track(pairs, len(pairs), "comparing", show_progress):
@@ -306,8 +122,22 @@ def compare(
         refusals,
         gamma,
         chosen,
-        command or f"attributionlab.compare(n={n}, seed={seed}, gamma={gamma}, quick={quick})",
+        command
+        or f"attributionlab.compare({named}, {[env.name for env in chosen]}, n={n}, seed={seed}, "
+        f"gamma={gamma}, claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
+        f"device={device!r})",
     )
+
+
+def _contestants(methods: Any) -> list[tuple[Any, Mapping[str, Any]]]:
+    """Each method with its settings."""
+    if methods is None:
+        methods = [*METHODS, "random", "constant"]
+    elif not isinstance(methods, list | tuple):
+        methods = [methods]
+    if not methods:
+        raise AttributionLabError("methods are empty: name at least one, or leave them out")
+    return [each if isinstance(each, tuple) else (each, {}) for each in methods]
 
 
 def _environments(
@@ -315,7 +145,10 @@ def _environments(
 ) -> list[Environment]:
     named = DEFAULT_ENVIRONMENTS if environments is None else environments
     if not quick:
-        return as_environments(named)
+        chosen = as_environments(named)
+        if len({env.spec.digest for env in chosen}) < len(chosen):
+            raise AttributionLabError(f"environments are {chosen}: name each once")
+        return chosen
     named = [named] if isinstance(named, str | Environment) else list(named)
     made = [env for env in named if isinstance(env, Environment)]
     if made:

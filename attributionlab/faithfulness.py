@@ -5,10 +5,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, cast, get_args
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from attributionlab.assess import CONTROLS
 from attributionlab.catalog import as_environments
@@ -17,21 +14,16 @@ from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.methods import (
     METHODS,
-    Finding,
     as_method,
-    heard,
     preset_of,
     summarized,
 )
-from attributionlab.metrics import Alignment, Part, alignment, magnitudes
 from attributionlab.results import (
-    EnvironmentResult,
-    Example,
     FaithfulnessReport,
     library_versions,
 )
-from attributionlab.trial import Claim, Trial, attributions_and_truth, chosen_outputs
-from attributionlab.truth import Output, Truth
+from attributionlab.trial import Claim, Trial, carry_out, chosen_outputs, judge
+from attributionlab.truth import Output
 
 __all__ = ["DEFAULT_ENVIRONMENTS", "faithfulness_test"]
 
@@ -118,22 +110,21 @@ def faithfulness_test(
         raise AttributionLabError(f"environments are {names}: name each once")
     if device is not None:
         chosen = [env.to(device) for env in chosen]
-    findings, results = [], []
+    results, findings = [], []
     with without_tf32():
         for env in chosen:
-            prepared = preset_of(preset, env.task, contestant.name)
+            # A preset is of the built-in method, not of anybody's function with the same name.
+            built_in = METHODS.get(contestant.name) is contestant.function
+            prepared = preset_of(preset, env.task, contestant.name if built_in else "")
             run = contestant
             if prepared.settings:
                 here = {**prepared.settings, **contestant.settings}
                 run = as_method(method, METHODS | CONTROLS, here)
-            explained, held = chosen_outputs(
-                env, output, truth_output, prepared.output, contestant.output
-            )
+            explained, held = chosen_outputs(env, output, truth_output, prepared, contestant.output)
             trial = Trial(env, explained, held, claim, gamma, int(n), int(seed))
-            with heard() as told:
-                maps, truth, seconds = attributions_and_truth(run, trial, show_progress)
-            results.append(_judge(maps, truth, trial, run.settings, seconds, _gaps(told, n)))
-            findings += told
+            outcome = carry_out(run, trial, show_progress)
+            results.append(judge(outcome, trial, run.settings))
+            findings += outcome.findings
     remarks = [f"{contestant.name}: {sentence}" for sentence in summarized(findings)]
     for remark in remarks:
         warnings.warn(remark, AttributionWarning, stacklevel=2)
@@ -153,80 +144,6 @@ def faithfulness_test(
         f"gamma={gamma}, claim={claim!r}, output={output!r}, settings={contestant.settings}, "
         f"preset={preset!r}, truth_output={truth_output!r})",
         versions=library_versions(),
-    )
-
-
-def _gaps(findings: Sequence[Finding], n: int) -> NDArray[np.float64] | None:
-    """For each image the share of the output change that the attributions miss, if anybody looked."""
-    gaps = np.array([gap for finding in findings for gap in finding.gaps])
-    return gaps if len(gaps) == n else None
-
-
-def _score(maps: Tensor, truth: Truth, trial: Trial) -> tuple[dict[str, Alignment], float | None]:
-    """Precision, recall and F1 of each image and part, and the ceiling of a smoothed truth."""
-    scores = {
-        which: alignment(magnitudes(maps, which), getattr(truth, which)) for which in get_args(Part)
-    }
-    if trial.claim != "positive-smoothed":
-        return scores, None
-    best = trial.ideal(truth)
-    scores[trial.claim] = alignment(magnitudes(maps, "positive"), best)
-    return scores, float(alignment(best, best).f1.nanmean())
-
-
-def _judge(
-    maps: Tensor,
-    truth: Truth,
-    trial: Trial,
-    settings: Mapping[str, Any],
-    seconds: float,
-    gaps: NDArray[np.float64] | None,
-) -> EnvironmentResult:
-    """Score every image and part; the claim's mean F1 decides, for "signed" the lowest."""
-    env, claim = trial.env, trial.claim
-    scores, ceiling = _score(maps, truth, trial)
-    f1 = {which: float(score.f1.nanmean()) for which, score in scores.items()}
-    candidates = get_args(Part) if claim == "signed" else (claim,)
-    applicable = [which for which in candidates if not np.isnan(f1[which])]
-    if not applicable:
-        raise AttributionLabError(
-            f"no image of {env.name} has a truth for the claim {claim!r}: take a larger n or "
-            "another seed"
-        )
-    decisive = min(applicable, key=f1.__getitem__)
-    return EnvironmentResult(
-        name=env.name,
-        output=trial.output,
-        truth_output=trial.truth_output,
-        settings=settings,
-        verdict="pass" if f1[decisive] >= trial.gamma else "fail",
-        claim_f1=f1[decisive],
-        claim_part=decisive,
-        scores={
-            which: {name: values.numpy() for name, values in score._asdict().items()}
-            for which, score in scores.items()
-        },
-        temperature=env.temperature if trial.output == "probability" else None,
-        digest=env.spec.digest,
-        constants=env.spec.constants,
-        ceiling=ceiling,
-        seconds=seconds,
-        completeness_gap=gaps,
-        attributions=maps[:, 0].numpy(),
-        example=_example(maps, truth, scores[decisive].f1, trial),
-    )
-
-
-def _example(maps: Tensor, truth: Truth, f1: Tensor, trial: Trial) -> Example:
-    """The image with the median score, neither the best nor the worst."""
-    scored = int((~f1.isnan()).sum())
-    median = int(f1.argsort()[scored // 2])  # NaN comes last
-    return Example(
-        sample=median,
-        image=trial.env.dataset(trial.n, trial.seed)[median].image.numpy(),
-        highest=trial.env.max_value,
-        truth=truth.signed[median, 0].numpy(),
-        attribution=maps[median, 0].numpy(),
     )
 
 

@@ -251,7 +251,7 @@ def library_versions() -> dict[str, str]:
 
     import attributionlab
 
-    libraries = ("torch", "captum", "numpy", "scipy", "scikit-image")
+    libraries = ("torch", "captum", "numpy", "scipy", "scikit-image", "scikit-learn", "pandas")
     return {
         "attributionlab": attributionlab.__version__,
         "python": platform.python_version(),

@@ -1,7 +1,7 @@
 """What the map- and mask-based methods cost, in one process.
 
 GradCAM beside Captum's own calls (medians of alternating runs); seconds of the information bottleneck
-and of extremal perturbations for one image, and the share of them that is spent in the network.
+and of extremal perturbations for one image, with the parts of an iteration of the latter.
 """
 
 import argparse
@@ -12,11 +12,20 @@ from contextlib import contextmanager
 
 import torch
 from captum.attr import LayerAttribution, LayerGradCam
+from torch import Tensor
 
 import attributionlab as al
 from attributionlab.methods.bottleneck import iba
 from attributionlab.methods.cam import gradcam
-from attributionlab.methods.extremal import extremal_perturbation
+from attributionlab.methods.extremal import (
+    BLUR_SIGMA,
+    CELLS_PER_SIGMA,
+    LEVELS,
+    MASK_SIGMA,
+    SIDE,
+    extremal_perturbation,
+)
+from attributionlab.methods.masking import SmoothMask, area_gap, blur_pyramid, blurred
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -36,15 +45,41 @@ def counted(model: torch.nn.Module) -> Iterator[list[int]]:
         handle.remove()
 
 
+def parts_of_an_iteration(model: torch.nn.Module, image: Tensor) -> dict[str, float]:
+    """Median seconds, forward and backward, of what an iteration of extremal perturbations does."""
+    scale = min(image.shape[2:]) / SIDE
+    smooth = SmoothMask(
+        image, MASK_SIGMA * scale, max(1, round(MASK_SIGMA * scale / CELLS_PER_SIGMA)), True
+    )
+    pyramid = blur_pyramid(image, BLUR_SIGMA * scale, LEVELS)
+    cells = torch.full((1, *smooth.grid), 0.9)
+    mask = smooth(cells)
+
+    def both_ways(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
+        def run() -> None:
+            start = at.clone().requires_grad_()
+            torch.autograd.grad(function(start).sum(), start)
+
+        return statistics.median(seconds(run) for _ in range(9))
+
+    return {
+        "network": both_ways(model, blurred(pyramid, mask)),
+        "smooth mask": both_ways(smooth, cells),
+        "blur": both_ways(lambda m: blurred(pyramid, m), mask),
+        "area": both_ways(lambda m: area_gap(m, 0.1), mask),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environment", default="multi-color-sum")
+    parser.add_argument("--side", type=int, default=224, help="pixels a side of the images")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--references", type=int, default=64)
     parser.add_argument("--iterations", type=int, default=100, help="of extremal perturbations")
     options = parser.parse_args()
-    env = al.load(options.environment)
+    env = al.load(options.environment, image_size=options.side)
     model = env.model
     images, labels = env.batch(options.batch)
     targets, layer = env.targets(labels), env.layers["gradcam"]
@@ -54,10 +89,6 @@ def main() -> None:
             images.clone().requires_grad_(), target=targets, relu_attributions=True
         )
         LayerAttribution.interpolate(coarse, tuple(images.shape[2:]), "bilinear")
-
-    def backward() -> None:
-        inputs = images[:1].clone().requires_grad_()
-        torch.autograd.grad(model(inputs).sum(), inputs)
 
     runs: dict[str, Callable[[], object]] = {
         "ours": lambda: gradcam(model, images, targets, layers=env.layers),
@@ -73,29 +104,29 @@ def main() -> None:
     print(f"gradcam, ratio       {medians['ours'] / medians['reference']:8.3f}")
 
     one, target = images[:1], targets[:1]
-    passing = statistics.median(seconds(backward) for _ in range(5))
     references, _ = env.batch(options.references, seed=1)
     generator = torch.Generator().manual_seed(0)
     with counted(model) as passed:
-        spent = seconds(
-            lambda: iba(
-                model,
-                one,
-                target,
-                reference_images=references,
-                generator=generator,
-                layers=env.layers,
+        for call in ("first", "again"):
+            passed.clear()
+            spent = seconds(
+                lambda: iba(
+                    model,
+                    one,
+                    target,
+                    reference_images=references,
+                    generator=generator,
+                    layers=env.layers,
+                )
             )
-        )
-    print(f"iba                  {spent:8.2f} s, {sum(passed)} images through the whole network")
+            through = f"{sum(passed)} images through the whole network"
+            print(f"iba, {call}           {spent:8.2f} s, {through}")
     spent = seconds(
         lambda: extremal_perturbation(model, one, target, iterations=options.iterations)
     )
-    share = options.iterations * passing / spent
-    print(
-        f"extremal-perturbation{800 / options.iterations * spent:8.2f} s at 800 iterations, "
-        f"{share:.0%} of them in the network"
-    )
+    print(f"extremal-perturbation{800 / options.iterations * spent:8.2f} s at 800 iterations")
+    for name, part in parts_of_an_iteration(model, one).items():
+        print(f"    {name:<16} {1000 * part:8.2f} ms, {options.iterations * part / spent:4.0%}")
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ def compare(side: int, samples: int, width: int, repeats: int) -> None:
             images,
             targets,
             highest=env.max_value,
+            generator=torch.Generator().manual_seed(0),
             segmentation=labels,
             n_samples=samples,
             kernel_width=KERNEL_WIDTH,

@@ -9,7 +9,7 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.comparison import Refusal
+from attributionlab.compared import Refusal
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +154,51 @@ def test_nothing_that_runs_is_a_refusal(colors):
 def test_what_no_run_could_have_is_refused(colors, argument, message):
     with pytest.raises(AttributionLabError, match=message):
         al.compare(["saliency"], colors, **argument)
+
+
+def test_environments_of_one_name_are_told_apart_by_what_differs():
+    envs = [al.load("multi-color-sum", image_size=24, temperature=t) for t in (1, 64)]
+    result = al.compare(["sobel"], envs, n=1)
+    assert list(result.places.values()) == [
+        *("multi-color-sum (temperature=1.0)", "multi-color-sum (temperature=64.0)")
+    ]
+    assert set(result.to_frame().environment) == set(result.places.values())
+    titles = [axis.get_title() for axis in result.violins().axes]
+    assert "F1, multi-color-sum (temperature=64.0): positive" in titles
+    with pytest.raises(AttributionLabError, match="name each once"):
+        al.compare(["sobel"], [envs[0], al.load("multi-color-sum", image_size=24, temperature=1)])
+
+
+def test_one_method_needs_no_list_and_none_at_all_is_refused(colors):
+    assert al.compare("sobel", colors, n=1).reports[0].method == "sobel"
+    with pytest.raises(AttributionLabError, match="methods are empty"):
+        al.compare([], colors)
+    with pytest.raises(AttributionLabError, match="name 'sobel' twice"):
+        al.compare(["sobel", "sobel"], colors)
+
+
+def test_a_preset_is_of_the_built_in_method_only(colors):
+    def occlusion(model, inputs, targets):
+        return inputs
+
+    assert (
+        al.compare([occlusion], colors, n=1, preset="paper").reports[0].environments[0].settings
+        == {}
+    )
+    for none in ("none", None):
+        [report] = al.compare(["occlusion"], colors, n=1, preset=none).reports
+        assert report.environments[0].settings == {}
+        assert report.environments[0].output == "probability"
+    with pytest.raises(AttributionLabError, match="preset is 'papre'"):
+        al.compare(["occlusion"], colors, n=1, preset="papre")
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+def test_the_maps_show_the_default_truth_and_say_who_was_held_against_another(colors):
+    figure = al.compare(["lrp", "sobel"], colors, n=1).maps()
+    titles = [axis.get_title().replace("\n", " ") for axis in figure.axes]
+    assert titles[:4] == ["image", "ground truth", "lrp (logit)", "sobel"]
+    images, labels = colors.batch(1, 0)
+    assert np.array_equal(
+        figure.axes[1].images[0].get_array(), colors.truth(images, labels).signed[0, 0]
+    )

@@ -11,12 +11,18 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
     pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning"),
 ]
-SETTINGS = {"extremal-perturbation": {"iterations": 20}, "lime": {"n_samples": 50}}
+# An optimization amplifies rounding from step to step: its first ones are compared, which all the same
+# pass everything that may lie on the wrong device. One step of Adam is as long as the learning rate
+# whatever the gradient's size; the second step of the descent of extremal perturbations is the first
+# with momentum.
+SETTINGS = {
+    "extremal-perturbation": {"iterations": 2},
+    "iba": {"steps": 1},
+    "lime": {"n_samples": 50},
+}
 # Sums of integers are exact on both; the softmax and what follows it are not. A map is normalized to
 # [-1, 1], a float32 has 2^-24 of it, and sums of up to 24 x 24 x 3 terms lose 2^11 of these at most.
-# The two optimizations amplify that from step to step.
 ROUNDING = 2.0**-13
-OPTIMIZED = {"iba": 0.05, "extremal-perturbation": 0.05}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -30,4 +36,4 @@ def test_attributions_do_not_depend_on_the_device(name, method):
             method, env, n=2, output=output, settings=SETTINGS.get(method), device=device
         )
         maps.append(report.environments[0].attributions)
-    assert np.abs(maps[0] - maps[1]).max() <= OPTIMIZED.get(method, ROUNDING)
+    assert np.abs(maps[0] - maps[1]).max() <= ROUNDING

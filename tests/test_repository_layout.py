@@ -39,17 +39,26 @@ MAY_IMPORT = {
     "assess": {"truth"},
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code.
     "verification": {"environment", "spec", "truth", "device", "progress"},
-    "trial": {"environment", "methods", "metrics", "truth", "assess", "progress"},
+    "trial": {"environment", "methods", "metrics", "truth", "assess", "results", "progress"},
     "faithfulness": {
-        *("trial", "catalog", "environment", "methods", "metrics", "truth", "assess", "results"),
-        "device",
+        *("trial", "catalog", "environment", "methods", "truth", "assess", "results", "device"),
     },
+    "compared": {"environment", "metrics", "results", "report", "files"},
     "comparison": {
-        *("faithfulness", "trial", "catalog", "environment", "methods", "metrics", "assess"),
-        *("truth", "results", "report", "files", "progress"),
+        *("compared", "faithfulness", "trial", "catalog", "environment", "methods", "assess"),
+        *("truth", "results", "progress"),
     },
     "experiments": {
-        *("comparison", "trial", "catalog", "environment", "methods", "metrics", "truth"),
+        *(
+            "comparison",
+            "compared",
+            "trial",
+            "catalog",
+            "environment",
+            "methods",
+            "metrics",
+            "truth",
+        ),
         *("nets", "images", "exact", "segmentation", "report", "results", "files", "progress"),
     },
 }

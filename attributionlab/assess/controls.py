@@ -28,7 +28,7 @@ __all__ = [
 
 
 def oracle(model: nn.Module, inputs: Tensor, targets: Tensor, *, ideal: Tensor) -> Tensor:
-    """The map that the claim asks for: the signed truth, or the smoothed one. Nothing scores more."""
+    """The best map for the claim (`ideal`): the signed truth, for a smoothed one `best_map`."""
     return ideal
 
 

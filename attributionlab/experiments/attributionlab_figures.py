@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attributionlab.comparison import Comparison
+from attributionlab.compared import Comparison
 from attributionlab.experiments.comparison_plan import PaperVerdict, Plan
 from attributionlab.results import EnvironmentResult
 
@@ -65,8 +65,9 @@ def coarse_methods(comparison: Comparison) -> list[str]:
     """Precision and recall on the smoothed truth beside the best that any map can reach."""
     return [
         f"{report.method}: precision {result.mean('positive-smoothed', 'precision'):.2f}, recall "
-        f"{result.mean('positive-smoothed', 'recall'):.2f} on the smoothed truth, whose own F1, the "
-        f"ceiling, is {result.ceiling:.2f}; on the sharp one F1 {result.mean('positive', 'f1'):.2f}."
+        f"{result.mean('positive-smoothed', 'recall'):.2f} on the smoothed truth, on which the best "
+        f"possible map has F1 {result.ceiling:.2f}; on the sharp one F1 "
+        f"{result.mean('positive', 'f1'):.2f}."
         for report, result in comparison.results
     ]
 
@@ -89,7 +90,7 @@ def _f1s(result: EnvironmentResult) -> str:
 
 MODULO_PLAN = Plan(
     "figure-17",
-    "Attributions on single-color-modulo against the overall truth (also figure 16)",
+    "Attributions on single-color-modulo against the overall truth (figures 16 and 17 in one run)",
     ON_MODULO,
     [MODULO],
     _overall(MODULO, lrp="pass", deep_shap="pass", integrated_gradients="pass"),
@@ -102,8 +103,8 @@ MODULO_PLAN = Plan(
 )
 COLORS_PLAN = Plan(
     "figure-23",
-    "Attributions on multi-color-sum against the overall, positive and negative truth (also figures "
-    "2 and 19)",
+    "Attributions on multi-color-sum against the overall, positive and negative truth (figures 2, 19 "
+    "and 23 in one run)",
     ON_COLORS,
     [COLORS],
     [

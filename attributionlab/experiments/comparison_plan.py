@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from attributionlab.catalog import load
-from attributionlab.comparison import QUICK_SIZE, Comparison, compare
+from attributionlab.compared import Comparison
+from attributionlab.comparison import QUICK_SIZE, compare
 from attributionlab.environment import Environment
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.trial import Claim

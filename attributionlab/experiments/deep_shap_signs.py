@@ -27,6 +27,7 @@ __all__ = ["FunctionalReLU", "deepshap_signs"]
 ENVIRONMENT = "multi-color-sum"
 TEMPERATURES = (1.0, 16.0, 256.0)
 GAMMA = 0.5
+CASE = ("temperature", "relu", "baseline")
 
 
 class FunctionalReLU(nn.Module):
@@ -94,11 +95,11 @@ def deepshap_signs(
         exact = env.shapley(sample.image, int(target))[None]
         for relu, baseline in cases:
             maps, gap, multiplier = _deep_shap(env, relu, baseline, image, target)
-            case = {"temperature": env.temperature, "relu": relu, "baseline": baseline}
+            case = dict(zip(CASE, (env.temperature, relu, baseline), strict=True))
             found = {"multiplier": multiplier, "completeness_gap": gap}
             rows.append({**case, "sample": index, **found, **_scores(maps, truth, exact)})
     images = pd.DataFrame(rows)
-    table = images.drop(columns="sample").groupby(list(case), sort=False).mean().reset_index()
+    table = images.drop(columns="sample").groupby(list(CASE), sort=False).mean().reset_index()
     return Reproduction(
         "deepshap-signs",
         "DeepSHAP's signs: module or functional ReLU, baseline, temperature",
@@ -166,25 +167,24 @@ def _findings(table: "pd.DataFrame", images: "pd.DataFrame", n: int) -> list[str
         "The paper: DeepSHAP with an all-zero baseline passes overall (F1 of at least 0.5) and fails "
         "on positive and on negative truth.",
         f"In our reimplementation this pattern appears for {_cases(alike) or 'none of the cases'}.",
-        "Captum's rule for the softmax multiplies by the change of the target's probability over the "
-        "change of its logit, and subtracts the mean over the K units: K - 1 parts for the target, -1 "
-        "for each other class (column target_to_others; the exact Shapley values' ratio is beside it). "
-        "From unseen black the two may change in opposite directions, and the whole map has the wrong "
-        "sign, or the probability not at all, and the map is empty.",
-        f"With functional ReLUs that is all: a map is right, empty (up to "
-        f"{functional['empty'].max() * n:.0f} of {n} images) or wrong in every sign (up to "
-        f"{functional.flipped.max() * n:.0f} of {n}); of the {len(wrong)} maps that are not right "
-        f"{(wrong.multiplier <= 0).sum()} have such a multiplier, of the {len(right)} right ones "
-        f"{(right.multiplier <= 0).sum()}.",
-        f"Their sizes are far off: the maps miss {functional.completeness_gap.min():.1f} to "
-        f"{functional.completeness_gap.max():.1f} times the output change.",
+        "By Captum's rule for the softmax (0.9.0) a map is multiplied by the change of the target's "
+        "probability over the change of its logit, and the mean over the K units is subtracted: K - 1 "
+        "parts for the target, -1 for each other class (column target_to_others; the exact Shapley "
+        "values' ratio is beside it). Where the two changes have opposite signs the whole map is "
+        "reversed, where the probability does not change it is empty.",
+        f"With functional ReLUs up to {functional['empty'].max() * n:.0f} of {n} maps are empty and "
+        f"up to {functional.flipped.max() * n:.0f} wrong in every sign. Of the {len(wrong)} maps in "
+        f"all cases that are not right in every sign {(wrong.multiplier <= 0).sum()} have a multiplier "
+        f"of at most 0, of the {len(right)} that are {(right.multiplier <= 0).sum()}. The maps miss "
+        f"{functional.completeness_gap.min():.1f} to {functional.completeness_gap.max():.1f} times the "
+        "output change.",
         "With module ReLUs and the true baseline F1 is at least "
         f"{best[['f1_overall', 'f1_positive', 'f1_negative']].to_numpy().min():.2f} on every mask at "
         f"every temperature, and {best.completeness_gap.min():.0%} to "
         f"{best.completeness_gap.max():.0%} of the output change are missed: masks state signs, not "
         "sizes.",
-        "Which implementation and which temperature the paper used is not stated, so this shows what "
-        "is sufficient for a pattern, not what happened.",
+        "The paper states neither its implementation nor its temperature: a case that shows the "
+        "pattern is sufficient for it, which is not to say that it happened so.",
     ]
 
 

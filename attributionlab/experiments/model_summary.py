@@ -144,11 +144,14 @@ def layer_table(model: nn.Module, image_shape: Sequence[int]) -> "pd.DataFrame":
 
 
 def table_1(
-    *, n: int | None = None, quick: bool = False, seed: int = 0, show_progress: bool = False
+    *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
 ) -> Reproduction:
     """Reproduce Table 1: layers and parameters of single-color-modulo and of a ResNet-8.
 
-    Nothing here is sampled: n, quick, seed and show_progress change nothing.
+    Parameters
+    ----------
+    n, quick, seed, show_progress
+        As every experiment has them. Layers are counted, nothing is sampled: they change nothing.
 
     Returns
     -------
@@ -177,8 +180,8 @@ def table_1(
         f"1 x 1 projections on the two shortcuts that widen, color images and ten classes have "
         f"{resnet['parameters']:,} parameters and {resnet['layers']} layers.",
         "Appendix E describes 8 weighted layers (1 + 3 x 2 convolutions and a linear one). The table's "
-        "10 are these and the two projections; batch normalization is not counted as a layer, though "
-        "its parameters are counted as parameters.",
+        "10 is reached if the two projections are counted too and batch normalization is not, its "
+        "1,227,594 only if the parameters of batch normalization are.",
         "Parameters alone say little about how alike the two are: of ours, "
         f"{ours['linear_parameters']:,} ({ours['linear_parameters'] / ours['parameters']:.2%}) lie in "
         f"linear layers behind a single number, of ResNet-8's {resnet['linear_parameters']:,} "

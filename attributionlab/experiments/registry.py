@@ -4,9 +4,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
-from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.experiments.attributionlab_figures import PLANS
 from attributionlab.experiments.comparison_plan import carry_out
 from attributionlab.experiments.deep_shap_signs import deepshap_signs
@@ -30,20 +31,52 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def experiment(item: str, settings: Mapping[str, Any] | None = None) -> Experiment:
-    """The experiment of that name, with settings of its own.
+def experiment(
+    item: str,
+    *,
+    n: int | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    show_progress: bool = False,
+) -> Reproduction:
+    """Repeat a table or a figure.
+
+    Parameters
+    ----------
+    item : str
+        A name in `EXPERIMENTS`.
+    n : int, optional
+        Images; each experiment has its own default.
+    quick : bool
+        Small images, few of them.
+    seed : int
+        Of images and methods.
+    settings : mapping, optional
+        Settings of this experiment alone.
+    show_progress : bool
+        Show progress on standard error.
 
     Raises
     ------
     AttributionLabError
-        If there is none, or it has no such setting.
+        For an unknown item or setting, and impossible numbers.
     """
     if item not in EXPERIMENTS:
         raise AttributionLabError(f"no experiment named {item!r}: {nearest(item, EXPERIMENTS)}")
     settings = dict(settings or {})
     known = set(inspect.signature(EXPERIMENTS[item]).parameters)
-    own = known - {"n", "quick", "seed", "show_progress"}
-    for key in settings:
-        if key not in own:
-            raise AttributionLabError(f"{item} has no setting {key!r}: {nearest(key, own)}")
-    return partial(EXPERIMENTS[item], **settings)
+    own = known - {"plan", "n", "quick", "seed", "show_progress"}
+    problems = [
+        f"{item} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
+    ]
+    problems += [
+        f"{name} is {value!r}: take an integer of at least {least}"
+        for name, value, least in (("n", n, 1), ("seed", seed, 0))
+        if value is not None
+        and (not isinstance(value, Integral) or isinstance(value, bool) or value < least)
+    ]
+    refuse_if(problems)
+    run = {"n": n, "quick": quick, "seed": seed}
+    outcome = EXPERIMENTS[item](**run, **settings, show_progress=show_progress)
+    return replace(outcome, run=run | settings)

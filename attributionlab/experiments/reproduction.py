@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ class Reproduction:
         By name.
     findings : list of str
         What the paper says, what was measured here, and why they differ.
+    run : mapping
+        What it was run with: n, quick, seed and settings.
     """
 
     item: str
@@ -40,6 +42,7 @@ class Reproduction:
     tables: Mapping[str, "pd.DataFrame"]
     figures: Mapping[str, "Figure"]
     findings: list[str]
+    run: Mapping[str, Any] = field(default_factory=dict)
 
     def save(self, folder: str | Path, command: str) -> list[Path]:
         """Write tables (CSV), figures (PNG) and a summary (JSON) into a folder, made where missing.
@@ -55,11 +58,15 @@ class Reproduction:
             "item": self.item,
             "title": self.title,
             "findings": self.findings,
+            "run": dict(self.run),
             "command": command,
             "versions": library_versions(),
         }
         files: dict[str, str | bytes] = {
-            f"{self.item}.json": json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+            f"{self.item}.json": json.dumps(
+                summary, indent=2, allow_nan=False, ensure_ascii=False, default=str
+            )
+            + "\n"
         }
         files |= {
             f"{self.item}-{name}.csv": t.to_csv(index=False) for name, t in self.tables.items()

@@ -72,7 +72,7 @@ def from_true_baseline(method: Callable[..., Tensor], docstring: str) -> Callabl
     method : callable
         A method with a setting `baselines`.
     docstring : str
-        Of the result.
+        Of the result, which refuses `baselines` with an `AttributionLabError`.
     """
 
     def variant(
@@ -83,6 +83,11 @@ def from_true_baseline(method: Callable[..., Tensor], docstring: str) -> Callabl
         baseline: Tensor,
         **settings: Any,
     ) -> Tensor:
+        if "baselines" in settings:
+            raise AttributionLabError(
+                f"{variant.__name__}: baselines is {settings['baselines']!r}: it starts from the "
+                f"environment's background; drop the setting, or take {method.__name__}"
+            )
         return method(model, inputs, targets, baselines=baseline, **settings)
 
     variant.__name__ = variant.__qualname__ = f"{method.__name__}_true_baseline"

@@ -1,7 +1,7 @@
-"""How many images fit through a network at once."""
+"""How many images fit through a network at once, and what to do where they do not."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["MEMORY_BUDGET", "images_at_once", "in_smaller_batches"]
+__all__ = ["MEMORY_BUDGET", "images_at_once", "in_smaller_batches", "over_batches"]
 
 MEMORY_BUDGET = 64 * 2**20
 """Bytes of activations to hold at once on a CPU, where larger batches cost two to three times more an
@@ -90,6 +90,45 @@ def in_smaller_batches(run: Callable[[int], Result], batch: int, who: str) -> Re
         )
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+
+
+def over_batches(
+    run: Callable[..., Sequence[Tensor]], given: Sequence[Tensor], who: str
+) -> tuple[Tensor, ...]:
+    """Run on all images at once or, where the memory does not suffice, on ever smaller parts.
+
+    Measures nothing beforehand, which would cost one more forward pass: for methods that pass each
+    image through the network once or twice.
+
+    Parameters
+    ----------
+    run : callable
+        Parts of `given` -> tensors with one entry for each image. Called again from the first part
+        after a failure.
+    given : sequence of Tensor, (B, ...)
+        What is split, such as inputs and targets.
+    who : str
+        For the message.
+
+    Returns
+    -------
+    tuple of Tensor, (B, ...)
+        What `run` returned for the parts, joined.
+
+    Raises
+    ------
+    AttributionLabError
+        If not even one image at a time fits.
+    """
+
+    def joined(batch: int) -> tuple[Tensor, ...]:
+        splits = (torch.split(each, batch) for each in given)
+        parts = [run(*part) for part in zip(*splits, strict=True)]
+        if len(parts) == 1:
+            return tuple(parts[0])
+        return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+
+    return in_smaller_batches(joined, len(given[0]), who)
 
 
 def _out_of_memory(error: BaseException) -> bool:

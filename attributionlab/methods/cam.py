@@ -4,8 +4,11 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from attributionlab.errors import refuse_if
+from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.layers import find_layer, observe
+from attributionlab.methods.validation import boolean_problem
 
 __all__ = ["gradcam"]
 
@@ -52,17 +55,23 @@ def gradcam(
     Raises
     ------
     AttributionLabError
-        If the layer does not exist, does not run exactly once or returns no maps.
+        If the layer does not exist, does not run exactly once or returns no maps, or `relu` is neither
+        True nor False.
     """
     from captum.attr import LayerAttribution, LayerGradCam
 
+    refuse_if(boolean_problem("relu", relu), "gradcam")
     module = find_layer(model, layer, layers, "gradcam")
     if layer is not None:  # the environment's own is known to be one that works
         observe(model, module, inputs[:1])
-    coarse = LayerGradCam(model, module).attribute(
-        inputs.detach().clone().requires_grad_(), target=targets, relu_attributions=relu
-    )
+
+    def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
+        leaf = images.detach().clone().requires_grad_()
+        maps = LayerGradCam(model, module).attribute(leaf, classes, relu_attributions=relu)
+        return (maps.detach(),)
+
+    (coarse,) = over_batches(run, (inputs, targets), "gradcam")
     enlarged: Tensor = LayerAttribution.interpolate(
-        coarse.detach(), tuple(inputs.shape[2:]), interpolate_mode="bilinear"
+        coarse, tuple(inputs.shape[2:]), interpolate_mode="bilinear"
     )
     return enlarged

@@ -8,19 +8,27 @@ from torch import Tensor, nn
 
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.guards import (
+    LRP_REMEDY,
+    QUADRATURE_REMEDY,
     Backpropagation,
     completeness,
     deep_lift_remedy,
-    explained,
     hidden_activations,
     watched,
 )
+from attributionlab.methods.outputs import same_outputs, target_outputs
 
 __all__ = ["guard_captum"]
 
-LINEAR_REMEDY = (
-    "are zero everywhere, because the surrogate's penalty outweighs an output of this range: pass "
-    "Captum's class with interpretable_model=SkLearnRidge(alpha=...), or take the built-in lime"
+UNCHANGED = (
+    "no perturbation changes the output (choose other baselines, or where a softmax is saturated "
+    "explain the logit)"
+)
+KERNEL_SHAP_CAUSE = f"are zero everywhere, up to rounding, because {UNCHANGED}"
+LIME_CAUSE = (
+    f"are zero everywhere, up to rounding: either {UNCHANGED}, or the surrogate's penalty outweighs "
+    "the range of the output (pass Captum's class with interpretable_model=SkLearnRidge(alpha=...), "
+    "or take the built-in lime)"
 )
 
 
@@ -63,24 +71,26 @@ def guard_captum(
     # Multipliers have no sum to keep, and a function may draw other baselines now than before.
     summable = instance.multiplies_by_inputs and not callable(settings.get("baselines"))
     if isinstance(instance, attr.LRP):
-        remedy = "the layers' biases absorb relevance, as LRP is defined"
-        completeness(attributions, _values(model, inputs, targets), None, remedy)
+        completeness(attributions, _values(model, inputs, targets), None, LRP_REMEDY)
     elif isinstance(instance, attr.DeepLift | attr.IntegratedGradients) and summable:
         reference = _reference(instance, model, inputs, targets, settings.get("baselines"))
         remedy = (
-            deep_lift_remedy(model)
-            if isinstance(instance, attr.DeepLift)
-            else "take a larger n_steps, or the exact integral of integrated-gradients-exact"
+            deep_lift_remedy(model) if isinstance(instance, attr.DeepLift) else QUADRATURE_REMEDY
         )
         completeness(attributions, _values(model, inputs, targets), reference, remedy)
-    elif isinstance(instance, attr.LimeBase):  # of which KernelShap is one
-        empty = int((attributions == 0).flatten(1).all(1).sum())
-        tell(Finding(LINEAR_REMEDY, empty))
+    elif isinstance(instance, attr.LimeBase):
+        # A fit to outputs that are all the same leaves rounding of them.
+        values = _values(model, inputs, targets)
+        largest = attributions.detach().double().abs().flatten(1).amax(1)
+        empty = int(same_outputs(values, values.double() + largest).sum())
+        # KernelShap is a LimeBase whose surrogate has no penalty, and takes none.
+        cause = KERNEL_SHAP_CAUSE if isinstance(instance, attr.KernelShap) else LIME_CAUSE
+        tell(Finding(cause, empty))
 
 
 def _values(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     with torch.no_grad():
-        return explained(model(inputs), targets)
+        return target_outputs(model(inputs), targets)
 
 
 def _reference(

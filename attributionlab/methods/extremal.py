@@ -1,7 +1,5 @@
 """Extremal perturbations: the region of a given area whose sight alone raises an output the most."""
 
-import math
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -11,6 +9,7 @@ from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.masking import SmoothMask, area_gap, blur_pyramid, blurred
+from attributionlab.methods.validation import boolean_problem, integer_problem, number_problem
 
 __all__ = ["extremal_perturbation"]
 
@@ -25,7 +24,10 @@ BLIND = (
     "are masks that hardly depend on the image: for at least half of the iterations the output had no "
     "gradient at all (in up to {worst} of them), as where a blur turns colors into unseen ones"
 )
-REMEDY = "; set normalized=true to begin with the image itself"
+REMEDY = (
+    "; pass normalized=True (on the command line --set normalized=True) to begin with the image "
+    "itself"
+)
 
 
 @declares(claim="positive", output="logit")
@@ -70,11 +72,11 @@ def extremal_perturbation(
     Counts outweigh the area at first, and the mask may end larger than asked for. Claims the positive
     truth: a mask has no sign.
 
-    The authors begin with a mask of 1, which their smooth maximum of cells of 1 is not quite (0.985 to
-    0.996): it blurs the image a little from the start. A network that reacts to exact colors then sees
-    none of its colors, has no gradient, and the area alone shapes the mask, which ends in the corners
-    of the image (F1 0 on multi-color-sum-in-distribution). Masks are therefore `normalized`, which the
-    paper's formula does not say; where the output has no gradient nevertheless, the result says so.
+    The authors begin with a mask of 1, which their smooth maximum of cells of 1 is not quite
+    (`SmoothMask`): it blurs the image a little from the start. A network that reacts to exact colors
+    then sees none of its colors, has no gradient, and the area alone shapes the mask. Masks are
+    therefore `normalized`, which the paper's formula does not say; where the output has no gradient
+    nevertheless, the result says so.
 
     Costs `iterations` forward and backward passes.
 
@@ -94,7 +96,7 @@ def extremal_perturbation(
         Where the mask is 0, in pixels; 20/224 of the shorter side by default.
     normalized : bool
         Divide masks by what cells of 1 give (`SmoothMask`), so that the first one keeps the whole
-        image; false for the formula to the letter.
+        image; False for the formula to the letter.
     area_weight : float
         :math:`\lambda`.
     output_weight : float
@@ -117,8 +119,9 @@ def extremal_perturbation(
     blur_sigma = BLUR_SIGMA * side / SIDE if blur_sigma is None else blur_sigma
     weights = {"area_weight": area_weight, "output_weight": output_weight}
     positive = {"sigma": sigma, "blur_sigma": blur_sigma, "learning_rate": learning_rate}
-    refuse_if(_problems(area, iterations, step, weights, positive), "extremal-perturbation")
-    step = max(1, round(sigma / CELLS_PER_SIGMA)) if step is None else step
+    problems = _problems(area, iterations, step, normalized, weights, positive)
+    refuse_if(problems, "extremal-perturbation")
+    step = max(1, round(sigma / CELLS_PER_SIGMA)) if step is None else int(step)
 
     def optimize(images: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         smooth = SmoothMask(images, sigma, step, normalized)
@@ -175,20 +178,16 @@ def _problems(
     area: float,
     iterations: int,
     step: int | None,
+    normalized: bool,
     weights: dict[str, float],
     positive: dict[str, float],
 ) -> list[str]:
-    problems = []
-    if not 0 < area <= 1:
-        problems.append(f"area is {area}: take a share in (0, 1]")
-    if not isinstance(iterations, int) or iterations < 1:
-        problems.append(f"iterations is {iterations!r}: take an integer of at least 1")
-    if step is not None and (not isinstance(step, int) or step < 1):
-        problems.append(f"step is {step!r}: take an integer of at least 1")
+    problems = number_problem("area", area, above=0, most=1)
+    problems += integer_problem("iterations", iterations, 1)
+    problems += [] if step is None else integer_problem("step", step, 1)
+    problems += boolean_problem("normalized", normalized)
     for name, value in weights.items():
-        if not 0 <= value < math.inf:
-            problems.append(f"{name} is {value}: take a number of at least 0")
+        problems += number_problem(name, value, least=0)
     for name, value in positive.items():
-        if not 0 < value < math.inf:
-            problems.append(f"{name} is {value}: take a number above 0")
+        problems += number_problem(name, value, above=0)
     return problems

@@ -8,8 +8,11 @@ import warnings
 
 from torch import Tensor, nn
 
+from attributionlab.errors import refuse_if
+from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.guards import hidden_activations, watched
+from attributionlab.methods.validation import boolean_problem
 
 __all__ = ["guided_backprop", "input_x_gradient", "saliency"]
 
@@ -33,11 +36,20 @@ def saliency(model: nn.Module, inputs: Tensor, targets: Tensor, *, abs: bool = F
         The output to explain in each image.
     abs : bool
         Take absolute values, which loses the sign (Captum's own default).
+
+    Raises
+    ------
+    AttributionLabError
+        If `abs` is neither True nor False.
     """
     from captum.attr import Saliency
 
-    attributions: Tensor = Saliency(model).attribute(_leaf(inputs), target=targets, abs=abs)
-    return attributions
+    refuse_if(boolean_problem("abs", abs), "saliency")
+
+    def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
+        return (Saliency(model).attribute(_leaf(images), target=classes, abs=abs),)
+
+    return over_batches(run, (inputs, targets), "saliency")[0]
 
 
 @declares(gradient=True)
@@ -51,8 +63,10 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
     """
     from captum.attr import InputXGradient
 
-    attributions: Tensor = InputXGradient(model).attribute(_leaf(inputs), target=targets)
-    return attributions
+    def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
+        return (InputXGradient(model).attribute(_leaf(images), target=classes).detach(),)
+
+    return over_batches(run, (inputs, targets), "input-x-gradient")[0]
 
 
 @declares(claim="positive", gradient=True)
@@ -74,9 +88,12 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
     """
     from captum.attr import GuidedBackprop
 
+    def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
+        return (GuidedBackprop(model).attribute(_leaf(images), target=classes),)
+
     with watched(model, "GuidedBackprop") as found, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Setting backward hooks")
-        attributions: Tensor = GuidedBackprop(model).attribute(_leaf(inputs), target=targets)
+        (attributions,) = over_batches(run, (inputs, targets), "guided-backprop")
     hidden_activations(found, "GuidedBackprop", len(inputs))
     return attributions
 

@@ -14,22 +14,31 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.outputs import same_outputs, target_outputs
 
 __all__ = [
+    "LRP_REMEDY",
+    "QUADRATURE_REMEDY",
     "STATED_SHARE",
     "Activations",
     "completeness",
     "deep_lift_remedy",
-    "explained",
     "hidden_activations",
     "kinks",
     "nonlinear_steps",
     "saturation",
+    "shares_of_change",
     "watched",
 ]
 
 STATED_SHARE = 0.05
 """Share of the output change that contributions may miss without mention."""
+
+QUADRATURE_REMEDY = "take a larger n_steps, or the exact integral of integrated-gradients-exact"
+"""Of integrated gradients that miss a part of the output change."""
+
+LRP_REMEDY = "the layers' biases absorb relevance, as LRP is defined"
+"""The cause of relevance that misses a part of the output."""
 
 KINK_SHARE = 0.01
 """Share of ReLU units on a kink without mention; a network with random weights has none there."""
@@ -158,8 +167,8 @@ def completeness(
 
     .. math:: gap = |\sum_j a_j - (f(x) - f(b))| \, / \, |f(x) - f(b)|
 
-    Where the output does not change (up to 4 units in its last place) the gap is relative to the
-    largest of the sum of |a|, |f(x)| and |f(b)| instead: it is 0 if the attributions cancel.
+    Where the output does not change, `shares_of_change` has another scale: the gap is 0 if the
+    attributions cancel.
 
     Parameters
     ----------
@@ -172,18 +181,47 @@ def completeness(
     remedy : str
         Cause and remedy.
     """
-    values, after = attributions.detach().flatten(1).double(), output.detach().double()
-    before = torch.zeros_like(after) if reference is None else reference.detach().double()
-    change, largest = after - before, torch.maximum(after.abs(), before.abs())
-    unchanged = change.abs() <= 4 * torch.finfo(output.dtype).eps * largest
-    scale = torch.where(unchanged, torch.maximum(values.abs().sum(1), largest), change.abs())
-    residual = (values.sum(1) - change).abs()
-    # 0 / 0 is a map of zeros for an output of 0: nothing is missing.
-    gaps = torch.where(residual == 0, 0.0, residual / scale)
+    before = torch.zeros_like(output) if reference is None else reference
+    total = attributions.detach().flatten(1).double().sum(1)
+    residual = total - (output.detach().double() - before.detach().double())
+    gaps = shares_of_change(residual, attributions, output, before)
     whole = "the output" if reference is None else "the change of the output"
     text = f"do not sum to {whole} but miss up to {{worst}} of it: {remedy}"
     missed = int((gaps > STATED_SHARE).sum())
     tell(Finding(text, missed, gaps.tolist(), float(gaps.max())))
+
+
+def shares_of_change(
+    amounts: Float[Tensor, " batch"],
+    attributions: Float[Tensor, "batch ..."],
+    output: Float[Tensor, " batch"],
+    reference: Float[Tensor, " batch"],
+) -> Float[Tensor, " batch"]:
+    """What amounts, such as errors, are beside the change of the output that attributions explain.
+
+    Where the output does not change by more than rounding (`same_outputs`) they are relative to the
+    largest of the sum of |a|, |f(x)| and |f(b)| instead.
+
+    Parameters
+    ----------
+    amounts : Tensor, (B,)
+        In units of the output; their sign does not matter.
+    attributions : Tensor, (B, ...)
+        a above.
+    output, reference : Tensor, (B,)
+        f(x) and f(b), of the outputs explained.
+
+    Returns
+    -------
+    Tensor of float64, (B,)
+        At least 0, where 0 of nothing is 0; infinite where an amount is, or where it stands against
+        attributions and outputs of exactly 0.
+    """
+    amounts, after, before = (each.detach().double() for each in (amounts, output, reference))
+    sizes = attributions.detach().flatten(1).double().abs().sum(1)
+    largest = torch.stack([sizes, after.abs(), before.abs()]).amax(0)
+    scale = torch.where(same_outputs(output, reference), largest, (after - before).abs())
+    return torch.where(amounts == 0, 0.0, amounts.abs() / scale)
 
 
 def deep_lift_remedy(model: nn.Module) -> str:
@@ -286,7 +324,7 @@ def kinks(
     try:
         with torch.enable_grad():
             image = inputs[:1].detach().clone().requires_grad_()
-            value = explained(model(image), targets[:1]).sum()
+            value = target_outputs(model(image), targets[:1]).sum()
     finally:
         for handle in handles:
             handle.remove()
@@ -302,10 +340,3 @@ def kinks(
     )
     tell(Finding(text, int(share > KINK_SHARE), worst=share))
     return share
-
-
-def explained(
-    output: Float[Tensor, "batch outputs"], targets: Int[Tensor, " batch"]
-) -> Float[Tensor, " batch"]:
-    """Of each image the one output that is explained."""
-    return output.gather(1, targets.to(output.device)[:, None])[:, 0]

@@ -45,8 +45,8 @@ class SmoothMask:
     step : int
         Pixels from cell to cell.
     normalized : bool
-        Divide masks by the one that cells of 1 give, which is 0.98 to 1 (the smooth maximum counts
-        cells farther off, too), and cut them off at 1.
+        Divide masks by the one that cells of 1 give, and cut them off at 1. At a sigma of 21 and a
+        step of 7 that one is 0.985 to 0.996: the smooth maximum counts cells farther off, too.
     """
 
     def __init__(self, images: Tensor, sigma: float, step: int, normalized: bool = False) -> None:
@@ -66,12 +66,12 @@ class SmoothMask:
                     self.shifts.append((down + self.radius, right + self.radius))
                     kernel = np.exp(-2 * np.maximum(0, distance / sigma - 0.5) ** 2)
                     kernels.append(np.where(distance <= REACH * sigma, kernel, 0))
-        # For each shift a row for each pixel of a block: what a cell's value and a 1 are multiplied by
-        # to give the base-2 exponent 20 v / ln 2 of its weight.
-        kernel = np.stack(kernels)
-        exponents = np.stack([COLDNESS / LN_2 * kernel, np.where(kernel > 0, 0, ABSENT)], axis=2)
+        # (shifts, step^2, 1): what a cell's value is multiplied by, and what is added, to give the
+        # base-2 exponent 20 v / ln 2 of its weight.
+        kernel = np.stack(kernels)[:, :, None]
         self.kernels = torch.as_tensor(kernel).to(images)
-        self.exponents = torch.as_tensor(exponents).to(images)
+        self.slopes = torch.as_tensor(COLDNESS / LN_2 * kernel).to(images)
+        self.offsets = torch.as_tensor(np.where(kernel > 0, 0, ABSENT)).to(images)
         self.full = self._smooth(images.new_ones((1, *self.grid))) if normalized else None
 
     def __call__(
@@ -88,21 +88,19 @@ class SmoothMask:
         )
         return whole[:, :, : self.size[0], : self.size[1]]
 
-    def neighbors(self, cells: Tensor) -> Float[Tensor, "shifts two cells"]:
-        """For each shift the cells that far from every cell, and ones."""
+    def neighbors(self, cells: Tensor) -> Float[Tensor, "shifts cells"]:
+        """For each shift the cells that far from every cell."""
         rows, columns = self.grid
         padded = F.pad(cells, (self.radius,) * 4, value=ABSENT)
         found = [padded[:, y : y + rows, x : x + columns].flatten() for y, x in self.shifts]
-        values = torch.stack(found)
-        return torch.stack([values, torch.ones_like(values)], dim=1)
+        return torch.stack(found)
 
 
 class _Smoothing(torch.autograd.Function):
     """The smooth maximum, shift by shift: what is computed at a time fits a processor's cache.
 
-    Maps are (step^2, B * rows * columns): a pixel by its place in its block, and the blocks. Exponents
-    come from a matrix product, and powers are those of 2: both are much faster here than broadcasting
-    and powers of e.
+    Maps are (step^2, B * rows * columns): a pixel by its place in its block, and the blocks. Powers are
+    those of 2, which are faster than those of e.
     """
 
     @staticmethod
@@ -110,8 +108,8 @@ class _Smoothing(torch.autograd.Function):
         neighbors = masks.neighbors(cells)
         total = cells.new_zeros(masks.step**2, cells.numel())
         weighted, exponent, weight = torch.zeros_like(total), total.clone(), total.clone()
-        for factors, neighbor in zip(masks.exponents, neighbors, strict=True):
-            torch.mm(factors, neighbor, out=exponent)
+        for slope, offset, neighbor in zip(masks.slopes, masks.offsets, neighbors, strict=True):
+            torch.mul(slope, neighbor, out=exponent).add_(offset)
             torch.exp2(exponent, out=weight)
             total += weight
             weighted.addcmul_(weight, exponent)
@@ -131,13 +129,14 @@ class _Smoothing(torch.autograd.Function):
         exponent, weight = torch.empty_like(mask), torch.empty_like(mask)
         (rows, columns), edge = masks.grid, masks.radius
         padded = F.pad(torch.zeros_like(cells), (edge,) * 4)
-        for factors, kernel, neighbor, (y, x) in zip(
-            masks.exponents, masks.kernels, masks.neighbors(cells), masks.shifts, strict=True
+        operators = zip(masks.slopes, masks.offsets, masks.kernels, masks.shifts, strict=True)
+        for (slope, offset, kernel, (y, x)), neighbor in zip(
+            operators, masks.neighbors(cells), strict=True
         ):
-            torch.mm(factors, neighbor, out=exponent)
+            torch.mul(slope, neighbor, out=exponent).add_(offset)
             torch.exp2(exponent, out=weight)
-            slope = torch.addcmul(constant, share, exponent, out=exponent).mul_(weight)
-            padded[:, y : y + rows, x : x + columns] += (kernel @ slope).view_as(cells)
+            change = torch.addcmul(constant, share, exponent, out=exponent).mul_(weight)
+            padded[:, y : y + rows, x : x + columns] += (kernel.T @ change).view_as(cells)
         return padded[:, edge : edge + rows, edge : edge + columns], None
 
 

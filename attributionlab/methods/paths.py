@@ -1,15 +1,24 @@
 r"""Integrated gradients with the nodes that everybody uses, and without any quadrature error."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from attributionlab.errors import nearest, refuse_if
 from attributionlab.exact import path_integral
+from attributionlab.exact.double import DoubleCopy
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.findings import Finding, tell
-from attributionlab.methods.guards import STATED_SHARE, completeness, explained
+from attributionlab.methods.guards import (
+    QUADRATURE_REMEDY,
+    STATED_SHARE,
+    completeness,
+    shares_of_change,
+)
+from attributionlab.methods.outputs import target_outputs
+from attributionlab.methods.validation import integer_problem
 
 __all__ = [
     "integrated_gradients",
@@ -49,34 +58,48 @@ def integrated_gradients(
     baselines : float, sequence of float, ndarray or Tensor
         Where the path starts (`as_baselines`); black by default.
     n_steps : int
-        Nodes of the quadrature (Captum's default).
+        Nodes of the quadrature (Captum's default); at least 2 for a Riemann sum.
     method : str
         Captum's name of the quadrature rule.
     internal_batch_size : int, optional
-        Images times nodes in one pass, raised to the batch size where that is larger; by default what
-        fits the memory budget.
+        Images times nodes in one pass; by default what fits the memory budget. Where there are more
+        images than that, they are explained one part after the other.
+
+    Raises
+    ------
+    AttributionLabError
+        For settings out of range and an unknown quadrature.
     """
     from captum.attr import IntegratedGradients
 
-    batch = internal_batch_size or images_at_once(model, inputs)
+    # A Riemann sum of a single node is none that Captum takes.
+    problems = integer_problem("n_steps", n_steps, 1 if method == "gausslegendre" else 2)
+    if internal_batch_size is not None:
+        problems += integer_problem("internal_batch_size", internal_batch_size, 1)
+    if method not in get_args(Quadrature):
+        problems.append(f"method is {method!r}: {nearest(str(method), get_args(Quadrature))}")
+    refuse_if(problems, "integrated-gradients")
     start = as_baselines(baselines, inputs)
 
-    def integrate(batch: int) -> Tensor:
-        attributions: Tensor = IntegratedGradients(model).attribute(
-            inputs,
-            baselines=start,
-            target=targets,
-            n_steps=n_steps,
-            method=method,
-            internal_batch_size=max(batch, len(inputs)),
-        )
-        return attributions
+    def integrate(batch: int) -> tuple[Tensor, Tensor, Tensor]:
+        parts = []
+        for x, b, t in zip(
+            *(torch.split(each, batch) for each in (inputs, start, targets)), strict=True
+        ):
+            attributions = IntegratedGradients(model).attribute(
+                x, b, t, n_steps=n_steps, method=method, internal_batch_size=batch
+            )
+            with torch.no_grad():
+                output, reference = (target_outputs(model(ends), t) for ends in (x, b))
+            parts.append((attributions.detach(), output, reference))
+        attributions, output, reference = (torch.cat(part) for part in zip(*parts, strict=True))
+        return attributions, output, reference
 
-    attributions = in_smaller_batches(integrate, max(batch, len(inputs)), "integrated-gradients")
-    with torch.no_grad():
-        output, reference = (explained(model(ends), targets) for ends in (inputs, start))
-    remedy = "take a larger n_steps, or the exact integral of integrated-gradients-exact"
-    completeness(attributions, output, reference, remedy)
+    batch = internal_batch_size or images_at_once(model, inputs)
+    attributions, output, reference = in_smaller_batches(
+        integrate, min(batch, len(inputs) * n_steps), "integrated-gradients"
+    )
+    completeness(attributions, output, reference, QUADRATURE_REMEDY)
     return attributions
 
 
@@ -110,7 +133,8 @@ def integrated_gradients_exact(
     Source: Sundararajan et al., 2017. Chains of linear layers and ReLUs, with or without a softmax at
     the end, are integrated piece by piece in float64; other models by adaptive quadrature. What is
     left of the faults of integrated gradients is then its own: the path, straight through pixel (RGB)
-    space, and the baseline. One pass forward and back through each layer for each kink before it.
+    space, and the baseline. One pass forward and back through each layer for each kink before it, and
+    two forward passes more.
 
     Parameters
     ----------
@@ -125,24 +149,35 @@ def integrated_gradients_exact(
     -------
     Tensor of float64, (B, C, H, W)
         In units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        As `path_integral`.
     """
     start = as_baselines(baselines, inputs)
     result = path_integral(
         model, inputs, start, targets, max_panels=max_panels, max_evaluations=max_evaluations
     )
-    change = (result.attributions.flatten(1).sum(1) - result.residual).abs()
-    share = torch.where(result.error == 0, 0.0, result.error / change)
-    coarse = share > STATED_SHARE
+    double = DoubleCopy(model)
+    ends = [
+        double.outputs(torch.stack([b, x]).double(), int(t))
+        for b, x, t in zip(start, inputs, targets, strict=True)
+    ]
+    reference, output = torch.stack(ends, 1)
+    remedy = "raise max_panels or max_evaluations"
+    completeness(result.attributions, output, reference, remedy)
+    shares = shares_of_change(result.error, result.attributions, output, reference)
+    coarse = shares.isfinite() & (shares > STATED_SHARE)
     tell(
         Finding(
-            "are integrated with an estimated error of up to {worst} of the output change: raise "
-            "max_panels or max_evaluations",
+            f"are integrated with an estimated error of up to {{worst}} of the output change: {remedy}",
             int(coarse.sum()),
-            worst=float(share[coarse].max()) if coarse.any() else 0.0,
+            worst=float(shares[coarse].max()) if coarse.any() else 0.0,
         )
     )
-    gaps = torch.where(result.residual == 0, 0.0, result.residual.abs() / change)
-    tell(Finding("", 0, gaps.tolist()))
+    unknown = int((~shares.isfinite()).sum())
+    tell(Finding(f"are integrated with an error that nothing bounds: {remedy}", unknown))
     return result.attributions
 
 

@@ -1,7 +1,5 @@
 r"""Methods that change a part of the image and watch the output."""
 
-from numbers import Integral
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -9,7 +7,8 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
-from attributionlab.methods.guards import explained
+from attributionlab.methods.outputs import target_outputs
+from attributionlab.methods.validation import integer_problem
 
 __all__ = ["occlusion", "occlusion_true_baseline"]
 
@@ -39,7 +38,8 @@ def occlusion(
     pixels apart; from an unseen baseline it also shows what the unseen color does to the network. One
     forward pass for each window, 5,476 for an image of 224 pixels; windows that change no value are not
     evaluated, because nothing can come of them. Computes what Captum's Occlusion does, without the
-    masks as large as the image that it builds for each window.
+    masks as large as the image that captum 0.9.0 builds for each window (docs/methods.md, "Where
+    Captum does not do the work").
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def occlusion(
     def run(batch: int) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             whole = [model(part) for part in torch.split(inputs, batch)]
-            before = explained(torch.cat(whole), targets)
+            before = target_outputs(torch.cat(whole), targets)
             after = [
                 _hidden(model, inputs, references, targets, windows[i : i + batch], window)
                 for i in range(0, len(windows), batch)
@@ -102,12 +102,9 @@ occlusion_true_baseline = from_true_baseline(
 
 
 def _check_window(window: int, stride: int, height: int, width: int) -> None:
-    problems = [
-        f"{name} is {value!r}: take an integer of at least 1"
-        for name, value in (("window", window), ("stride", stride))
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1
-    ]
-    refuse_if(problems)
+    refuse_if(
+        [*integer_problem("window", window, 1), *integer_problem("stride", stride, 1)], "occlusion"
+    )
     if window > min(height, width):
         raise AttributionLabError(
             f"window is {window}: take at most {min(height, width)}, the side of the image"
@@ -150,7 +147,7 @@ def _hidden(
     for copy, (image, top, left) in zip(occluded, windows, strict=True):
         place = (slice(None), slice(top, top + side), slice(left, left + side))
         copy[place] = references[image][place]
-    return explained(model(occluded), targets[images])
+    return target_outputs(model(occluded), targets[images])
 
 
 def _averaged(

@@ -8,19 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
-from attributionlab.methods.batching import in_smaller_batches
+from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.guards import (
+    LRP_REMEDY,
     Activations,
     completeness,
     deep_lift_remedy,
-    explained,
     hidden_activations,
     nonlinear_steps,
     watched,
 )
+from attributionlab.methods.outputs import target_outputs
+from attributionlab.methods.validation import number_problem
 
 __all__ = [
     "deep_lift",
@@ -51,9 +53,10 @@ def deep_lift(
 
     Source: Shrikumar et al., 2017, by Captum. Sees past saturated units, and sums to f(x) - f(b) for
     networks of linear layers and elementwise activations. Not behind a softmax: Captum subtracts there
-    the mean of the multipliers over the outputs (and, unlike here, over the whole batch, so that images
-    change each other's attributions). It hooks modules: a functional ReLU gets its plain gradient. The
-    guards tell of both. One forward and one backward pass of twice the batch.
+    the mean of the multipliers over the outputs. In captum 0.9.0 it is a mean over the whole batch, so
+    that images change each other's attributions (docs/methods.md, "Where Captum does not do the work");
+    here it is each image's own. It hooks modules: a functional ReLU gets its plain gradient. The guards
+    tell of both. One forward and one backward pass of twice the batch.
 
     Parameters
     ----------
@@ -72,7 +75,7 @@ def deep_lift(
     Raises
     ------
     AttributionLabError
-        If a module is used twice; make one for each use.
+        If a module is used twice (make one for each use), or `eps` is no positive number.
     """
     attributions, output, reference, found = _contributions(
         model, inputs, as_baselines(baselines, inputs), targets, eps, "deep-lift"
@@ -110,8 +113,8 @@ def deep_shap(
 
     Source: Lundberg & Lee, 2017. Estimates Shapley values as far as the network is linear. With one
     baseline, as in AttributionLab (all zeros), it *is* DeepLift, with all that `deep_lift` says of it.
-    Captum's DeepLiftShap refuses a single one and computes the same for more. N times the cost of
-    `deep_lift`.
+    In captum 0.9.0 DeepLiftShap refuses a single one and computes the same for more (docs/methods.md,
+    "Where Captum does not do the work"). N times the cost of `deep_lift`.
 
     Parameters
     ----------
@@ -155,28 +158,24 @@ def _contributions(
     model: nn.Module, inputs: Tensor, baselines: Tensor, targets: Tensor, eps: float, who: str
 ) -> tuple[Tensor, Tensor, Tensor, Activations]:
     """DeepLift's contributions, f(x), f(b) and what the forward pass did."""
-    if not eps > 0:
-        raise AttributionLabError(f"eps is {eps!r}: take a positive number, such as 1e-10")
+    refuse_if(number_problem("eps", eps, above=0), who)
     # An expanded baseline would cost the concatenation the layout of the inputs.
     references = torch.empty_like(inputs).copy_(baselines)
     kept = [(module, set(vars(module))) for module in model.modules()]
 
-    def run(batch: int) -> tuple[Tensor, Tensor, Tensor, Activations]:
-        parts = []
-        for x, b, t in zip(
-            *(torch.split(each, batch) for each in (inputs, references, targets)), strict=True
-        ):
-            with watched(model, "DeepLift") as found, warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Setting forward, backward hooks")
-                leaf = x.detach().clone().requires_grad_()
-                attributions = _deep_lift_of_captum()(model, eps=eps).attribute(leaf, b, target=t)
-            values = explained(found.output, t.repeat(2))
-            parts.append((attributions.detach(), *values.chunk(2)))
-        joined = [torch.cat(part) for part in zip(*parts, strict=True)]
-        return joined[0], joined[1], joined[2], found
+    found = Activations()
+
+    def run(x: Tensor, b: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        nonlocal found
+        with watched(model, "DeepLift") as found, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Setting forward, backward hooks")
+            leaf = x.detach().clone().requires_grad_()
+            attributions = _deep_lift_of_captum()(model, eps=eps).attribute(leaf, b, target=t)
+        output, reference = target_outputs(found.output, t.repeat(2)).chunk(2)
+        return attributions.detach(), output, reference
 
     try:
-        return in_smaller_batches(run, len(inputs), who)
+        attributions, output, reference = over_batches(run, (inputs, references, targets), who)
     except RuntimeError as error:
         if "used more than once" not in str(error):
             raise
@@ -189,6 +188,7 @@ def _contributions(
         for module, names in kept:
             for name in {"input", "output"} - names:
                 vars(module).pop(name, None)
+    return attributions, output, reference, found
 
 
 @functools.cache
@@ -244,9 +244,10 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1
     how much is missing, relative to f(x)). For epsilon -> 0 and ReLU it is the input times the gradient
     (Ancona et al., 2018), since an inactive unit has no relevance to hand on. That is also how it is
     computed: the input times a gradient that each layer multiplies by z / (z + epsilon sign z).
-    Captum's LRP agrees on chains of layers, in two forward passes; but it raises on `nn.Flatten`, is
-    wrong at skip connections, and leaves rules and activations on the model. One forward and one
-    backward pass.
+    In captum 0.9.0 LRP agrees on chains of layers, in two forward passes; but it raises on
+    `nn.Flatten`, is wrong at skip connections, and leaves activations on the model, and where it raises
+    its rules too (docs/methods.md, "Where Captum does not do the work"). One forward and one backward
+    pass.
 
     Parameters
     ----------
@@ -264,11 +265,10 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1
     ------
     AttributionLabError
         If the network has a softmax or another activation that does not multiply its input by a number
-        for each unit.
+        for each unit, or `epsilon` is no positive number.
     """
-    if not epsilon > 0:
-        raise AttributionLabError(f"epsilon is {epsilon!r}: take a positive number, such as 1e-9")
-    leaf = inputs.detach().clone().requires_grad_()
+    refuse_if(number_problem("epsilon", epsilon, above=0), "lrp")
+    layers = [module for module in model.modules() if isinstance(module, LINEAR)]
 
     def stabilize(_: nn.Module, __: Any, output: Tensor) -> None:
         z = output.detach()
@@ -276,19 +276,22 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1
         if not torch.equal(stable, z) and output.requires_grad:
             output.register_hook(lambda gradient: gradient * (z / stable))  # type: ignore[no-untyped-call]
 
-    layers = [module for module in model.modules() if isinstance(module, LINEAR)]
-    handles = [layer.register_forward_hook(stabilize) for layer in layers]
-    with torch.enable_grad():
-        try:
-            output = model(leaf)
-        finally:
-            for handle in handles:
-                handle.remove()
-        _refuse_other_activations(output)
-        value = explained(output, targets)
-        (gradient,) = torch.autograd.grad(value.sum(), leaf)
-    relevance: Tensor = leaf.detach() * gradient
-    completeness(relevance, value, None, "the layers' biases absorb relevance, as LRP is defined")
+    def run(images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
+        leaf = images.detach().clone().requires_grad_()
+        handles = [layer.register_forward_hook(stabilize) for layer in layers]
+        with torch.enable_grad():
+            try:
+                output = model(leaf)
+            finally:
+                for handle in handles:
+                    handle.remove()
+            _refuse_other_activations(output)
+            value = target_outputs(output, classes)
+            (gradient,) = torch.autograd.grad(value.sum(), leaf)
+        return leaf.detach() * gradient, value.detach()
+
+    relevance, value = over_batches(run, (inputs, targets), "lrp")
+    completeness(relevance, value, None, LRP_REMEDY)
     return relevance
 
 

@@ -11,6 +11,8 @@ from attributionlab.errors import nearest, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.outputs import same_outputs
+from attributionlab.methods.validation import integer_problem, number_problem
 from attributionlab.segmentation import Segmentation, segment
 
 __all__ = ["lime", "lime_true_baseline"]
@@ -29,6 +31,7 @@ def lime(
     targets: Tensor,
     *,
     highest: float,
+    generator: torch.Generator,
     segmentation: Segmentation = "quickshift",
     n_samples: int = 1000,
     baselines: Baselines = 0.0,
@@ -37,7 +40,6 @@ def lime(
     kernel_width: float = 0.25,
     perturbations_per_eval: int | None = None,
     patches: Tensor | None = None,
-    generator: torch.Generator | None = None,
     **segmentation_settings: Any,
 ) -> Tensor:
     r"""LIME: the coefficients of a linear model of the output over superpixels that are kept or not.
@@ -48,14 +50,16 @@ def lime(
 
     where z_i in {0, 1}^S keeps each superpixel with probability 1/2, and x_z has the baseline where
     z is 0. Every pixel gets the coefficient of its superpixel, which is not divided by the size: large
-    superpixels of little effect per pixel look as strong as small ones of much.
+    superpixels of little effect per pixel look as strong as small ones of much. Where no perturbation
+    moves the output by more than rounding, coefficients are 0.
 
     Source: Ribeiro et al., 2016; kernel, width, penalty and the default Quickshift settings are those
     of its public code. Shows what superpixels do together with about half of the others; within a
-    superpixel it says nothing, so the segmentation bounds what it can find. Captum's default, Lasso
-    with alpha 0.01, sets everything to zero where the output varies little. For a regression the
-    output is fitted as it is, wrap-around included. Claims signs. `n_samples` forward passes and one
-    segmentation for each image; take several times more samples than superpixels.
+    superpixel it says nothing, so the segmentation bounds what it can find. In captum 0.9.0 the
+    default, Lasso with alpha 0.01, sets everything to zero where the output varies little
+    (docs/methods.md, "Where Captum does not do the work"). For a regression the output is fitted as it
+    is, wrap-around included. Claims signs. `n_samples` forward passes and one segmentation for each
+    image; take several times more samples than superpixels.
 
     Parameters
     ----------
@@ -63,6 +67,8 @@ def lime(
         As for `saliency`.
     highest : float
         The largest value that a pixel can have; the environment gives it.
+    generator : torch.Generator
+        The source of z, on the CPU.
     segmentation : str, callable, object with `generate`, or label map
         Where superpixels come from (`segment`): "quickshift", "felzenszwalb", "slic", "grid", "sam",
         or "patches", the environment's own. Where a share p of a patch is filled, a map that is
@@ -82,8 +88,6 @@ def lime(
         Perturbed images in one pass; by default what fits the memory budget.
     patches : Tensor, (B, H, W), optional
         The environment's label map, for segmentation "patches".
-    generator : torch.Generator, optional
-        The source of z, on the CPU; torch's global one by default.
     **segmentation_settings
         Of the segmentation, such as ``scale=100`` for "felzenszwalb" or ``weights=PATH`` for "sam".
 
@@ -96,27 +100,7 @@ def lime(
     AttributionLabError
         For settings out of range or unknown.
     """
-    width = perturbations_per_eval
-    problems = [
-        f"{name} is {value!r}: take {what}"
-        for name, value, fine, what in (
-            ("n_samples", n_samples, n_samples >= 1, "an integer of at least 1"),
-            ("alpha", alpha, alpha >= 0, "a number of at least 0"),
-            ("kernel_width", kernel_width, kernel_width > 0, "a number above 0"),
-            (
-                "perturbations_per_eval",
-                width,
-                width is None or width >= 1,
-                "an integer of at least 1",
-            ),
-        )
-        if not fine
-    ]
-    if regression not in get_args(Regression):
-        problems.append(
-            f"regression is {regression!r}: {nearest(regression, get_args(Regression))}"
-        )
-    refuse_if(problems, "lime")
+    _refuse(highest, n_samples, regression, alpha, kernel_width, perturbations_per_eval)
     start = as_baselines(baselines, inputs)
     labels = segment(
         inputs,
@@ -126,7 +110,7 @@ def lime(
         settings=segmentation_settings,
         others=SETTINGS,
     )
-    batch = width or images_at_once(model, inputs)
+    batch = perturbations_per_eval or images_at_once(model, inputs)
     maps, single, zero = [], 0, 0
     for k in range(len(inputs)):
         superpixels = int(labels[k].max()) + 1
@@ -172,6 +156,29 @@ lime_true_baseline = from_true_baseline(
 )
 
 
+def _refuse(
+    highest: object,
+    n_samples: object,
+    regression: object,
+    alpha: object,
+    kernel_width: object,
+    perturbations_per_eval: object,
+) -> None:
+    """Settings that are out of range, all at once."""
+    problems = [
+        *number_problem("highest", highest, above=0),
+        *integer_problem("n_samples", n_samples, 1),
+        *number_problem("alpha", alpha, least=0),
+        *number_problem("kernel_width", kernel_width, above=0),
+    ]
+    if perturbations_per_eval is not None:
+        problems += integer_problem("perturbations_per_eval", perturbations_per_eval, 1)
+    known = get_args(Regression)
+    if regression not in known:
+        problems.append(f"regression is {regression!r}: {nearest(str(regression), known)}")
+    refuse_if(problems, "lime")
+
+
 @torch.no_grad()
 def _outputs(
     model: nn.Module,
@@ -197,6 +204,9 @@ def _fit(
     """Coefficients of the penalized, weighted linear model, (S,)."""
     from sklearn.linear_model import Lasso, Ridge
 
+    if same_outputs(outputs.min(), outputs.max()):
+        # Solving would leave rounding, which a normalization blows up to a full-scale map.
+        return torch.zeros(kept.shape[1])
     present = kept.double()
     distance = 1 - present.mean(1).sqrt()  # of cosines: z.1 / (|z| |1|) = sqrt(share of ones)
     weights = torch.exp(-(distance**2) / (2 * kernel_width**2))

@@ -17,7 +17,17 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.marking import metric
 
-__all__ = ["Alignment", "Part", "alignment", "f1", "magnitudes", "normalize", "precision", "recall"]
+__all__ = [
+    "Alignment",
+    "Part",
+    "alignment",
+    "best_map",
+    "f1",
+    "magnitudes",
+    "normalize",
+    "precision",
+    "recall",
+]
 
 Part = Literal["overall", "positive", "negative"]
 """Which attributions are held against which mask: all, without their sign; the positive ones; the
@@ -128,3 +138,36 @@ def alignment(attributions: Maps, truth: Masks) -> Alignment:
     precision = torch.where(relevant > 0, precision, torch.nan)
     f1 = torch.where(hit > 0, 2 * precision * recall / (precision + recall), precision * recall)
     return Alignment(precision, recall, f1)
+
+
+def best_map(truth: Masks) -> Maps:
+    r"""The map in [0, 1] whose F1 against a truth is the largest possible, image by image.
+
+    F1 = 2 sum a g / (sum a + sum g) grows with a_j where g_j > F1 / 2, and falls with it elsewhere. So
+    the best map is 1 on the largest values of the truth and 0 on the others; for a mask it is the mask,
+    for values in between it is no copy of them.
+
+    Parameters
+    ----------
+    truth : Tensor, (B, 1, H, W)
+        A mask, or values in [0, 1].
+
+    Returns
+    -------
+    Tensor of float32, (B, 1, H, W)
+        Of 0 and 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import best_map
+    >>> best_map(torch.tensor([[[[1.0, 0.8, 0.3, 0.1]]]]))
+    tensor([[[[1., 1., 0., 0.]]]])
+    """
+    values = truth.double().flatten(1)
+    ranked, order = values.sort(dim=1, descending=True, stable=True)
+    count = torch.arange(1, values.shape[1] + 1, device=values.device)
+    f1 = 2 * ranked.cumsum(1) / (count + values.sum(1, keepdim=True))
+    chosen = (count <= f1.argmax(1, keepdim=True) + 1) & (ranked > 0)
+    best = torch.zeros_like(values).scatter(1, order, chosen.double())
+    return best.reshape(truth.shape).float()

@@ -11,10 +11,12 @@ from attributionlab.report.terminal import (
     print_table,
     report_table,
 )
+from attributionlab.report.trained import TrainedNetworks, trained_networks_figure
 from attributionlab.report.violins import violins_figure
 
 __all__ = [
     "MapsRow",
+    "TrainedNetworks",
     "certificates_table",
     "comparison_table",
     "data_table",
@@ -26,5 +28,6 @@ __all__ = [
     "report_table",
     "segmentation_figure",
     "to_png",
+    "trained_networks_figure",
     "violins_figure",
 ]

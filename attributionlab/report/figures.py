@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from attributionlab.report.terminal import explained
 
-__all__ = ["MapsRow", "maps_figure", "report_figure", "show_image", "show_map", "to_png"]
+__all__ = [
+    "MapsRow",
+    "color_bar",
+    "maps_figure",
+    "report_figure",
+    "show_image",
+    "show_map",
+    "to_png",
+]
 
 SIGNED = "RdBu_r"  # red raises, blue lowers; told apart with every common color vision
 
@@ -73,7 +81,7 @@ def maps_figure(rows: Sequence[MapsRow], title: str = "") -> Figure:
                 show_map(axis, row.maps[method])
             else:
                 axis.set_axis_off()
-    _color_bar(figure, drawn, axes)
+    color_bar(figure, drawn, axes)
     return figure
 
 
@@ -94,7 +102,7 @@ def _examples_figure(title: str, rows: Sequence[_Row]) -> Figure:
         image_axis.set_ylabel(heading, fontsize=8)
         show_map(truth_axis, example.truth)
         drawn = show_map(map_axis, example.attribution)
-    _color_bar(figure, drawn, axes)
+    color_bar(figure, drawn, axes)
     return figure
 
 
@@ -114,9 +122,10 @@ def show_map(axis: Axes, values: NDArray[Any]) -> AxesImage:
     return axis.imshow(values, cmap=SIGNED, vmin=-1, vmax=1, interpolation="nearest")
 
 
-def _color_bar(figure: Figure, drawn: AxesImage, axes: Any) -> None:
+def color_bar(figure: Figure, drawn: AxesImage, axes: Any, shrink: float = 0.7) -> None:
+    """What the colors of `show_map` mean, below these axes."""
     bar = figure.colorbar(
-        drawn, ax=axes, location="bottom", shrink=0.7, aspect=40, ticks=[-1, 0, 1]
+        drawn, ax=axes, location="bottom", shrink=shrink, aspect=40, ticks=[-1, 0, 1]
     )
     bar.ax.set_xticklabels(["-1: lowers the output", "0", "+1: raises the output"], fontsize=8)
 

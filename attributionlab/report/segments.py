@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attributionlab.report.figures import show_image, show_map
+from attributionlab.report.figures import color_bar, show_image, show_map
 
 __all__ = ["segmentation_figure"]
 
@@ -53,10 +53,7 @@ def segmentation_figure(
         below.set_title("attribution", fontsize=10)
         below.set_xlabel(caption, fontsize=10)
         show_map(below, attribution)
-    bar = figure.colorbar(
-        drawn, ax=lower, location="bottom", shrink=0.5, aspect=40, ticks=[-1, 0, 1]
-    )
-    bar.ax.set_xticklabels(["-1: lowers the output", "0", "+1: raises the output"], fontsize=8)
+    color_bar(figure, drawn, lower, shrink=0.5)
     return figure
 
 

@@ -74,16 +74,16 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `Comparison.to_dict`.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-    table.add_column("method", overflow="fold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("method")
     for heading in ("precision", "recall", "F1", "F1 +", "F1 -", "gap", "s/image"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    environment = None
+    place = None
     for result in document["results"]:
-        if result["name"] != environment:
-            environment = result["name"]
-            table.add_row(Text(environment, style="bold"), end_section=False)
+        if result["environment"] != place:
+            place = result["environment"]
+            table.add_row(Text(place, style="bold"))
         overall, gap = result["overall"], result.get("completeness_gap")
         table.add_row(
             f"  {result['method']}",
@@ -95,8 +95,10 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
         )
     legend = Text(
         "precision, recall, F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
-        "negative ones.\ngap: share of the output change that the attributions miss (median image). "
-        f"Verdict: F1 of at least {document['gamma']:g} for what the method claims.",
+        "negative ones. gap: share of the output change that attributions miss which claim to sum to "
+        "it (LRP: of the output), median image; the masks do not see it. "
+        f"Verdict: F1 of at least {document['gamma']:g} for what the method claims.\n"
+        + _outputs_in_words(document["results"]),
         style="dim",
     )
     refused = [
@@ -104,6 +106,18 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
         for each in document["refused"]
     ]
     return Group(table, *refused, "", legend)
+
+
+def _outputs_in_words(results: Sequence[Mapping[str, Any]]) -> str:
+    """What was explained, and for whom the truth was that of another output."""
+    kinds: dict[str, list[str]] = {}
+    for result in results:
+        truth = result["truth_output"]
+        told = explained(result) + (f", truth of the {truth}" if truth != result["output"] else "")
+        names = kinds.setdefault(told, [])
+        if result["method"] not in names:
+            names.append(result["method"])
+    return "\n".join(f"Explained the {told}: {', '.join(names)}." for told, names in kinds.items())
 
 
 def _score(scores: Mapping[str, float] | None, key: str) -> str:

@@ -4,6 +4,8 @@ A segmentation is a function of one image (C, H, W) and the largest value that a
 returns a label map (H, W): every pixel belongs to one superpixel, and their labels are 0, 1, ... S - 1.
 """
 
+import math
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -50,14 +52,11 @@ def quickshift(
     """
     from skimage.segmentation import quickshift as algorithm
 
-    refuse_if(
-        [
-            *_below(1, kernel_size=kernel_size),
-            *_below(0, max_dist=max_dist, ratio=ratio),
-            *([f"ratio is {ratio!r}: take a number of at most 1"] if ratio > 1 else []),
-        ],
-        "quickshift",
-    )
+    problems = [*_numbers(1, kernel_size=kernel_size), *_numbers(0, max_dist=max_dist)]
+    ratios = _numbers(0, ratio=ratio)
+    if not ratios and ratio > 1:
+        ratios.append(f"ratio is {ratio!r}: take a number of at most 1")
+    refuse_if([*problems, *ratios], "quickshift")
     labels: NDArray[Any] = algorithm(  # type: ignore[no-untyped-call]
         as_rgb(image, highest), kernel_size=kernel_size, max_dist=max_dist, ratio=ratio
     )
@@ -85,7 +84,8 @@ def felzenszwalb(
     """
     from skimage.segmentation import felzenszwalb as algorithm
 
-    refuse_if(_below(0, scale=scale, sigma=sigma, min_size=min_size), "felzenszwalb")
+    problems = [*_numbers(0, scale=scale, sigma=sigma), *_integers(0, min_size=min_size)]
+    refuse_if(problems, "felzenszwalb")
     labels = algorithm(as_rgb(image, highest), scale=scale, sigma=sigma, min_size=min_size)
     return contiguous(labels, image)
 
@@ -115,8 +115,11 @@ def slic(
     """
     from skimage.segmentation import slic as algorithm
 
-    problems = [*_below(1, n_segments=n_segments), *_below(0, sigma=sigma)]
-    if compactness <= 0:
+    problems = [
+        *_integers(1, n_segments=n_segments),
+        *_numbers(0, compactness=compactness, sigma=sigma),
+    ]
+    if compactness == 0:
         problems.append(f"compactness is {compactness!r}: take a number above 0")
     refuse_if(problems, "slic")
     labels = algorithm(
@@ -140,7 +143,7 @@ def grid(image: Image, highest: float, *, cells: int = 16) -> Labels:
         Along each side, 1 to the side's pixels. Where they do not divide it, some are a pixel longer.
     """
     height, width = image.shape[1:]
-    if not 1 <= cells <= min(height, width) or cells != int(cells):
+    if _integers(1, cells=cells) or cells > min(height, width):
         raise AttributionLabError(
             f"grid: cells is {cells!r}: take an integer from 1 to {min(height, width)}"
         )
@@ -176,10 +179,21 @@ def contiguous(labels: NDArray[Any] | Tensor, image: Tensor) -> Labels:
     return torch.from_numpy(renamed.astype(np.int64)).to(image.device)
 
 
-def _below(least: float, **settings: float) -> list[str]:
-    """What to say about settings that are too small."""
+def _integers(least: int, **settings: object) -> list[str]:
+    """What to say about settings that are no integers or too small."""
+    return [
+        f"{name} is {value!r}: take an integer of at least {least}"
+        for name, value in settings.items()
+        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least
+    ]
+
+
+def _numbers(least: float, **settings: object) -> list[str]:
+    """What to say about settings that are no finite numbers or too small."""
     return [
         f"{name} is {value!r}: take a number of at least {least:g}"
         for name, value in settings.items()
-        if not value >= least
+        if not isinstance(value, Real)
+        or isinstance(value, bool)
+        or not least <= float(value) < math.inf
     ]

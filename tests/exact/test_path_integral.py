@@ -12,6 +12,8 @@ from torch import nn
 import attributionlab as al
 import oracles
 from attributionlab.exact import path_integral
+from attributionlab.exact.chain import ROUNDING
+from attributionlab.exact.integral import MARGIN
 from exact.random_networks import Case, Opaque, as_rational, cases, rational
 
 CASES = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
@@ -62,6 +64,16 @@ def test_a_relu_network_is_integrated_to_rounding(case):
     assert result.routes == ("exact",)
     assert (result.attributions.flatten() - expected).norm() <= result.error + 1e-15
     assert result.residual.abs() <= result.error
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+@given(cases())
+def test_rounding_leaves_half_the_margin_or_shows_in_the_residual(case):
+    result = path_integral(case.model, *case.path)
+    distance = (result.attributions.flatten() - in_rational_numbers(case)).norm()
+    unit = ROUNDING * len(case.model) * result.attributions.norm()
+    assert distance <= max(MARGIN / 2 * unit, result.residual.abs())
 
 
 @CASES

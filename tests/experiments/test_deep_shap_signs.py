@@ -11,7 +11,7 @@ from attributionlab.experiments.deep_shap_signs import FunctionalReLU
 
 @pytest.fixture(scope="module")
 def outcome():
-    return experiment("deepshap-signs")(n=1, quick=True)
+    return experiment("deepshap-signs", n=1, quick=True)
 
 
 def case(outcome, relu, baseline, temperature):
@@ -74,8 +74,8 @@ def test_cases_that_show_the_pattern_are_named():
     sentences = deep_shap_signs._findings(table, images, 4)
     assert "for functional ReLU, true baseline, temperature 1 (F1" in sentences[1]
     assert sentences[1].count("ReLU") == 1
-    assert "empty (up to 1 of 4 images) or wrong in every sign (up to 2 of 4)" in sentences[3]
-    assert "of the 2 maps that are not right 1 have such" in sentences[3]
-    assert "of the 1 right ones 0" in sentences[3]
-    assert "F1 is at least 0.20" in sentences[5]
-    assert "50% to 70%" in sentences[5]
+    assert "up to 1 of 4 maps are empty and up to 2 wrong in every sign" in sentences[3]
+    assert "Of the 2 maps in all cases that are not right in every sign 1 have" in sentences[3]
+    assert "of the 1 that are 0" in sentences[3]
+    assert "F1 is at least 0.20" in sentences[4]
+    assert "50% to 70%" in sentences[4]

@@ -1,5 +1,7 @@
 """Table 1: layers and parameters, as the paper has them and counted a second time by formulas."""
 
+import inspect
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from attributionlab.experiments.model_summary import (
     residual_network,
     table_1,
 )
+from attributionlab.experiments.segmentations import figure_6
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +109,25 @@ def test_the_global_random_state_is_left_alone(reproduction):
     assert again.findings == reproduction.findings
 
 
+def test_it_is_called_like_every_experiment():
+    common = list(inspect.signature(figure_6).parameters.values())[:4]
+    assert list(inspect.signature(table_1).parameters.values()) == common
+
+
+def test_ten_layers_and_the_published_parameters_need_the_counts_that_are_named():
+    kinds = [(type(m), m) for m in residual_network().modules()]
+    weighted = [m for kind, m in kinds if kind in (nn.Conv2d, nn.Linear)]
+    projections = [m for m in weighted if isinstance(m, nn.Conv2d) and m.kernel_size == (1, 1)]
+    assert (len(weighted), len(projections)) == (10, 2)
+    without = sum(p.numel() for m in weighted for p in m.parameters())
+    normalization = sum(p.numel() for k, m in kinds if k is nn.BatchNorm2d for p in m.parameters())
+    assert without < without + normalization == 1_227_594
+
+
 def test_the_findings_say_what_the_two_counts_of_layers_are(reproduction):
     text = " ".join(reproduction.findings)
-    for part in ("675,033", "1,227,594", "8 weighted layers", "two projections", "64-128-256"):
+    for part in ("675,033", "1,227,594", "8 weighted layers", "64-128-256"):
         assert part in text
+    assert "10 is reached if the two projections are counted too" in text
     assert reproduction.item == "table-1"
     assert reproduction.figures == {}

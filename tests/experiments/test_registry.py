@@ -23,16 +23,24 @@ def tiny(monkeypatch):
 
 def test_an_unknown_item_is_refused_with_the_nearest():
     with pytest.raises(AttributionLabError, match="did you mean 'figure-17'"):
-        experiment("figure-171")
+        experiment("figure-171", n=1)
 
 
 def test_settings_reach_the_experiment_and_unknown_ones_are_refused(tiny):
-    outcome = experiment("tiny", {"weights": "file"})(n=1, quick=True)
+    outcome = experiment("tiny", n=1, quick=True, settings={"weights": "file"})
     assert outcome.tables["table"].weights[0] == "file"
+    assert outcome.run == {"n": 1, "quick": True, "seed": 0, "weights": "file"}
     with pytest.raises(AttributionLabError, match="tiny has no setting 'weight': did you mean"):
-        experiment("tiny", {"weight": "file"})
+        experiment("tiny", settings={"weight": "file"})
     with pytest.raises(AttributionLabError, match="tiny has no setting 'seed'"):
-        experiment("tiny", {"seed": 1})
+        experiment("tiny", settings={"seed": 1})
+
+
+@pytest.mark.parametrize("plan", ["figure-17", "figure-6", "deepshap-signs", "table-1"])
+@pytest.mark.parametrize("n", [0, -1, 1.5, True])
+def test_an_impossible_number_of_images_is_refused_alike(plan, n):
+    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer of at least 1"):
+        experiment(plan, n=n)
 
 
 def test_items_of_one_run_keep_their_own_names():
@@ -56,13 +64,14 @@ def test_the_command_prints_and_writes_everything(tiny, tmp_path, capsys):
     assert summary["findings"] == ["it is so"]
     assert summary["command"].startswith("attributionlab reproduce tiny --n 3")
     assert "torch" in summary["versions"]
+    assert summary["run"] == {"n": 3, "quick": True, "seed": 5, "weights": "w.pth"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["tinny"], "did you mean 'tiny'"),
-        (["tiny", "--n", "0"], "--n is 0"),
+        (["tiny", "--n", "0"], "n is 0"),
         (["tiny", "--set", "weights"], "write KEY=VALUE"),
     ],
 )

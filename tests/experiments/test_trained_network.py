@@ -1,18 +1,21 @@
 """Figure 3: the designed images, training that is a function of the seed, and honest counts."""
 
-import numpy as np
+import inspect
+import re
+
+import pandas as pd
 import pytest
 import torch
 from torch import nn
 
-import attributionlab as al
+from attributionlab.experiments.segmentations import figure_6
 from attributionlab.experiments.trained_network import (
+    _findings,
     designed_images,
     figure_3,
     outcome,
     train,
 )
-from attributionlab.report.trained import TrainedNetworks, trained_networks_figure
 
 
 class Detector(nn.Module):
@@ -147,37 +150,57 @@ def test_the_figure_shows_images_accuracies_and_all_networks(reproduction):
 
 
 @pytest.mark.parametrize(
-    ("detector", "expected"),
+    ("detector", "expected", "edge_matters"),
     [
-        (Detector(1, 1), "either suffices"),
-        (Detector(0, 1), "edge alone suffices"),
-        (Detector(1, 0), "center alone suffices"),
-        (Detector(1, 1, bias=1.5), "neither suffices"),
+        (Detector(1, 1), "either suffices", False),
+        (Detector(0, 1), "edge alone suffices", False),
+        (Detector(1, 0), "center alone suffices", False),
+        (Detector(3, 1, bias=2), "center alone suffices", True),
+        (Detector(1, 1, bias=1.5), "neither suffices", False),
     ],
 )
-def test_an_end_has_the_name_of_the_objects_that_suffice(monkeypatch, detector, expected):
+def test_an_end_has_the_name_of_the_objects_that_suffice(
+    monkeypatch, detector, expected, edge_matters
+):
     monkeypatch.setattr(
         "attributionlab.experiments.trained_network.train", lambda head, seed: (detector, 0)
     )
     reproduction = figure_3(n=1, quick=True)
     assert set(reproduction.tables["networks"].outcome) == {expected}
-    mentions_the_offset = "the offset that both images share" in reproduction.findings[-1]
-    assert mentions_the_offset == (expected == "center alone suffices")
+    said = " ".join(reproduction.findings)
+    assert ("does not show that they are ignored: in 2 of 2" in said) == edge_matters
+    assert ("the edge objects have 0.25 to 0.25 of the difference" in said) == edge_matters
+    assert f"end alike here ({expected})" in said
+    alike = 2 if expected == "edge alone suffices" else 0
+    assert f"{alike} of the 2 networks have the accuracies of the paper's" in said
 
 
-def test_bars_of_one_kind_stand_side_by_side():
-    images = np.zeros((2, 4, 4), dtype=np.float32)
-    ends = ["either suffices"] * 3 + ["edge alone suffices"] * 2 + ["neither suffices"]
-    networks = {"flatten": TrainedNetworks(ends, np.linspace(-0.5, 1.2, 6))}
-    figure = trained_networks_figure(
-        images, images, images, accuracies=(1, 1, 0.5), networks=networks
-    )
-    bars = [bar for bar in figure.axes[6].patches if bar.get_width()]
-    ends_of_bars = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars]
-    assert ends_of_bars == [(0, 3), (3, 5), (5, 6)]
-    left, right = figure.axes[7].get_xlim()
-    assert left < -0.5
-    assert right > 1.2
+@pytest.mark.parametrize(
+    ("training", "outcomes", "says"),
+    [
+        (
+            [1, 1],
+            ["either suffices", "edge alone suffices"],
+            "The 2 networks .* different parts of",
+        ),
+        (
+            [1, 1],
+            ["either suffices", "either suffices"],
+            "The 2 .* end alike here .either suffices",
+        ),
+        ([1, 0.5], ["either suffices", "neither suffices"], "The 1 .* end alike here .either"),
+        ([0.5, 0], ["neither suffices", "neither suffices"], "No network is right on both"),
+    ],
+)
+def test_the_message_is_that_of_the_networks_right_in_training(training, outcomes, says):
+    table = {"head": "flatten", "training": training, "center": 1.0, "edge": 1.0, "share": 0.5}
+    findings = _findings(pd.DataFrame(table | {"outcome": outcomes}))
+    assert sum(bool(re.search(says, finding)) for finding in findings) == 1
+
+
+def test_it_is_called_like_every_experiment():
+    common = list(inspect.signature(figure_6).parameters.values())[:4]
+    assert list(inspect.signature(figure_3).parameters.values()) == common
 
 
 def test_the_findings_name_the_counts_and_the_papers_numbers(reproduction):
@@ -188,8 +211,3 @@ def test_the_findings_name_the_counts_and_the_papers_numbers(reproduction):
     assert "52 pixels in the center" in text
     assert "45 at the edge" in text
     assert reproduction.item == "figure-3"
-
-
-def test_at_least_one_network_is_needed():
-    with pytest.raises(al.AttributionLabError, match="n is 0: take at least 1"):
-        figure_3(n=0, quick=True)

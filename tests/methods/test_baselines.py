@@ -71,3 +71,14 @@ def test_a_variant_from_the_true_baseline_asks_for_it_and_keeps_the_other_settin
     assert (variant.claim, variant.output) == ("positive", "logit")
     got = variant(None, INPUTS, None, baseline=PIXEL[:, None, None], steps=2)
     assert torch.equal(got, method(None, INPUTS, None, baselines=PIXEL, steps=2))
+
+
+def test_a_variant_from_the_true_baseline_refuses_another_one():
+    def method(model, inputs, targets, *, baselines=0.0, **others):
+        raise AssertionError
+
+    variant = from_true_baseline(method, "From the background.")
+    with pytest.raises(
+        AttributionLabError, match=r"method_true_baseline: baselines is 0: .* or take method"
+    ):
+        variant(None, INPUTS, None, baseline=PIXEL, baselines=0)

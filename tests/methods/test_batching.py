@@ -6,6 +6,11 @@ from torch import nn
 
 from attributionlab import AttributionLabError
 from attributionlab.methods import images_at_once, in_smaller_batches
+from attributionlab.methods.batching import over_batches
+from attributionlab.methods.cam import gradcam
+from attributionlab.methods.findings import heard
+from attributionlab.methods.gradients import guided_backprop, input_x_gradient, saliency
+from attributionlab.methods.relevance import deep_lift, deep_shap, lrp
 
 # One image of 2 x 4 x 4 float32: 128 bytes; the convolution's output 3 x 4 x 4: 192; the ReLU's: 192;
 # flattened: 192; 5 outputs: 20.
@@ -69,3 +74,70 @@ def test_other_errors_pass_unchanged():
     with pytest.raises(RuntimeError, match="shapes do not match"):
         in_smaller_batches(run, 8, "mine")
     assert tried == [8]
+
+
+@pytest.mark.parametrize("fitting", [1, 2, 3, 7])
+def test_parts_are_as_large_as_memory_allows_and_joined_in_order(fitting):
+    numbers, squares, tried = torch.arange(7), torch.arange(7) ** 2, []
+
+    def run(first, second):
+        tried.append(len(first))
+        if len(first) > fitting:
+            raise MemoryError
+        return first + 1, second - first
+
+    plus, minus = over_batches(run, (numbers, squares), "mine")
+    assert torch.equal(plus, numbers + 1)
+    assert torch.equal(minus, squares - numbers)
+    assert tried == {1: [7, 3, *[1] * 7], 2: [7, 3, *[1] * 7], 3: [7, 3, 3, 1], 7: [7]}[fitting]
+
+
+def test_an_image_that_never_fits_is_refused_under_the_methods_name():
+    def run(images):
+        raise MemoryError
+
+    with pytest.raises(AttributionLabError, match="saliency does not fit in memory even one image"):
+        over_batches(run, (INPUTS,), "saliency")
+
+
+def short_of_memory(model, most):
+    """The network, which fails for more images than fit, and a list of the batches it has seen."""
+    seen, forward = [], model.forward
+
+    def short(given):
+        seen.append(len(given))
+        if len(given) > most:
+            raise RuntimeError("out of memory")
+        return forward(given)
+
+    model.forward = short
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "most"),
+    [
+        (saliency, {}, 1),
+        (input_x_gradient, {}, 1),
+        (guided_backprop, {}, 1),
+        (lrp, {}, 1),
+        (gradcam, {"layer": "1"}, 1),
+        (deep_lift, {}, 2),  # an image goes with its baseline
+        (deep_shap, {}, 2),
+    ],
+)
+def test_gradient_methods_shrink_their_batches_and_start_with_all_images(method, settings, most):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(2, 3, 1), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5, bias=False)
+    ).double()
+    inputs, targets = torch.randn(7, 2, 4, 4).double(), torch.arange(7) % 5
+    with heard():
+        whole = method(model, inputs, targets, **settings)
+        seen = short_of_memory(model, most)
+        parts = method(model, inputs, targets, **settings)
+    # Sums of fewer than 100 float64 numbers of order 1, in another order.
+    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
+    assert next(size for size in seen if size > 1) == 7 * most
+    assert seen[-7:] == [most] * 7
+    assert not any(module._forward_hooks for module in model.modules())

@@ -1,7 +1,11 @@
 """The information bottleneck agrees with its formulas, and finds what an output needs."""
 
+import copy
+import gc
 import math
+import weakref
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,6 +17,7 @@ import oracles_methods as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods.bottleneck import _smooth, capacity, iba
 from attributionlab.methods.findings import heard
+from attributionlab.methods.layers import observe
 
 
 def generator(seed=0):
@@ -170,6 +175,121 @@ def test_neurons_that_no_reference_image_sets_off_are_told_of(left):
     assert [finding.images for finding in findings] == [0]
 
 
+@pytest.fixture
+def chain():
+    """A network whose weights, buffer and references all decide about the noise."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = [nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.Conv2d(2, 2, 1), nn.Flatten()]
+        return nn.Sequential(*layers, nn.Linear(32, 1)).eval()
+
+
+def explained(model, references, layer="2", image=None):
+    images = torch.ones(1, 1, 4, 4) if image is None else image
+    common = {"generator": generator(), "layer": layer, "steps": 2, "copies": 2}
+    return iba(model, images, torch.tensor([0]), reference_images=references, **common)
+
+
+def test_reference_images_pass_once_for_all_calls_with_the_same_ones(chain):
+    references, passed = torch.randn(7, 1, 4, 4, generator=generator(1)), []
+    chain[0].register_forward_hook(lambda _m, inputs, _o: passed.append(len(inputs[0])))
+    alone = [
+        explained(copy.deepcopy(chain), references, image=value * torch.ones(1, 1, 4, 4))
+        for value in (1.0, 2.0)
+    ]
+    passed.clear()
+    first, same = explained(chain, references), explained(chain, references.clone())
+    # One to see how many fit, seven for the noise, and one for each image.
+    assert sorted(passed) == [1, 1, 1, 7]
+    other = explained(chain, references, image=2 * torch.ones(1, 1, 4, 4))
+    assert len(passed) == 5
+    assert torch.equal(first, same)
+    assert torch.equal(first, alone[0])
+    assert torch.equal(other, alone[1])
+
+
+def change_weights(model):
+    model[0].weight.data.mul_(2)  # counts no version
+
+
+def change_buffers(model):
+    model[1].running_mean.add_(1)
+
+
+def change_hooks(model):
+    model[0].register_forward_hook(lambda _m, _i, output: 2 * output)
+
+
+def change_inputs_of_a_module(model):
+    model[2].register_forward_pre_hook(lambda _m, inputs: (2 * inputs[0],))
+
+
+def change_modules(model):
+    model[1] = nn.Tanh()
+
+
+def change_mode(model):
+    model[1].train()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(change_weights, change_buffers, change_hooks, change_inputs_of_a_module, change_modules),
+        change_mode,
+    ],
+)
+def test_a_model_that_changes_between_calls_has_its_noise_anew(chain, change):
+    references = torch.randn(7, 1, 4, 4, generator=generator(1))
+    before = explained(chain, references)
+    change(chain)
+    unknown = copy.deepcopy(chain)
+    after = explained(chain, references)
+    assert not torch.equal(before, after)
+    assert torch.equal(after, explained(unknown, references))
+
+
+def test_other_reference_images_and_layers_have_noise_of_their_own(chain):
+    references = torch.randn(7, 1, 4, 4, generator=generator(1))
+    explained(chain, references)
+    references.data.mul_(2)
+    for layer in ("2", "0"):
+        unknown = copy.deepcopy(chain)
+        assert torch.equal(
+            explained(chain, references, layer), explained(unknown, references, layer)
+        )
+
+
+def test_noise_keeps_no_model_alive(chain):
+    model = copy.deepcopy(chain)
+    explained(model, torch.randn(7, 1, 4, 4, generator=generator(1)))
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("name", ["multi-color-sum", "single-color-modulo"])
+def test_at_224_the_cells_of_27_pixels_begin_19_pixels_outside(name):
+    env = al.load(name)
+    images, _ = env.batch(1)
+    maps, _ = observe(env.model, env.layers["iba"], images)
+    assert maps.shape[2:] == (9, 9)
+    side, outside = 1, 0
+    for module in env.model.modules():
+        if isinstance(module, nn.Conv2d):
+            (kernel, _), (stride, _), (padding, _) = (
+                module.kernel_size,
+                module.stride,
+                module.padding,
+            )
+            assert kernel == stride  # no two cells overlap
+            outside, side = outside + side * padding, side * stride
+        if module is env.layers["iba"]:
+            break
+    assert (side, outside) == (27, 19)
+
+
 @settings(deadline=None)
 @given(st.sampled_from([1, 3]))
 def test_results_do_not_depend_on_where_the_layer_sits_in_a_chain(copies):
@@ -200,7 +320,9 @@ def test_results_do_not_depend_on_where_the_layer_sits_in_a_chain(copies):
     [
         ({"beta": -1.0}, "iba: beta is -1.0: take a number of at least 0"),
         ({"beta": math.nan}, "beta is nan"),
+        ({"beta": "2"}, "beta is '2': take a number"),
         ({"steps": 0}, "steps is 0: take an integer of at least 1"),
+        ({"steps": True}, "steps is True: take an integer"),
         ({"copies": 1.5}, "copies is 1.5: take an integer"),
         ({"learning_rate": 0}, "learning_rate is 0: take a number above 0"),
         ({"sigma": -1}, "sigma is -1: take"),
@@ -215,6 +337,21 @@ def test_settings_out_of_range_are_refused(left, wrong, says):
     right = {"reference_images": references, "generator": generator(), "layer": "maps"}
     with pytest.raises(AttributionLabError, match=says):
         iba(model, inputs, torch.tensor([0]), **(right | wrong))
+
+
+def test_numpys_numbers_are_numbers(left):
+    model, inputs, references = left
+    given = {"steps": 2, "copies": 3, "beta": 0.5, "learning_rate": 0.5, "sigma": 0.5}
+    numpys = {
+        name: (np.int64 if isinstance(value, int) else np.float32)(value)
+        for name, value in given.items()
+    }
+    common = {"reference_images": references, "layer": "maps"}
+    maps = [
+        iba(model, inputs, torch.tensor([0]), generator=generator(), **common, **numbers)
+        for numbers in (given, numpys)
+    ]
+    assert torch.equal(*maps)
 
 
 def test_it_claims_the_positive_truth_and_explains_logits():

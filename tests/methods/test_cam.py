@@ -65,3 +65,10 @@ def test_a_layer_that_does_not_exist_or_has_no_maps_is_refused(env):
 
 def test_it_claims_the_positive_truth():
     assert gradcam.claim == "positive"
+
+
+@pytest.mark.parametrize("value", ["false", 1])
+def test_relu_is_true_or_false(env, value):
+    images, labels = env.batch(1)
+    with pytest.raises(AttributionLabError, match=f"gradcam: relu is {value!r}: take True or Fal"):
+        gradcam(env.model, images, labels, layers=env.layers, relu=value)

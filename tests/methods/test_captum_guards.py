@@ -91,12 +91,22 @@ def test_incomplete_attributions_are_told():
     assert not texts(LRP, Net(nn.ReLU(), bias=False))
 
 
+class Constant(nn.Module):
+    def forward(self, inputs):
+        return torch.full((len(inputs), 2), 123.4)
+
+
 @pytest.mark.parametrize("kind", [Lime, KernelShap])
-def test_surrogates_that_are_zero_everywhere_are_told(kind):
+def test_surrogates_that_are_zero_everywhere_are_told_with_causes_that_can_be(kind):
     weak = nn.Linear(4, 2, bias=False)
     weak.weight.data = torch.full((2, 4), 1e-4 if kind is Lime else 0.0)
-    (text,) = texts(kind, weak)
-    assert "zero everywhere" in text
+    for model in (weak, Constant()):
+        (text,) = texts(kind, model)
+        assert "zero everywhere" in text
+        assert "no perturbation changes the output (choose other baselines" in text
+        # Only Lime has a penalty, and takes another model.
+        assert ("either" in text) is ("penalty" in text) is (kind is Lime)
+        assert ("interpretable_model" in text) is (kind is Lime)
     weak.weight.data = torch.full((2, 4), 10.0)
     assert not texts(kind, weak)
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -99,7 +100,10 @@ def test_an_output_without_gradients_is_told_of(images):
     nn.init.zeros_(constant[1].weight)
     with pytest.warns(GuardWarning, match=r"of 2 images .* \(in up to 100% of them\), as .* ones$"):
         extremal_perturbation(constant, images, TARGETS, iterations=2)
-    with pytest.warns(GuardWarning, match="; set normalized=true to begin with the image itself"):
+    with pytest.warns(
+        GuardWarning,
+        match=r"; pass normalized=True \(on the command line --set normalized=True\) to begin",
+    ):
         extremal_perturbation(constant, images, TARGETS, iterations=2, normalized=False)
     with heard() as findings:
         extremal_perturbation(Square(2, 12), images, TARGETS, iterations=2)
@@ -122,7 +126,10 @@ def test_exact_colors_are_seen_only_through_a_mask_that_begins_at_one():
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"area": 0.0}, r"extremal-perturbation: area is 0.0: take a share in \(0, 1\]"),
+        (
+            {"area": 0.0},
+            "extremal-perturbation: area is 0.0: take a number above 0 and of at most 1",
+        ),
         ({"area": 1.5}, "area is 1.5"),
         ({"iterations": 0}, "iterations is 0: take an integer of at least 1"),
         ({"iterations": 10.0}, "iterations is 10.0: take an integer"),
@@ -132,12 +139,28 @@ def test_exact_colors_are_seen_only_through_a_mask_that_begins_at_one():
         ({"area_weight": -1.0}, "area_weight is -1.0: take a number of at least 0"),
         ({"output_weight": math.inf}, "output_weight is inf"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0: take a number above 0"),
+        ({"iterations": True}, "iterations is True: take an integer"),
+        ({"sigma": "21"}, "sigma is '21': take a number"),
+        ({"normalized": "true"}, "normalized is 'true': take True or False"),
+        ({"normalized": 1}, "normalized is 1: take True or False"),
         ({"area": 2, "step": 0}, "area is 2: .*; step is 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(images, wrong, says):
     with pytest.raises(AttributionLabError, match=says):
         extremal_perturbation(Square(2, 12), images, TARGETS, **wrong)
+
+
+def test_numpys_numbers_are_numbers(images):
+    given = {"area": 0.5, "iterations": 3, "sigma": 4.0, "step": 2, "normalized": False}
+    kinds = {float: np.float32, int: np.int64, bool: np.bool_}
+    numpys = {name: kinds[type(value)](value) for name, value in given.items()}
+    with heard():
+        maps = [
+            extremal_perturbation(Square(2, 12), images, TARGETS, **numbers)
+            for numbers in (given, numpys)
+        ]
+    assert torch.equal(*maps)
 
 
 def test_it_claims_the_positive_truth_and_explains_logits():

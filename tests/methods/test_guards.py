@@ -1,5 +1,7 @@
 """Each guard speaks on a case made for it, and is silent on its good twin."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,7 +12,13 @@ from attributionlab import methods
 from attributionlab.errors import GuardWarning
 from attributionlab.methods.findings import heard
 from attributionlab.methods.gradients import guided_backprop, saliency
-from attributionlab.methods.guards import completeness, kinks, saturation, watched
+from attributionlab.methods.guards import (
+    completeness,
+    kinks,
+    saturation,
+    shares_of_change,
+    watched,
+)
 from attributionlab.methods.perturbation import occlusion
 from attributionlab.methods.relevance import deep_lift, deep_shap
 
@@ -162,6 +170,17 @@ def test_without_a_change_of_the_output_contributions_must_cancel():
     assert finding.images == 2
 
 
+def test_shares_of_a_change_have_one_scale():
+    shares = shares_of_change(
+        torch.tensor([-1.0, 1.0, 1.0, 0.0, 1.0, math.inf]),
+        torch.tensor([[3.0, 2.0], [-8.0, 2.0], [1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]),
+        torch.tensor([5.0, 2.0, 4.0, 0.0, 0.0, 1.0]),
+        torch.tensor([1.0, 2.0, 4.0, 0.0, 0.0, 0.0]),
+    )
+    # The change 4; without one the sum of |a| or the output; nothing of nothing; then no share at all.
+    assert shares.tolist() == [0.25, 0.1, 0.25, 0.0, math.inf, math.inf]
+
+
 def test_integrated_gradients_with_too_few_nodes_is_told():
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False), nn.Tanh())
     model[1].weight.data = torch.full((2, 4), 5.0)
@@ -203,12 +222,13 @@ def test_a_saturated_softmax_is_named_with_its_temperature(method):
 
 
 def test_in_an_environment_at_the_papers_temperature_the_softmax_is_saturated():
-    env = al.load("multi-color-sum", image_size=72, temperature=2.0**-10)
+    # The largest counts are more than 104 = ln(2^150) apart: beyond float32.
+    env = al.load("multi-color-sum", image_size=144, temperature=1)
     images, labels = env.batch(2)
     maps = saliency(env.softmax_model, images, labels)
     (finding,) = said(saturation, env.softmax_model, images, labels, maps)
     assert finding.images == 2
-    assert "(now 0.000976562)" in finding.text
+    assert "(now 1)" in finding.text
 
 
 def test_a_probability_of_exactly_1_is_saturated_though_the_other_logits_have_a_gradient():

@@ -47,6 +47,12 @@ def test_cells_of_one_give_a_mask_of_one_only_if_it_is_normalized():
     )
 
 
+def test_at_the_authors_lengths_cells_of_one_give_a_mask_of_0985_to_0996():
+    smooth = SmoothMask(torch.zeros(1, 3, 224, 224), 21.0, 7)
+    mask = smooth(torch.ones(1, *smooth.grid))
+    assert (round(float(mask.min()), 3), round(float(mask.max()), 3)) == (0.985, 0.996)
+
+
 @settings(deadline=None)
 @given(
     st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=12, max_size=12),

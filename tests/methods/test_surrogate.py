@@ -146,14 +146,12 @@ def test_no_more_perturbations_than_asked_for_go_through_at_once():
     assert seen[-1] == 10  # small images: all of them fit
 
 
-def test_the_global_state_is_used_without_a_generator_and_only_then():
-    torch.manual_seed(5)
-    first = run(generator=None)
-    torch.manual_seed(5)
+@pytest.mark.parametrize("method", [lime, lime_true_baseline])
+def test_a_generator_is_required_and_the_global_state_left_alone(method):
+    assert inspect.signature(method).parameters["generator"].default is inspect.Parameter.empty
     state = torch.random.get_rng_state()
     run()
     assert torch.equal(torch.random.get_rng_state(), state)
-    assert torch.equal(run(generator=None), first)
 
 
 def test_each_image_has_superpixels_of_its_own():
@@ -205,13 +203,28 @@ def test_it_says_when_the_penalty_leaves_nothing():
     assert not got.any()
 
 
-def test_it_says_when_no_perturbation_changes_the_output():
-    class Constant(Linear):
+@pytest.mark.parametrize("wobble", [0, 1])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1.0, 123.4, -5e-30])
+def test_outputs_that_differ_by_rounding_at_most_have_coefficients_of_exactly_0(value, wobble):
+    class Constant(nn.Module):
         def forward(self, inputs):
-            return torch.ones(len(inputs), 2)
+            outputs = torch.full((len(inputs), 2), value)
+            outputs[::2] *= 1 + wobble * 2**-23  # one unit in the last place
+            return outputs
 
-    with pytest.warns(GuardWarning, match="no perturbation changes the output"):
-        run(Constant())
+    with pytest.warns(GuardWarning, match="of 2 images .* no perturbation changes the output"):
+        got = run(Constant())
+    assert not got.any()
+
+
+def test_outputs_that_differ_by_little_more_than_rounding_are_explained():
+    class Faint(Linear):
+        def forward(self, inputs):
+            return 1 + super().forward(inputs) * 2**-28  # some 100 units in the last place
+
+    with findings.heard() as told:
+        assert run(Faint()).any()
+    assert not any(finding.images for finding in told)
 
 
 def test_it_says_when_there_is_a_single_superpixel():
@@ -262,6 +275,13 @@ def test_an_environment_offers_what_it_needs(method):
     ("settings", "message"),
     [
         ({"n_samples": 0}, "lime: n_samples is 0: take an integer of at least 1"),
+        ({"n_samples": 10.5}, "n_samples is 10.5: take an integer of at least 1"),
+        ({"n_samples": "9"}, "n_samples is '9': take an integer of at least 1"),
+        ({"alpha": float("nan")}, "alpha is nan: take a number of at least 0"),
+        ({"kernel_width": "x"}, "kernel_width is 'x': take a number above 0"),
+        ({"highest": None}, "highest is None: take a number above 0"),
+        ({"perturbations_per_eval": True}, "perturbations_per_eval is True: take an integer"),
+        ({"regression": 3}, "regression is 3: known are lasso, ridge"),
         (
             {"alpha": -1.0, "kernel_width": 0},
             "alpha is -1.0: take .* at least 0; kernel_width is 0: take a number above 0",

@@ -76,3 +76,26 @@ def test_values_outside_minus_1_to_1_are_refused(value):
 def test_positive_and_negative_values_are_scaled_apart():
     maps = torch.tensor([[[[8.0, -2.0]]], [[[2.0, -8.0]]]])
     assert metrics.normalize(maps).flatten().tolist() == [1, -1, 1, -1]
+
+
+@given(hnp.arrays(np.float64, st.integers(1, 7), elements=st.floats(0, 1)), st.integers(0, 2**31))
+def test_no_map_scores_more_than_the_best_one(values, seed):
+    truth = torch.from_numpy(values)[None, None, None]
+    best = metrics.best_map(truth)
+    if not values.any():
+        assert not best.any()
+        return
+    most = max(
+        oracles.f1([float(bit) for bit in np.binary_repr(subset, len(values))], values)
+        for subset in range(2 ** len(values))
+    )
+    score = float(metrics.alignment(best, truth).f1)
+    # Sums of up to seven terms of at most 1 in float64.
+    assert score == pytest.approx(most, abs=1e-12)
+    other = torch.from_numpy(np.random.default_rng(seed).random(values.shape))[None, None, None]
+    assert float(metrics.alignment(other, truth).f1) <= score + 1e-12
+
+
+def test_the_best_map_for_a_mask_is_the_mask():
+    mask = torch.tensor([[[[True, False]]], [[[False, False]]]])
+    assert torch.equal(metrics.best_map(mask), mask.float())

@@ -36,6 +36,8 @@ def test_a_report_figure_shows_image_truth_and_attribution_of_each_environment()
         assert label.startswith(result.name)
         assert label.endswith("fail")
     assert figure.get_suptitle() == "inverted-oracle: fail"
+    ticks = [label.get_text() for label in figure.axes[6].get_xticklabels()]
+    assert ticks == ["-1: lowers the output", "0", "+1: raises the output"]
 
 
 def test_a_png_has_the_size_of_the_figure_and_is_not_blank():

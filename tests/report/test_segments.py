@@ -31,6 +31,8 @@ def test_everything_is_drawn_where_it_belongs(channels):
     assert [axis.get_title() for axis in upper] == titles
     assert [axis.get_title() for axis in lower] == ["ground truth", "attribution", "attribution"]
     assert [axis.get_xlabel() for axis in lower] == ["", "F1 0.61", "F1 0.20"]
+    ticks = [label.get_text() for label in figure.axes[6].get_xticklabels()]
+    assert ticks == ["-1: lowers the output", "0", "+1: raises the output"]
     assert to_png(figure, dpi=40).startswith(b"\x89PNG")
 
 

@@ -1,0 +1,229 @@
+"""What a comparison of methods found, as tables, files and figures."""
+
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from attributionlab.environment import Environment
+from attributionlab.files import write_atomically
+from attributionlab.metrics import Part
+from attributionlab.results import (
+    SCORES,
+    EnvironmentResult,
+    FaithfulnessReport,
+    library_versions,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["Comparison", "Refusal"]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A method that could not be run in an environment, and why."""
+
+    method: str
+    environment: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What several methods scored in several environments.
+
+    Parameters
+    ----------
+    reports : list of FaithfulnessReport
+        One for each method and environment that could be run, each with one environment.
+    refusals : list of Refusal
+        The others.
+    gamma : float
+        The F1 that must be reached.
+    environments : list of Environment
+        Where.
+    command : str
+        How to run it again.
+    """
+
+    reports: list[FaithfulnessReport]
+    refusals: list[Refusal]
+    gamma: float
+    environments: list[Environment]
+    command: str
+
+    @property
+    def places(self) -> dict[str, str]:
+        """By the digest of its specification each environment's name, with what tells those of one name
+        apart.
+        """
+        specs = {env.spec.digest: env.spec for env in self.environments}
+        alike = Counter(spec.name for spec in specs.values())
+        labels = {}
+        for digest, spec in specs.items():
+            others = [each.constants for each in specs.values() if each.name == spec.name]
+            told = [
+                f"{key}={value}"
+                for key, value in spec.constants.items()
+                if any(other.get(key) != value for other in others)
+            ]
+            labels[digest] = (
+                spec.name if alike[spec.name] == 1 else f"{spec.name} ({', '.join(told)})"
+            )
+        return labels
+
+    @property
+    def results(self) -> list[tuple[FaithfulnessReport, EnvironmentResult]]:
+        """Every report with its one environment's result."""
+        return [(report, result) for report in self.reports for result in report.environments]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each method, environment and part.
+
+        Columns: method, environment, spec, output, truth_output, part, precision, recall, f1 (means
+        over images, NaN where not applicable), reaches_gamma, claim, verdict, completeness_gap (the
+        median), seconds_per_image, n, seed.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "method": report.label,
+                "environment": self.places[result.digest],
+                "spec": result.digest[:8],
+                "output": result.output,
+                "truth_output": result.truth_output,
+                "part": part,
+                **{score: result.mean(part, score) for score in SCORES},
+                "reaches_gamma": None if f1 is None else f1 >= self.gamma,
+                "claim": report.claim,
+                "verdict": result.verdict,
+                "completeness_gap": result.median_gap,
+                "seconds_per_image": result.seconds,
+                "n": report.n,
+                "seed": report.seed,
+            }
+            for report, result in self.results
+            for part in result.scores
+            for f1 in [result.mean(part, "f1")]
+        ]
+        types = {**dict.fromkeys((*SCORES, "completeness_gap"), float), "reaches_gamma": "boolean"}
+        return pd.DataFrame(rows).astype(types)
+
+    def summary(self) -> "pd.DataFrame":
+        """One row for each method and environment: overall precision, recall and F1, F1 of the positive
+        and negative part, completeness gap, and the verdict on the method's claim.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "environment": self.places[result.digest],
+                "method": report.label,
+                "output": result.output,
+                **{score: result.mean("overall", score) for score in SCORES},
+                **{f"f1_{part}": result.mean(part, "f1") for part in ("positive", "negative")},
+                "gap": result.median_gap,
+                "claim": report.claim,
+                "claim_f1": result.claim_f1,
+                "verdict": result.verdict,
+            }
+            for report, result in self.results
+        ]
+        numbers = (*SCORES, "f1_positive", "f1_negative", "gap")
+        return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `to_json` writes."""
+        return {
+            "schema": 1,
+            "gamma": self.gamma,
+            "results": [
+                {
+                    "method": report.label,
+                    "claim": report.claim,
+                    "n": report.n,
+                    "seed": report.seed,
+                    "preset": report.preset,
+                    "environment": self.places[result.digest],
+                    **result.to_dict(),
+                    "warnings": report.warnings,
+                }
+                for report, result in self.results
+            ],
+            "refused": [vars(refusal) for refusal in self.refusals],
+            "command": self.command,
+            "versions": library_versions(),
+        }
+
+    def to_json(self, path: str | Path) -> None:
+        """Write everything but the maps; whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
+        write_atomically(path, text + "\n")
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        write_atomically(path, self.to_frame().to_csv(index=False))
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        buffer = io.BytesIO()
+        self.to_frame().to_parquet(buffer, index=False)
+        write_atomically(path, buffer.getvalue())
+
+    def violins(self) -> "Figure":
+        """The spread of precision, recall and F1 over images: a row for each environment and part."""
+        from attributionlab.report import violins_figure
+
+        rows = {
+            f"{place}: {part}": {
+                report.label: result.scores[part]
+                for report, result in self.results
+                if result.digest == digest and result.mean(part, "f1") is not None
+            }
+            for digest, place in self.places.items()
+            for part in get_args(Part)
+        }
+        return violins_figure({name: row for name, row in rows.items() if row}, self.gamma)
+
+    def maps(self, images: int = 3) -> "Figure":
+        """The first images of each environment with their truth and every method's attributions.
+
+        The truth is that of the environment's default output; a method that was held against another
+        says so.
+        """
+        from attributionlab.report import MapsRow, maps_figure
+
+        rows = []
+        for env in self.environments:
+            shown = [pair for pair in self.results if pair[1].digest == env.spec.digest]
+            if not shown:
+                continue
+            report = shown[0][0]
+            pictures, labels = env.batch(min(images, report.n), report.seed)
+            truth = env.truth(pictures, env.targets(labels))
+            rows += [
+                MapsRow(
+                    self.places[env.spec.digest] if index == 0 else "",
+                    picture.numpy(),
+                    env.max_value,
+                    truth.signed[index, 0].numpy(),
+                    {
+                        _held(report, result, env): result.attributions[index]
+                        for report, result in shown
+                    },
+                )
+                for index, picture in enumerate(pictures)
+            ]
+        return maps_figure(rows)
+
+
+def _held(report: FaithfulnessReport, result: EnvironmentResult, env: Environment) -> str:
+    """The method, with the output whose truth it was held against where that is not the default."""
+    default = result.truth_output == env.outputs[0]
+    return report.label if default else f"{report.label} ({result.truth_output})"

@@ -1,0 +1,42 @@
+"""The outputs that are explained, and when two of them are the same."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+__all__ = ["same_outputs", "target_outputs"]
+
+ROUNDING = 4
+"""Units in the last place by which rounding may move an output; batches of another size do."""
+
+
+def target_outputs(
+    outputs: Float[Tensor, "batch outputs"], targets: Int[Tensor, " batch"]
+) -> Float[Tensor, " batch"]:
+    """Of each image the one output that is explained.
+
+    Parameters
+    ----------
+    outputs : Tensor, (B, K)
+        Of the network.
+    targets : Tensor, (B,)
+        Which of the K.
+    """
+    return outputs.gather(1, targets.to(outputs.device)[:, None])[:, 0]
+
+
+def same_outputs(first: Float[Tensor, "..."], second: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
+    r"""Whether outputs differ by no more than rounding.
+
+    .. math:: |f - g| \le 4 \, \epsilon \, \max(|f|, |g|)
+
+    with epsilon the spacing of the outputs' type at 1.
+
+    Parameters
+    ----------
+    first, second : Tensor
+        f and g, of one shape and type.
+    """
+    f, g = first.detach().double(), second.detach().double()
+    limit = ROUNDING * torch.finfo(first.dtype).eps * torch.maximum(f.abs(), g.abs())
+    return (f - g).abs() <= limit

@@ -1,0 +1,210 @@
+"""Integrated gradients agree with their formula, fit into memory, and know how far they are off."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from attributionlab import AttributionLabError, methods
+from attributionlab.methods.findings import heard, summarized
+from attributionlab.methods.paths import integrated_gradients, integrated_gradients_exact
+
+
+class Square(nn.Module):
+    """f(x) = (sum of w x)^2 in two outputs of opposite sign: gradients are 2 (w x) w."""
+
+    def forward(self, inputs):
+        value = (inputs.flatten(1) * WEIGHTS.flatten().to(inputs)).sum(1) ** 2
+        return torch.stack([value, -value], dim=1)
+
+
+INPUTS = torch.tensor([[[[1.0, 2.0], [0.0, 4.0]]], [[[3.0, -1.0], [1.0, 0.0]]]])
+WEIGHTS = torch.tensor([1.0, -2.0, 3.0, 0.5]).reshape(1, 1, 2, 2)
+TARGETS = torch.tensor([0, 1])
+SIGN = torch.tensor([1.0, -1.0]).reshape(2, 1, 1, 1)
+
+
+def gradient(inputs):
+    return SIGN * 2 * (WEIGHTS * inputs).sum((1, 2, 3), keepdim=True) * WEIGHTS
+
+
+@pytest.mark.parametrize("baseline", [0.0, 2.0])
+def test_integrated_gradients_of_a_quadratic_are_exact(baseline):
+    start = torch.full((1, 1, 1), baseline)
+    inputs = INPUTS.clone()
+    if baseline:
+        got = methods.integrated_gradients_true_baseline(Square(), inputs, TARGETS, baseline=start)
+    else:
+        got = integrated_gradients(Square(), inputs, TARGETS)
+    # The gradient is linear along the path, so its mean is the gradient at the midpoint.
+    expected = (INPUTS - start) * gradient((INPUTS + start) / 2)
+    # 50 float32 terms of at most 60: 50 * 60 * 2^-24 < 2e-4.
+    torch.testing.assert_close(got, expected, rtol=0, atol=2e-4)
+    assert torch.equal(inputs, INPUTS)
+    assert not got.requires_grad
+
+
+def network(most=math.inf):
+    """A small network in float64 that runs out of memory beyond so many images; what it has seen."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double()
+    seen, forward = [], model.forward
+
+    def short(given):
+        seen.append(len(given))
+        if len(given) > most:
+            raise RuntimeError("out of memory")
+        return forward(given)
+
+    model.forward = short
+    return model, seen
+
+
+IMAGES = torch.linspace(-1, 1, 20).reshape(5, 1, 2, 2).double()
+CLASSES = torch.tensor([0, 1, 1, 0, 1])
+STARTS = IMAGES.flip(0) / 2
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 40])
+def test_images_are_split_until_a_pass_fits_in_memory(most):
+    settings = {"baselines": STARTS, "n_steps": 8}
+    whole = integrated_gradients(network()[0], IMAGES, CLASSES, **settings)
+    model, seen = network(most)
+    got = integrated_gradients(model, IMAGES, CLASSES, **settings)
+    # Sums of 8 float64 terms of order 1, in another order.
+    torch.testing.assert_close(got, whole, rtol=0, atol=1e-13)
+    # 5 images with 8 nodes to begin with, then half as many until they fit.
+    assert [size for size in seen if size > most] == [n for n in (40, 20, 10, 5, 2) if n > most]
+
+
+def test_what_not_even_one_image_fits_is_refused():
+    with pytest.raises(
+        AttributionLabError, match=r"integrated-gradients does not fit .* one image"
+    ):
+        integrated_gradients(network(0)[0], IMAGES, CLASSES, internal_batch_size=4)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 5, 7, 1000])
+def test_no_more_than_the_internal_batch_size_passes_at_once(batch):
+    model, seen = network()
+    got = integrated_gradients(model, IMAGES, CLASSES, n_steps=6, internal_batch_size=batch)
+    assert max(seen) <= batch
+    assert sum(seen) == 5 * 8  # six nodes, input and baseline
+    expected = integrated_gradients(network()[0], IMAGES, CLASSES, n_steps=6)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_steps": 0}, "integrated-gradients: n_steps is 0: take an integer of at least 1"),
+        ({"n_steps": 2.5}, "n_steps is 2.5: take an integer of at least 1"),
+        (
+            {"n_steps": 1, "method": "riemann_left"},
+            "n_steps is 1: take an integer of at least 2",
+        ),
+        ({"internal_batch_size": 0}, "internal_batch_size is 0: take an integer of at least 1"),
+        ({"internal_batch_size": "8"}, "internal_batch_size is '8': take an integer"),
+        ({"method": "gauslegendre"}, "method is 'gauslegendre': did you mean 'gausslegendre'?"),
+        ({"method": 3}, "method is 3: known are gausslegendre"),
+        ({"n_steps": -1, "internal_batch_size": -1}, "n_steps is -1.*; internal_batch_size is -1"),
+        ({"baselines": (1.0, 2.0)}, "baselines have shape"),
+    ],
+)
+def test_settings_out_of_range_are_refused_before_anything_is_computed(settings, message):
+    with pytest.raises(AttributionLabError, match=message):
+        integrated_gradients(None, IMAGES, CLASSES, **settings)
+
+
+@pytest.mark.parametrize("method", ["gausslegendre", "riemann_trapezoid", "riemann_left"])
+def test_the_fewest_nodes_that_are_allowed_run(method):
+    steps = 1 if method == "gausslegendre" else 2
+    with heard():
+        got = integrated_gradients(network()[0], IMAGES, CLASSES, n_steps=steps, method=method)
+    assert got.isfinite().all()
+
+
+# The exact integral
+
+
+def exactly(model, inputs, start, targets, **settings):
+    with heard() as findings:
+        maps = integrated_gradients_exact(model, inputs, targets, baselines=start, **settings)
+    assert all(finding.text for finding in findings)
+    (gaps,) = [list(finding.gaps) for finding in findings if finding.gaps]
+    assert "inf" not in " ".join(summarized(findings))
+    return maps, gaps, summarized(findings)
+
+
+def rectified(weight):
+    """A chain of a layer and a ReLU, with the identity before the sum of its outputs."""
+    last = nn.Linear(2, 1)
+    last.weight.data, last.bias.data = torch.tensor([weight]), torch.tensor([1.0])
+    return nn.Sequential(nn.Flatten(), nn.ReLU(), last)
+
+
+def test_an_output_that_does_not_change_is_no_gap_where_attributions_cancel():
+    one, other = torch.tensor([[[[0.0, 3.0]]]]), torch.tensor([[[[3.0, 0.0]]]])
+    maps, gaps, said = exactly(rectified([1.0, 1.0]), one, other, torch.tensor([0]))
+    assert maps.flatten().tolist() == [-3.0, 3.0]
+    assert gaps == [0.0]
+    assert said == []
+
+
+@pytest.mark.parametrize("model", [Square(), rectified([0.0, 0.0])])
+def test_nothing_is_told_where_baseline_and_input_are_the_same(model):
+    one = torch.tensor([[[[1.0, 3.0]]]]) if isinstance(model, nn.Sequential) else INPUTS[:1]
+    maps, gaps, said = exactly(model, one, one, torch.tensor([0]))
+    assert not maps.any()
+    assert gaps == [0.0]
+    assert said == []
+
+
+def test_equal_counts_in_an_environment_are_no_error():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(2)
+    # Mirrored, every color keeps its count.
+    maps, gaps, said = exactly(env.softmax_model, images, images.flip(-1), labels)
+    assert maps.any()
+    assert max(gaps) < 1e-9  # rounding in float64
+    assert said == []
+
+
+def test_too_few_panels_are_told_in_words_without_an_infinite_number():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(1)
+    black = torch.zeros_like(images)
+    _, _, said = exactly(env.model, images, black, labels, max_panels=1)
+    assert said == [
+        "attributions of 1 image are integrated with an error that nothing bounds: raise max_panels "
+        "or max_evaluations"
+    ]
+
+
+def test_a_coarse_integral_is_told_as_a_share_of_the_change():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(1)
+    black = torch.zeros_like(images)
+    _, gaps, said = exactly(env.model, images, black, labels, max_panels=16)
+    assert said == [
+        # `path_integral` estimates 3.88, of a change of 14.
+        "attributions of 1 image are integrated with an estimated error of up to 28% of the output "
+        "change: raise max_panels or max_evaluations"
+    ]
+    assert gaps == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_panels": 0}, "max_panels is 0: take an integer of at least 1"),
+        ({"max_panels": "x"}, "max_panels is 'x': take an integer of at least 1"),
+        ({"max_evaluations": 3.5}, "max_evaluations is 3.5: take an integer of at least 15"),
+        ({"max_evaluations": True}, "max_evaluations is True"),
+    ],
+)
+def test_the_limits_of_the_exact_integral_are_refused_by_name(settings, message):
+    with pytest.raises(AttributionLabError, match=message):
+        integrated_gradients_exact(rectified([1.0, 1.0]), INPUTS[:1], TARGETS[:1], **settings)
