@@ -188,9 +188,11 @@ def main(given: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads on. Python would complain once more when it flushes standard output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return BROKEN_PIPE
+    except OSError as error:  # files are answered where they are written
+        _give_up_stdout()
+        return _refuse(f"cannot write to standard output: {error.strerror}; write elsewhere")
     except Exception as error:
         # Typer's usage errors have a message of their own; its classes moved between versions.
         if hasattr(error, "format_message"):
@@ -201,6 +203,11 @@ def main(given: Sequence[str] | None = None) -> int:
         print("attributionlab: this is a bug; please report the lines above", file=sys.stderr)
         return CRASH
     return status if isinstance(status, int) else PASS
+
+
+def _give_up_stdout() -> None:
+    """Nobody reads on; Python would complain once more when it flushes standard output."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(message: str) -> int:

@@ -116,7 +116,11 @@ def compare(
         else:
             reports.append(report)
     if not reports:
-        raise AttributionLabError(f"no method could be run: {refusals[0].reason}")
+        reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
+        alike = len(reasons) == 1 < len(refusals)  # about the call, not about a method
+        raise AttributionLabError(
+            reasons[0] if alike else f"no method could be run: {'; '.join(reasons)}"
+        )
     return Comparison(
         reports,
         refusals,
@@ -144,15 +148,17 @@ def _environments(
     environments: Sequence[str | Environment] | str | Environment | None, quick: bool
 ) -> list[Environment]:
     named = DEFAULT_ENVIRONMENTS if environments is None else environments
-    if not quick:
-        chosen = as_environments(named)
-        if len({env.spec.digest for env in chosen}) < len(chosen):
-            raise AttributionLabError(f"environments are {chosen}: name each once")
-        return chosen
-    named = [named] if isinstance(named, str | Environment) else list(named)
-    made = [env for env in named if isinstance(env, Environment)]
-    if made:
+    if quick:
+        named = [named] if isinstance(named, str | Environment) else list(named)
+        made = [env for env in named if isinstance(env, Environment)]
+        if made:
+            raise AttributionLabError(
+                f"quick is True, but {made[0]!r} is made already: name environments, or leave quick out"
+            )
+        named = [load(str(name), image_size=QUICK_SIZE) for name in named]
+    chosen = as_environments(named)
+    if len({env.spec.digest for env in chosen}) < len(chosen):
         raise AttributionLabError(
-            f"quick is True, but {made[0]!r} is made already: name environments, or leave quick out"
+            f"environments are {[env.name for env in chosen]}: name each once"
         )
-    return [load(str(name), image_size=QUICK_SIZE) for name in named]
+    return chosen

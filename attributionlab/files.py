@@ -24,6 +24,8 @@ def check_writable(path: str | Path) -> Path:
                 f"cannot write {str(path)!r}: there is no folder {str(Path(path).parent)!r}"
             )
         allowed = os.access(folder, os.W_OK) and (not target.exists() or os.access(target, os.W_OK))
+    except AttributionLabError:
+        raise
     except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, a null byte
         raise AttributionLabError(f"cannot write {str(path)!r}: {error}") from error
     if not allowed:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attributionlab import cli
+from attributionlab import cli, cli_options
 
 SMALL = """
 claim = "How many pixels are white."
@@ -310,3 +310,23 @@ def test_a_comparison_that_cannot_be_is_2_and_one_line(folder, arguments, messag
     assert message in captured.err
     assert captured.err.count("\n") == 1
     assert not list(folder.glob("t.*"))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_standard_output_is_2_and_one_line(folder):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "attributionlab", "list"],
+            env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parent.parent)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"attributionlab: cannot write to standard output:")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(("text", "value"), [("false", False), ("TRUE", True), ("None", None)])
+def test_words_for_truth_and_nothing_may_be_spelled_as_elsewhere(text, value):
+    assert cli_options.parse_settings([f"key={text}"]) == {"key": value}

@@ -202,3 +202,10 @@ def test_the_maps_show_the_default_truth_and_say_who_was_held_against_another(co
     assert np.array_equal(
         figure.axes[1].images[0].get_array(), colors.truth(images, labels).signed[0, 0]
     )
+
+
+def test_what_is_wrong_with_the_whole_call_is_said_once(colors):
+    with pytest.raises(AttributionLabError, match=r"^n is 0: take"):
+        al.compare(["saliency", "sobel"], colors, n=0)
+    with pytest.raises(AttributionLabError, match="name each once"):
+        al.compare("sobel", ["uniform-accumulator"] * 2, quick=True)

@@ -74,3 +74,9 @@ def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(AttributionLabError, match="No space left on device"):
         write_atomically(tmp_path / "out.txt", "new")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_refusal_is_not_wrapped_in_another(tmp_path):
+    with pytest.raises(AttributionLabError) as caught:
+        check_writable(tmp_path / "missing" / "file")
+    assert str(caught.value).count("cannot write") == 1

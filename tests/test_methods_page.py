@@ -31,7 +31,7 @@ def test_every_segmentation_is_named():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
-@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("index", range(4))
 def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
     snippet = re.findall(r"( *)```python\n(.*?)```", PAGE, re.DOTALL)[index]
     indent, code = snippet
@@ -39,9 +39,15 @@ def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
     printed = capsys.readouterr().out
     if index == 0:
         assert "('exact', 'exact')" in printed
-    else:
+    elif index == 1:
+        relevance, refused = printed.split()
+        assert float(relevance) != 3
+        assert refused == "True"
+    elif index == 2:
         alone, both = map(float, printed.split())
         assert alone != pytest.approx(both, rel=0.1)
+    else:
+        assert printed.strip() == "[[0.0, 0.0, 0.0, 0.0]]"
 
 
 def test_the_commands_name_what_exists():

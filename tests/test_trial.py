@@ -8,6 +8,7 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError, AttributionWarning
+from attributionlab.methods import run
 from attributionlab.metrics import normalize
 
 
@@ -173,3 +174,14 @@ def test_each_guard_is_said_once_with_the_number_of_images(colors):
     assert "of 3 images" in said[0]
     assert "now 0.0625" in said[0]
     assert len(caught) == len(report.warnings)
+
+
+def test_a_guard_that_does_not_fit_in_memory_takes_no_result_with_it(colors, monkeypatch):
+    monkeypatch.setattr(run, "kinks", out_of_memory)
+    with pytest.warns(AttributionWarning, match="were not looked at"):
+        report = al.faithfulness_test("saliency", colors, n=1)
+    assert report.verdict == "pass"
+
+
+def out_of_memory(*_):
+    raise RuntimeError("CUDA out of memory")

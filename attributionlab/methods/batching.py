@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["MEMORY_BUDGET", "images_at_once", "in_smaller_batches", "over_batches"]
+__all__ = ["MEMORY_BUDGET", "images_at_once", "in_smaller_batches", "out_of_memory", "over_batches"]
 
 MEMORY_BUDGET = 64 * 2**20
 """Bytes of activations to hold at once on a CPU, where larger batches cost two to three times more an
@@ -50,6 +50,10 @@ def images_at_once(model: nn.Module, inputs: Tensor, budget: int | None = None) 
     try:
         with torch.no_grad():
             model(inputs[:1])
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        return 1  # `in_smaller_batches` says what to do where not even one fits
     finally:
         for handle in handles:
             handle.remove()
@@ -77,7 +81,7 @@ def in_smaller_batches(run: Callable[[int], Result], batch: int, who: str) -> Re
         try:
             return run(batch)
         except (RuntimeError, MemoryError) as error:
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
             if batch == 1:
                 raise AttributionLabError(
@@ -131,7 +135,7 @@ def over_batches(
     return in_smaller_batches(joined, len(given[0]), who)
 
 
-def _out_of_memory(error: BaseException) -> bool:
+def out_of_memory(error: BaseException) -> bool:
     """Whether it is about memory; on a CPU torch raises a plain RuntimeError."""
     texts = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")
     return isinstance(error, MemoryError) or any(text in str(error).lower() for text in texts)

@@ -187,7 +187,7 @@ def completeness(
     gaps = shares_of_change(residual, attributions, output, before)
     whole = "the output" if reference is None else "the change of the output"
     text = f"do not sum to {whole} but miss up to {{worst}} of it: {remedy}"
-    missed = int((gaps > STATED_SHARE).sum())
+    missed = int((~(gaps <= STATED_SHARE)).sum())  # NaN is missed too
     tell(Finding(text, missed, gaps.tolist(), float(gaps.max())))
 
 

@@ -147,8 +147,8 @@ def integrated_gradients_exact(
 
     Returns
     -------
-    Tensor of float64, (B, C, H, W)
-        In units of the output.
+    Tensor, (B, C, H, W)
+        In units of the output, rounded to the type of the inputs; `path_integral` has all digits.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def integrated_gradients_exact(
     )
     unknown = int((~shares.isfinite()).sum())
     tell(Finding(f"are integrated with an error that nothing bounds: {remedy}", unknown))
-    return result.attributions
+    return result.attributions.to(inputs.dtype)
 
 
 integrated_gradients_exact_true_baseline = from_true_baseline(

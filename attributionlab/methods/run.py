@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attributionlab.methods.adapter import Call, Method
+from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.guards import kinks, saturation
 from attributionlab.methods.maps import as_maps
@@ -45,9 +46,15 @@ def attribute(method: Method, call: Call, seed: int) -> Float[Tensor, "batch 1 h
         text = "came with modified inputs; the truth is about the original ones"
         tell(Finding(text, len(inputs)))
     maps = as_maps(attributions, inputs, f"{method.name} on {call.environment}", call.first)
-    saturation(call.model, inputs, call.targets, maps)
-    if method.gradient and call.first == 0:
-        kinks(call.model, inputs, call.targets)
+    try:
+        saturation(call.model, inputs, call.targets, maps)
+        if method.gradient and call.first == 0:
+            kinks(call.model, inputs, call.targets)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        text = "were not looked at for a saturated softmax and kinks: the memory did not suffice"
+        tell(Finding(text, len(inputs)))
     return maps
 
 

@@ -11,7 +11,7 @@ from attributionlab.errors import nearest, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.findings import Finding, tell
-from attributionlab.methods.outputs import same_outputs
+from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.methods.validation import integer_problem, number_problem
 from attributionlab.segmentation import Segmentation, segment
 
@@ -194,7 +194,7 @@ def _outputs(
     for first in range(0, len(kept), batch):
         present = kept[first : first + batch].to(image.device)[:, labels]  # (batch, H, W)
         perturbed = torch.where(present[:, None], image, baseline)  # (batch, C, H, W)
-        outputs.append(model(perturbed)[:, target].cpu())
+        outputs.append(target_outputs(model(perturbed), target.expand(len(perturbed))).cpu())
     return torch.cat(outputs)
 
 

@@ -67,7 +67,7 @@ def maps_figure(rows: Sequence[MapsRow], title: str = "") -> Figure:
     """Images, their truth and the maps of several methods; empty where a method has none."""
     methods = list(dict.fromkeys(name for row in rows for name in row.maps))
     columns = 2 + len(methods)
-    figure = Figure(figsize=(0.3 + 1.2 * columns, 1.4 + 1.25 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(0.3 + 1.2 * columns, 1.8 + 1.25 * len(rows)), layout="compressed")
     figure.suptitle(title)
     axes: Any = figure.subplots(len(rows), columns, squeeze=False)
     for axis, name in zip(axes[0], ["image", "ground truth", *methods], strict=True):

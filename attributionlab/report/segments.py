@@ -37,7 +37,7 @@ def segmentation_figure(
         below them the attribution (H, W) in [-1, 1] with its caption, such as "F1 0.61".
     """
     count = 1 + len(columns)
-    figure = Figure(figsize=(2.3 * count + 0.4, 5.8), layout="constrained")
+    figure = Figure(figsize=(2.3 * count + 0.4, 6.4), layout="compressed")
     upper, lower = figure.subplots(2, count, squeeze=False)
     for axis in upper:
         show_image(axis, image, highest)

@@ -12,8 +12,11 @@ from torch import nn
 import attributionlab as al
 import oracles
 from attributionlab.exact import path_integral
-from attributionlab.exact.chain import ROUNDING
+from attributionlab.exact.chain import ROUNDING, chain_of
+from attributionlab.exact.double import DoubleCopy
 from attributionlab.exact.integral import MARGIN
+from attributionlab.exact.panels import Effort
+from attributionlab.exact.segments import integrate_chain
 from exact.random_networks import Case, Opaque, as_rational, cases, rational
 
 CASES = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
@@ -62,7 +65,7 @@ def test_a_relu_network_is_integrated_to_rounding(case):
     result = path_integral(case.model, *case.path)
     expected = in_rational_numbers(case)
     assert result.routes == ("exact",)
-    assert (result.attributions.flatten() - expected).norm() <= result.error + 1e-15
+    assert (result.attributions.flatten() - expected).norm() <= result.error
     assert result.residual.abs() <= result.error
 
 
@@ -105,6 +108,53 @@ def test_probabilities_agree_with_adaptive_quadrature(case):
     # An estimate: kinks inside a panel may by chance hurt both of its rules alike.
     assert distance <= exact.error + 4 * adaptive.error
     assert exact.residual.abs() <= 1e-14 + exact.error
+
+
+@pytest.fixture
+def many_kinks():
+    """200 ReLUs of two pixels, with evenly spaced kinks along the path from black to (1, 2)."""
+    places = (torch.arange(200) + 0.5) / 200
+    weights = torch.stack([torch.ones(200), torch.sin(9 * places)], dim=1)
+    end = image(1.0, 2.0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(2, 200), nn.ReLU(), nn.Linear(200, 1))
+    model[1].weight.data, model[1].bias.data = weights, -places * (weights @ end.flatten())
+    model[3].weight.data = torch.cos(5 * places)[None]
+    return model, end, torch.zeros(1), torch.tensor([0])
+
+
+def test_as_many_panels_are_told_apart_as_a_step_of_16_of_the_gap_allows(many_kinks):
+    exact, some = path_integral(*many_kinks), path_integral(*many_kinks, max_panels=70)
+    assert exact.panels == 201
+    assert exact.routes + some.routes == ("exact", "secant")
+    assert 70 / 16 < some.panels <= 70
+
+
+def test_a_secants_error_is_the_distance_from_at_least_an_eighth_of_the_panels(many_kinks):
+    model, end, _, _ = many_kinks
+    result = path_integral(*many_kinks, max_panels=70)
+    chain, end = chain_of(model), end[0].double()
+    distances = []
+    for power in range(1, 12):
+        effort = Effort(2.0**-power, most=1000)
+        coarse = integrate_chain(chain, torch.zeros_like(end), end, 0, effort)
+        if result.panels / 8 <= effort.panels <= result.panels / 4:
+            distances.append(float((result.attributions[0] - coarse).norm()))
+    assert float(result.error) in distances
+
+
+def test_the_error_is_no_less_than_the_residual():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 1)).double()
+    model[1].weight.data.fill_(1 / 3)
+    model[1].bias.data.fill_(1e6)  # the outputs lose ten digits, the attributions none
+    result = path_integral(model, image(1.0), image(0.0), torch.tensor([0]))
+    assert result.attributions.item() == 1 / 3
+    assert result.error == result.residual.abs() > 1e-12
+
+
+def test_a_copy_computes_no_gradients_of_weights():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
+    assert not any(weight.requires_grad for weight in DoubleCopy(model).model.parameters())
+    assert all(weight.requires_grad for weight in model.parameters())
 
 
 def test_brute_force_comes_near():

@@ -141,3 +141,11 @@ def test_gradient_methods_shrink_their_batches_and_start_with_all_images(method,
     assert next(size for size in seen if size > 1) == 7 * most
     assert seen[-7:] == [most] * 7
     assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_network_too_large_for_one_image_is_left_to_the_run():
+    class Huge(nn.Module):
+        def forward(self, images):
+            raise MemoryError
+
+    assert images_at_once(Huge(), INPUTS) == 1
