@@ -194,8 +194,8 @@ class Comparison:
     def maps(self, images: int = 3) -> "Figure":
         """The first images of each environment with their truth and every method's attributions.
 
-        The truth is that of the environment's default output; a method that was held against another
-        says so.
+        The truth is that of the environment's default output; below a method that was held against
+        another it says so.
         """
         from attributionlab.report import MapsRow, maps_figure
 
@@ -213,17 +213,13 @@ class Comparison:
                     picture.numpy(),
                     env.max_value,
                     truth.signed[index, 0].numpy(),
+                    {report.label: result.attributions[index] for report, result in shown},
                     {
-                        _held(report, result, env): result.attributions[index]
+                        report.label: f"truth of the {result.truth_output}"
                         for report, result in shown
+                        if result.truth_output != env.outputs[0]
                     },
                 )
                 for index, picture in enumerate(pictures)
             ]
         return maps_figure(rows)
-
-
-def _held(report: FaithfulnessReport, result: EnvironmentResult, env: Environment) -> str:
-    """The method, with the output whose truth it was held against where that is not the default."""
-    default = result.truth_output == env.outputs[0]
-    return report.label if default else f"{report.label} ({result.truth_output})"

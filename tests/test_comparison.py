@@ -197,7 +197,8 @@ def test_a_preset_is_of_the_built_in_method_only(colors):
 def test_the_maps_show_the_default_truth_and_say_who_was_held_against_another(colors):
     figure = al.compare(["lrp", "sobel"], colors, n=1).maps()
     titles = [axis.get_title().replace("\n", " ") for axis in figure.axes]
-    assert titles[:4] == ["image", "ground truth", "lrp (logit)", "sobel"]
+    assert titles[:4] == ["image", "ground truth", "lrp", "sobel"]
+    assert [axis.get_xlabel() for axis in figure.axes[2:4]] == ["truth of the logit", ""]
     images, labels = colors.batch(1, 0)
     assert np.array_equal(
         figure.axes[1].images[0].get_array(), colors.truth(images, labels).signed[0, 0]

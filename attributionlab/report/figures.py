@@ -61,6 +61,8 @@ class MapsRow(NamedTuple):
     """(H, W), -1, 0, +1"""
     maps: Mapping[str, NDArray[np.float32]]
     """(H, W) in [-1, 1] by method"""
+    notes: Mapping[str, str]
+    """What stands below a method's map"""
 
 
 def maps_figure(rows: Sequence[MapsRow], title: str = "") -> Figure:
@@ -79,6 +81,7 @@ def maps_figure(rows: Sequence[MapsRow], title: str = "") -> Figure:
         for axis, method in zip(map_axes, methods, strict=True):
             if method in row.maps:
                 show_map(axis, row.maps[method])
+                axis.set_xlabel(row.notes.get(method, ""), fontsize=7)
             else:
                 axis.set_axis_off()
     color_bar(figure, drawn, axes)
