@@ -42,9 +42,10 @@ app = typer.Typer(
 
 @app.command("list")
 def list_environments() -> None:
-    """List environments, methods and controls."""
+    """List environments, methods, controls, and what can be reproduced."""
     from attributionlab.assess import CONTROLS
     from attributionlab.catalog import describe, environments
+    from attributionlab.experiments import EXPERIMENTS
     from attributionlab.methods import METHODS
     from attributionlab.report import names_table, print_table
 
@@ -52,6 +53,7 @@ def list_environments() -> None:
         "environments": {name: describe(name) for name in environments()},
         "methods": {name: _first_sentence(METHODS[name]) for name in sorted(METHODS)},
         "controls": {name: _first_sentence(CONTROLS[name]) for name in sorted(CONTROLS)},
+        "reproduce": {"items": ", ".join(EXPERIMENTS)},
     }
     print_table(names_table(sections))
 

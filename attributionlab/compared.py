@@ -189,7 +189,9 @@ class Comparison:
             for digest, place in self.places.items()
             for part in get_args(Part)
         }
-        return violins_figure({name: row for name, row in rows.items() if row}, self.gamma)
+        shown = {name: row for name, row in rows.items() if row}
+        title = f"{self.reports[0].n} images each; bars: the least, the mean, the largest"
+        return violins_figure(shown, self.gamma, title)
 
     def maps(self, images: int = 3) -> "Figure":
         """The first images of each environment with their truth and every method's attributions.

@@ -1,6 +1,7 @@
 """Results as tables for the terminal; plain text carries everything, color only underlines it."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,31 +75,37 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `Comparison.to_dict`.
     """
+    results = document["results"]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("method")
+    table.add_column("method", overflow="fold")
     for heading in ("precision", "recall", "F1", "F1 +", "F1 -", "gap", "s/image"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     place = None
-    for result in document["results"]:
+    for result in results:
         if result["environment"] != place:
             place = result["environment"]
-            table.add_row(Text(place, style="bold"))
+            usual = _usual([each for each in results if each["environment"] == place])
+            table.add_row(Text.assemble((place, "bold"), f": {usual}"))
         overall, gap = result["overall"], result.get("completeness_gap")
         table.add_row(
-            f"  {result['method']}",
+            f"  {result['method']}" + ("" if _told(result) == usual else " *"),
             *(_score(overall, key) for key in ("precision", "recall", "f1")),
             *(_score(result[part], "f1") for part in ("positive", "negative")),
-            "" if gap is None else f"{gap:.1g}",
+            "" if gap is None else f"{gap:.0%}",
             f"{result['seconds_per_image']:.2g}",
-            Text.assemble(_verdict(result["verdict"]), f" {result['claim']}"),
+            Text.assemble(
+                _verdict(result["verdict"]),
+                f" {result['claim']} {result['claim_f1']:.2f}",
+                "!" if result["warnings"] else "",
+            ),
         )
     legend = Text(
-        "precision, recall, F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
-        "negative ones. gap: share of the output change that attributions miss which claim to sum to "
-        "it (LRP: of the output), median image; the masks do not see it. "
-        f"Verdict: F1 of at least {document['gamma']:g} for what the method claims.\n"
-        + _outputs_in_words(document["results"]),
+        "precision, recall, F1: all attributions, without their sign; F1 +, F1 -: the positive and "
+        "the negative ones. gap: of methods that claim to sum to the output change (LRP: to the "
+        "output), how much of it they miss, median image; masks state signs and do not see it. "
+        f"Verdict: F1 of at least {document['gamma']:g} for the claim (signed: the lowest of F1, F1 + and F1 -). !: there are "
+        "warnings, see --json or attributionlab test.\n" + _exceptions(results),
         style="dim",
     )
     refused = [
@@ -108,16 +115,29 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
     return Group(table, *refused, "", legend)
 
 
-def _outputs_in_words(results: Sequence[Mapping[str, Any]]) -> str:
-    """What was explained, and for whom the truth was that of another output."""
+def _told(result: Mapping[str, Any]) -> str:
+    """What was explained, and what the truth was about where that is another output."""
+    differs = result["truth_output"] != result["output"]
+    return explained(result) + (f", truth of the {result['truth_output']}" if differs else "")
+
+
+def _usual(results: Sequence[Mapping[str, Any]]) -> str:
+    """What most methods explained in an environment."""
+    return Counter(map(_told, results)).most_common(1)[0][0]
+
+
+def _exceptions(results: Sequence[Mapping[str, Any]]) -> str:
+    """Who explained something else than most."""
+    places = dict.fromkeys(result["environment"] for result in results)
+    usual = {place: _usual([r for r in results if r["environment"] == place]) for place in places}
     kinds: dict[str, list[str]] = {}
     for result in results:
-        truth = result["truth_output"]
-        told = explained(result) + (f", truth of the {truth}" if truth != result["output"] else "")
-        names = kinds.setdefault(told, [])
-        if result["method"] not in names:
-            names.append(result["method"])
-    return "\n".join(f"Explained the {told}: {', '.join(names)}." for told, names in kinds.items())
+        told = _told(result)
+        if told != usual[result["environment"]]:
+            names = kinds.setdefault(told, [])
+            if result["method"] not in names:
+                names.append(result["method"])
+    return "\n".join(f"* {', '.join(names)}: {told}." for told, names in kinds.items())
 
 
 def _score(scores: Mapping[str, float] | None, key: str) -> str:

@@ -225,7 +225,7 @@ def change_inputs_of_a_module(model):
 
 
 def change_modules(model):
-    model[1] = nn.Tanh()
+    model[1].eps = 3.0  # no tensor: stands in how the module prints
 
 
 def change_mode(model):
