@@ -105,7 +105,8 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
         "the negative ones. gap: of methods that claim to sum to the output change (LRP: to the "
         "output), how much of it they miss, median image; masks state signs and do not see it. "
         f"Verdict: F1 of at least {document['gamma']:g} for the claim (signed: the lowest of F1, F1 + "
-        "and F1 -). !: there are warnings, see --json or attributionlab test.\n" + _exceptions(results),
+        "and F1 -). !: there are warnings, see --json or attributionlab test.\n"
+        + _exceptions(results),
         style="dim",
     )
     refused = [
