@@ -93,7 +93,7 @@ def compare_methods(
             write(path)
     if json:
         comparison.to_json(json)
-    print_table(comparison_table(comparison.to_dict()))
+    print_table(comparison_table(comparison.to_dict()), width=120)
 
 
 def reproduce_item(

@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
+LONGEST_NAME = 44
+"""Letters of a method's name beyond which it takes two lines."""
 PARTS = ("overall", "positive", "negative", "positive-smoothed")
 
 
@@ -76,30 +78,13 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
         As written by `Comparison.to_dict`.
     """
     results = document["results"]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("method", overflow="fold")
-    for heading in ("precision", "recall", "F1", "F1 +", "F1 -", "gap", "s/image"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    place = None
-    for result in results:
-        if result["environment"] != place:
-            place = result["environment"]
-            usual = _usual([each for each in results if each["environment"] == place])
-            table.add_row(Text.assemble((place, "bold"), f": {usual}"))
-        overall, gap = result["overall"], result.get("completeness_gap")
-        table.add_row(
-            f"  {result['method']}" + ("" if _told(result) == usual else " *"),
-            *(_score(overall, key) for key in ("precision", "recall", "f1")),
-            *(_score(result[part], "f1") for part in ("positive", "negative")),
-            "" if gap is None else f"{gap:.0%}",
-            f"{result['seconds_per_image']:.2g}",
-            Text.assemble(
-                _verdict(result["verdict"]),
-                f" {result['claim']} {result['claim_f1']:.2f}",
-                "!" if result["warnings"] else "",
-            ),
-        )
+    places = dict.fromkeys(result["environment"] for result in results)
+    longest = max(len(result["method"]) for result in results)
+    tables: list[RenderableType] = []
+    for place in places:
+        here = [result for result in results if result["environment"] == place]
+        heading = Text.assemble((place, "bold"), f": {_usual(here)}")
+        tables += [heading, _methods_table(here, longest), ""]
     legend = Text(
         "precision, recall, F1: all attributions, without their sign; F1 +, F1 -: the positive and "
         "the negative ones. gap: of methods that claim to sum to the output change (LRP: to the "
@@ -113,7 +98,36 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
         Text(f"not run: {each['method']} on {each['environment']}: {each['reason']}", style="red")
         for each in document["refused"]
     ]
-    return Group(table, *refused, "", legend)
+    return Group(*tables, *refused, legend)
+
+
+def _methods_table(results: Sequence[Mapping[str, Any]], longest: int) -> Table:
+    """One row for each method in an environment."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    # A star behind the name of a method that explained something else than most.
+    table.add_column("method", overflow="fold", width=min(longest + 2, LONGEST_NAME))
+    for heading, width in (
+        *(("precision", 9), ("recall", 6), ("F1", 4), ("F1 +", 4), ("F1 -", 4), ("gap", 6)),
+        ("s/image", 7),
+    ):
+        table.add_column(heading, justify="right", no_wrap=True, width=width)
+    table.add_column("verdict", no_wrap=True)
+    usual = _usual(results)
+    for result in results:
+        overall, gap = result["overall"], result.get("completeness_gap")
+        table.add_row(
+            result["method"] + ("" if _told(result) == usual else " *"),
+            *(_score(overall, key) for key in ("precision", "recall", "f1")),
+            *(_score(result[part], "f1") for part in ("positive", "negative")),
+            "" if gap is None else f"{gap:.0%}",
+            f"{result['seconds_per_image']:.2g}",
+            Text.assemble(
+                _verdict(result["verdict"]),
+                f" {result['claim']} {result['claim_f1']:.2f}",
+                "!" if result["warnings"] else "",
+            ),
+        )
+    return table
 
 
 def _told(result: Mapping[str, Any]) -> str:
