@@ -23,8 +23,6 @@ __all__ = [
 ]
 
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
-LONGEST_NAME = 44
-"""Letters of a method's name beyond which it takes two lines."""
 PARTS = ("overall", "positive", "negative", "positive-smoothed")
 
 
@@ -86,9 +84,9 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
         heading = Text.assemble((place, "bold"), f": {_usual(here)}")
         tables += [heading, _methods_table(here, longest), ""]
     legend = Text(
-        "precision, recall, F1: all attributions, without their sign; F1 +, F1 -: the positive and "
-        "the negative ones. gap: of methods that claim to sum to the output change (LRP: to the "
-        "output), how much of it they miss, median image; masks state signs and do not see it. "
+        "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
+        "negative ones; s: seconds for an image. gap: of methods that claim to sum to the output "
+        "change (LRP: to the output), how much of it they miss, median image; masks state signs and do not see it. "
         f"Verdict: F1 of at least {document['gamma']:g} for the claim (signed: the lowest of F1, F1 + "
         "and F1 -). !: there are warnings, see --json or attributionlab test.\n"
         + _exceptions(results),
@@ -103,14 +101,15 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
 
 def _methods_table(results: Sequence[Mapping[str, Any]], longest: int) -> Table:
     """One row for each method in an environment."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    # A star behind the name of a method that explained something else than most.
-    table.add_column("method", overflow="fold", width=min(longest + 2, LONGEST_NAME))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    # A star behind the name of a method that explained something else than most. Rich narrows columns
+    # that may be wrapped first, so a narrow terminal folds the names and leaves the numbers whole.
+    name = "method".ljust(longest + 2, "\u00a0")
+    table.add_column(Text(name, overflow="fold"), overflow="fold")
     for heading, width in (
-        *(("precision", 9), ("recall", 6), ("F1", 4), ("F1 +", 4), ("F1 -", 4), ("gap", 6)),
-        ("s/image", 7),
+        *(("prec.", 5), ("rec.", 5), ("F1", 5), ("F1 +", 5), ("F1 -", 5), ("gap", 6), ("s", 6)),
     ):
-        table.add_column(heading, justify="right", no_wrap=True, width=width)
+        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     table.add_column("verdict", no_wrap=True)
     usual = _usual(results)
     for result in results:
