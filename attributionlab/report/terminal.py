@@ -86,7 +86,8 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
     legend = Text(
         "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
         "negative ones; s: seconds for an image. gap: of methods that claim to sum to the output "
-        "change (LRP: to the output), how much of it they miss, median image; masks state signs and do not see it. "
+        "change (LRP: to the output), how much of it they miss, median image; masks state signs and "
+        "do not see it. "
         f"Verdict: F1 of at least {document['gamma']:g} for the claim (signed: the lowest of F1, F1 + "
         "and F1 -). !: there are warnings, see --json or attributionlab test.\n"
         + _exceptions(results),

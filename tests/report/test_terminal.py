@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 import attributionlab as al
-from attributionlab.report import certificates_table, report_table
+from attributionlab.report import certificates_table, comparison_table, report_table
 
 
 def text(renderable, width):
@@ -61,3 +61,40 @@ def test_a_certificate_shows_mismatches_and_their_first_example():
     assert ["heads", "5", "0"] in rows
     assert "mine, sums: at 3" in shown
     assert "heads:" not in shown
+
+
+def compared(method, *, output="probability", truth="probability", gap=None):
+    parts = {"overall": {"precision": 0.91, "recall": 0.82, "f1": 0.73}}
+    return {
+        "environment": "place",
+        "method": method,
+        "output": output,
+        "truth_output": truth,
+        "temperature": 32.0,
+        "claim": "signed",
+        "claim_f1": 0.64,
+        "verdict": "pass",
+        "positive": {"f1": 0.64},
+        "negative": None,
+        "completeness_gap": gap,
+        "seconds_per_image": 0.012,
+        "warnings": ["something"] if gap else [],
+        **parts,
+    }
+
+
+def test_a_comparison_folds_long_names_and_leaves_numbers_whole_in_a_narrow_terminal():
+    results = [
+        compared("a-method-with-a-name-of-more-than-forty-letters", gap=359.0),
+        compared("b"),
+        compared("other", output="logit"),
+    ]
+    document = {"results": results, "refused": [], "gamma": 0.5}
+    for width in (80, 120):
+        shown = text(comparison_table(document), width)
+        assert max(map(len, shown.splitlines())) <= width
+        for whole in ("0.91  0.82  0.73", "35900%", "pass signed 0.64!", "0.012"):
+            assert whole in shown
+        assert "place: probability, temperature 32" in shown
+        assert "other *" in shown
+        assert "* other: logit, temperature 32, truth of the probability." in shown
