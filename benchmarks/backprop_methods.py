@@ -64,6 +64,7 @@ def main() -> None:
     assert isinstance(logits, nn.Sequential)
     one, reshaped = (images[:1], labels[:1]), Reshaped(logits)
     width = images_at_once(model, images)
+    nodes = max(width // 2, 1)
 
     def captum(method: Any, inputs: Tensor = images, targets: Tensor = labels, **more: Any) -> Any:
         return method.attribute(inputs, target=targets, **more)
@@ -87,8 +88,8 @@ def main() -> None:
         ),
         "lrp": (lambda: lrp(logits, images, labels), lambda: captum(LRP(reshaped))),
         "integrated-gradients": (
-            lambda: integrated_gradients(model, images, labels),
-            lambda: captum(IntegratedGradients(model), internal_batch_size=max(width // 2, 1)),
+            lambda: integrated_gradients(model, images, labels, internal_batch_size=nodes),
+            lambda: captum(IntegratedGradients(model), internal_batch_size=nodes),
         ),
         "occlusion, one image": (
             lambda: occlusion(model, *one),

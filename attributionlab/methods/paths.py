@@ -95,7 +95,8 @@ def integrated_gradients(
         attributions, output, reference = (torch.cat(part) for part in zip(*parts, strict=True))
         return attributions, output, reference
 
-    batch = internal_batch_size or images_at_once(model, inputs)
+    # A node needs its activations and as much again for their gradients.
+    batch = internal_batch_size or max(1, images_at_once(model, inputs) // 2)
     attributions, output, reference = in_smaller_batches(
         integrate, min(batch, len(inputs) * n_steps), "integrated-gradients"
     )
