@@ -78,7 +78,7 @@ def compare_methods(
         gamma,
         claim,  # type: ignore[arg-type]
         output,  # type: ignore[arg-type]
-        preset=None if preset == "none" else preset,
+        preset=preset,
         quick=quick,
         device=device,
         show_progress=True,

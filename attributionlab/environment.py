@@ -2,7 +2,6 @@
 
 import json
 import math
-from numbers import Integral
 from typing import Any, Literal, Self, get_args
 
 import torch
@@ -17,6 +16,7 @@ from attributionlab.images import Recipe
 from attributionlab.nets import Network, default_temperature, with_softmax
 from attributionlab.spec import EnvironmentSpec, counting_of, known_colors
 from attributionlab.truth import Counting, Output, Truth, mask, softmax_shapley, symmetric_shapley
+from attributionlab.validation import integer_problem
 
 __all__ = ["Environment"]
 
@@ -114,11 +114,7 @@ class Environment:
         n = self.spec.size if n is None else n
         seed = self.spec.seed if seed is None else seed
         refuse_if(
-            [
-                f"{name} is {value!r}: take an integer of at least {least}"
-                for name, value, least in (("n", n, 1), ("seed", seed, 0))
-                if not isinstance(value, Integral) or isinstance(value, bool) or value < least
-            ],
+            [*integer_problem("n", n, 1), *integer_problem("seed", seed, 0)],
             f"dataset of {self.name}",
         )
         keep = bool(self.spec.constants.get("keep_degenerate", False))

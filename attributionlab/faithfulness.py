@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, cast, get_args
 
 import torch
@@ -24,6 +24,7 @@ from attributionlab.results import (
 )
 from attributionlab.trial import Claim, Trial, carry_out, chosen_outputs, judge
 from attributionlab.truth import Output
+from attributionlab.validation import integer_problem
 
 __all__ = ["DEFAULT_ENVIRONMENTS", "faithfulness_test"]
 
@@ -151,11 +152,7 @@ def _checked(
     n: int, seed: int, gamma: float, claim: str, *outputs: str | None
 ) -> tuple[Claim, float]:
     """The claim and gamma, or all that is wrong at once."""
-    problems = []
-    if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= MOST_IMAGES:
-        problems.append(f"n is {n!r}: take an integer from 1 to {MOST_IMAGES}")
-    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
-        problems.append(f"seed is {seed!r}: take an integer of at least 0")
+    problems = [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
     if not isinstance(gamma, Real) or not 0 < gamma <= 1:
         problems.append(f"gamma is {gamma!r}: take a number in (0, 1]")
     if claim not in get_args(Claim):

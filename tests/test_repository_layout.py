@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "errors": set(),
     "exact": set(),
     "schema": set(),
+    "validation": set(),
     "device": set(),
     "files": set(),
     "progress": set(),
@@ -27,12 +28,12 @@ MAY_IMPORT = {
     "nets": set(),
     "images": set(),
     "truth": set(),
-    "segmentation": set(),
-    "methods": {"exact", "segmentation"},
+    "segmentation": {"validation"},
+    "methods": {"exact", "segmentation", "validation"},
     "metrics": set(),
     "spec": {"truth"},
     "dataset": {"images", "truth"},
-    "environment": {"nets", "images", "truth", "spec", "dataset", "device"},
+    "environment": {"nets", "images", "truth", "spec", "dataset", "device", "validation"},
     "catalog": {"environment", "nets", "images", "schema", "spec", "device"},
     "results": {"files"},
     "report": set(),
@@ -42,6 +43,7 @@ MAY_IMPORT = {
     "trial": {"environment", "methods", "metrics", "truth", "assess", "results", "progress"},
     "faithfulness": {
         *("trial", "catalog", "environment", "methods", "truth", "assess", "results", "device"),
+        "validation",
     },
     "compared": {"environment", "metrics", "results", "report", "files"},
     "comparison": {
@@ -60,6 +62,7 @@ MAY_IMPORT = {
             "truth",
         ),
         *("nets", "images", "exact", "segmentation", "report", "results", "files", "progress"),
+        "validation",
     },
 }
 # The outermost parts, which may import everything beneath them.

@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
@@ -15,6 +14,7 @@ from attributionlab.experiments.model_summary import table_1
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.segmentations import figure_6, figure_24
 from attributionlab.experiments.trained_network import figure_3
+from attributionlab.validation import integer_problem
 
 __all__ = ["EXPERIMENTS", "experiment"]
 
@@ -70,12 +70,9 @@ def experiment(
     problems = [
         f"{item} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
     ]
-    problems += [
-        f"{name} is {value!r}: take an integer of at least {least}"
-        for name, value, least in (("n", n, 1), ("seed", seed, 0))
-        if value is not None
-        and (not isinstance(value, Integral) or isinstance(value, bool) or value < least)
-    ]
+    if n is not None:
+        problems += integer_problem("n", n, 1)
+    problems += integer_problem("seed", seed, 0)
     refuse_if(problems)
     run = {"n": n, "quick": quick, "seed": seed}
     outcome = EXPERIMENTS[item](**run, **settings, show_progress=show_progress)

@@ -25,7 +25,7 @@ from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.layers import find_layer, observe, resume
-from attributionlab.methods.validation import integer_problem, number_problem
+from attributionlab.validation import integer_problem, number_problem
 
 __all__ = ["capacity", "iba"]
 

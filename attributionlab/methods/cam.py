@@ -8,7 +8,7 @@ from attributionlab.errors import refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.layers import find_layer, observe
-from attributionlab.methods.validation import boolean_problem
+from attributionlab.validation import boolean_problem
 
 __all__ = ["gradcam"]
 

@@ -9,7 +9,7 @@ from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.masking import SmoothMask, area_gap, blur_pyramid, blurred
-from attributionlab.methods.validation import boolean_problem, integer_problem, number_problem
+from attributionlab.validation import boolean_problem, integer_problem, number_problem
 
 __all__ = ["extremal_perturbation"]
 

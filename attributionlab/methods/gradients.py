@@ -12,7 +12,7 @@ from attributionlab.errors import refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.guards import hidden_activations, watched
-from attributionlab.methods.validation import boolean_problem
+from attributionlab.validation import boolean_problem
 
 __all__ = ["guided_backprop", "input_x_gradient", "saliency"]
 

@@ -18,7 +18,7 @@ from attributionlab.methods.guards import (
     shares_of_change,
 )
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.methods.validation import integer_problem
+from attributionlab.validation import integer_problem
 
 __all__ = [
     "integrated_gradients",

@@ -8,7 +8,7 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.methods.validation import integer_problem
+from attributionlab.validation import integer_problem
 
 __all__ = ["occlusion", "occlusion_true_baseline"]
 

@@ -22,7 +22,7 @@ from attributionlab.methods.guards import (
     watched,
 )
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.methods.validation import number_problem
+from attributionlab.validation import number_problem
 
 __all__ = [
     "deep_lift",

@@ -12,8 +12,8 @@ from attributionlab.methods.baselines import Baselines, as_baselines, from_true_
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import same_outputs, target_outputs
-from attributionlab.methods.validation import integer_problem, number_problem
 from attributionlab.segmentation import Segmentation, segment
+from attributionlab.validation import integer_problem, number_problem
 
 __all__ = ["lime", "lime_true_baseline"]
 

@@ -4,8 +4,6 @@ A segmentation is a function of one image (C, H, W) and the largest value that a
 returns a label map (H, W): every pixel belongs to one superpixel, and their labels are 0, 1, ... S - 1.
 """
 
-import math
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.validation import integer_problem, number_problem
 
 __all__ = ["Image", "Labels", "as_rgb", "contiguous", "felzenszwalb", "grid", "quickshift", "slic"]
 
@@ -52,8 +51,11 @@ def quickshift(
     """
     from skimage.segmentation import quickshift as algorithm
 
-    problems = [*_numbers(1, kernel_size=kernel_size), *_numbers(0, max_dist=max_dist)]
-    ratios = _numbers(0, ratio=ratio)
+    problems = [
+        *number_problem("kernel_size", kernel_size, least=1),
+        *number_problem("max_dist", max_dist, least=0),
+    ]
+    ratios = number_problem("ratio", ratio, least=0)
     if not ratios and ratio > 1:
         ratios.append(f"ratio is {ratio!r}: take a number of at most 1")
     refuse_if([*problems, *ratios], "quickshift")
@@ -84,7 +86,11 @@ def felzenszwalb(
     """
     from skimage.segmentation import felzenszwalb as algorithm
 
-    problems = [*_numbers(0, scale=scale, sigma=sigma), *_integers(0, min_size=min_size)]
+    problems = [
+        *number_problem("scale", scale, least=0),
+        *number_problem("sigma", sigma, least=0),
+        *integer_problem("min_size", min_size, 0),
+    ]
     refuse_if(problems, "felzenszwalb")
     labels = algorithm(as_rgb(image, highest), scale=scale, sigma=sigma, min_size=min_size)
     return contiguous(labels, image)
@@ -116,8 +122,9 @@ def slic(
     from skimage.segmentation import slic as algorithm
 
     problems = [
-        *_integers(1, n_segments=n_segments),
-        *_numbers(0, compactness=compactness, sigma=sigma),
+        *integer_problem("n_segments", n_segments, 1),
+        *number_problem("compactness", compactness, least=0),
+        *number_problem("sigma", sigma, least=0),
     ]
     if compactness == 0:
         problems.append(f"compactness is {compactness!r}: take a number above 0")
@@ -143,7 +150,7 @@ def grid(image: Image, highest: float, *, cells: int = 16) -> Labels:
         Along each side, 1 to the side's pixels. Where they do not divide it, some are a pixel longer.
     """
     height, width = image.shape[1:]
-    if _integers(1, cells=cells) or cells > min(height, width):
+    if integer_problem("cells", cells, 1) or cells > min(height, width):
         raise AttributionLabError(
             f"grid: cells is {cells!r}: take an integer from 1 to {min(height, width)}"
         )
@@ -177,23 +184,3 @@ def contiguous(labels: NDArray[Any] | Tensor, image: Tensor) -> Labels:
     old = labels.cpu().numpy() if isinstance(labels, Tensor) else labels
     renamed = np.unique(old, return_inverse=True)[1].reshape(old.shape)
     return torch.from_numpy(renamed.astype(np.int64)).to(image.device)
-
-
-def _integers(least: int, **settings: object) -> list[str]:
-    """What to say about settings that are no integers or too small."""
-    return [
-        f"{name} is {value!r}: take an integer of at least {least}"
-        for name, value in settings.items()
-        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least
-    ]
-
-
-def _numbers(least: float, **settings: object) -> list[str]:
-    """What to say about settings that are no finite numbers or too small."""
-    return [
-        f"{name} is {value!r}: take a number of at least {least:g}"
-        for name, value in settings.items()
-        if not isinstance(value, Real)
-        or isinstance(value, bool)
-        or not least <= float(value) < math.inf
-    ]

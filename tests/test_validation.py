@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attributionlab.methods.validation import boolean_problem, integer_problem, number_problem
+from attributionlab.validation import boolean_problem, integer_problem, number_problem
 
 NO_NUMBERS: list[Any] = [True, False, np.True_, "3", None, [3], math.nan, math.inf, -math.inf, 1j]
 
