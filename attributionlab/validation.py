@@ -28,7 +28,7 @@ def integer_problem(name: str, value: object, least: int, most: int | None = Non
 
     Examples
     --------
-    >>> from attributionlab.methods.validation import integer_problem
+    >>> from attributionlab.validation import integer_problem
     >>> integer_problem("n_samples", 10.5, 1)
     ['n_samples is 10.5: take an integer of at least 1']
     """
@@ -62,7 +62,7 @@ def number_problem(
 
     Examples
     --------
-    >>> from attributionlab.methods.validation import number_problem
+    >>> from attributionlab.validation import number_problem
     >>> number_problem("alpha", float("nan"), least=0)
     ['alpha is nan: take a number of at least 0']
     """
@@ -93,7 +93,7 @@ def boolean_problem(name: str, value: object) -> list[str]:
 
     Examples
     --------
-    >>> from attributionlab.methods.validation import boolean_problem
+    >>> from attributionlab.validation import boolean_problem
     >>> boolean_problem("relu", "false")
     ["relu is 'false': take True or False"]
     """
