@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         GuardWarning,
     )
     from attributionlab.faithfulness import faithfulness_test
-    from attributionlab.results import FaithfulnessReport
+    from attributionlab.faithfulness_report import FaithfulnessReport
     from attributionlab.truth import Truth
     from attributionlab.verification import Certificate, verify
 
@@ -33,7 +33,7 @@ _HOMES = {
     "Certificate": "attributionlab.verification",
     "Comparison": "attributionlab.compared",
     "Environment": "attributionlab.environment",
-    "FaithfulnessReport": "attributionlab.results",
+    "FaithfulnessReport": "attributionlab.faithfulness_report",
     "GuardWarning": "attributionlab.errors",
     "Sample": "attributionlab.dataset",
     "Truth": "attributionlab.truth",

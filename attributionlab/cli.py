@@ -23,6 +23,7 @@ from attributionlab.cli_options import (
     check_paths,
     command_line,
     parse_settings,
+    saying_what_was_done,
 )
 from attributionlab.cli_studies import compare_methods, reproduce_item
 from attributionlab.errors import AttributionLabError
@@ -30,6 +31,7 @@ from attributionlab.errors import AttributionLabError
 __all__ = ["app", "main"]
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
+STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
 
 app = typer.Typer(
     name="attributionlab",
@@ -113,43 +115,64 @@ def run_test(
     preset: Annotated[
         str | None, typer.Option(help="paper: the settings that a paper states for this method.")
     ] = None,
+    seeds: Annotated[
+        int, typer.Option(help="Runs of a method that draws random numbers on each image.")
+    ] = 1,
     device: Device = "cpu",
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page with everything to this file.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the scores of each image to this file.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write the scores of each image to this file.")
+    ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Write image, truth and attribution to this PNG.")
     ] = None,
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
-    Exit status: 0 pass, 1 fail, 2 refused, 70 a crash, 130 interrupted, 141 nobody reads the table.
+    Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few images), 4 invalid (a control has
+    the wrong result), 70 a crash, 130 interrupted, 141 nobody reads the table.
     """
     from attributionlab.faithfulness import faithfulness_test
     from attributionlab.files import write_atomically
     from attributionlab.report import print_table, report_table
 
-    check_paths(json=json, figure=figure)
-    report = faithfulness_test(
-        method,
-        env or None,
-        n,
-        seed,
-        gamma,
-        claim,  # type: ignore[arg-type]
-        output,  # type: ignore[arg-type]
-        settings=parse_settings(set_ or []),
-        preset=preset,
-        device=device,
-        show_progress=True,
-        command=command_line(),
-    )
+    check_paths(html=html, json=json, csv=csv, parquet=parquet, figure=figure)
+    with saying_what_was_done():
+        report = faithfulness_test(
+            method,
+            env or None,
+            n,
+            seed,
+            gamma,
+            claim,  # type: ignore[arg-type]
+            output,  # type: ignore[arg-type]
+            settings=parse_settings(set_ or []),
+            preset=preset,
+            seeds=seeds,
+            device=device,
+            show_progress=True,
+            command=command_line(),
+        )
     if figure:
         from attributionlab.report import report_figure, to_png
 
         write_atomically(figure, to_png(report_figure(report)))
-    if json:
-        report.to_json(json)
+    for path, write in (
+        (html, report.to_html),
+        (csv, report.to_csv),
+        (parquet, report.to_parquet),
+        (json, report.to_json),
+    ):
+        if path:
+            write(path)
     print_table(report_table(report.to_dict()))
-    raise typer.Exit(PASS if report.verdict == "pass" else FAIL)
+    raise typer.Exit(STATUSES[report.verdict])
 
 
 app.command("compare")(compare_methods)

@@ -2,7 +2,9 @@
 
 import ast
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +26,7 @@ __all__ = [
     "check_paths",
     "command_line",
     "parse_settings",
+    "saying_what_was_done",
 ]
 
 WORDS = {"true": True, "false": False, "none": None}
@@ -56,6 +59,17 @@ Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 def command_line() -> str:
     """How to run this again."""
     return shlex.join(["attributionlab", *arguments])
+
+
+@contextmanager
+def saying_what_was_done() -> Iterator[None]:
+    """On Ctrl-C print what a long computation had found; the interruption goes on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if str(stop):
+            print(stop, file=sys.stderr)
+        raise
 
 
 def check_paths(**paths: Path | None) -> None:

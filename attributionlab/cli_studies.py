@@ -17,6 +17,7 @@ from attributionlab.cli_options import (
     check_paths,
     command_line,
     parse_settings,
+    saying_what_was_done,
 )
 
 __all__ = ["compare_methods", "reproduce_item"]
@@ -66,24 +67,25 @@ def compare_methods(
     from attributionlab.comparison import compare
     from attributionlab.files import write_atomically
     from attributionlab.methods import METHODS
-    from attributionlab.report import comparison_table, print_table, to_png
+    from attributionlab.report import comparison_table, data_table, print_table, to_png
 
     check_paths(csv=csv, parquet=parquet, json=json, figure=figure, maps=maps)
     named = [name for name in methods or [] if name not in METHODS or not all_]
-    comparison = compare(
-        [*METHODS, *named] if all_ else named or None,
-        env or None,
-        n,
-        seed,
-        gamma,
-        claim,  # type: ignore[arg-type]
-        output,  # type: ignore[arg-type]
-        preset=preset,
-        quick=quick,
-        device=device,
-        show_progress=True,
-        command=command_line(),
-    )
+    with saying_what_was_done():
+        comparison = compare(
+            [*METHODS, *named] if all_ else named or None,
+            env or None,
+            n,
+            seed,
+            gamma,
+            claim,  # type: ignore[arg-type]
+            output,  # type: ignore[arg-type]
+            preset=preset,
+            quick=quick,
+            device=device,
+            show_progress=True,
+            command=command_line(),
+        )
     if figure:
         write_atomically(figure, to_png(comparison.violins()))
     if maps:
@@ -94,6 +96,10 @@ def compare_methods(
     if json:
         comparison.to_json(json)
     print_table(comparison_table(comparison.to_dict()), width=120)
+    labels = list(dict.fromkeys(report.label for report in comparison.reports))
+    if len(labels) == 2:
+        typer.echo(f"\n{labels[0]} minus {labels[1]}, F1 on the same images, with a 95 % interval")
+        print_table(data_table(comparison.differences(*labels)), width=120)
 
 
 def reproduce_item(

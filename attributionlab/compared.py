@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from attributionlab.assess import paired_difference
 from attributionlab.environment import Environment
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.faithfulness_report import FaithfulnessReport, library_versions
 from attributionlab.files import write_atomically
 from attributionlab.metrics import Part
-from attributionlab.results import (
-    SCORES,
-    EnvironmentResult,
-    FaithfulnessReport,
-    library_versions,
-)
+from attributionlab.results import SCORES, EnvironmentResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,8 +84,8 @@ class Comparison:
         """One row for each method, environment and part.
 
         Columns: method, environment, spec, output, truth_output, part, precision, recall, f1 (means
-        over images, NaN where not applicable), reaches_gamma, claim, verdict, completeness_gap (the
-        median), seconds_per_image, n, seed.
+        over images, NaN where not applicable), f1_low, f1_high (its 95 % interval), reaches_gamma (the
+        mean), claim, verdict, completeness_gap (the median), seconds_per_image, n, seed.
         """
         import pandas as pd
 
@@ -100,6 +98,8 @@ class Comparison:
                 "truth_output": result.truth_output,
                 "part": part,
                 **{score: result.mean(part, score) for score in SCORES},
+                "f1_low": None if interval is None else interval.low,
+                "f1_high": None if interval is None else interval.high,
                 "reaches_gamma": None if f1 is None else f1 >= self.gamma,
                 "claim": report.claim,
                 "verdict": result.verdict,
@@ -110,9 +110,10 @@ class Comparison:
             }
             for report, result in self.results
             for part in result.scores
-            for f1 in [result.mean(part, "f1")]
+            for f1, interval in [(result.mean(part, "f1"), result.intervals[part]["f1"])]
         ]
-        types = {**dict.fromkeys((*SCORES, "completeness_gap"), float), "reaches_gamma": "boolean"}
+        numbers = (*SCORES, "f1_low", "f1_high", "completeness_gap")
+        types = {**dict.fromkeys(numbers, float), "reaches_gamma": "boolean"}
         return pd.DataFrame(rows).astype(types)
 
     def summary(self) -> "pd.DataFrame":
@@ -137,6 +138,49 @@ class Comparison:
         ]
         numbers = (*SCORES, "f1_positive", "f1_negative", "gap")
         return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+
+    def differences(self, first: str, second: str) -> "pd.DataFrame":
+        """How much one method's F1 exceeds another's on the same images, by environment and part.
+
+        Columns: environment, part, mean (of first minus second over the images to which both apply),
+        low, high (its 95 % interval), images, better ("first", "second", or None where the interval
+        contains 0).
+
+        Parameters
+        ----------
+        first, second : str
+            Methods as `to_frame` names them, with their settings.
+
+        Raises
+        ------
+        AttributionLabError
+            If one of them was not run, or they share no environment.
+        """
+        import pandas as pd
+
+        found = {(report.label, result.digest): result for report, result in self.results}
+        names = list(dict.fromkeys(report.label for report in self.reports))
+        unknown = [name for name in (first, second) if name not in names]
+        refuse_if([f"no method {name!r} was run: {nearest(name, names)}" for name in unknown])
+        seed = self.reports[0].seed
+        rows = []
+        for digest, place in self.places.items():
+            pair = [found.get((name, digest)) for name in (first, second)]
+            one, other = pair
+            if one is None or other is None:
+                continue
+            for part in get_args(Part):
+                if one.mean(part, "f1") is None or other.mean(part, "f1") is None:
+                    continue
+                f1 = [result.scores[part]["f1"] for result in (one, other)]
+                difference = paired_difference(f1[0], f1[1], seed)
+                if difference.images > 1:
+                    rows.append({"environment": place, "part": part, **difference._asdict()})
+        if not rows:
+            raise AttributionLabError(
+                f"{first} and {second} have no two images of an environment in common"
+            )
+        return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `to_json` writes."""

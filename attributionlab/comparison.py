@@ -3,7 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attributionlab.assess import CONTROLS
 from attributionlab.catalog import as_environments, load
@@ -11,16 +11,11 @@ from attributionlab.compared import Comparison, Refusal
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning
 from attributionlab.faithfulness import DEFAULT_ENVIRONMENTS, faithfulness_test
+from attributionlab.faithfulness_report import FaithfulnessReport, labelled
 from attributionlab.methods import METHODS, as_method, preset_of
 from attributionlab.progress import track
-from attributionlab.results import (
-    labelled,
-)
 from attributionlab.trial import Claim
 from attributionlab.truth import Output
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["QUICK_SIZE", "compare"]
 
@@ -92,7 +87,8 @@ def compare(
     twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:
         raise AttributionLabError(f"methods name {twice[0]!r} twice: name each once")
-    reports, refusals = [], []
+    reports: list[FaithfulnessReport] = []
+    refusals: list[Refusal] = []
     pairs = [(method, settings, env) for env in chosen for method, settings in contestants]
     for method, settings, env in track(pairs, len(pairs), "comparing", show_progress):
         try:
@@ -108,8 +104,14 @@ def compare(
                     output if env.task == "classification" else None,
                     settings=settings,
                     preset=preset,
+                    diagnosed=False,
                     device=device,
                 )
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(
+                f"{len(reports)} of {len(pairs)} runs were done: "
+                + "; ".join(f"{each.label} {each.verdict}" for each in reports)
+            ) from stop
         except AttributionLabError as error:
             name = as_method(method, METHODS | CONTROLS, settings).name
             refusals.append(Refusal(labelled(name, settings), env.name, str(error)))

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import lru_cache
 from typing import Any, Literal, Self, get_args
 
 import torch
@@ -218,7 +219,7 @@ class Environment:
         target = int(self._checked_targets([target], 1)[0])
         counts = self._checked_counts(images)[0].cpu()
         if self.temperature is not None and output == "probability":
-            values = softmax_shapley(counts, target, self.temperature).values
+            values = _probability_values(tuple(counts.tolist()), target, self.temperature)
         else:
             values = torch.zeros(len(counts), dtype=torch.float64)
             answer = int(counts[target]) % (self.counting.modulus or math.inf)
@@ -330,6 +331,14 @@ class Environment:
                 f"for, the first {color} at {(y, x)}: no mask holds there; set redundant_strength=0 "
                 "or use the environment's own images"
             )
+
+
+@lru_cache(maxsize=4096)
+def _probability_values(
+    counts: tuple[int, ...], target: int, temperature: float
+) -> Float64[Tensor, " classes"]:
+    """The Shapley value of a pixel of each class; the same images are asked about again and again."""
+    return softmax_shapley(torch.tensor(counts), target, temperature).values
 
 
 def _shown(value: Any) -> str:

@@ -12,16 +12,9 @@ from attributionlab.catalog import as_environments
 from attributionlab.device import without_tf32
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
-from attributionlab.methods import (
-    METHODS,
-    as_method,
-    preset_of,
-    summarized,
-)
-from attributionlab.results import (
-    FaithfulnessReport,
-    library_versions,
-)
+from attributionlab.faithfulness_report import FaithfulnessReport, library_versions
+from attributionlab.methods import METHODS, Finding, as_method, preset_of, summarized
+from attributionlab.results import EnvironmentResult
 from attributionlab.trial import Claim, Trial, carry_out, chosen_outputs, judge
 from attributionlab.truth import Output
 from attributionlab.validation import integer_problem
@@ -30,6 +23,7 @@ __all__ = ["DEFAULT_ENVIRONMENTS", "faithfulness_test"]
 
 DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
 MOST_IMAGES = 1_000_000
+MOST_SEEDS = 1_000
 
 
 def faithfulness_test(
@@ -44,6 +38,8 @@ def faithfulness_test(
     settings: Mapping[str, Any] | None = None,
     preset: str | None = None,
     truth_output: Output | None = None,
+    seeds: int = 1,
+    diagnosed: bool = True,
     device: str | torch.device | None = None,
     show_progress: bool = False,
     command: str | None = None,
@@ -51,7 +47,9 @@ def faithfulness_test(
     """Does an attribution method find what the networks used?
 
     A method fails if its F1 against the truth is below gamma in any environment (AttributionLab,
-    eq. 2). Passing does not make it faithful.
+    eq. 2): if the 95 % interval of its mean over images lies below. Where gamma lies inside the
+    interval, the images do not suffice for a verdict. Passing does not make a method faithful. Controls
+    are run on the same images; if one has the wrong result, there is no verdict on the method.
 
     Parameters
     ----------
@@ -76,6 +74,10 @@ def faithfulness_test(
         Settings and output that a paper states for this method; `settings` and `output` override them.
     truth_output : {"probability", "logit"}, optional
         Which output the truth is about, where that is not the one explained.
+    seeds : int
+        How often a method that draws random numbers is run on each image, under different seeds.
+    diagnosed : bool
+        Look beyond the verdict at 8 images: ceilings, the runner-up class, likely causes.
     device : str or torch.device, optional
         Where to compute; by default where the environments are, at first the CPU.
     show_progress : bool
@@ -91,6 +93,8 @@ def faithfulness_test(
     ------
     AttributionLabError
         For everything that cannot be tested: unknown names, a method that raises, wrong shapes, NaN.
+    KeyboardInterrupt
+        On Ctrl-C; its message says what was found so far.
 
     Examples
     --------
@@ -103,7 +107,7 @@ def faithfulness_test(
     """
     contestant = as_method(method, METHODS | CONTROLS, settings)
     claim, gamma = _checked(
-        n, seed, gamma, claim or contestant.claim or "signed", output, truth_output
+        n, seed, seeds, gamma, claim or contestant.claim or "signed", output, truth_output
     )
     chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
     names = [env.name for env in chosen]
@@ -111,26 +115,33 @@ def faithfulness_test(
         raise AttributionLabError(f"environments are {names}: name each once")
     if device is not None:
         chosen = [env.to(device) for env in chosen]
-    results, findings = [], []
-    with without_tf32():
-        for env in chosen:
-            # A preset is of the built-in method, not of anybody's function with the same name.
-            built_in = METHODS.get(contestant.name) is contestant.function
-            prepared = preset_of(preset, env.task, contestant.name if built_in else "")
-            run = contestant
-            if prepared.settings:
-                here = {**prepared.settings, **contestant.settings}
-                run = as_method(method, METHODS | CONTROLS, here)
-            explained, held = chosen_outputs(env, output, truth_output, prepared, contestant.output)
-            trial = Trial(env, explained, held, claim, gamma, int(n), int(seed))
-            outcome = carry_out(run, trial, show_progress)
-            results.append(judge(outcome, trial, run.settings))
-            findings += outcome.findings
+    results: list[EnvironmentResult] = []
+    findings: list[Finding] = []
+    try:
+        with without_tf32():
+            for env in chosen:
+                # A preset is of the built-in method, not of anybody's function with the same name.
+                built_in = METHODS.get(contestant.name) is contestant.function
+                prepared = preset_of(preset, env.task, contestant.name if built_in else "")
+                run = contestant
+                if prepared.settings:
+                    here = {**prepared.settings, **contestant.settings}
+                    run = as_method(method, METHODS | CONTROLS, here)
+                explained, held = chosen_outputs(
+                    env, output, truth_output, prepared, contestant.output
+                )
+                trial = Trial(
+                    env, explained, held, claim, gamma, int(n), int(seed), int(seeds), diagnosed
+                )
+                outcome = carry_out(run, trial, show_progress)
+                results.append(judge(outcome, trial, run))
+                findings += outcome.findings
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(_what_was_done(results, len(chosen))) from stop
     remarks = [f"{contestant.name}: {sentence}" for sentence in summarized(findings)]
     for remark in remarks:
         warnings.warn(remark, AttributionWarning, stacklevel=2)
     return FaithfulnessReport(
-        verdict="pass" if all(result.verdict == "pass" for result in results) else "fail",
         claim=claim,
         gamma=gamma,
         method=contestant.name,
@@ -143,16 +154,23 @@ def faithfulness_test(
         command=command
         or f"attributionlab.faithfulness_test({contestant.name}, {names}, n={n}, seed={seed}, "
         f"gamma={gamma}, claim={claim!r}, output={output!r}, settings={contestant.settings}, "
-        f"preset={preset!r}, truth_output={truth_output!r})",
+        f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds})",
         versions=library_versions(),
     )
 
 
+def _what_was_done(results: Sequence[EnvironmentResult], environments: int) -> str:
+    """What an interrupted test had found."""
+    found = [f"{each.name} {each.verdict}, F1 {each.claim_f1:.2f}" for each in results]
+    return "; ".join([f"{len(results)} of {environments} environments were done", *found])
+
+
 def _checked(
-    n: int, seed: int, gamma: float, claim: str, *outputs: str | None
+    n: int, seed: int, seeds: int, gamma: float, claim: str, *outputs: str | None
 ) -> tuple[Claim, float]:
     """The claim and gamma, or all that is wrong at once."""
     problems = [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
+    problems += integer_problem("seeds", seeds, 1, MOST_SEEDS)
     if not isinstance(gamma, Real) or not 0 < gamma <= 1:
         problems.append(f"gamma is {gamma!r}: take a number in (0, 1]")
     if claim not in get_args(Claim):

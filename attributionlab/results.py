@@ -1,38 +1,43 @@
-"""What a faithfulness test found, as an object, a table and a file."""
+"""What a method scored in one environment."""
 
 import json
 import math
-import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.files import write_atomically
-
-if TYPE_CHECKING:
-    import pandas as pd
+from attributionlab.assess import Diagnosis, Evidence, Hint, Interval, diagnose, mean_score
 
 __all__ = [
+    "SCORES",
+    "ControlScore",
     "EnvironmentResult",
     "Example",
-    "FaithfulnessReport",
+    "ImageScores",
     "Verdict",
-    "labelled",
-    "library_versions",
+    "ends",
+    "hint_document",
+    "mean_of",
+    "plain",
 ]
 
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
 SCORES = ("precision", "recall", "f1")
 
+ImageScores = dict[str, dict[str, NDArray[np.float64]]]
+"""Part -> precision, recall, F1 -> (n,), NaN where not applicable."""
+
 
 class Example(NamedTuple):
-    """One image of a test, for looking at: that with the median F1 of the claim."""
+    """One image of a test, for looking at."""
 
     sample: int
+    rank: str
+    """"worst", "lower quartile", "median", "upper quartile" or "best" by the claim's F1"""
+    f1: float
     image: NDArray[np.float32]
     """(C, H, W), integers from 0 to `highest`."""
     highest: int
@@ -40,6 +45,14 @@ class Example(NamedTuple):
     """(H, W), -1, 0, +1"""
     attribution: NDArray[np.float32]
     """(H, W), normalized to [-1, 1]"""
+
+
+class ControlScore(NamedTuple):
+    """What a control scored on the same images."""
+
+    claim_f1: float | None
+    """None where the claim has no truth"""
+    passes: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,23 +65,51 @@ class EnvironmentResult:
         Environment, which of its outputs was explained, and which one the truth is about.
     settings : dict
         Of the method here, a preset's included.
-    verdict : {"pass", "fail"}
-        Whether `claim_f1` reaches gamma.
+    verdict : {"pass", "fail", "inconclusive", "invalid"}
+        Whether the interval of `claim_f1` lies above gamma, below it, or on both sides; "invalid" if a
+        control has the wrong result.
+    reason : str
+        Why it is invalid.
     claim_f1 : float
         Mean F1 of the part that the claim rests on.
+    claim_interval : Interval or None
+        Of that mean, with a confidence of 95 %; None with a single image.
     claim_part : str
         That part; for the claim "signed" the part with the lowest mean F1.
+    images_to_decide : int or None
+        For "inconclusive", how many images would decide if the others were like these.
     scores : dict of str to dict of str to array
         For each part ("overall", "positive", "negative" and, if claimed, "positive-smoothed")
         precision, recall and F1 of each image, NaN where not applicable.
+    intervals : dict of str to dict of str to Interval or None
+        Of the means of these, with a confidence of 95 %.
+    controls : dict of str to ControlScore
+        What each control scored on the same images.
+    bar : sequence of str
+        Controls that see the input only and reach gamma: the bar that this environment sets.
+    ceiling : float or None
+        For "positive-smoothed", the mean F1 of the best possible map.
+    ceilings : dict of str to float
+        The claim's best possible F1 at a coarser resolution, and that of exact Shapley values.
+    own_ceiling : str or None
+        Which of them is about this method's own resolution.
+    runner_up : dict of str to float or None, or None
+        For each part the mean F1 where the class of the second-most pixels is explained, and how many
+        "images" that was done for.
+    evidence : Evidence or None
+        What is known about why F1 is missing.
+    stochastic : bool
+        Whether the method draws random numbers.
+    seeds : int
+        How often it was run on each image.
+    seed_sd : float or None
+        Standard deviation of an image's F1 from seed to seed.
     temperature : float or None
         Of the softmax, where there is one.
     digest : str
         Hash of the environment's specification.
     constants : dict
         Its constants, overrides included.
-    ceiling : float or None
-        For "positive-smoothed", the mean F1 of the best possible map.
     seconds : float
         That the method took for an image.
     completeness_gap : array or None
@@ -76,8 +117,8 @@ class EnvironmentResult:
         change which they miss.
     attributions : array
         (n, H, W), normalized to [-1, 1].
-    example : Example
-        The image with the median F1.
+    examples : sequence of Example
+        From the worst to the best image.
     """
 
     name: str
@@ -85,47 +126,44 @@ class EnvironmentResult:
     truth_output: str
     settings: Mapping[str, Any]
     verdict: Verdict
+    reason: str
     claim_f1: float
+    claim_interval: Interval | None
     claim_part: str
-    scores: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(repr=False)
+    images_to_decide: int | None
+    scores: ImageScores = field(repr=False)
+    intervals: Mapping[str, Mapping[str, Interval | None]] = field(repr=False)
+    controls: Mapping[str, ControlScore] = field(repr=False)
+    bar: Sequence[str]
+    ceiling: float | None
+    ceilings: Mapping[str, float]
+    own_ceiling: str | None
+    runner_up: Mapping[str, float | None] | None
+    evidence: Evidence | None = field(repr=False)
+    stochastic: bool
+    seeds: int
+    seed_sd: float | None
     temperature: float | None
     digest: str
     constants: Mapping[str, Any] = field(repr=False)
-    ceiling: float | None
     seconds: float
     completeness_gap: NDArray[np.float64] | None = field(repr=False)
     attributions: NDArray[np.float32] = field(repr=False)
-    example: Example = field(repr=False)
+    examples: Sequence[Example] = field(repr=False)
 
     def mean(self, part: str, score: str) -> float | None:
         """Mean over the images to which it applies, None without any."""
-        values = self.scores[part][score]
-        applicable = values[~np.isnan(values)]
-        return float(applicable.mean()) if len(applicable) else None
+        return mean_of(self.scores[part][score])
 
-    def to_dict(self) -> dict[str, Any]:
-        """As in the JSON file: numbers, None for what does not apply."""
-        document: dict[str, Any] = {
-            "name": self.name,
-            "output": self.output,
-            "truth_output": self.truth_output,
-            "settings": {key: _plain(value) for key, value in self.settings.items()},
-            "verdict": self.verdict,
-            "claim_f1": self.claim_f1,
-            "claim_part": self.claim_part,
-            "seconds_per_image": self.seconds,
-            "temperature": self.temperature,
-            "spec": self.digest,
-            "constants": json.loads(json.dumps(dict(self.constants))),  # lists, as in the file
-        }
-        for part in self.scores:
-            means = {score: self.mean(part, score) for score in SCORES}
-            document[part] = None if means["f1"] is None else means
-        if self.ceiling is not None:
-            document["ceiling_f1"] = self.ceiling
-        if self.median_gap is not None:
-            document["completeness_gap"] = self.median_gap
-        return document
+    @property
+    def diagnosis(self) -> Diagnosis | None:
+        """What is missing, and likely causes; None if it was not asked for."""
+        return None if self.evidence is None else diagnose(self.evidence)
+
+    @property
+    def example(self) -> Example:
+        """The image with the median F1."""
+        return next(each for each in self.examples if each.rank == "median")
 
     @property
     def median_gap(self) -> float | None:
@@ -135,126 +173,70 @@ class EnvironmentResult:
         median = float(np.median(self.completeness_gap))
         return median if math.isfinite(median) else None
 
-
-@dataclass(frozen=True, eq=False)
-class FaithfulnessReport:
-    """The outcome of a faithfulness test. Passing is necessary for faithfulness, never sufficient.
-
-    Parameters
-    ----------
-    verdict : {"pass", "fail"}
-        "pass" if every environment passes.
-    claim : str
-        What was tested: "signed", "overall", "positive" or "positive-smoothed".
-    gamma : float
-        The F1 that must be reached.
-    method : str
-        The method's name.
-    settings : dict
-        What the user set.
-    preset : str or None
-        Whose settings hold apart from these.
-    seed, n : int
-        Which images, and how many of each environment.
-    environments : list of EnvironmentResult
-        One per environment.
-    warnings : list of str
-        What was accepted although it is unusual.
-    command : str
-        How to run it again.
-    versions : dict of str to str
-        Of the libraries, with the number of threads.
-    """
-
-    verdict: Verdict
-    claim: str
-    gamma: float
-    method: str
-    settings: Mapping[str, Any]
-    preset: str | None
-    seed: int
-    n: int
-    environments: list[EnvironmentResult]
-    warnings: list[str]
-    command: str
-    versions: Mapping[str, str]
-
-    @property
-    def label(self) -> str:
-        """The method with what the user set."""
-        return labelled(self.method, self.settings)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One row per environment, image and part: precision, recall and F1 (NaN: not applicable).
-
-        `spec` tells environments of one name with different constants apart.
-        """
-        import pandas as pd
-
-        rows = [
-            pd.DataFrame(
-                {
-                    "method": self.method,
-                    "environment": result.name,
-                    "spec": result.digest[:8],
-                    "output": result.output,
-                    "part": part,
-                    "sample": np.arange(self.n),
-                    **{score: values[score] for score in SCORES},
-                }
-            )
-            for result in self.environments
-            for part, values in result.scores.items()
-        ]
-        return pd.concat(rows, ignore_index=True)
-
     def to_dict(self) -> dict[str, Any]:
-        """The document that `to_json` writes."""
-        return {
-            "schema": 1,
+        """As in the JSON file: numbers, None for what does not apply."""
+        document: dict[str, Any] = {
+            "name": self.name,
+            "output": self.output,
+            "truth_output": self.truth_output,
+            "settings": {key: plain(value) for key, value in self.settings.items()},
             "verdict": self.verdict,
-            "claim": self.claim,
-            "gamma": self.gamma,
-            "seed": self.seed,
-            "n": self.n,
-            "method": self.method,
-            "settings": {key: _plain(value) for key, value in self.settings.items()},
-            "preset": self.preset,
-            "versions": dict(self.versions),
-            "command": self.command,
-            "warnings": list(self.warnings),
-            "environments": [result.to_dict() for result in self.environments],
+            "reason": self.reason,
+            "claim_f1": self.claim_f1,
+            "claim_ci": ends(self.claim_interval),
+            "claim_part": self.claim_part,
+            "images_to_decide": self.images_to_decide,
+            "bar": list(self.bar),
+            "ceilings": dict(self.ceilings),
+            "own_ceiling": self.own_ceiling,
+            "runner_up": None if self.runner_up is None else dict(self.runner_up),
+            "diagnosis": _diagnosis(self.diagnosis),
+            "stochastic": self.stochastic,
+            "seeds": self.seeds,
+            "seed_sd": self.seed_sd,
+            "seconds_per_image": self.seconds,
+            "temperature": self.temperature,
+            "spec": self.digest,
+            "constants": json.loads(json.dumps(dict(self.constants))),  # lists, as in the file
         }
-
-    def to_json(self, path: str | Path) -> None:
-        """Write the means and everything needed to run it again; whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(path, text + "\n")
-
-
-def labelled(method: str, settings: Mapping[str, Any]) -> str:
-    """A method's name with its settings."""
-    said = ", ".join(f"{key}={_plain(value)}" for key, value in settings.items())
-    return f"{method} ({said})" if said else method
+        for part in self.scores:
+            means = {score: self.mean(part, score) for score in SCORES}
+            spans = {f"{score}_ci": ends(self.intervals[part][score]) for score in SCORES}
+            document[part] = None if means["f1"] is None else means | spans
+        if self.ceiling is not None:
+            document["ceiling_f1"] = self.ceiling
+        if self.median_gap is not None:
+            document["completeness_gap"] = self.median_gap
+        return document
 
 
-def _plain(value: Any) -> Any:
-    plain = isinstance(value, bool | int | str | None)
-    return value if plain or (isinstance(value, float) and math.isfinite(value)) else repr(value)
+def mean_of(values: NDArray[np.float64]) -> float | None:
+    """Mean over the images to which a score applies, None without any."""
+    mean = mean_score(values)
+    return None if math.isnan(mean) else mean
 
 
-def library_versions() -> dict[str, str]:
-    """Versions of what a result depends on, and the number of threads."""
-    from importlib.metadata import version
+def plain(value: Any) -> Any:
+    """A setting as it is written into a file."""
+    is_plain = isinstance(value, bool | int | str | None)
+    return value if is_plain or (isinstance(value, float) and math.isfinite(value)) else repr(value)
 
-    import torch
 
-    import attributionlab
+def ends(interval: Interval | None) -> list[float] | None:
+    """An interval as it is written into a file."""
+    return None if interval is None else [interval.low, interval.high]
 
-    libraries = ("torch", "captum", "numpy", "scipy", "scikit-image", "scikit-learn", "pandas")
+
+def hint_document(hint: Hint) -> dict[str, str]:
+    """A hint as it is written into a file."""
+    return {"cause": hint.cause, "says": hint.says, "confirm": hint.confirm}
+
+
+def _diagnosis(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+    if diagnosis is None:
+        return None
     return {
-        "attributionlab": attributionlab.__version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in libraries},
-        "threads": str(torch.get_num_threads()),
+        "missing": diagnosis.missing,
+        "shares": dict(diagnosis.shares),
+        "hints": [hint_document(hint) for hint in diagnosis.hints],
     }

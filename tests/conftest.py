@@ -13,6 +13,8 @@ jaxtyping.install_import_hook("attributionlab", "shape_checks.checked")
 
 torch.set_num_threads(1)
 
+pytest_plugins = "pytester"  # runs pytest on test files that are made for a test
+
 # A deadline fails on a busy machine. Derandomized examples are the same in every run;
 # HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)

@@ -13,12 +13,14 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
 
 
-def test_the_snippet_runs_and_is_short(capsys):
+def test_the_snippet_runs_and_is_short(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     [snippet] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len([line for line in snippet.splitlines() if line.strip()]) <= 10
-    exec(compile(snippet.replace("n=4", "n=1"), "README.md", "exec"), {})
+    exec(compile(snippet.replace("n=8", "n=2"), "README.md", "exec"), {})
     out = capsys.readouterr().out
-    assert out.startswith("pass")
+    assert out.startswith("my_method: pass")
+    assert (tmp_path / "report.html").exists()
     assert "single-color-modulo" in out
 
 
@@ -46,7 +48,7 @@ def test_the_environment_of_the_docs_loads_and_is_certified(tmp_path):
     (tmp_path / "my-images.toml").write_text(images)
     env = al.load(tmp_path / "my-design.toml", image_size=24)
     assert al.verify(env).passed
-    assert al.faithfulness_test("saliency", env, n=1).verdict == "pass"
+    assert al.faithfulness_test("saliency", env, n=2).verdict == "pass"
 
 
 def test_the_folders_of_the_map_exist():

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "files": set(),
     "progress": set(),
     "cli_options": {"files"},
+    "pytest_plugin": {"faithfulness", "faithfulness_report"},
     "nets": set(),
     "images": set(),
     "truth": set(),
@@ -35,20 +36,23 @@ MAY_IMPORT = {
     "dataset": {"images", "truth"},
     "environment": {"nets", "images", "truth", "spec", "dataset", "device", "validation"},
     "catalog": {"environment", "nets", "images", "schema", "spec", "device"},
-    "results": {"files"},
+    "assess": {"truth", "metrics"},
+    "results": {"assess"},
+    "faithfulness_report": {"results", "assess", "files", "report"},
     "report": set(),
-    "assess": {"truth"},
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code.
     "verification": {"environment", "spec", "truth", "device", "progress"},
     "trial": {"environment", "methods", "metrics", "truth", "assess", "results", "progress"},
     "faithfulness": {
         *("trial", "catalog", "environment", "methods", "truth", "assess", "results", "device"),
-        "validation",
+        *("validation", "faithfulness_report"),
     },
-    "compared": {"environment", "metrics", "results", "report", "files"},
+    "compared": {
+        *("environment", "metrics", "results", "report", "files", "assess", "faithfulness_report"),
+    },
     "comparison": {
         *("compared", "faithfulness", "trial", "catalog", "environment", "methods", "assess"),
-        *("truth", "results", "progress"),
+        *("truth", "results", "progress", "faithfulness_report"),
     },
     "experiments": {
         *(
@@ -62,7 +66,7 @@ MAY_IMPORT = {
             "truth",
         ),
         *("nets", "images", "exact", "segmentation", "report", "results", "files", "progress"),
-        "validation",
+        *("validation", "faithfulness_report"),
     },
 }
 # The outermost parts, which may import everything beneath them.

@@ -59,6 +59,8 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
         assert expected
         assert expected <= names
     assert "attributionlab/py.typed" in names
+    page = ("page.html.j2", "page_macros.html.j2", "page.css", "page.js")
+    assert {f"attributionlab/report/{name}" for name in page} <= names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"attributionlab"}
 
@@ -69,7 +71,7 @@ def test_the_command_works_elsewhere(installed, tmp_path):
     listed = run("-m", "attributionlab", "list", cwd=tmp_path, path=installed)
     for path in (REPOSITORY / "designs").glob("*.toml"):
         assert path.stem in listed
-    arguments = ["test", "oracle", "--env", "uniform-accumulator", "--n", "1", "--json", "out.json"]
+    arguments = ["test", "oracle", "--env", "uniform-accumulator", "--n", "2", "--json", "out.json"]
     assert "oracle: pass" in run("-m", "attributionlab", *arguments, cwd=tmp_path, path=installed)
     assert (tmp_path / "out.json").exists()
 
@@ -80,6 +82,8 @@ def test_the_tests_pass_on_the_wheel(installed, tmp_path):
     (tmp_path / "test_home.py").write_text(
         "import attributionlab\n\n"
         f"def test_home():\n    assert attributionlab.__file__.startswith({str(installed)!r})\n"
+        "\ndef test_plugin(assert_faithful):\n"
+        "    assert_faithful('oracle', env='uniform-accumulator', n=2)\n"
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\nmarkers = slow\n")
     arguments = ["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", str(tmp_path)]

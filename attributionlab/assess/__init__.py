@@ -1,7 +1,10 @@
-"""What a score is held against: controls with a verdict known in advance."""
+"""What a score is held against: controls, intervals, ceilings, and what a failure looks like."""
 
+from attributionlab.assess.ceilings import POSITIVE_ONLY, claim_ceilings, part_ceilings
 from attributionlab.assess.controls import (
     CONTROLS,
+    INPUT_ONLY,
+    MUST_FAIL,
     baseline_distance,
     constant,
     filled_patches,
@@ -11,15 +14,49 @@ from attributionlab.assess.controls import (
     random,
     sobel,
 )
+from attributionlab.assess.hints import Diagnosis, Evidence, Hint, across, diagnose
+from attributionlab.assess.intervals import (
+    Interval,
+    gamma_curve,
+    images_to_decide,
+    least_mean_interval,
+    mean_interval,
+    paired_difference,
+    verdict_of,
+)
+from attributionlab.assess.likeness import look_alikes
+from attributionlab.assess.scores import mean_score
+from attributionlab.assess.shares import missing_shares, pixel_kinds
 
 __all__ = [
     "CONTROLS",
+    "INPUT_ONLY",
+    "MUST_FAIL",
+    "POSITIVE_ONLY",
+    "Diagnosis",
+    "Evidence",
+    "Hint",
+    "Interval",
+    "across",
     "baseline_distance",
+    "claim_ceilings",
     "constant",
+    "diagnose",
     "filled_patches",
+    "gamma_curve",
+    "images_to_decide",
     "inverted_oracle",
+    "least_mean_interval",
+    "look_alikes",
+    "mean_interval",
+    "mean_score",
+    "missing_shares",
     "non_background",
     "oracle",
+    "paired_difference",
+    "part_ceilings",
+    "pixel_kinds",
     "random",
     "sobel",
+    "verdict_of",
 ]

@@ -16,6 +16,8 @@ from attributionlab.truth import Truth
 
 __all__ = [
     "CONTROLS",
+    "INPUT_ONLY",
+    "MUST_FAIL",
     "baseline_distance",
     "constant",
     "filled_patches",
@@ -87,3 +89,7 @@ CONTROLS: dict[str, Callable[..., Any]] = {
     "sobel": sobel,
 }
 """The controls by name."""
+MUST_FAIL = ("random", "constant", "inverted-oracle")
+"""Controls whose passing invalidates a test; the last one where the claim is about signs."""
+INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")
+"""Controls that see nothing of the network: what they reach is the bar that an environment sets."""

@@ -12,6 +12,7 @@ from attributionlab.methods.declaration import declares
 from attributionlab.methods.extremal import extremal_perturbation
 from attributionlab.methods.findings import Finding, heard, summarized, tell
 from attributionlab.methods.gradients import guided_backprop, input_x_gradient, saliency
+from attributionlab.methods.layers import observe
 from attributionlab.methods.maps import as_maps
 from attributionlab.methods.paths import (
     integrated_gradients,
@@ -29,12 +30,13 @@ from attributionlab.methods.relevance import (
     lrp,
 )
 from attributionlab.methods.restoration import restored
-from attributionlab.methods.run import attribute
+from attributionlab.methods.run import Attributed, attribute
 from attributionlab.methods.surrogate import lime, lime_true_baseline
 
 __all__ = [
     "METHODS",
     "PRESETS",
+    "Attributed",
     "Call",
     "Finding",
     "Method",
@@ -63,6 +65,7 @@ __all__ = [
     "lime",
     "lime_true_baseline",
     "lrp",
+    "observe",
     "occlusion",
     "occlusion_true_baseline",
     "preset_of",

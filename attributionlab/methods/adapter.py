@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.captum_guards import guard_captum
+from attributionlab.methods.layers import find_layer
 
 __all__ = ["Call", "Method", "as_method"]
 
@@ -91,6 +92,26 @@ class Method:
         kinds = (Saliency, InputXGradient, GuidedBackprop, Deconvolution)
         kind = self.function if isinstance(self.function, type) else type(self.function)
         return getattr(self.function, "gradient", False) or issubclass(kind, kinds)
+
+    @property
+    def resolution(self) -> str | None:
+        """The environment's layer whose maps it enlarges by default, where it says so."""
+        from captum.attr import LayerAttribution
+
+        kind = self.function if isinstance(self.function, type) else type(self.function)
+        declared = getattr(self.function, "resolution", None)
+        return "gradcam" if issubclass(kind, LayerAttribution) else declared
+
+    def enlarged_layer(self, model: nn.Module, layers: Mapping[str, nn.Module]) -> nn.Module | None:
+        """The module whose maps it enlarges, as far as is known: that of a Captum instance, that which
+        the user named, or that of the environment (errors of `find_layer`).
+        """
+        if self.resolution is None:
+            return None
+        own = getattr(self.function, "layer", None)
+        if isinstance(own, nn.Module):
+            return own
+        return find_layer(model, self.settings.get("layer"), layers, self.resolution)
 
     def asks_for(self, name: str) -> bool:
         """Whether it declares an argument of that name."""

@@ -54,7 +54,7 @@ _known: WeakKeyDictionary[nn.Module, tuple[bytes, Noise]] = WeakKeyDictionary()
 """The noise of each model's last call, under a fingerprint of what it follows from."""
 
 
-@declares(claim="positive", output="logit")
+@declares(claim="positive", output="logit", resolution="iba")
 def iba(
     model: nn.Module,
     inputs: Tensor,

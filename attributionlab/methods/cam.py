@@ -13,7 +13,7 @@ from attributionlab.validation import boolean_problem
 __all__ = ["gradcam"]
 
 
-@declares(claim="positive")
+@declares(claim="positive", resolution="gradcam")
 def gradcam(
     model: nn.Module,
     inputs: Tensor,

@@ -9,7 +9,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def declares(
-    *, claim: str | None = None, output: str | None = None, gradient: bool = False
+    *,
+    claim: str | None = None,
+    output: str | None = None,
+    gradient: bool = False,
+    resolution: str | None = None,
 ) -> Callable[[Function], Function]:
     """State what a method claims to find, and which output it explains where it cannot explain all.
 
@@ -21,12 +25,15 @@ def declares(
         What it explains unless the user asks for something else.
     gradient : bool
         Whether it is the gradient at the input itself, which is a convention on a ReLU's kink.
+    resolution : {"gradcam", "iba"}, optional
+        The environment's layer whose maps it enlarges, unless told of another one by `layer`.
     """
 
     def mark(function: Function) -> Function:
         function.claim = claim  # type: ignore[attr-defined]
         function.output = output  # type: ignore[attr-defined]
         function.gradient = gradient  # type: ignore[attr-defined]
+        function.resolution = resolution  # type: ignore[attr-defined]
         return function
 
     return mark

@@ -9,7 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from jaxtyping import Int
+from torch import Tensor
 
 from attributionlab.errors import GuardWarning
 
@@ -31,12 +34,17 @@ class Finding:
         Per image the share of the output change that the attributions miss, for the completeness guard.
     worst : float
         The largest value that `text` may name.
+    regions : Tensor of int, (B, H, W), optional
+        Label maps of the images, where the attributions are constant on regions.
     """
 
     text: str
     images: int
     gaps: Sequence[float] = ()
     worst: float = 0.0
+    regions: Int[Tensor, "batch height width"] | None = field(
+        default=None, repr=False, compare=False
+    )
 
 
 _listener: ContextVar[list[Finding] | None] = ContextVar("listener", default=None)

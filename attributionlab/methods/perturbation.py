@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import integer_problem
 
@@ -84,6 +85,12 @@ def occlusion(
     before, after = in_smaller_batches(run, images_at_once(model, inputs), "occlusion")
     falls = before.new_zeros(changes.shape)
     falls[changes] = before[changes.nonzero()[:, 0]] - after
+    if stride == window:
+        # No two windows overlap. Where they do, the map still has steps at their borders only, but few
+        # of the maps with such steps are means over windows: the regions would tell next to nothing.
+        rows, columns = torch.arange(height) // window, torch.arange(width) // window
+        labels = (rows[:, None] * len(lefts) + columns).expand(len(inputs), -1, -1)
+        tell(Finding("have one value for each window", 0, regions=labels))
     return _averaged(falls, tops, lefts, window, (height, width))
 
 

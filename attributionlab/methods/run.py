@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,10 +17,19 @@ from attributionlab.methods.guards import kinks, saturation
 from attributionlab.methods.maps import as_maps
 from attributionlab.methods.restoration import restored
 
-__all__ = ["attribute"]
+__all__ = ["Attributed", "attribute"]
 
 
-def attribute(method: Method, call: Call, seed: int) -> Float[Tensor, "batch 1 height width"]:
+class Attributed(NamedTuple):
+    """Attributions of a batch."""
+
+    maps: Float[Tensor, "batch 1 height width"]
+    """Summed over channels."""
+    random: bool
+    """Whether random numbers were drawn for them, from `generator` or from a global state."""
+
+
+def attribute(method: Method, call: Call, seed: int) -> Attributed:
     """Attributions of a batch, checked and summed over channels; `tell` what is unusual about them.
 
     Parameters
@@ -38,7 +48,9 @@ def attribute(method: Method, call: Call, seed: int) -> Float[Tensor, "batch 1 h
     """
     inputs = call.inputs.clone()
     with restored(call.model) as repaired, _seeded(seed):
+        before = _random_states(call)
         attributions = method.attribute(call)
+        drew = _random_states(call) != before
     for what in repaired:
         text = f"came with changed {what} of the model, which have been restored"
         tell(Finding(text, len(inputs)))
@@ -55,7 +67,17 @@ def attribute(method: Method, call: Call, seed: int) -> Float[Tensor, "batch 1 h
             raise
         text = "were not looked at for a saturated softmax and kinks: the memory did not suffice"
         tell(Finding(text, len(inputs)))
-    return maps
+    return Attributed(maps, drew)
+
+
+def _random_states(call: Call) -> tuple[Any, ...]:
+    """All that a method can draw random numbers from, in a form that can be compared."""
+    numpy_state: Any = np.random.get_state(legacy=False)
+    key = numpy_state["state"].pop("key").tobytes()
+    states = [torch.get_rng_state()]
+    if "generator" in call.offered:
+        states.append(call.offered["generator"].get_state())
+    return key, numpy_state, random.getstate(), *(state.numpy().tobytes() for state in states)
 
 
 @contextmanager

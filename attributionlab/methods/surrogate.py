@@ -129,6 +129,7 @@ def lime(
             "come from a segmentation with a single superpixel, so every pixel has the same value: "
             "choose another segmentation or other settings of it",
             single,
+            regions=labels,
         )
     )
     tell(

@@ -1,5 +1,6 @@
 """Results as tables for the terminal; plain text carries everything, color only underlines it."""
 
+import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,58 +14,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "as_text",
     "certificates_table",
     "comparison_table",
     "data_table",
     "explained",
     "names_table",
     "print_table",
-    "report_table",
+    "verdict_text",
 ]
 
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
-PARTS = ("overall", "positive", "negative", "positive-smoothed")
-
-
-def report_table(document: Mapping[str, Any]) -> RenderableType:
-    """A faithfulness test: one row for each environment and part.
-
-    Parameters
-    ----------
-    document : mapping
-        As written by `FaithfulnessReport.to_dict`.
-    """
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("environment", "part"):
-        table.add_column(heading)
-    for heading in ("precision", "recall", "F1"):
-        table.add_column(heading, justify="right")
-    table.add_column("verdict")
-    for result in document["environments"]:
-        shown = [name for name in PARTS if result.get(name) is not None]
-        label = [result["name"], f"  {explained(result)}"]
-        for index, name in enumerate(shown):
-            scores = result[name]
-            decides = name == result["claim_part"]
-            table.add_row(
-                label[index] if index < len(label) else "",
-                name,
-                *(f"{scores[key]:.2f}" for key in ("precision", "recall", "f1")),
-                _verdict(result["verdict"]) if decides else "",
-            )
-        if result.get("completeness_gap") is not None:
-            table.add_row("", "  completeness gap", "", "", f"{result['completeness_gap']:.2g}", "")
-        if result.get("ceiling_f1") is not None:
-            table.add_row("", "  best possible", "", "", f"{result['ceiling_f1']:.2f}", "")
-    head = Text.assemble(
-        (document["method"], "bold"),
-        ": ",
-        _verdict(document["verdict"]),
-        f"  (claim {document['claim']}, F1 of at least {document['gamma']:g}, "
-        f"{document['n']} images each, seed {document['seed']})",
-    )
-    foot = Text("Passing is necessary for faithfulness, never sufficient.", style="dim")
-    return Group(head, "", table, "", foot)
 
 
 def comparison_table(document: Mapping[str, Any]) -> RenderableType:
@@ -122,7 +82,7 @@ def _methods_table(results: Sequence[Mapping[str, Any]], longest: int) -> Table:
             "" if gap is None else f"{gap:.0%}",
             f"{result['seconds_per_image']:.2g}",
             Text.assemble(
-                _verdict(result["verdict"]),
+                verdict_text(result["verdict"]),
                 f" {result['claim']} {result['claim_f1']:.2f}",
                 "!" if result["warnings"] else "",
             ),
@@ -234,5 +194,14 @@ def print_table(renderable: RenderableType, width: int = 100) -> None:
     (console if console.is_terminal else _Console(width=width)).print(renderable)
 
 
-def _verdict(verdict: str) -> Text:
+def as_text(renderable: RenderableType, width: int = 80) -> str:
+    """What `print_table` prints, without color and as wide as said."""
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    with console.capture() as captured:
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def verdict_text(verdict: str) -> Text:
+    """A verdict in its color."""
     return Text(verdict, style=STYLES[verdict])

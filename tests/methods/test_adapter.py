@@ -114,6 +114,34 @@ def test_a_method_may_declare_its_claim(net):
     assert as_method(mine, METHODS).claim == "positive"
 
 
+@pytest.mark.parametrize(
+    ("method", "key"),
+    [
+        ("gradcam", "gradcam"),
+        ("iba", "iba"),
+        ("saliency", None),
+        (captum.attr.LayerGradCam, "gradcam"),
+        (captum.attr.LayerActivation, "gradcam"),
+        (captum.attr.Saliency, None),
+        (np.zeros((1, 1, 2, 2)), None),
+    ],
+)
+def test_a_method_that_enlarges_the_maps_of_a_layer_tells_which(net, method, key):
+    adapted = as_method(method, METHODS)
+    layers = {"gradcam": net[0], "iba": net[1]}
+    assert adapted.resolution == key
+    assert adapted.enlarged_layer(net, layers) is (None if key is None else layers[key])
+
+
+def test_a_layer_that_the_user_chose_is_the_one_that_is_enlarged(net):
+    layers = {"gradcam": net[0], "iba": net[0]}
+    named = as_method("gradcam", METHODS, {"layer": "1"})
+    assert named.enlarged_layer(net, layers) is net[1]
+    instance = as_method(captum.attr.LayerGradCam(net, net[1]), METHODS)
+    assert instance.resolution == "gradcam"
+    assert instance.enlarged_layer(net, layers) is net[1]
+
+
 class NoMethod:
     pass
 

@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+import torch
 
 from attributionlab import GuardWarning
 from attributionlab.methods import Finding, heard, summarized, tell
@@ -51,3 +52,13 @@ def test_one_sentence_for_each_kind_with_the_sum_of_images_and_the_worst_value()
 
 def test_braces_in_a_text_are_left_alone():
     assert summarized([Finding("need {'a': 1}", 1)]) == ["attributions of 1 image need {'a': 1}"]
+
+
+def test_label_maps_are_handed_on_and_never_said():
+    labels = torch.zeros(2, 3, 4, dtype=torch.int64)
+    with heard() as findings:
+        tell(Finding("are odd", 2, regions=labels))
+    assert findings[0].regions is labels
+    assert findings == [Finding("are odd", 2)]  # what is said is the same
+    assert summarized(findings) == ["attributions of 2 images are odd"]
+    assert Finding("are odd", 2).regions is None

@@ -10,6 +10,7 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import AttributionLabError
+from attributionlab.methods.findings import heard
 from attributionlab.methods.perturbation import occlusion, occlusion_true_baseline
 
 
@@ -53,6 +54,25 @@ def test_the_last_window_is_cut_off_at_the_border():
     got = occlusion(model, image, torch.tensor([0]), window=3, stride=2)
     # The first hides 3 (1 + 2 + 4), the second 3 (4 + 8); column 2 sees their mean.
     assert got[0, 0, 0].tolist() == [21.0, 21.0, 28.5, 36.0]
+
+
+@given(st.integers(1, 4), st.integers(4, 9), st.integers(4, 9))
+def test_windows_that_do_not_overlap_are_told_as_regions_and_others_are_not(window, height, width):
+    model, inputs = network(0, 1, height, width), torch.randn(2, 1, height, width).double()
+    for stride in range(1, window + 1):
+        with heard() as told:
+            maps = occlusion(model, inputs, torch.tensor([1, 0]), window=window, stride=stride)
+        if stride < window:
+            assert not told
+            continue
+        [finding] = told
+        assert (finding.images, finding.regions.shape) == (0, (2, height, width))
+        expected = [[[j // window, k // window] for k in range(width)] for j in range(height)]
+        places = torch.tensor(expected).reshape(-1, 2).unique(dim=0, return_inverse=True)[1]
+        assert torch.equal(finding.regions[0].flatten(), places)
+        for label in finding.regions.unique():
+            for k in range(2):
+                assert len(maps[k, 0][finding.regions[k] == label].unique()) == 1
 
 
 @pytest.mark.parametrize("output", ["logit", "probability"])

@@ -239,6 +239,18 @@ def test_it_is_quiet_when_all_is_well():
     assert [finding.images for finding in told] == [0, 0]
 
 
+def test_it_tells_its_superpixels():
+    alone = torch.stack([LABELS, LABELS.flip(0)])
+    with findings.heard() as told:
+        maps = run(segmentation=alone)
+    first, second = told
+    assert torch.equal(first.regions, alone)
+    assert second.regions is None
+    for k in range(2):
+        for label in range(5):
+            assert len(maps[k, 0][first.regions[k] == label].unique()) == 1
+
+
 # In the laboratory
 
 

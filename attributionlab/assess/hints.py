@@ -1,0 +1,179 @@
+"""Why a method fails, as far as its maps and what was said about them can tell.
+
+`diagnose` is about one environment, `across` about several. A hint is a hypothesis with its numbers and
+the experiment that would confirm it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from attributionlab.assess.causes import LAST_RESORTS, RULES
+from attributionlab.assess.evidence import EQUALLY_GOOD, WORTH_SAYING, Evidence, Hint
+
+__all__ = ["Diagnosis", "Evidence", "Hint", "across", "diagnose"]
+
+PART_WORTH_SAYING = 0.2
+"""The share of the missing F1 that a cause must explain to be named."""
+
+CLEARLY = 0.1
+"""Distance from gamma from which an environment is clearly passed or failed."""
+
+OF_THE_ENVIRONMENT = {"saturation", "hooks", "quadrature", "baseline", "unseen-colors"}
+"""Causes that act in some environments only, by construction."""
+
+OF_SIGNS = {"positive-only", "unsigned"}
+"""Failures that nothing shows where no pixel lowers the output."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Where the missing F1 goes, and what may be the cause.
+
+    Parameters
+    ----------
+    missing : float
+        1 - F1 of the part that decides, mean over images.
+    shares : mapping of str to float
+        Its exact split (`attributionlab.assess.shares.SHARES`).
+    hints : tuple of Hint
+        That which explains most first; empty where nothing is missing or nothing is known.
+    """
+
+    missing: float
+    shares: Mapping[str, float]
+    hints: tuple[Hint, ...]
+
+
+def diagnose(evidence: Evidence) -> Diagnosis:
+    """Name the likely causes of what is missing in one environment.
+
+    A cause is named if it explains 0.05 of F1 and a fifth of what is missing.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What is known.
+
+    Returns
+    -------
+    Diagnosis
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> from attributionlab.assess import diagnose
+    >>> env = al.load("multi-color-sum", image_size=24)
+    >>> result = al.faithfulness_test("inverted-oracle", env, n=2).environments[0]
+    >>> [hint.cause for hint in diagnose(result.evidence).hints]
+    ['sign-flips']
+    """
+    enough = max(WORTH_SAYING, PART_WORTH_SAYING * evidence.missing)
+    for rules in (RULES, LAST_RESORTS):
+        named = [hint for rule in rules if (hint := rule(evidence)) and hint.explains >= enough]
+        if named:
+            break
+    # Equally good to a hundredth: in the order of the rules.
+    named.sort(key=lambda hint: -round(hint.explains, 2))
+    return Diagnosis(evidence.missing, dict(evidence.shares), tuple(named))
+
+
+def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
+    """Name the likely causes over several environments, most important first.
+
+    Environments that fail speak, or all where none fails; a cause is named once, with the environments
+    that it was found in. Where one environment cannot tell two failures apart (all that is not
+    background is the truth without its signs, where nothing distracts), the others decide.
+
+    A method that clearly passes some environments and clearly fails others is right on those only:
+    that comes first ("one-environment"), unless one cause accounts for both (a map of the foreground
+    passes where the foreground is the truth), or acts in some environments only by construction.
+
+    Parameters
+    ----------
+    evidence : sequence of Evidence
+        One for each environment, those passed included.
+
+    Returns
+    -------
+    tuple of Hint
+    """
+    evidence = _told_apart(evidence)
+    speaking = [e for e in evidence if 1 - e.missing < e.gamma] or evidence
+    found: dict[str, list[tuple[Evidence, Hint]]] = {}
+    for e in speaking:
+        for hint in diagnose(e).hints:
+            found.setdefault(hint.cause, []).append((e, hint))
+    ordered = sorted(
+        found.values(), key=lambda said: -round(sum(hint.explains for _, hint in said), 2)
+    )
+    hints = [_merged(said, len(evidence)) for said in ordered]
+    return (*_one_environment(evidence), *hints)
+
+
+def _told_apart(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Prefer, of the failures that an environment cannot tell apart, what explains most over all."""
+    total: dict[str, float] = {}
+    for e in evidence:
+        for each in e.look_alikes():
+            total[each.cause] = total.get(each.cause, 0.0) + each.explains
+    # Rounded, so that the order of the failures breaks ties.
+    preferred = [
+        max(
+            (each.cause for each in e.indistinct()),
+            key=lambda name: round(total[name], 2),
+            default=None,
+        )
+        for e in evidence
+    ]
+    return [replace(e, preferred=cause) for e, cause in zip(evidence, preferred, strict=True)]
+
+
+def _merged(said: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
+    """One hint for a cause, in the words of the environment in which it explains most."""
+    _, hint = max(said, key=lambda pair: pair[1].explains)
+    if environments == 1:
+        return hint
+    names = _listed([e.environment for e, _ in said])
+    return hint._replace(says=f"on {names}: {hint.says}")
+
+
+def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:
+    """That the method is right on some environments only, where no cause accounts for that."""
+    right = [e for e in evidence if 1 - e.missing >= e.gamma + CLEARLY]
+    wrong = [e for e in evidence if 1 - e.missing <= e.gamma - CLEARLY]
+    if not right or not wrong or all(_accounted(e, right) for e in wrong):
+        return []
+    named = [
+        _listed([f"{e.environment} (F1 {1 - e.missing:.2f})" for e in es]) for es in (right, wrong)
+    ]
+    hint = Hint(
+        "one-environment",
+        f"the method is right on {named[0]} and wrong on {named[1]}: it depends on something that "
+        "differs between them",
+        f"{wrong[0].test()}; compare `attributionlab show` of the two: channels, range of values, "
+        "outputs, softmax",
+        max(e.missing for e in wrong),
+    )
+    return [hint]
+
+
+def _accounted(wrong: Evidence, right: Sequence[Evidence]) -> bool:
+    """Whether the first cause named in a failed environment fits those that were passed."""
+    hints = diagnose(wrong).hints
+    return bool(hints) and all(_fits(hints[0].cause, e) for e in right)
+
+
+def _fits(cause: str, passed: Evidence) -> bool:
+    """Whether a method that fails for this cause may pass here."""
+    look_alikes = {each.cause: each for each in passed.likeness.ranked}
+    if cause in OF_THE_ENVIRONMENT or any(hint.cause == cause for hint in diagnose(passed).hints):
+        return True
+    if cause not in look_alikes:
+        return cause in OF_SIGNS
+    same = look_alikes[cause]
+    return same.f1 is None and same.similarity >= passed.likeness.truth - EQUALLY_GOOD
+
+
+def _listed(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,122 @@
+"""The pytest plugin: the fixture `assert_faithful`, and the marker `attribution` for its defaults.
+
+pytest loads it for everybody who has the package installed, so it imports nothing but pytest before
+it is used.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from attributionlab.faithfulness_report import FaithfulnessReport
+
+__all__ = ["assert_faithful", "pytest_configure"]
+
+KEYS = ("env", "gamma", "n", "claim", "seed", "output", "settings")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell pytest, and `pytest --markers`, of the marker."""
+    meaning = "defaults of the fixture assert_faithful, given by name (AttributionLab)."
+    config.addinivalue_line("markers", f"attribution({', '.join(KEYS)}): {meaning}")
+
+
+@pytest.fixture
+def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "FaithfulnessReport"]:
+    """Assert that an attribution method finds what networks with a known truth use.
+
+    `assert_faithful(method, env=..., gamma=..., n=..., claim=..., seed=..., output=..., settings=...)`
+    returns the report of `attributionlab.faithfulness_test` where its verdict is "pass", and fails
+    with the table of scores elsewhere. `@pytest.mark.attribution(env=..., ...)` sets defaults.
+    """
+    marked = _marked(request.node)
+
+    def assert_faithful(
+        method: Any,
+        *,
+        env: Any = None,
+        gamma: float | None = None,
+        n: int | None = None,
+        claim: str | None = None,
+        seed: int | None = None,
+        output: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> "FaithfulnessReport":
+        __tracebackhide__ = True  # what is wrong is shown at the line of the test
+        values = (env, gamma, n, claim, seed, output, settings)
+        given = {key: value for key, value in zip(KEYS, values, strict=True) if value is not None}
+        return _passed(method, marked | given)
+
+    return assert_faithful
+
+
+def _marked(item: pytest.Item) -> dict[str, Any]:
+    """What the markers of a test say, key by key that of the nearest one."""
+    marked: dict[str, Any] = {}
+    for marker in item.iter_markers("attribution"):  # the test's own, its class's, its module's
+        if marker.args or marker.kwargs.keys() - set(KEYS):
+            pytest.fail(_refusal(marker), pytrace=False)
+        marked = {**marker.kwargs, **marked}
+    return marked
+
+
+def _refusal(marker: pytest.Mark) -> str:
+    """What is wrong with a marker, in one line."""
+    from attributionlab.errors import nearest
+
+    problems = [f"{value!r} has no name: write env=..., gamma=..." for value in marker.args]
+    problems += [f"no {key!r}: {nearest(key, KEYS)}" for key in marker.kwargs if key not in KEYS]
+    return f"pytest.mark.attribution: {'; '.join(problems)}"
+
+
+def _passed(method: Any, arguments: dict[str, Any]) -> "FaithfulnessReport":
+    """The report of a test that was passed."""
+    __tracebackhide__ = True
+    from attributionlab.errors import AttributionLabError, AttributionLabWarning
+    from attributionlab.faithfulness import faithfulness_test
+
+    given = {key: value for key, value in arguments.items() if value is not None}
+    environments = given.pop("env", None)
+    try:
+        with warnings.catch_warnings(), _share_of_threads():
+            # They are part of the report; a suite that makes errors of warnings is not to fail by them.
+            warnings.simplefilter("ignore", AttributionLabWarning)
+            report = faithfulness_test(method, environments, **given)
+    except AttributionLabError as error:
+        raise AttributionLabError(str(error)) from None  # which says in one line what is wrong
+    if report.verdict != "pass":
+        raise AssertionError(_told(report))
+    return report
+
+
+def _told(report: "FaithfulnessReport") -> str:
+    """The table, and what was accepted although it is unusual."""
+    table = repr(report)
+    return "\n".join(
+        [table, *(f"warning: {each}" for each in report.warnings if each not in table)]
+    )
+
+
+@contextmanager
+def _share_of_threads() -> Iterator[None]:
+    """Under pytest-xdist, as many threads as there are for each of its processes.
+
+    More threads than cores wait for each other, and are slower by an order of magnitude.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes == 1:
+        yield
+        return
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, threads // processes))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,328 @@
+"""A faithfulness test as one HTML file that needs nothing else: no network, no other file."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.report.pictures import (
+    ERROR_COLORS,
+    SIGNED_COLORS,
+    error_picture,
+    errors,
+    image_picture,
+    map_picture,
+)
+from attributionlab.report.reading import (
+    bounds_text,
+    interval_text,
+    labels,
+    listed,
+    score_text,
+    sentence,
+    sentences,
+)
+from attributionlab.report.terminal import explained
+
+__all__ = ["Panel", "faithfulness_page"]
+
+HERE = Path(__file__).parent
+LARGEST_PAGE = 4_900_000  # bytes
+PARTS = ("overall", "positive", "negative", "positive-smoothed")
+RANKS = ("worst", "lower quartile", "median", "upper quartile", "best")
+SHARE_COLORS = (
+    *("#d55e00", "#0072b2", "#e69f00", "#56b4e9", "#7b4ea3", "#009e73", "#cc79a7", "#8c6d1f"),
+    *("#8b939c", "#3d4652"),
+)
+GAMMAS_DRAWN = np.linspace(0, 1, 201)
+GAMMAS_TABLED = tuple(step / 10 for step in range(1, 10))
+LONGEST_NAME, LONGEST_TEXT, LONGEST_COMMAND, MOST_ITEMS = 200, 1_000, 10_000, 50  # characters
+
+
+class Panel(NamedTuple):
+    """What the page shows of one environment beside the document's numbers."""
+
+    examples: Sequence[Any]
+    """Of `results.Example`: sample, rank, f1, image, highest, truth, attribution."""
+    image_f1: NDArray[np.float64]
+    """(n,), the claim's F1 of each image, NaN where not applicable."""
+
+
+class _Plan(NamedTuple):
+    """How many pictures a page shows, and with how many rows and columns at most."""
+
+    ranks: Sequence[str]
+    side: int
+
+
+# From everything to nothing; the first that fits is taken.
+PLANS = (
+    *(_Plan(RANKS, side) for side in (448, 224, 160, 112)),
+    *(_Plan(RANKS[::2], side) for side in (112, 80)),
+    _Plan(RANKS[2:3], 56),
+    _Plan((), 56),
+)
+
+
+def faithfulness_page(document: Mapping[str, Any], panels: Sequence[Panel]) -> str:
+    """The report of a faithfulness test as an HTML page of under 5 MB.
+
+    The same input gives the same page. Where pictures would make it too large, there are fewer or
+    smaller ones, and the page says so.
+
+    Parameters
+    ----------
+    document : mapping
+        As written by `FaithfulnessReport.to_dict`.
+    panels : sequence of Panel
+        One for each of its environments, in their order.
+
+    Returns
+    -------
+    str
+        To be written as UTF-8.
+
+    Raises
+    ------
+    AttributionLabError
+        Unless there is one panel for each environment.
+    """
+    results = document["environments"]
+    if len(panels) != len(results):
+        raise AttributionLabError(
+            f"{len(panels)} panels for {len(results)} environments: give one for each, in order"
+        )
+    template = _template()
+    content = _content(_shortened(document), panels)
+    for plan in PLANS:
+        samples = _samples(content["environments"], panels, plan, document)
+        if samples is not None:
+            page = template.render(content, samples=samples, notes=_notes(panels, plan))
+            if len(page.encode()) <= LARGEST_PAGE:
+                break
+    return page
+
+
+def _template() -> jinja2.Template:
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,  # names, settings and warnings are anybody's text
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {
+        "bounds": bounds_text,
+        "interval": interval_text,
+        "listed": listed,
+        "score": score_text,
+        "sentence": sentence,
+    }
+    return templates.get_template("page.html.j2")
+
+
+def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, Any]:
+    """Everything on the page but the samples."""
+    results = document["environments"]
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    shares = [r["diagnosis"]["shares"] for r in results if r["diagnosis"] is not None]
+    numbers = {
+        name: place for place, name in enumerate(dict.fromkeys(n for s in shares for n in s))
+    }
+    return {
+        "document": document,
+        "sentences": sentences(document),
+        "environments": [
+            {
+                **result,
+                "label": label,
+                "anchor": f"environment-{place}",
+                "explained": explained(result),
+                "scores": _scores(result),
+                "shares": _shares(result["diagnosis"], numbers),
+                "curve": _curve(panel.image_f1, document["gamma"]),
+            }
+            for place, (label, result, panel) in enumerate(
+                zip(labels(results), results, panels, strict=True), start=1
+            )
+        ],
+        "parts": [part for part in PARTS if any(result.get(part) for result in results)],
+        "ceilings": list(dict.fromkeys(name for result in results for name in result["ceilings"])),
+        "should": {name: _should(name, document["claim"]) for name in document["controls"]},
+        "gammas": sorted({*GAMMAS_TABLED, document["gamma"]}),
+        "error_colors": ERROR_COLORS,
+        "signed_colors": [f"#{bytes(color).hex()}" for color in SIGNED_COLORS[:: 127 // 4]],
+        "ranks": RANKS,
+        # The page runs its own script and style only, and loads nothing.
+        "policy": f"default-src 'none'; img-src data:; style-src {_hash(style)}; "
+        f"script-src {_hash(script)}; base-uri 'none'; form-action 'none'",
+        "style": Markup(style),
+        "script": Markup(script),
+    }
+
+
+def _scores(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The scores by part; that which decides has the interval that decides."""
+    scores = {part: dict(result[part]) for part in PARTS if result.get(part) is not None}
+    if result["claim_part"] in scores:
+        scores[result["claim_part"]]["f1_ci"] = result["claim_ci"]
+    return scores
+
+
+def _should(control: str, claim: str) -> str:
+    """What a control has to do; an inverted truth is the truth where signs do not count."""
+    if control == "oracle" or (control == "inverted-oracle" and claim == "overall"):
+        return "pass"
+    required = control in ("random", "constant", "inverted-oracle")
+    return "fail" if required else "fail, or set a bar"
+
+
+def _shortened(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with anybody's text cut to a length that a page can bear."""
+    least, warnings = document["least"], document["warnings"]
+    shown = [_cut(warning, LONGEST_TEXT) for warning in warnings[:MOST_ITEMS]]
+    if len(warnings) > MOST_ITEMS:
+        shown.append(f"{len(warnings) - MOST_ITEMS:,} more")
+    return {
+        **document,
+        "method": _cut(document["method"], LONGEST_NAME),
+        "settings": _settings(document["settings"]),
+        "command": _cut(document["command"], LONGEST_COMMAND),
+        "warnings": shown,
+        "least": {**least, "environment": _cut(least["environment"], LONGEST_NAME)},
+        "environments": [
+            {
+                **result,
+                "name": _cut(result["name"], LONGEST_NAME),
+                "settings": _settings(result["settings"]),
+            }
+            for result in document["environments"]
+        ],
+    }
+
+
+def _settings(settings: Mapping[str, Any]) -> list[str]:
+    """One line for each setting."""
+    lines = [
+        _cut(f"{name} = {json.dumps(value, ensure_ascii=False)}", LONGEST_TEXT)
+        for name, value in list(settings.items())[:MOST_ITEMS]
+    ]
+    left_out = len(settings) - len(lines)
+    return [*lines, f"{left_out:,} more"] if left_out else lines
+
+
+def _cut(text: str, longest: int) -> str:
+    """At most so many characters, all of which UTF-8 can write."""
+    writable = text.encode("utf-8", "replace").decode("utf-8")
+    if len(writable) <= longest:
+        return writable
+    return f"{writable[:longest]} … ({len(writable) - longest:,} characters more)"
+
+
+def _shares(
+    diagnosis: Mapping[str, Any] | None, numbers: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """The parts of the missing F1 one after the other, behind what was reached."""
+    if diagnosis is None:
+        return []
+    drawn, start = [], 1 - diagnosis["missing"]
+    for name, place in numbers.items():
+        size = diagnosis["shares"].get(name, 0)
+        if size > 0:
+            color = SHARE_COLORS[place % len(SHARE_COLORS)]
+            drawn.append(
+                {"name": name, "number": place + 1, "size": size, "start": start, "color": color}
+            )
+            start += size
+    return drawn
+
+
+def _curve(image_f1: NDArray[np.float64], gamma: float) -> dict[str, Any]:
+    """The share of images that reach each gamma."""
+    applicable = np.sort(image_f1[~np.isnan(image_f1)])
+
+    def reached(gammas: Any) -> NDArray[np.float64]:
+        below = np.searchsorted(applicable, gammas)  # how many are smaller
+        shares: NDArray[np.float64] = 1 - below / max(len(applicable), 1)
+        return shares
+
+    drawn = zip(GAMMAS_DRAWN.tolist(), reached(GAMMAS_DRAWN).tolist(), strict=True)
+    tabled = sorted({*GAMMAS_TABLED, gamma})
+    return {
+        "images": len(applicable),
+        "points": list(drawn),
+        "shares": reached(tabled).tolist(),
+    }
+
+
+def _samples(
+    environments: Sequence[Mapping[str, Any]],
+    panels: Sequence[Panel],
+    plan: _Plan,
+    document: Mapping[str, Any],
+) -> list[dict[str, Any]] | None:
+    """The pictures of a plan; None as soon as they alone are too large for a page."""
+    samples, size = [], 0
+    for environment, panel in zip(environments, panels, strict=True):
+        for example in panel.examples:
+            if example.rank not in plan.ranks:
+                continue
+            found = errors(example.truth, example.attribution, document["claim"])
+            pictures = {
+                "image": image_picture(example.image, example.highest, plan.side),
+                "truth": map_picture(example.truth, plan.side),
+                "attribution": map_picture(example.attribution, plan.side),
+                "errors": error_picture(found, plan.side),
+            }
+            size += sum(map(len, pictures.values()))
+            if size > LARGEST_PAGE:
+                return None
+            missed, wrong, false = found.shares
+            samples.append(
+                {
+                    "environment": environment["anchor"],
+                    "label": environment["label"],
+                    "rank": example.rank,
+                    "sample": example.sample,
+                    "f1": score_text(float(example.f1), document["gamma"]),
+                    "pictures": {name: Markup(address) for name, address in pictures.items()},
+                    "height": example.truth.shape[0],
+                    "width": example.truth.shape[1],
+                    "raises": float((example.truth > 0).mean()),
+                    "lowers": float((example.truth < 0).mean()),
+                    "missed": missed,
+                    "wrong": wrong,
+                    "false": false,
+                }
+            )
+    return samples
+
+
+def _notes(panels: Sequence[Panel], plan: _Plan) -> list[str]:
+    """What a plan left out or made smaller, so that the page stays small."""
+    notes = []
+    missing = [rank for rank in RANKS if rank not in plan.ranks]
+    if missing:
+        which = listed(missing) if plan.ranks else "every rank"
+        notes.append(f"Left out to keep this page under 5 MB: the samples of {which}.")
+    shapes = {example.truth.shape for panel in panels for example in panel.examples}
+    if plan.ranks and any(max(shape) > plan.side for shape in shapes):
+        sizes = listed(sorted({f"{h:,} x {w:,}" for h, w in shapes if max(h, w) > plan.side}))
+        notes.append(
+            f"Pictures of {sizes} pixels are averaged over blocks, to at most {plan.side} rows and "
+            "columns; scores and shares are of the full size."
+        )
+    return notes
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

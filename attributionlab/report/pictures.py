@@ -1,0 +1,161 @@
+"""Images and maps as small PNG files inside a page."""
+
+import base64
+import struct
+import zlib
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.report.figures import SIGNED
+
+__all__ = [
+    "ERROR_COLORS",
+    "SIGNED_COLORS",
+    "Errors",
+    "averaged",
+    "data_uri",
+    "error_picture",
+    "errors",
+    "image_picture",
+    "map_picture",
+]
+
+ERROR_COLORS = {
+    "found": "#d4d7db",
+    "missed": "#0072b2",
+    "falsely attributed": "#e69f00",
+    "wrong sign": "#101010",
+}
+"""Told apart by lightness alone, hence with every color vision and in a gray print."""
+
+LEVELS = 64
+SIGNED_COLORS = matplotlib.colormaps[SIGNED](np.linspace(0, 1, 255), bytes=True)[:, :3]
+"""From -1 to 1; of an odd number of colors the middle one is that of 0."""
+Pixels = NDArray[np.uint8]
+
+
+def image_picture(image: NDArray[Any], highest: int, side: int) -> str:
+    """An image (C, H, W) with values from 0 to `highest`, gray or in color, at most `side` wide."""
+    shown = averaged(np.asarray(image, dtype=np.float64), side) / highest
+    levels = np.rint(255 * shown.clip(0, 1)).astype(np.uint8)
+    if len(levels) == 1:
+        return data_uri(levels[0], np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1))
+    return data_uri(np.moveaxis(levels, 0, -1))
+
+
+def map_picture(values: NDArray[Any], side: int) -> str:
+    """Signed values (H, W) in [-1, 1]: red raises the output, blue lowers it, white is 0."""
+    shown = averaged(np.asarray(values, dtype=np.float64), side)
+    return data_uri(np.rint(127 + 127 * shown.clip(-1, 1)).astype(np.uint8), SIGNED_COLORS)
+
+
+class Errors(NamedTuple):
+    """What an attribution misses and what it claims falsely, pixel by pixel (H, W)."""
+
+    missed: NDArray[np.float64]
+    """In [0, 1] where the truth is not 0, 0 elsewhere."""
+    wrong_sign: NDArray[np.float64]
+    """In [0, 1] where the truth is not 0, 0 elsewhere."""
+    false: NDArray[np.float64]
+    """In [0, 1] where the truth is 0, 0 elsewhere."""
+    relevant: NDArray[np.bool_]
+    """Where the truth is not 0."""
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """The missed value and the pixels of wrong sign of the relevant, the value of the others."""
+        relevant, others = max(self.relevant.sum(), 1), max((~self.relevant).sum(), 1)
+        return (
+            float(self.missed.sum() / relevant),
+            float((self.wrong_sign > 0).sum() / relevant),
+            float(self.false.sum() / others),
+        )
+
+
+def errors(truth: NDArray[Any], attribution: NDArray[Any], claim: str) -> Errors:
+    """Truth s in {-1, 0, 1} against attribution a in [-1, 1].
+
+    Under the claim "signed": where s is not 0, |s - a| up to 1 is missed, and what exceeds 1 has the
+    wrong sign; where s is 0, |a| is false. The claim "overall" compares magnitudes, "positive" the
+    positive sides only.
+    """
+    sign, value = np.sign(truth).astype(np.float64), np.asarray(attribution, dtype=np.float64)
+    if claim == "overall":
+        sign, value = np.abs(sign), np.abs(value)
+    elif claim.startswith("positive"):
+        sign, value = sign.clip(min=0), value.clip(min=0)
+    relevant, error = sign != 0, np.abs(sign - value)
+    return Errors(
+        np.where(relevant, error.clip(max=1), 0),
+        np.where(relevant, (error - 1).clip(min=0), 0),
+        np.where(relevant, 0, error),
+        relevant,
+    )
+
+
+def error_picture(found: Errors, side: int) -> str:
+    """Errors in the colors of `ERROR_COLORS`, the fuller the larger; white is rightly without value."""
+    kind = np.where(found.relevant, np.where(found.wrong_sign > 0, 1, 0), 2)
+    size = np.choose(kind, [found.missed, found.wrong_sign, found.false])
+    hit, missed, false, wrong = (_rgb(color) for color in ERROR_COLORS.values())
+    ramps = [(hit, missed), (missed, wrong), (_rgb("#ffffff"), false)]
+    palette = np.rint(np.concatenate([np.linspace(*ends, LEVELS) for ends in ramps]))
+    indices = kind * LEVELS + np.rint((LEVELS - 1) * size).astype(int)
+    if max(indices.shape) <= side:
+        return data_uri(indices.astype(np.uint8), palette)
+    mixed = averaged(np.moveaxis(palette[indices], -1, 0), side)  # colors, since kinds do not mix
+    return data_uri(np.rint(np.moveaxis(mixed, 0, -1)).astype(np.uint8))
+
+
+def averaged(values: NDArray[np.float64], side: int) -> NDArray[np.float64]:
+    """Means of square blocks of (..., H, W), as large as needed for at most `side` rows and columns.
+
+    Blocks at the end may be smaller. Values that fit already come back as they are.
+
+    Examples
+    --------
+    >>> averaged(np.array([[1.0, 3.0, 5.0]]), 2)
+    array([[2., 5.]])
+    """
+    height, width = values.shape[-2:]
+    block = -(-max(height, width) // side)
+    rows, columns = np.arange(0, height, block), np.arange(0, width, block)
+    sums = np.add.reduceat(np.add.reduceat(values, rows, axis=-2), columns, axis=-1)
+    heights, widths = np.diff([*rows, height]), np.diff([*columns, width])
+    means: NDArray[np.float64] = sums / (heights[:, None] * widths)
+    return means
+
+
+def data_uri(pixels: Pixels, palette: NDArray[Any] | None = None) -> str:
+    """A PNG file as an address that needs no network.
+
+    Parameters
+    ----------
+    pixels : ndarray of uint8, (H, W, 3) or (H, W)
+        Colors, or with a palette indices into it: a third of the bytes for a noisy map.
+    palette : ndarray of uint8, (256 at most, 3), optional
+        Red, green and blue.
+    """
+    height, width = pixels.shape[:2]
+    lines = pixels.reshape(height, -1)
+    unfiltered = np.hstack([np.zeros((height, 1), dtype=np.uint8), lines])
+    header = struct.pack(">IIBBBBB", width, height, 8, 2 if palette is None else 3, 0, 0, 0)
+    chunks = [_chunk(b"IHDR", header)]
+    if palette is not None:
+        chunks.append(_chunk(b"PLTE", palette.astype(np.uint8).tobytes()))
+    chunks += [_chunk(b"IDAT", zlib.compress(unfiltered.tobytes())), _chunk(b"IEND", b"")]
+    file = b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+    return "data:image/png;base64," + base64.b64encode(file).decode("ascii")
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    """Length, kind, content and checksum, as the PNG specification (ISO/IEC 15948) has them."""
+    checksum = zlib.crc32(kind + content)
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+
+
+def _rgb(color: str) -> NDArray[np.float64]:
+    return np.array([int(color[place : place + 2], 16) for place in (1, 3, 5)], dtype=np.float64)

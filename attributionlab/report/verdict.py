@@ -1,0 +1,156 @@
+"""A faithfulness test as people read it in a terminal: at 80 columns, and without color."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attributionlab.report.terminal import explained, verdict_text
+
+__all__ = ["report_table"]
+
+PARTS = ("overall", "positive", "negative", "positive-smoothed")
+SHOWN_SHARES = 3
+SHOWN_HINTS = 2
+LEAST_SHARE = 0.005
+"""Of F1; less is no more than 0.00 in print."""
+
+
+def report_table(document: Mapping[str, Any]) -> RenderableType:
+    """A faithfulness test: one row for each environment and part, then what there is to know of it.
+
+    Parameters
+    ----------
+    document : mapping
+        As written by `FaithfulnessReport.to_dict`.
+    """
+    head = Text.assemble(
+        (document["method"], "bold"),
+        ": ",
+        verdict_text(document["verdict"]),
+        f"\nclaim {document['claim']}, F1 of at least {document['gamma']:g}, "
+        f"{document['n']} images each, seed {document['seed']}",
+    )
+    notes = Table.grid(padding=(0, 2, 0, 0))
+    notes.add_column(no_wrap=True, style="bold")
+    notes.add_column(overflow="fold")
+    for title, text in _notes(document):
+        notes.add_row(title, Text(text))
+    foot = Text("Passing is necessary for faithfulness, never sufficient.", style="dim")
+    return Group(head, "", _scores_table(document), "", notes, "", foot)
+
+
+def _scores_table(document: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("environment", min_width=27, overflow="fold")
+    table.add_column("part", no_wrap=True)
+    for heading in ("prec.", "rec.", "F1", "95 % of F1"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for result in document["environments"]:
+        shown = [name for name in PARTS if result.get(name) is not None]
+        label = [result["name"], f"  {explained(result)}"]
+        for index, name in enumerate(shown):
+            scores = result[name]
+            table.add_row(
+                label[index] if index < len(label) else "",
+                name.replace("positive-smoothed", "smoothed"),
+                *(f"{scores[key]:.2f}" for key in ("precision", "recall", "f1")),
+                _interval(scores["f1_ci"]),
+                verdict_text(result["verdict"]) if name == result["claim_part"] else "",
+            )
+        if len(shown) == 1:
+            table.add_row(label[1])
+        if result.get("completeness_gap") is not None:
+            table.add_row("  completeness gap", "", "", "", f"{result['completeness_gap']:.2g}")
+        if result.get("ceiling_f1") is not None:
+            table.add_row("  best possible", "smoothed", "", "", f"{result['ceiling_f1']:.2f}")
+    return table
+
+
+def _interval(interval: list[float] | None) -> str:
+    return "" if interval is None else f"{interval[0]:.2f}-{interval[1]:.2f}"
+
+
+def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is said below the table, each under its title."""
+    results = document["environments"]
+    for result in results:
+        if result["verdict"] == "invalid":
+            yield "no verdict", f"{result['name']}: {result['reason']}"
+        if result["verdict"] == "inconclusive":
+            yield "undecided", f"{result['name']}: {_what_would_decide(result, document)}"
+    for hint in document["hints"][:SHOWN_HINTS]:
+        yield "likely cause", hint["says"]
+        yield "  to confirm", hint["confirm"]
+    for title, tell in (
+        ("missing F1", _missing),
+        ("ceiling", _ceiling),
+        ("bar", _bar),
+        ("seeds", _seeds),
+        ("runner-up", _runner_up),
+    ):
+        for result in results:
+            if said := tell(result):
+                yield title, f"{result['name']}: {said}"
+                title = ""
+    if document["verdict"] != "invalid":
+        yield "controls", "the oracle passes; random, constant and inverted maps fail, as they must"
+
+
+def _missing(result: Mapping[str, Any]) -> str:
+    """The largest shares of what is missing."""
+    if result["diagnosis"] is None:
+        return ""
+    shares = result["diagnosis"]["shares"]
+    largest = sorted(shares, key=shares.__getitem__, reverse=True)[:SHOWN_SHARES]
+    told = [f"{name} {shares[name]:.2f}" for name in largest if shares[name] >= LEAST_SHARE]
+    return f"{', '.join(told)} (of {result['claim_part']})" if told else ""
+
+
+def _ceiling(result: Mapping[str, Any]) -> str:
+    """The best that the method's own resolution allows."""
+    own = result["own_ceiling"]
+    if own is None or result["ceilings"][own] > 1 - LEAST_SHARE:
+        return ""
+    return f"{own} allow an F1 of at most {result['ceilings'][own]:.2f} (first images)"
+
+
+def _bar(result: Mapping[str, Any]) -> str:
+    """Which controls pass without looking at the network."""
+    names = result["bar"]
+    if not names:
+        return ""
+    listed = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+    return f"{listed} {'pass' if len(names) > 1 else 'passes'} without looking at the network"
+
+
+def _seeds(result: Mapping[str, Any]) -> str:
+    if result["seed_sd"] is None:
+        return ""
+    return f"the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over them"
+
+
+def _runner_up(result: Mapping[str, Any]) -> str:
+    """F1 where another class than the label is explained."""
+    scores = result["runner_up"]
+    if scores is None:
+        return ""
+    told = [f"{part} {scores[part]:.2f}" for part in PARTS if scores.get(part) is not None]
+    return f"F1 {', '.join(told)} explaining the class with the second-most pixels"
+
+
+def _what_would_decide(result: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    if result["claim_ci"] is None:
+        return (
+            "a part of the claim applies to fewer than two images, which give no interval: take a "
+            "larger n, 8 or more"
+        )
+    low, high = result["claim_ci"]
+    needed = result["images_to_decide"]
+    straddles = f"the interval {low:.3f} to {high:.3f} contains {document['gamma']:g}"
+    if needed is None:
+        return f"{straddles}; no number of images like these would decide"
+    return f"{straddles}; about {max(needed, document['n'] + 1)} images like these would decide"

@@ -1,0 +1,120 @@
+"""Methods broken on purpose, as maps, and the evidence that a test would collect about maps."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from scipy import ndimage
+from torch import Tensor
+
+from attributionlab.assess.evidence import Evidence
+from attributionlab.assess.likeness import Likeness, look_alikes
+from attributionlab.assess.shares import missing_shares, pixel_kinds
+from attributionlab.environment import Environment
+from attributionlab.metrics import alignment, magnitudes, normalize
+from attributionlab.truth import Truth, smoothed
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A few images of an environment with all that is known about them."""
+
+    env: Environment
+    images: Tensor
+    patches: Tensor
+    truth: Truth
+
+    @property
+    def kinds(self) -> Tensor:
+        classes = self.env.counting.classes_of(self.images)
+        return pixel_kinds(self.images, self.patches, classes, self.env.baseline)
+
+
+def scene_of(env: Environment, n: int = 8, output: str | None = None) -> Scene:
+    samples = [env.dataset(n)[index] for index in range(n)]
+    images = torch.stack([sample.image for sample in samples])
+    labels = torch.stack([sample.label for sample in samples])
+    patches = torch.stack([sample.patches for sample in samples])
+    return Scene(env, images, patches, env.truth(images, env.targets(labels), output))
+
+
+def likeness_of(scene: Scene, maps: Tensor, claim: str = "signed") -> Likeness:
+    claimed = (
+        smoothed(scene.truth.positive, scene.env.smoothing_sigma)
+        if claim == "positive-smoothed"
+        else None
+    )
+    return look_alikes(
+        normalize(maps),
+        scene.truth.signed,
+        scene.images,
+        scene.patches,
+        scene.env.baseline,
+        claim,
+        claimed,
+    )
+
+
+def evidence_of(scene: Scene, maps: Tensor, claim: str = "signed", **known: Any) -> Evidence:
+    """What a test would know about these maps."""
+    maps = normalize(maps)
+    parts = ("overall", "positive", "negative") if claim == "signed" else (claim,)
+    f1 = {
+        part: float(alignment(magnitudes(maps, part), getattr(scene.truth, part)).f1.nanmean())
+        for part in parts
+    }
+    f1 = {part: value for part, value in f1.items() if value == value}
+    part = min(f1, key=f1.__getitem__)
+    shares = missing_shares(maps, scene.truth.signed, scene.kinds, part)
+    facts = {
+        "environment": scene.env.name,
+        "method": "mine",
+        "claim": claim,
+        "part": part,
+        "gamma": 0.5,
+        "missing": 1 - f1[part],
+        "shares": {name: float(share.nanmean()) for name, share in shares.items()},
+        "likeness": likeness_of(scene, maps, claim),
+        "regression": scene.env.task == "regression",
+        "unseen_colors_disturb": bool(scene.env.network.effective.get("redundant_strength")),
+        "all_zero": float((maps == 0).flatten(1).all(1).double().mean()),
+        "positive_only": not (maps < 0).any(),
+    }
+    return Evidence(**(facts | known))
+
+
+# Maps broken on purpose
+
+
+def flipped(scene: Scene) -> Tensor:
+    """The truth, with its sign wrong in three of every four images."""
+    signs = torch.tensor([1.0, -1.0, -1.0, -1.0]).repeat(len(scene.images))[: len(scene.images)]
+    return scene.truth.signed * signs[:, None, None, None]
+
+
+def shifted(scene: Scene) -> Tensor:
+    """The truth three pixels further down and to the right."""
+    return torch.roll(scene.truth.signed.float(), (3, 3), (2, 3))
+
+
+def blurred(scene: Scene, sigma: float = 12) -> Tensor:
+    """The truth under a Gaussian."""
+    maps = [
+        ndimage.gaussian_filter(each, sigma) for each in scene.truth.signed[:, 0].double().numpy()
+    ]
+    return torch.stack([torch.from_numpy(each) for each in maps])[:, None]
+
+
+def foreground(scene: Scene) -> Tensor:
+    """All pixels that are not background."""
+    return (scene.images != scene.env.baseline).any(1, keepdim=True).float()
+
+
+def noise(scene: Scene) -> Tensor:
+    """Uniform on [0, 1)."""
+    return torch.rand(scene.truth.signed.shape, generator=torch.Generator().manual_seed(0))
+
+
+def right(scene: Scene) -> Tensor:
+    """The truth."""
+    return scene.truth.signed.float()

@@ -1,0 +1,446 @@
+"""The page is whole, harmless, accessible, small and the same each time."""
+
+import base64
+import io
+import itertools
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+import page_cases as cases
+from attributionlab.errors import AttributionLabError
+from attributionlab.report import page as page_module
+from attributionlab.report.page import Panel, faithfulness_page
+
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+STYLE = (Path(page_module.__file__).parent / "page.css").read_text(encoding="utf-8")
+
+
+class Outline(HTMLParser):
+    """Every element with its attributes and the text inside it; refuses tags that do not match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open = [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        names = [name for name, _ in attributes]
+        assert len(names) == len(set(names)), (tag, names)
+        element = {"tag": tag, "text": "", "in": [e["tag"] for e in self.open], **dict(attributes)}
+        self.elements.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()["tag"] == tag
+        if tag in ("td", "th", "small"):
+            self.handle_data(" ")
+
+    def handle_data(self, data):
+        for element in self.open:
+            element["text"] += data
+
+    def every(self, *tags):
+        return [element for element in self.elements if element["tag"] in tags]
+
+    def text(self, name):
+        """Of the element with this id, spaces collapsed."""
+        [element] = [e for e in self.elements if e.get("id") == name]
+        return " ".join(element["text"].split())
+
+
+def rendered(document, shown=None):
+    return faithfulness_page(document, shown or cases.panels(document))
+
+
+def words(html):
+    """What can be read on a page, tags and spaces collapsed."""
+    body = re.sub(r"<(script|style).*?</\1>", " ", html, flags=re.S)
+    return " ".join(re.sub(r"<[^>]+>", " ", body).replace("&nbsp;", " ").split())
+
+
+def odd():
+    """What a document may lack: one image, no interval, no diagnosis, no hints, a smoothed claim."""
+    return cases.whole(
+        cases.environment(
+            "alone",
+            "fail",
+            0.4,
+            spread=None,
+            classifier=False,
+            claim_part="positive-smoothed",
+            overall=None,
+            positive=None,
+            diagnosis=None,
+            own_ceiling=None,
+            ceilings={},
+            ceiling_f1=0.9,
+            completeness_gap=0.67,
+            stochastic=True,
+            seeds=3,
+            seed_sd=0.012,
+            **{"positive-smoothed": cases.scores(0.4, None)},
+        ),
+        claim="positive-smoothed",
+        n=1,
+        hints=[],
+        settings={},
+    )
+
+
+EVERY = {**cases.DOCUMENTS, "odd": odd, "nine": cases.nine}
+
+
+@pytest.fixture(scope="module", params=EVERY)
+def case(request):
+    document = EVERY[request.param]()
+    html = rendered(document)
+    return document, html, Outline(html)
+
+
+# Structure
+
+
+def test_ids_are_unique_and_whatever_names_one_finds_it(case):
+    _, _, outline = case
+    ids = [element["id"] for element in outline.elements if "id" in element]
+    assert len(ids) == len(set(ids))
+    for element in outline.elements:
+        for name in element.get("aria-labelledby", "").split():
+            assert name in ids
+        if "href" in element:
+            assert element["href"].removeprefix("#") in ids
+
+
+def test_the_page_has_a_language_landmarks_and_a_link_past_the_head(case):
+    document, _, outline = case
+    assert outline.every("html")[0]["lang"] == "en"
+    for tag in ("header", "main", "nav", "footer", "title", "h1"):
+        assert len(outline.every(tag)) == 1
+    first = next(e for e in outline.elements if e["tag"] in ("a", "button", "pre"))
+    assert first["href"] == "#" + outline.every("main")[0]["id"]
+    assert document["method"] in outline.every("title")[0]["text"]
+    assert outline.every("h1")[0]["text"] == document["method"]
+
+
+def test_headings_skip_no_level_and_sections_have_names(case):
+    _, _, outline = case
+    levels = [int(e["tag"][1]) for e in outline.every("h1", "h2", "h3", "h4", "h5", "h6")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert all("aria-labelledby" in section for section in outline.every("section"))
+
+
+def test_the_content_stands_in_the_order_of_its_importance(case):
+    document, _, outline = case
+    titles = [e["text"] for e in outline.every("h2")]
+    assert document["verdict"] in titles[0]
+    assert titles[1:] == [
+        *("Environments", "Each environment", "Controls", "Ceilings", "Runner-up class"),
+        *("Gamma curve", "Samples", "How to read this", "Run it again"),
+    ]
+
+
+def test_pictures_have_texts_that_say_what_is_on_them(case):
+    _, _, outline = case
+    images = outline.every("img")
+    assert images
+    assert all(re.search(r"sample \d+", image["alt"]) for image in images)
+    assert any(
+        re.fullmatch(r"Attribution of sample 2, median, F1 0\.\d+\.", i["alt"]) for i in images
+    )
+    for drawing in outline.every("svg"):
+        assert drawing.get("aria-hidden") == "true" or (
+            drawing["role"] == "img" and len(drawing["aria-label"]) > 20
+        )
+
+
+def test_tables_have_captions_and_scopes(case):
+    _, _, outline = case
+    assert len(outline.every("caption")) == len(outline.every("table")) >= 3
+    assert all(cell["scope"] in ("row", "col") for cell in outline.every("th"))
+    rows = [row for row in outline.every("tr") if "tbody" in row["in"]]
+    assert len([cell for cell in outline.every("th") if cell["scope"] == "row"]) == len(rows)
+
+
+def test_buttons_say_what_they_do_and_boxes_that_scroll_take_the_keyboard(case):
+    _, _, outline = case
+    for button in outline.every("button"):
+        assert button["type"] == "button"
+        assert button["text"].strip()
+    for element in outline.elements:
+        if element.get("class") == "scrolled" or element["tag"] == "pre":
+            assert element["tabindex"] == "0"
+            assert element["aria-label"]
+    assert next(e for e in outline.elements if e.get("id") == "shown")["role"] == "status"
+
+
+def test_nothing_is_loaded_from_anywhere(case):
+    _, html, outline = case
+    for element in outline.elements:
+        for name in ("src", "href", "xlink:href", "data", "action", "poster", "srcset"):
+            assert element.get(name, "#").startswith(("#", "data:image/png;base64,"))
+    assert not outline.every("link", "iframe", "object", "embed", "base", "form")
+    assert not re.search(r"https?://|@import|url\((?!#)", html)
+    [policy] = [e["content"] for e in outline.every("meta") if "http-equiv" in e]
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+
+
+def test_the_same_input_gives_the_same_bytes(case):
+    document, html, _ = case
+    assert rendered(document) == html
+
+
+# What is said
+
+
+@pytest.mark.parametrize("verdict", cases.DOCUMENTS)
+def test_the_verdict_comes_first_in_a_word_and_a_shape(verdict):
+    outline = Outline(rendered(cases.DOCUMENTS[verdict]()))
+    assert outline.text("verdict") == f"Verdict: {verdict}"
+    shapes = {"pass": "circle", "fail": "rect", "inconclusive": "path", "invalid": "path"}
+    place = next(i for i, e in enumerate(outline.elements) if e.get("id") == "verdict")
+    drawn = [e["tag"] for e in outline.elements[place:] if "svg" in e["in"]]
+    assert drawn[0] == shapes[verdict]
+
+
+def test_the_reading_of_a_failure_names_where_by_how_much_and_the_likely_cause():
+    said = words(rendered(cases.failing())).replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        "The method passes in multi-color-sum, fails in multi-color-sum-distractors and is undecided "
+        "in single-color-modulo. Its lowest score, that in multi-color-sum-distractors, is F1 0.31; "
+        "its 95 % interval, 0.26 to 0.36, lies wholly below gamma = 0.5." in said
+    )
+    assert "About 140 images would decide single-color-modulo; 32 were used." in said
+    assert f"Most likely cause {cases.FLIPS['says']}" in said.replace("&#39;", "'")
+    assert f"To confirm: {cases.FLIPS['confirm']}" in said
+
+
+def test_the_score_that_decides_stands_with_the_interval_that_decides():
+    result = cases.environment("alone", "fail", 0.4, claim_ci=[0.31, 0.47])
+    said = words(rendered(cases.whole(result)))
+    assert "0.51 0.46 to 0.56 0.40 0.31 to 0.47 decides" in said
+    assert "0.35 to 0.45" not in said
+
+
+def test_hints_are_sentences():
+    hint = {"cause": "a", "says": "values grow", "confirm": "look closer"}
+    document = cases.whole(cases.environment("alone", "fail", 0.4), hints=[hint])
+    assert "Most likely cause Values grow. To confirm: look closer" in words(rendered(document))
+
+
+def test_an_invalid_test_says_why():
+    said = words(rendered(cases.DOCUMENTS["invalid"]()))
+    assert "multi-color-sum-distractors is invalid: the random control reaches gamma." in said
+
+
+def test_a_single_image_has_no_interval_and_says_so():
+    said = words(rendered(odd())).replace("\N{NO-BREAK SPACE}", " ")
+    assert "It scores F1 0.40, below gamma = 0.5, without an interval" in said
+    assert "one image gives no interval" in said
+    assert "Random: 3 seeds, standard deviation between them 0.012." in said
+
+
+def test_environments_of_one_name_are_told_apart_by_their_specification():
+    outline = Outline(rendered(cases.nine()))
+    buttons = [b["text"] for b in outline.every("button") if b.get("data-filter") == "environment"]
+    assert buttons[0] == "all"
+    assert len(set(buttons)) == 10
+
+
+def test_shares_are_drawn_behind_what_was_reached_and_end_at_one():
+    outline = Outline(rendered(cases.DOCUMENTS["inconclusive"]()))
+    bars = [e for e in outline.every("rect") if e.get("class") in ("reached", "share")]
+    bars = [(float(e["x"][:-1]), float(e["width"][:-1])) for e in bars if e["x"].endswith("%")]
+    assert bars[0] == (0.0, 49.0)
+    for (start, width), (following, _) in itertools.pairwise(bars):
+        assert following == pytest.approx(start + width, abs=0.02)  # rounded to 0.01 each
+    assert sum(bars[-1]) == pytest.approx(100, abs=0.02)
+
+
+def test_controls_that_do_what_they_should_not_are_marked():
+    document = cases.failing()
+    document["controls"]["random"][1] |= {"claim_f1": 0.77, "passes": True}
+    text = words(rendered(document))
+    assert "random fail 0.12 fails 0.77 passes (!) 0.12 fails" in text
+    assert "oracle pass 1.00 passes 1.00 passes 1.00 passes" in text
+    assert "inverted-oracle fail 0.00 fails" in text
+    assert "inverted-oracle pass 0.00 fails (!)" in words(rendered(document | {"claim": "overall"}))
+
+
+def test_the_gamma_curve_counts_the_images_that_reach_each_gamma():
+    document = cases.whole(cases.environment("alone", "fail", 0.4), gamma=0.55)
+    [panel] = cases.panels(document)
+    f1 = np.array([0.1, 0.3, 0.3, 0.55, np.nan, 0.9])
+    outline = Outline(faithfulness_page(document, [panel._replace(image_f1=f1)]))
+    rows = [" ".join(row["text"].split()) for row in outline.every("tr")]
+    for gamma in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
+        share = sum(score >= gamma for score in (0.1, 0.3, 0.3, 0.55, 0.9)) / 5
+        assert f"{gamma:g} {100 * share:.0f} %" in rows
+    assert "0.55 this test 40 %" in rows
+    [line] = [e["points"].split() for e in outline.every("polyline")]
+    heights = {float(x): float(y) for x, y in (point.split(",") for point in line)}
+    assert heights[38 + 240 * 0.55] == pytest.approx(150 - 130 * 0.4, abs=0.05)
+    assert heights[38 + 240 * 0.56] == pytest.approx(150 - 130 * 0.2, abs=0.05)
+
+
+def test_scores_for_which_there_is_no_truth_are_not_applicable():
+    document = cases.whole(cases.environment("alone", "pass", 0.9, runner_up={
+        "images": 3, "overall": None, "positive": 0.25, "negative": None}))  # fmt: skip
+    [panel] = cases.panels(document)
+    nothing = Panel([], np.full(32, np.nan))
+    assert "alone 3 n/a 0.25 n/a" in words(rendered(document))
+    said = words(faithfulness_page(document, [nothing]))
+    assert "No image has this part of the truth." in said
+    assert "No pictures." in said
+    assert panel.examples
+
+
+# Harmless
+
+
+def test_names_settings_and_warnings_are_text_whatever_they_contain():
+    evil = "<script>alert(1)</script><img src=x onerror='alert(2)'>\"&{{ 7 * 7 }}"
+    document = cases.failing() | {
+        "method": evil,
+        "settings": {evil: evil},
+        "warnings": [evil],
+        "command": evil,
+        "versions": {evil: evil},
+    }
+    document["environments"][0] |= {"name": evil, "settings": {evil: evil}, "reason": evil}
+    document["environments"][0]["diagnosis"]["hints"] = [
+        dict.fromkeys(("cause", "says", "confirm"), evil)
+    ]
+    html = rendered(document)
+    outline = Outline(html)
+    assert len(outline.every("script")) == 1
+    assert all("onerror" not in element for element in outline.elements)
+    assert outline.every("h1")[0]["text"] == evil
+    assert outline.text("command") == " ".join(evil.split())
+    plain = Outline(rendered(cases.failing()))
+    assert len(outline.every("img")) == len(plain.every("img"))
+
+
+def test_text_that_is_too_long_is_cut_and_says_so():
+    document = cases.failing() | {
+        "method": "m" * 300_000,
+        "settings": {f"s{i}": "&" * 100_000 for i in range(100)},
+        "warnings": ["w" * 100_000] * 100,
+        "command": "\ud800" + "c" * 1_000_000,
+    }
+    html = rendered(document)
+    assert len(html.encode()) < 1_000_000
+    assert "m" * 200 + " … (299,800 characters more)" in html
+    assert "<li>50 more</li>" in html
+    assert "<code>50 more</code>" in html
+
+
+# Small
+
+
+def noise(size, number):
+    rng = np.random.default_rng(number)
+    image = rng.integers(0, 256, (3, size, size)).astype(np.float32)
+    truth = rng.integers(-1, 2, (size, size)).astype(np.int8)
+    return image, truth, rng.uniform(-1, 1, (size, size)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("size", "environments"), [(224, 9), (1024, 1)])
+def test_pages_of_noise_stay_under_five_megabytes_and_say_what_is_left_out(size, environments):
+    document = cases.whole(
+        *(cases.environment(f"place-{i}", "pass", 0.9) for i in range(environments))
+    )
+    image, truth, attribution = noise(size, 0)
+    examples = [
+        cases.Sample(i, rank, 0.5, image, 255, truth, attribution)
+        for i, rank in enumerate(cases.RANKS)
+    ]
+    html = faithfulness_page(document, [Panel(examples, np.full(32, 0.5))] * environments)
+    assert len(html.encode()) < 5_000_000
+    assert f"Pictures of {size:,} x {size:,} pixels are averaged over blocks" in html
+    left_out = (
+        "Left out to keep this page under 5 MB: the samples of lower quartile and upper" in html
+    )
+    assert left_out == (html.count("<article") < 5 * environments)
+    assert html.count("<article") in (5 * environments, 3 * environments)
+
+
+def test_pictures_that_fit_are_whole_and_nothing_is_said_about_it():
+    html = rendered(cases.failing())
+    assert "averaged over blocks" not in html
+    assert "Left out" not in html
+    [source, *_] = [e["src"] for e in Outline(html).every("img")]
+    picture = matplotlib.image.imread(io.BytesIO(base64.b64decode(source.partition(",")[2])))
+    expected = cases.panels(cases.failing())[0].examples[0].image
+    assert np.array_equal(np.rint(255 * picture), np.moveaxis(expected, 0, -1))
+
+
+def test_as_many_panels_as_environments_are_asked_for():
+    document = cases.failing()
+    with pytest.raises(AttributionLabError, match="2 panels for 3 environments: give one for each"):
+        faithfulness_page(document, cases.panels(document)[:2])
+
+
+# Colors
+
+
+def palettes():
+    """The colors by name, of the light and of the dark page."""
+    blocks = re.findall(r":root \{(.*?)\}", STYLE, flags=re.S)
+    light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block)) for block in blocks)
+    return {"light": light, "dark": dark}
+
+
+def contrast(first, second):
+    """WCAG 2.2: (L1 + 0.05) / (L2 + 0.05) of relative luminances."""
+
+    def luminance(color):
+        levels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in levels]
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    lighter, darker = sorted((luminance(first), luminance(second)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(scheme):
+    colors = palettes()[scheme]
+    assert set(colors) == set(palettes()["light"])
+    verdicts = ("pass", "fail", "inconclusive", "invalid")
+    behind = {
+        "ink": ("paper", "tint", *(f"{verdict}-tint" for verdict in verdicts)),
+        "muted": ("paper", "tint"),
+        "link": ("paper", "tint"),
+        "gamma": ("paper",),
+        "dot": ("paper",),
+        **{verdict: ("paper", "tint", f"{verdict}-tint") for verdict in verdicts},
+    }
+    for text, backgrounds in behind.items():
+        for background in backgrounds:
+            assert contrast(colors[text], colors[background]) >= 4.5, (text, background)
+
+
+def test_no_rule_of_the_style_names_a_color_outside_the_palettes():
+    rules = re.sub(r":root \{.*?\}", "", STYLE, flags=re.S)
+    assert not re.findall(r"#[0-9a-fA-F]{3,8}\b(?![^{}]*\{)", rules)
+
+
+def test_nothing_moves():
+    for moving in ("animation", "transition", "scroll-behavior"):
+        assert moving not in STYLE

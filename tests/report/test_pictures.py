@@ -1,0 +1,149 @@
+"""Pictures hold, pixel by pixel, what they are drawn from."""
+
+import base64
+import io
+
+import matplotlib
+import matplotlib.image
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attributionlab.report.pictures import (
+    ERROR_COLORS,
+    averaged,
+    data_uri,
+    error_picture,
+    errors,
+    image_picture,
+    map_picture,
+)
+
+
+def read(uri):
+    """The colors of a picture, as another library reads them: (H, W, 3) in 0..255."""
+    kind, _, content = uri.partition(",")
+    assert kind == "data:image/png;base64"
+    drawn = matplotlib.image.imread(io.BytesIO(base64.b64decode(content)))
+    return np.rint(255 * drawn[..., :3]).astype(int)
+
+
+def rgb(color):
+    return [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+
+
+def naive_average(values, block):
+    height, width = len(values), len(values[0])
+    rows = []
+    for top in range(0, height, block):
+        row = []
+        for left in range(0, width, block):
+            cells = [
+                values[y][x]
+                for y in range(top, min(top + block, height))
+                for x in range(left, min(left + block, width))
+            ]
+            row.append(sum(cells) / len(cells))
+        rows.append(row)
+    return rows
+
+
+@given(
+    height=st.integers(1, 12),
+    width=st.integers(1, 12),
+    side=st.integers(1, 14),
+    seed=st.integers(0, 99),
+)
+def test_averages_are_those_of_the_naive_twin_and_fit(height, width, side, seed):
+    values = np.random.default_rng(seed).integers(-9, 10, (height, width)).astype(float)
+    block = next(b for b in range(1, 13) if -(-max(height, width) // b) <= side)
+    means = averaged(values, side)
+    assert max(means.shape) <= side
+    # Sums of integers are exact; one division rounds.
+    assert means.tolist() == naive_average(values.tolist(), block)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_image_is_drawn_as_it_is(channels):
+    image = np.random.default_rng(0).integers(0, 256, (channels, 5, 7)).astype(np.float32)
+    expected = np.moveaxis(np.broadcast_to(image, (3, 5, 7)), 0, -1)
+    assert np.array_equal(read(image_picture(image, 255, 7)), expected)
+
+
+def test_a_binary_image_is_black_and_white():
+    assert read(image_picture(np.array([[[0.0, 1.0]]]), 1, 9)).tolist() == [[[0] * 3, [255] * 3]]
+
+
+def test_maps_have_the_colors_of_the_figures_and_zero_the_middle_one():
+    values = np.array([[-1.0, 0.0, 1.0]])
+    colors = matplotlib.colormaps["RdBu_r"]([0.0, 0.5, 1.0], bytes=True)[:, :3]
+    assert np.abs(read(map_picture(values, 9))[0] - colors.astype(int)).max() <= 1
+    assert np.array_equal(read(map_picture(values, 1))[0, 0], read(map_picture(values, 3))[0, 1])
+
+
+def naive_error(sign, value, claim):
+    """(missed, wrong sign, false) of one pixel."""
+    if claim == "overall":
+        sign, value = abs(sign), abs(value)
+    elif claim in ("positive", "positive-smoothed"):
+        sign, value = max(sign, 0), max(value, 0)
+    if sign == 0:
+        return 0, 0, abs(value)
+    if sign * value < 0:
+        return 1, abs(value), 0
+    return 1 - abs(value), 0, 0
+
+
+@pytest.mark.parametrize("claim", ["signed", "overall", "positive", "positive-smoothed"])
+@given(sign=st.sampled_from([-1, 0, 1]), value=st.integers(-64, 64).map(lambda k: k / 64))
+def test_errors_are_those_of_the_naive_twin(claim, sign, value):
+    found = errors(np.array([[sign]]), np.array([[value]]), claim)
+    missed, wrong, false = naive_error(sign, value, claim)
+    # Multiples of 2^-6: exact.
+    assert (found.missed.item(), found.wrong_sign.item(), found.false.item()) == (
+        missed,
+        wrong,
+        false,
+    )
+
+
+def test_shares_are_of_the_relevant_pixels_and_of_the_others():
+    truth = np.array([[1, 1, -1, 0, 0]])
+    attribution = np.array([[1.0, 0.5, 0.25, 0.5, 0.0]])
+    missed, wrong, false = errors(truth, attribution, "signed").shares
+    assert (missed, wrong, false) == ((0 + 0.5 + 1) / 3, 1 / 3, 0.5 / 2)
+    assert errors(np.zeros((1, 1)), np.zeros((1, 1)), "signed").shares == (0, 0, 0)
+
+
+def test_the_four_kinds_of_pixel_have_the_colors_of_the_legend_and_the_rest_is_white():
+    truth = np.array([[1, 1, 0, 1, 0]])
+    attribution = np.array([[1.0, 0.0, -1.0, -1.0, 0.0]])
+    drawn = read(error_picture(errors(truth, attribution, "signed"), 9))[0]
+    assert drawn.tolist() == [*map(rgb, ERROR_COLORS.values()), [255] * 3]
+    # Averaged colors where it is too large: found, missed, false, wrong, white.
+    mean = np.mean([*map(rgb, ERROR_COLORS.values()), [255] * 3], axis=0)
+    assert (
+        np.abs(read(error_picture(errors(truth, attribution, "signed"), 1))[0, 0] - mean).max()
+        <= 0.5
+    )
+
+
+def test_the_larger_an_error_the_fuller_its_color():
+    steps = np.linspace(0, 1, 9)[None]
+    for truth, attribution in ((1, 1 - steps), (1, -steps), (0, steps)):
+        found = errors(np.full(steps.shape, truth), attribution, "signed")
+        levels = read(error_picture(found, 9))[0].sum(1)
+        assert (np.diff(levels) < 0).all()
+
+
+def test_kinds_of_error_differ_in_lightness():
+    weights = np.array([0.2126, 0.7152, 0.0722])
+    light = sorted(float(weights @ (np.array(rgb(c)) / 255) ** 2.2) for c in ERROR_COLORS.values())
+    assert min(np.diff([*light, 1.0])) > 0.1
+
+
+def test_indices_are_read_back_as_the_colors_of_their_palette():
+    palette = np.random.default_rng(1).integers(0, 256, (256, 3)).astype(np.uint8)
+    indices = np.arange(256, dtype=np.uint8).reshape(8, 32)
+    assert np.array_equal(read(data_uri(indices, palette)), palette[indices])

@@ -1,0 +1,85 @@
+"""Every snippet of docs/bring-your-own.md runs as it stands there."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import captum.attr  # noqa: F401 - pytester forgets what its runs import, and captum is slow
+import pytest
+
+import attributionlab as al
+from attributionlab import cli, faithfulness, pytest_plugin
+
+PAGE = Path(__file__).parents[1] / "docs" / "bring-your-own.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+FILES = {
+    match[1]: code for _, code in BLOCKS if (match := re.match(r"# ([\w-]+\.(?:py|toml))\n", code))
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rest on a convention")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A reader's folder with the page's files; the default environments are two of 24 x 24 pixels."""
+    for name, code in FILES.items():
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    defaults = faithfulness.DEFAULT_ENVIRONMENTS
+    small = [al.load(name, image_size=24) for name in (defaults[0], defaults[-1])]
+    monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", small)
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+def test_the_page_has_snippets_for_python_and_shell_each_a_few_lines_long():
+    assert {language for language, _ in BLOCKS} == {"python", "shell", "toml"}
+    assert set(FILES) >= {"mine.py", "saved.py", "test_my_method.py", "my-design.toml"}
+    assert max(code.count("\n") for _, code in BLOCKS) <= 15
+
+
+def test_every_snippet_runs_in_the_order_of_the_page(folder, capsys):
+    ran = 0
+    for language, code in BLOCKS:
+        if code in FILES.values():
+            continue
+        if language == "python":
+            exec(compile(code, PAGE.name, "exec"), {})
+            ran += 1
+        for line in code.splitlines() if language == "shell" else ():
+            command, *arguments = shlex.split(line)
+            assert command == "attributionlab"
+            status = cli.main(arguments)
+            # With a gamma of its own the page shows hints, not a pass.
+            assert status in ({0, 1, 3} if "--gamma" in arguments else {0}), line
+            ran += 1
+    assert ran >= 8
+    assert "InputXGradient: pass" in capsys.readouterr().out
+    for name in ("report.html", "report.json", "scores.csv"):
+        assert (folder / name).stat().st_size > 100
+
+
+def test_the_file_for_pytest_passes(folder, pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    options = ("--strict-markers", "-p", "no:cacheprovider", str(folder / "test_my_method.py"))
+    pytester.runpytest_inprocess(*options, plugins=[pytest_plugin]).assert_outcomes(passed=2)
+
+
+def test_the_table_of_verdicts_has_the_exit_statuses_of_the_command():
+    rows = re.findall(r"^\| (\w+) \| .* \| (\d) \|$", TEXT, re.MULTILINE)
+    assert {verdict: int(status) for verdict, status in rows} == cli.STATUSES
+
+
+def test_what_a_function_may_ask_for_is_what_it_is_offered(folder):
+    [names] = re.findall(r"one of\nthese names.*?\n\n((?:- .*\n)+)", TEXT)
+    asked = re.findall(r"^- `(\w+)`", names, re.MULTILINE)
+    offered = {}
+    code = f"def method(model, inputs, targets, {', '.join(f'{name}=None' for name in asked)}):\n"
+    code += "    seen.update(locals())\n    return inputs"
+    exec(code, scope := {"seen": offered})
+    al.faithfulness_test(scope["method"], al.load("multi-color-sum", image_size=24), n=2)
+    assert len(asked) == 6
+    assert all(offered[name] is not None for name in asked)

@@ -1,0 +1,90 @@
+"""Methods broken on purpose fail, and the first likely cause is how they were broken."""
+
+import pytest
+import torch
+from scipy import ndimage
+
+import attributionlab as al
+from attributionlab.faithfulness import DEFAULT_ENVIRONMENTS
+
+pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+
+
+def right(model, inputs, targets):
+    """The signs of input x gradient: exactly the truth, by the convention ReLU'(0) = 0."""
+    inputs = inputs.clone().requires_grad_()
+    model(inputs).gather(1, targets[:, None]).sum().backward()
+    return (inputs.grad * inputs).detach().sum(1, keepdim=True).sign()
+
+
+def shifted(model, inputs, targets):
+    """Three pixels to the right."""
+    return right(model, inputs, targets).roll(3, dims=3)
+
+
+def blurred(model, inputs, targets):
+    """Under a Gaussian of 12 pixels at 224."""
+    sigma = 12 * inputs.shape[-1] / 224
+    maps = right(model, inputs, targets).numpy()
+    return torch.from_numpy(ndimage.gaussian_filter(maps, (0, 0, sigma, sigma)))
+
+
+def foreground(model, inputs, targets, *, baseline):
+    """Whatever is not background."""
+    return (inputs != baseline).any(1, keepdim=True).float()
+
+
+def one_place(model, inputs, targets, *, generator):
+    """Right for gray images, noise for color ones."""
+    if inputs.shape[1] == 1:
+        return right(model, inputs, targets)
+    return torch.randn(inputs[:, :1].shape, generator=generator)
+
+
+def flipped(environments, n):
+    """The truth, but with every sign wrong in three of four images."""
+    maps = {}
+    for env in environments:
+        images, labels = env.batch(n)
+        maps[env.name] = env.truth(images, env.targets(labels)).signed.float()
+        maps[env.name][torch.arange(n) % 4 != 0] *= -1
+    return maps
+
+
+BROKEN = {
+    shifted: "shift",
+    blurred: "blur",
+    foreground: "foreground",
+    one_place: "one-environment",
+}
+
+
+def test_the_method_that_is_broken_below_is_right_before():
+    environments = [al.load(name, image_size=72) for name in DEFAULT_ENVIRONMENTS]
+    report = al.faithfulness_test(right, environments, n=4)
+    assert report.verdict == "pass"
+    assert report.least.claim_f1 == 1
+    assert report.hints == []
+
+
+def first_cause(method, environments):
+    report = al.faithfulness_test(method, environments, n=32)
+    assert report.verdict == "fail"
+    assert report.hints[0].says in " ".join(repr(report).split())
+    return report.hints[0].cause
+
+
+@pytest.fixture(scope="module", params=[72, pytest.param(None, marks=pytest.mark.slow)])
+def environments(request):
+    """The default ones, small and in full size."""
+    overrides = {} if request.param is None else {"image_size": request.param}
+    return [al.load(name, **overrides) for name in DEFAULT_ENVIRONMENTS]
+
+
+@pytest.mark.parametrize("method", BROKEN, ids=lambda method: method.__name__)
+def test_it_fails_and_the_first_cause_is_how_it_was_broken(environments, method):
+    assert first_cause(method, environments) == BROKEN[method]
+
+
+def test_signs_that_are_wrong_in_three_of_four_images_are_named(environments):
+    assert first_cause(flipped(environments, 32), environments) == "sign-flips"

@@ -1,0 +1,212 @@
+"""What a method is offered, and what is kept of a run."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab import AttributionWarning
+from attributionlab.methods import run
+from attributionlab.metrics import alignment, normalize
+
+
+@pytest.fixture(scope="module")
+def colors():
+    return al.load("multi-color-sum", image_size=24)
+
+
+@pytest.fixture(scope="module")
+def modulo():
+    return al.load("single-color-modulo", image_size=24)
+
+
+# Offers
+
+
+def test_a_method_that_asks_is_offered_other_images_and_the_largest_value(colors, modulo):
+    seen = []
+
+    def method(model, inputs, targets, *, reference_images, highest):
+        seen.append((inputs, reference_images, highest))
+        return torch.ones_like(inputs)
+
+    al.faithfulness_test(method, [colors, modulo], n=1, seed=3, diagnosed=False)
+    al.faithfulness_test(method, colors, n=1, seed=3, diagnosed=False)
+    al.faithfulness_test(method, colors, n=1, seed=4, diagnosed=False)
+    (image, others, highest), (_, gray, one), (_, again, _), (_, different, _) = seen
+    assert others.shape == (256, 3, 24, 24)
+    assert gray.shape == (256, 1, 24, 24)
+    assert (highest, one) == (255, 1)
+    assert torch.equal(others, again)
+    assert not torch.equal(others, different)
+    assert not (others == image).flatten(1).all(1).any()
+
+
+# Results
+
+
+def test_what_a_run_keeps_of_the_attributions(colors):
+    def method(model, inputs, targets):
+        return inputs - 30
+
+    report = al.faithfulness_test(method, colors, n=3)
+    [result] = report.environments
+    images, _ = colors.batch(3, 0)
+    expected = normalize((images - 30).double().sum(1, keepdim=True)).float()[:, 0]
+    assert np.array_equal(result.attributions, expected.numpy())
+    assert result.seconds > 0
+    assert report.to_dict()["environments"][0]["seconds_per_image"] == result.seconds
+
+
+def test_the_completeness_gap_is_that_of_each_image(colors, tmp_path):
+    with pytest.warns(AttributionWarning, match="do not sum to the change of the output"):
+        report = al.faithfulness_test("deep-lift-true-baseline", colors, n=3)
+    [result] = report.environments
+    images, labels = colors.batch(3, 0)
+    with torch.no_grad():
+        after = colors.softmax_model(images).gather(1, labels[:, None])[:, 0]
+        blank = colors.baseline.expand_as(images)
+        before = colors.softmax_model(blank).gather(1, labels[:, None])[:, 0]
+    with pytest.warns(al.GuardWarning):
+        sums = al.methods.deep_lift_true_baseline(
+            colors.softmax_model, images, labels, baseline=colors.baseline
+        ).sum((1, 2, 3))
+    change = after - before
+    gaps = ((sums - change).abs() / change.abs()).numpy()
+    # Two sums of some thousand float32 terms in different orders.
+    assert np.allclose(result.completeness_gap, gaps, rtol=0, atol=1e-3)
+    report.to_json(tmp_path / "out.json")
+    document = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    written = document["environments"][0]["completeness_gap"]
+    assert written == pytest.approx(float(np.median(result.completeness_gap)))
+
+
+def test_without_a_sum_to_keep_there_is_no_gap(colors):
+    [result] = al.faithfulness_test("sobel", colors, n=1).environments
+    assert result.completeness_gap is None
+    assert "completeness_gap" not in result.to_dict()
+
+
+def test_each_guard_is_said_once_with_the_number_of_images(colors):
+    saturated = al.load("multi-color-sum", image_size=72, temperature=2.0**-4)
+    with pytest.warns(AttributionWarning) as caught:
+        report = al.faithfulness_test("saliency", saturated, n=3)
+    said = [w for w in report.warnings if "softmax is saturated" in w]
+    assert len(said) == 1
+    assert "of 3 images" in said[0]
+    assert "now 0.0625" in said[0]
+    assert len(caught) == len(report.warnings)
+
+
+def test_a_guard_that_does_not_fit_in_memory_takes_no_result_with_it(colors, monkeypatch):
+    monkeypatch.setattr(run, "kinks", out_of_memory)
+    with pytest.warns(AttributionWarning, match="were not looked at"):
+        report = al.faithfulness_test("saliency", colors, n=2)
+    assert report.verdict == "pass"
+
+
+def out_of_memory(*_):
+    raise RuntimeError("CUDA out of memory")
+
+
+# Seeds
+
+
+def drawing(model, inputs, targets, *, generator):
+    """The truth of a classifier's positive part by luck."""
+    return torch.rand(inputs.shape, generator=generator)
+
+
+def test_only_a_method_that_draws_is_run_again(colors):
+    calls = []
+
+    def steady(model, inputs, targets, *, generator):
+        calls.append(len(inputs))
+        return torch.ones_like(inputs)
+
+    arguments = {"n": 3, "seeds": 5, "diagnosed": False}
+    [result] = al.faithfulness_test(steady, colors, **arguments).environments
+    assert calls == [3]
+    assert (result.stochastic, result.seeds, result.seed_sd) == (False, 1, None)
+    [result] = al.faithfulness_test(drawing, colors, claim="overall", **arguments).environments
+    assert (result.stochastic, result.seeds) == (True, 5)
+    assert result.seed_sd > 0
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: torch.rand(()), lambda: np.random.rand(), lambda: random.random()]
+)
+def test_drawing_from_a_global_state_is_noticed(colors, draw):
+    def method(model, inputs, targets):
+        draw()
+        return torch.ones_like(inputs)
+
+    [result] = al.faithfulness_test(method, colors, n=1).environments
+    assert result.stochastic
+
+
+def test_scores_are_means_over_seeds_of_which_the_first_is_that_of_a_single_run(colors):
+    maps = []
+
+    def noted(model, inputs, targets, *, generator):
+        maps.append(drawing(model, inputs, targets, generator=generator))
+        return maps[-1]
+
+    arguments = {"n": 3, "seed": 2, "diagnosed": False}
+    [several] = al.faithfulness_test(noted, colors, seeds=3, **arguments).environments
+    truth = colors.truth(*colors.batch(3, 2)).overall
+    assert len(maps) == 3
+    f1 = torch.stack(
+        [alignment(normalize(each.sum(1, keepdim=True)).abs(), truth).f1 for each in maps]
+    )
+    # Maps are kept in float32: 2^-24 of values of one sign, in sums and their ratio.
+    assert np.allclose(several.scores["overall"]["f1"], f1.mean(0), rtol=1e-6)
+    part = several.claim_part
+    assert part == "negative"  # which a map of positive values misses
+    [overall] = al.faithfulness_test(
+        drawing, colors, seeds=3, claim="overall", **arguments
+    ).environments
+    assert overall.seed_sd == pytest.approx(float(f1.var(0).mean().sqrt()), rel=1e-4)
+    [single] = al.faithfulness_test(drawing, colors, **arguments).environments
+    assert np.array_equal(single.attributions, several.attributions)
+
+
+# The runner-up
+
+
+def test_the_class_with_the_second_most_pixels_is_explained_too(colors):
+    asked = []
+
+    def method(model, inputs, targets):
+        asked.append(targets)
+        return torch.ones_like(inputs)
+
+    report = al.faithfulness_test(method, colors, n=11)
+    images, labels = colors.batch(11)
+    counts = colors.counting.counts(images)
+    second = counts.argsort(dim=1, descending=True, stable=True)[:, 1]
+    assert torch.equal(asked[0], labels)
+    assert torch.equal(counts.gather(1, asked[1][:, None]), counts.gather(1, second[:8, None]))
+    assert (asked[1] != labels[:8]).all()
+    truth = colors.truth(images[:8], asked[1])
+    ones = torch.ones(8, 1, 24, 24)
+    [result] = report.environments
+    assert result.runner_up == {
+        "images": 8,
+        "overall": pytest.approx(float(alignment(ones, truth.overall).f1.mean())),
+        "positive": pytest.approx(float(alignment(ones, truth.positive).f1.mean())),
+        "negative": 0.0,
+    }
+
+
+def test_there_is_no_runner_up_without_classes_or_a_method_to_ask(colors, modulo):
+    [result] = al.faithfulness_test("constant", modulo, n=2).environments
+    assert result.runner_up is None
+    maps = colors.truth(*colors.batch(2)).signed.float()
+    [result] = al.faithfulness_test(maps, colors, n=2).environments
+    assert result.runner_up is None
+    [result] = al.faithfulness_test("constant", colors, n=2, diagnosed=False).environments
+    assert (result.runner_up, result.diagnosis, result.ceilings) == (None, None, {})
