@@ -21,6 +21,7 @@ __all__ = [
     "ends",
     "hint_document",
     "mean_of",
+    "median_gap",
     "plain",
 ]
 
@@ -167,11 +168,8 @@ class EnvironmentResult:
 
     @property
     def median_gap(self) -> float | None:
-        """The completeness gap of the median image, None where nobody looked or it is not finite."""
-        if self.completeness_gap is None:
-            return None
-        median = float(np.median(self.completeness_gap))
-        return median if math.isfinite(median) else None
+        """The completeness gap of the median image (`median_gap`)."""
+        return median_gap(self.completeness_gap)
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON file: numbers, None for what does not apply."""
@@ -214,6 +212,12 @@ def mean_of(values: NDArray[np.float64]) -> float | None:
     """Mean over the images to which a score applies, None without any."""
     mean = mean_score(values)
     return None if math.isnan(mean) else mean
+
+
+def median_gap(gaps: NDArray[np.float64] | None) -> float | None:
+    """The completeness gap of the median image, None where nobody looked or it is not finite."""
+    median = math.nan if gaps is None else float(np.median(gaps))
+    return median if math.isfinite(median) else None
 
 
 def plain(value: Any) -> Any:

@@ -149,6 +149,55 @@ def test_an_interrupt_is_130_and_writes_nothing(folder, capsys):
     assert not (folder / "out.json").exists()
 
 
+def test_an_interrupt_tells_what_was_found_before(folder, capsys):
+    (folder / "other.toml").write_text(SMALL)
+    (folder / "late.py").write_text(
+        "calls = []\n\n"
+        "def method(model, inputs, targets):\n"
+        "    calls.append(1)\n"
+        "    if len(calls) > 1:\n"
+        "        raise KeyboardInterrupt\n"
+        "    return inputs\n"
+    )
+    two = ["--env", "small.toml", "--env", "other.toml", "--n", "2", "--html", "out.html"]
+    assert run("test", "late.py:method", *two) == 130
+    said = capsys.readouterr().err.strip().splitlines()
+    assert said[-2:] == [
+        "1 of 2 environments were done; small pass, F1 1.00",
+        "interrupted",
+    ]
+    assert not (folder / "out.html").exists()
+
+
+def test_every_file_of_a_test_is_written(folder, capsys):
+    files = ["--html", "t.html", "--csv", "t.csv", "--parquet", "t.parquet", "--json", "t.json"]
+    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "2", *files) == 0
+    assert {path.suffix for path in folder.glob("t.*")} == {".html", ".csv", ".parquet", ".json"}
+    page = (folder / "t.html").read_text(encoding="utf-8")
+    assert "attributionlab test mine.py:right --env small.toml" in page
+
+
+def test_too_few_images_are_3_and_a_bar_that_anything_reaches_is_4(folder, capsys):
+    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "1") == 3
+    assert "inconclusive" in capsys.readouterr().out
+    arguments = ["--env", "small.toml", "--n", "2", "--gamma", "0.01", "--claim", "overall"]
+    assert run("test", "mine.py:right", *arguments) == 4
+    assert "no verdict" in capsys.readouterr().out
+
+
+def test_seeds_are_run_and_told(folder, capsys):
+    assert run("test", "random", "--env", "small.toml", "--n", "2", "--seeds", "3") == 1
+    assert "standard deviation" in capsys.readouterr().out
+    assert run("test", "random", "--env", "small.toml", "--seeds", "0") == 2
+    assert "seeds is 0" in capsys.readouterr().err
+
+
+def test_two_methods_are_compared_image_by_image(folder, capsys):
+    assert run("compare", "mine.py:right", "mine.py:wrong", "--env", "small.toml") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "mine.py:right minus mine.py:wrong, F1 on the same images" in printed
+
+
 def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError("a bug")

@@ -1,6 +1,7 @@
 """Methods side by side score what they score alone, and one that fails takes nobody with it."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
+from attributionlab.assess import paired_difference
 from attributionlab.compared import Refusal
 
 
@@ -210,3 +212,48 @@ def test_what_is_wrong_with_the_whole_call_is_said_once(colors):
         al.compare(["saliency", "sobel"], colors, n=0)
     with pytest.raises(AttributionLabError, match="name each once"):
         al.compare("sobel", ["uniform-accumulator"] * 2, quick=True)
+
+
+def test_two_methods_are_compared_on_the_same_images(colors, modulo):
+    comparison = al.compare(["sobel", "constant", "random"], [colors, modulo], n=6, seed=2)
+    frame = comparison.differences("sobel", "constant")
+    assert list(frame.columns) == [
+        "environment", "part", "mean", "low", "high", "images", "better",
+    ]  # fmt: skip
+    assert set(zip(frame.environment, frame.part, strict=True)) == {
+        *((colors.name, part) for part in ("overall", "positive", "negative")),
+        *((modulo.name, part) for part in ("overall", "positive")),
+    }
+    scores = {(report.label, result.name): result.scores for report, result in comparison.results}
+    for row in frame.itertuples():
+        first, second = (
+            scores[name, row.environment][row.part]["f1"] for name in ("sobel", "constant")
+        )
+        expected = paired_difference(first, second, 2)
+        assert (row.mean, row.low, row.high, row.images) == expected[:4]
+        assert row.better == expected.better or (expected.better is None and pd.isna(row.better))
+    swapped = comparison.differences("constant", "sobel")
+    assert swapped["mean"].tolist() == pytest.approx((-frame["mean"]).tolist())
+
+
+def test_a_difference_needs_two_methods_that_were_run_together(colors, modulo):
+    comparison = al.compare(["sobel", broken], [colors, modulo], n=2)
+    with pytest.raises(AttributionLabError, match="no method 'sobl' was run: did you mean 'sobel'"):
+        comparison.differences("sobl", "sobel")
+    single = al.compare(["sobel", "constant"], colors, n=1)
+    with pytest.raises(AttributionLabError, match="no two images of an environment in common"):
+        single.differences("sobel", "constant")
+
+
+def test_the_table_has_the_interval_of_each_score(comparison):
+    for row in comparison.to_frame().itertuples():
+        if not math.isnan(row.f1):
+            assert row.f1_low <= row.f1 <= row.f1_high
+
+
+def test_an_interrupted_comparison_says_which_runs_were_done(colors):
+    def stopped(model, inputs, targets):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="1 of 2 runs were done: sobel fail"):
+        al.compare(["sobel", stopped], colors, n=2)

@@ -133,7 +133,7 @@ def _merged(said: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
     _, hint = max(said, key=lambda pair: pair[1].explains)
     if environments == 1:
         return hint
-    names = _listed([e.environment for e, _ in said])
+    names = _listed(list(dict.fromkeys(e.environment for e, _ in said)))
     return hint._replace(says=f"on {names}: {hint.says}")
 
 

@@ -14,6 +14,7 @@ from attributionlab.assess import (
     part_ceilings,
 )
 from attributionlab.methods import Method, observe, summarized
+from attributionlab.results import median_gap
 from attributionlab.trial.question import Scene, Trial
 from attributionlab.trial.run import Outcome
 from attributionlab.truth import Truth
@@ -76,7 +77,6 @@ def evidence_of(
     own, ceiling = own_ceiling or (None, None)
     if own == POSITIVE_ONLY:  # no resolution, and told by `positive_only` below
         own, ceiling = None, None
-    gap = None if outcome.gaps is None else float(torch.from_numpy(outcome.gaps).median())
     return Evidence(
         environment=env.name,
         method=method.name,
@@ -95,7 +95,7 @@ def evidence_of(
             trial.claimed(scene.truth) if smooth else None,
         ),
         guards=summarized(outcome.findings),
-        completeness_gap=gap,
+        completeness_gap=median_gap(outcome.gaps),
         settings=method.settings,
         asks_for_baseline=method.asks_for("baseline"),
         regression=env.task == "regression",
