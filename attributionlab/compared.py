@@ -1,6 +1,5 @@
 """What a comparison of methods found, as tables, files and figures."""
 
-import io
 import json
 from collections import Counter
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from attributionlab.assess import paired_difference
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.faithfulness_report import FaithfulnessReport, library_versions
-from attributionlab.files import write_atomically
+from attributionlab.files import write_atomically, write_csv, write_parquet
 from attributionlab.metrics import Part
 from attributionlab.results import SCORES, EnvironmentResult
 
@@ -212,13 +211,11 @@ class Comparison:
 
     def to_csv(self, path: str | Path) -> None:
         """Write the table of `to_frame`."""
-        write_atomically(path, self.to_frame().to_csv(index=False))
+        write_csv(path, self.to_frame())
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the table of `to_frame`."""
-        buffer = io.BytesIO()
-        self.to_frame().to_parquet(buffer, index=False)
-        write_atomically(path, buffer.getvalue())
+        write_parquet(path, self.to_frame())
 
     def violins(self) -> "Figure":
         """The spread of precision, recall and F1 over images: a row for each environment and part."""

@@ -1,6 +1,5 @@
 """What a faithfulness test found, as an object, a table and a file."""
 
-import io
 import json
 import platform
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attributionlab.assess import Hint, across, gamma_curve, verdict_of
-from attributionlab.files import write_atomically
+from attributionlab.files import write_atomically, write_csv, write_parquet
 from attributionlab.results import SCORES, EnvironmentResult, Verdict, ends, hint_document, plain
 
 if TYPE_CHECKING:
@@ -195,13 +194,11 @@ class FaithfulnessReport:
 
     def to_csv(self, path: str | Path) -> None:
         """Write the table of `to_frame`."""
-        write_atomically(path, self.to_frame().to_csv(index=False))
+        write_csv(path, self.to_frame())
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the table of `to_frame`."""
-        buffer = io.BytesIO()
-        self.to_frame().to_parquet(buffer, index=False)
-        write_atomically(path, buffer.getvalue())
+        write_parquet(path, self.to_frame())
 
 
 def labelled(method: str, settings: Mapping[str, Any]) -> str:

@@ -1,12 +1,17 @@
 """Files that are there whole or not at all."""
 
+import io
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["check_writable", "make_folder", "write_atomically"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["check_writable", "make_folder", "write_atomically", "write_csv", "write_parquet"]
 
 
 def check_writable(path: str | Path) -> Path:
@@ -68,3 +73,15 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
             raise
     except OSError as error:  # a full disk
         raise AttributionLabError(f"cannot write {str(path)!r}: {error}") from error
+
+
+def write_csv(path: str | Path, table: "pd.DataFrame") -> None:
+    """A table as comma-separated text, without its index."""
+    write_atomically(path, table.to_csv(index=False))
+
+
+def write_parquet(path: str | Path, table: "pd.DataFrame") -> None:
+    """A table as a Parquet file, without its index."""
+    buffer = io.BytesIO()
+    table.to_parquet(buffer, index=False)
+    write_atomically(path, buffer.getvalue())

@@ -11,6 +11,7 @@ __all__ = [
     "score_text",
     "sentence",
     "sentences",
+    "undecided",
 ]
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -43,7 +44,7 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
     said = [f"The method {listed(parts)}.", _deciding(document)]
     for label, result in named:
         if result["verdict"] == "inconclusive":
-            said.append(_undecided(label, result, document["n"]))
+            said.append(undecided(label, result, document["n"]))
         elif result["verdict"] == "invalid":
             said.append(f"{label} is invalid: {result['reason'].rstrip('.') or 'no reason given'}.")
     return said
@@ -83,7 +84,8 @@ def _deciding(document: Mapping[str, Any]) -> str:
     )
 
 
-def _undecided(label: str, result: Mapping[str, Any], n: int) -> str:
+def undecided(label: str, result: Mapping[str, Any], n: int) -> str:
+    """What would decide an inconclusive environment."""
     images = result["images_to_decide"]
     if result["claim_ci"] is None:
         return f"In {label} a part of the claim applies to fewer than two images; take 8 or more."

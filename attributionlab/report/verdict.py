@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attributionlab.report.reading import interval_text, labels, listed, undecided
 from attributionlab.report.terminal import explained, verdict_text
 
 __all__ = ["report_table"]
@@ -49,17 +50,20 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
     for heading in ("prec.", "rec.", "F1", "95 % of F1"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for result in document["environments"]:
+    environments, gamma = document["environments"], document["gamma"]
+    for place, result in zip(labels(environments), environments, strict=True):
         shown = [name for name in PARTS if result.get(name) is not None]
-        label = [result["name"], f"  {explained(result)}"]
+        label = [place, f"  {explained(result)}"]
         for index, name in enumerate(shown):
             scores = result[name]
+            decides = name == result["claim_part"]
+            interval = result["claim_ci"] if decides else scores["f1_ci"]
             table.add_row(
                 label[index] if index < len(label) else "",
                 name.replace("positive-smoothed", "smoothed"),
                 *(f"{scores[key]:.2f}" for key in ("precision", "recall", "f1")),
-                _interval(scores["f1_ci"]),
-                verdict_text(result["verdict"]) if name == result["claim_part"] else "",
+                "" if interval is None else interval_text(interval, gamma),
+                verdict_text(result["verdict"]) if decides else "",
             )
         if len(shown) == 1:
             table.add_row(label[1])
@@ -70,18 +74,14 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
     return table
 
 
-def _interval(interval: list[float] | None) -> str:
-    return "" if interval is None else f"{interval[0]:.2f}-{interval[1]:.2f}"
-
-
 def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is said below the table, each under its title."""
-    results = document["environments"]
-    for result in results:
+    named = list(zip(labels(document["environments"]), document["environments"], strict=True))
+    for label, result in named:
         if result["verdict"] == "invalid":
-            yield "no verdict", f"{result['name']}: {result['reason']}"
+            yield "no verdict", f"{label}: {result['reason']}"
         if result["verdict"] == "inconclusive":
-            yield "undecided", f"{result['name']}: {_what_would_decide(result, document)}"
+            yield "undecided", undecided(label, result, document["n"])
     for hint in document["hints"][:SHOWN_HINTS]:
         yield "likely cause", hint["says"]
         yield "  to confirm", hint["confirm"]
@@ -92,9 +92,9 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("seeds", _seeds),
         ("runner-up", _runner_up),
     ):
-        for result in results:
+        for label, result in named:
             if said := tell(result):
-                yield title, f"{result['name']}: {said}"
+                yield title, f"{label}: {said}"
                 title = ""
     if document["verdict"] != "invalid":
         yield "controls", "the oracle passes; random, constant and inverted maps fail, as they must"
@@ -123,8 +123,9 @@ def _bar(result: Mapping[str, Any]) -> str:
     names = result["bar"]
     if not names:
         return ""
-    listed = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
-    return f"{listed} {'pass' if len(names) > 1 else 'passes'} without looking at the network"
+    return (
+        f"{listed(names)} {'pass' if len(names) > 1 else 'passes'} without looking at the network"
+    )
 
 
 def _seeds(result: Mapping[str, Any]) -> str:
@@ -140,17 +141,3 @@ def _runner_up(result: Mapping[str, Any]) -> str:
         return ""
     told = [f"{part} {scores[part]:.2f}" for part in PARTS if scores.get(part) is not None]
     return f"F1 {', '.join(told)} explaining the class with the second-most pixels"
-
-
-def _what_would_decide(result: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    if result["claim_ci"] is None:
-        return (
-            "a part of the claim applies to fewer than two images, which give no interval: take a "
-            "larger n, 8 or more"
-        )
-    low, high = result["claim_ci"]
-    needed = result["images_to_decide"]
-    straddles = f"the interval {low:.3f} to {high:.3f} contains {document['gamma']:g}"
-    if needed is None:
-        return f"{straddles}; no number of images like these would decide"
-    return f"{straddles}; about {max(needed, document['n'] + 1)} images like these would decide"

@@ -62,7 +62,9 @@ def test_gamma_inside_the_interval_is_undecided_and_says_what_would_decide(color
     decisive = result.scores[result.claim_part]["f1"]
     assert result.images_to_decide == images_to_decide(decisive, 0.5) > 16
     said = " ".join(repr(report).split())
-    assert f"about {result.images_to_decide} images like these would decide" in said
+    assert (
+        f"About {result.images_to_decide} images would decide {colors.name}; 16 were used" in said
+    )
 
 
 def test_a_single_image_decides_nothing(colors):
@@ -73,7 +75,7 @@ def test_a_single_image_decides_nothing(colors):
         None,
         None,
     )
-    assert "fewer than two images, which give no interval" in " ".join(repr(report).split())
+    assert "a part of the claim applies to fewer than two images" in " ".join(repr(report).split())
 
 
 def test_the_gravest_verdict_of_the_environments_is_that_of_the_test(colors, modulo):
