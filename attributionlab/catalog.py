@@ -14,7 +14,7 @@ from attributionlab.nets import BUILDERS, Network, temperature_problems
 from attributionlab.schema import convert, default_constants
 from attributionlab.spec import EnvironmentSpec, shown_distractors
 
-__all__ = ["as_environments", "describe", "environments", "load"]
+__all__ = ["as_environments", "describe", "environments", "load", "load_call"]
 
 DESIGN_KEYS = {"claim": str, "formula": str, "source": str, "builder": str, "dataset": str}
 DATASET_KEYS = {"generator": str, "size": int, "seed": int}
@@ -75,6 +75,7 @@ def load(name: str, **overrides: Any) -> Environment:
             f"environment is {name!r}: give a name or the path of a TOML file"
         )
     path = _find(str(name), "designs", "environment")
+    asked = dict(overrides)
     design = _read(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))
     if not isinstance(dataset_name, str):
@@ -84,7 +85,16 @@ def load(name: str, **overrides: Any) -> Environment:
     dataset = _read(dataset_path)
     spec = _spec(path.stem, design, dataset, overrides)
     with plain_torch():
-        return _build(spec)
+        env = _build(spec)
+    env.reference, env.overrides = str(name), asked
+    return env
+
+
+def load_call(env: Environment) -> str:
+    """How Python would make an environment again."""
+    arguments = [repr(env.reference)]
+    arguments += [f"{key}={value!r}" for key, value in env.overrides.items()]
+    return f"attributionlab.load({', '.join(arguments)})"
 
 
 def as_environments(

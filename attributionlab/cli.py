@@ -24,6 +24,7 @@ from attributionlab.cli_options import (
     command_line,
     parse_settings,
     saying_what_was_done,
+    write_all,
 )
 from attributionlab.cli_studies import compare_methods, reproduce_item
 from attributionlab.errors import AttributionLabError
@@ -140,9 +141,12 @@ def run_test(
     """
     from attributionlab.faithfulness import faithfulness_test
     from attributionlab.files import write_atomically
-    from attributionlab.report import print_table, report_table
+    from attributionlab.report import print_table, report_figure, report_table, to_png
 
-    check_paths(html=html, json=json, csv=csv, parquet=parquet, figure=figure)
+    places = check_paths(
+        {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
+        read=[method.rpartition(":")[0], *(env or [])],
+    )
     with saying_what_was_done():
         report = faithfulness_test(
             method,
@@ -159,19 +163,19 @@ def run_test(
             show_progress=True,
             command=command_line(),
         )
-    if figure:
-        from attributionlab.report import report_figure, to_png
-
-        write_atomically(figure, to_png(report_figure(report)))
-    for path, write in (
-        (html, report.to_html),
-        (csv, report.to_csv),
-        (parquet, report.to_parquet),
-        (json, report.to_json),
-    ):
-        if path:
-            write(path)
-    print_table(report_table(report.to_dict()))
+    try:
+        print_table(report_table(report.to_dict()))
+    finally:  # whether or not anybody reads the table
+        write_all(
+            places,
+            {
+                "html": report.to_html,
+                "csv": report.to_csv,
+                "parquet": report.to_parquet,
+                "json": report.to_json,
+                "figure": lambda path: write_atomically(path, to_png(report_figure(report))),
+            },
+        )
     raise typer.Exit(STATUSES[report.verdict])
 
 

@@ -1,16 +1,17 @@
 """Options that several commands share: their help, and what their values mean."""
 
 import ast
+import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.files import check_writable
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "command_line",
     "parse_settings",
     "saying_what_was_done",
+    "write_all",
 ]
 
 WORDS = {"true": True, "false": False, "none": None}
@@ -72,22 +74,42 @@ def saying_what_was_done() -> Iterator[None]:
         raise
 
 
-def check_paths(**paths: Path | None) -> None:
-    """Refuse before the work what could not be written after it."""
+def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[str, Path]:
+    """Refuse before the work what could not be written after it; the others as absolute paths.
+
+    Parameters
+    ----------
+    paths : mapping of str to Path or None
+        Files to write, by option.
+    read : sequence of str
+        Names of which some are files that the work reads, and which must stay.
+    """
     given = {name: path for name, path in paths.items() if path}
-    for name, path in given.items():
-        check_writable(path)
-        if name in ("figure", "maps") and path.suffix.lower() != ".png":
-            raise AttributionLabError(
-                f"--{name} is {str(path)!r}: figures are PNG files, name it so"
-            )
-    places = [path.resolve() for path in given.values()]
-    for index, (name, path) in enumerate(given.items()):
-        if path.resolve() in places[:index]:
-            other = list(given)[places.index(path.resolve())]
-            raise AttributionLabError(
-                f"--{other} and --{name} are both {str(path)!r}: give two paths"
-            )
+    places = {name: check_writable(path) for name, path in given.items()}
+    sources = {Path(name).resolve() for name in read if os.path.isfile(name)}
+    for index, (name, place) in enumerate(places.items()):
+        said = str(given[name])
+        if name in ("figure", "maps") and place.suffix.lower() != ".png":
+            raise AttributionLabError(f"--{name} is {said!r}: figures are PNG files, name it so")
+        if place in sources:
+            raise AttributionLabError(f"--{name} is {said!r}, which is read: write elsewhere")
+        earlier = list(places.values())[:index]
+        if place in earlier:
+            other = list(places)[earlier.index(place)]
+            raise AttributionLabError(f"--{other} and --{name} are both {said!r}: give two paths")
+    return places
+
+
+def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path], None]]) -> None:
+    """Write every file that can be written; then refuse for those that cannot."""
+    problems = []
+    for name, write in writers.items():
+        if name in places:
+            try:
+                write(places[name])
+            except AttributionLabError as error:
+                problems.append(str(error))
+    refuse_if(problems)
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:

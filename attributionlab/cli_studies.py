@@ -1,7 +1,7 @@
 """The commands that run many methods: compare and reproduce."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,12 @@ from attributionlab.cli_options import (
     command_line,
     parse_settings,
     saying_what_was_done,
+    write_all,
 )
+from attributionlab.errors import AttributionLabError
+
+if TYPE_CHECKING:
+    from attributionlab.compared import Comparison
 
 __all__ = ["compare_methods", "reproduce_item"]
 
@@ -67,9 +72,12 @@ def compare_methods(
     from attributionlab.comparison import compare
     from attributionlab.files import write_atomically
     from attributionlab.methods import METHODS
-    from attributionlab.report import comparison_table, data_table, print_table, to_png
+    from attributionlab.report import comparison_table, print_table, to_png
 
-    check_paths(csv=csv, parquet=parquet, json=json, figure=figure, maps=maps)
+    places = check_paths(
+        {"csv": csv, "parquet": parquet, "json": json, "figure": figure, "maps": maps},
+        read=[*(name.rpartition(":")[0] for name in methods or []), *(env or [])],
+    )
     named = [name for name in methods or [] if name not in METHODS or not all_]
     with saying_what_was_done():
         comparison = compare(
@@ -86,20 +94,37 @@ def compare_methods(
             show_progress=True,
             command=command_line(),
         )
-    if figure:
-        write_atomically(figure, to_png(comparison.violins()))
-    if maps:
-        write_atomically(maps, to_png(comparison.maps()))
-    for path, write in ((csv, comparison.to_csv), (parquet, comparison.to_parquet)):
-        if path:
-            write(path)
-    if json:
-        comparison.to_json(json)
-    print_table(comparison_table(comparison.to_dict()), width=120)
-    labels = list(dict.fromkeys(report.label for report in comparison.reports))
-    if len(labels) == 2:
-        typer.echo(f"\n{labels[0]} minus {labels[1]}, F1 on the same images, with a 95 % interval")
-        print_table(data_table(comparison.differences(*labels)), width=120)
+    try:
+        print_table(comparison_table(comparison.to_dict()), width=120)
+        labels = list(dict.fromkeys(report.label for report in comparison.reports))
+        if len(labels) == 2 and n > 1:
+            _print_differences(comparison, *labels)
+    finally:  # whether or not anybody reads the tables
+        write_all(
+            places,
+            {
+                "csv": comparison.to_csv,
+                "parquet": comparison.to_parquet,
+                "json": comparison.to_json,
+                "figure": lambda path: write_atomically(path, to_png(comparison.violins())),
+                "maps": lambda path: write_atomically(path, to_png(comparison.maps())),
+            },
+        )
+
+
+def _print_differences(comparison: "Comparison", first: str, second: str) -> None:
+    """Two methods on the same images, where there are some that both explained."""
+    from attributionlab.report import data_table, print_table
+
+    try:
+        differences = comparison.differences(first, second)
+    except AttributionLabError:  # each ran where the other did not
+        return
+    better = differences["better"].map({"first": first, "second": second})
+    numbers = differences.select_dtypes("float").round(3) + 0.0  # no -0
+    typer.echo(f"\n{first} minus {second}, F1 on the same images, with a 95 % interval")
+    shown = differences.assign(**numbers, better=better.fillna("undecided"))
+    print_table(data_table(shown), width=120)
 
 
 def reproduce_item(

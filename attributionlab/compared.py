@@ -160,7 +160,7 @@ class Comparison:
         found = {(report.label, result.digest): result for report, result in self.results}
         names = list(dict.fromkeys(report.label for report in self.reports))
         unknown = [name for name in (first, second) if name not in names]
-        refuse_if([f"no method {name!r} was run: {nearest(name, names)}" for name in unknown])
+        refuse_if([f"no method {name!r} was run: {nearest(str(name), names)}" for name in unknown])
         seed = self.reports[0].seed
         rows = []
         for digest, place in self.places.items():

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attributionlab.assess import CONTROLS
-from attributionlab.catalog import as_environments, load
+from attributionlab.catalog import as_environments, load, load_call
 from attributionlab.compared import Comparison, Refusal
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning
@@ -129,9 +129,18 @@ def compare(
         gamma,
         chosen,
         command
-        or f"attributionlab.compare({named}, {[env.name for env in chosen]}, n={n}, seed={seed}, "
+        or f"attributionlab.compare({_said(contestants)}, "
+        f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, "
         f"gamma={gamma}, claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
         f"device={device!r})",
+    )
+
+
+def _said(contestants: Sequence[tuple[Any, Mapping[str, Any]]]) -> str:
+    """Methods and their settings as Python would name them."""
+    pairs = [(as_method(m, METHODS | CONTROLS, s).reference, dict(s)) for m, s in contestants]
+    return (
+        f"[{', '.join(f'({name}, {settings})' if settings else name for name, settings in pairs)}]"
     )
 
 

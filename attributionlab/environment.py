@@ -43,11 +43,14 @@ class Environment:
         "gradcam" and "iba": where map-based methods attach.
     spec : EnvironmentSpec
         What it was made from.
+    reference, overrides : str and dict
+        What `attributionlab.load` was called with.
     """
 
     def __init__(self, spec: EnvironmentSpec, network: Network, recipe: Recipe) -> None:
         self.spec, self.network, self.recipe = spec, network, recipe
-        self.name = spec.name
+        self.name = self.reference = spec.name
+        self.overrides: dict[str, Any] = {}
         self.model: nn.Module = network.model
         self.layers = network.layers
         self.counting = counting_of(spec)

@@ -8,16 +8,16 @@ from typing import Any, cast, get_args
 import torch
 
 from attributionlab.assess import CONTROLS
-from attributionlab.catalog import as_environments
+from attributionlab.catalog import as_environments, load_call
 from attributionlab.device import without_tf32
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.faithfulness_report import FaithfulnessReport, library_versions
 from attributionlab.methods import METHODS, Finding, as_method, preset_of, summarized
-from attributionlab.results import EnvironmentResult
+from attributionlab.results import EnvironmentResult, said_settings
 from attributionlab.trial import Claim, Trial, carry_out, chosen_outputs, judge
 from attributionlab.truth import Output
-from attributionlab.validation import integer_problem
+from attributionlab.validation import boolean_problem, integer_problem
 
 __all__ = ["DEFAULT_ENVIRONMENTS", "faithfulness_test"]
 
@@ -106,15 +106,26 @@ def faithfulness_test(
     'fail'
     """
     contestant = as_method(method, METHODS | CONTROLS, settings)
-    claim, gamma = _checked(
-        n, seed, seeds, gamma, claim or contestant.claim or "signed", output, truth_output
-    )
+    asked = contestant.claim or "signed" if claim is None else claim
+    claim, gamma = _checked(n, seed, seeds, gamma, diagnosed, asked, output, truth_output)
     chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
     names = [env.name for env in chosen]
     if len({(env.name, env.spec.digest) for env in chosen}) < len(chosen):
         raise AttributionLabError(f"environments are {names}: name each once")
     if device is not None:
         chosen = [env.to(device) for env in chosen]
+    options = {
+        key: value
+        for key, value, usual in (
+            ("claim", asked, contestant.claim or "signed"),
+            ("gamma", gamma, 0.5),
+            ("n", int(n), 32),
+            ("seed", int(seed), 0),
+            ("output", output, None),
+            ("preset", preset, None),
+        )
+        if value != usual
+    }
     results: list[EnvironmentResult] = []
     findings: list[Finding] = []
     try:
@@ -131,7 +142,9 @@ def faithfulness_test(
                     env, output, truth_output, prepared, contestant.output
                 )
                 trial = Trial(
-                    env, explained, held, claim, gamma, int(n), int(seed), int(seeds), diagnosed
+                    *(env, explained, held, claim, gamma, int(n), int(seed), int(seeds)),
+                    diagnosed=diagnosed,
+                    options=options,
                 )
                 outcome = carry_out(run, trial, show_progress)
                 results.append(judge(outcome, trial, run))
@@ -152,9 +165,11 @@ def faithfulness_test(
         environments=results,
         warnings=remarks,
         command=command
-        or f"attributionlab.faithfulness_test({contestant.name}, {names}, n={n}, seed={seed}, "
-        f"gamma={gamma}, claim={claim!r}, output={output!r}, settings={contestant.settings}, "
-        f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds})",
+        or f"attributionlab.faithfulness_test({contestant.reference}, "
+        f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, gamma={gamma}, "
+        f"claim={claim!r}, output={output!r}, settings={said_settings(contestant.settings)}, "
+        f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
+        f"diagnosed={diagnosed}, device={device!r})",
         versions=library_versions(),
     )
 
@@ -166,15 +181,22 @@ def _what_was_done(results: Sequence[EnvironmentResult], environments: int) -> s
 
 
 def _checked(
-    n: int, seed: int, seeds: int, gamma: float, claim: str, *outputs: str | None
+    n: int,
+    seed: int,
+    seeds: int,
+    gamma: float,
+    diagnosed: bool,
+    claim: str,
+    *outputs: str | None,
 ) -> tuple[Claim, float]:
     """The claim and gamma, or all that is wrong at once."""
     problems = [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
     problems += integer_problem("seeds", seeds, 1, MOST_SEEDS)
-    if not isinstance(gamma, Real) or not 0 < gamma <= 1:
+    if not isinstance(gamma, Real) or isinstance(gamma, bool) or not 0 < gamma <= 1:
         problems.append(f"gamma is {gamma!r}: take a number in (0, 1]")
     if claim not in get_args(Claim):
         problems.append(f"claim is {claim!r}: {nearest(str(claim), get_args(Claim))}")
+    problems += boolean_problem("diagnosed", diagnosed)
     problems += [
         f"output is {output!r}: {nearest(str(output), get_args(Output))}"
         for output in outputs

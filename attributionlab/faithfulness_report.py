@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attributionlab.assess import Hint, across, gamma_curve, verdict_of
+from attributionlab.assess import Hint, Verdict, across, gamma_curve
 from attributionlab.files import write_atomically, write_csv, write_parquet
-from attributionlab.results import SCORES, EnvironmentResult, Verdict, ends, hint_document, plain
+from attributionlab.results import SCORES, EnvironmentResult, ends, hint_document, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,12 +121,12 @@ class FaithfulnessReport:
         return pd.concat(rows, ignore_index=True)
 
     def to_gamma_frame(self) -> "pd.DataFrame":
-        """One row for each environment and gamma, from 0 to 1 in steps of 0.01: the share of images
+        """One row for each environment and gamma, from 0.01 to 1 in steps of 0.01: the share of images
         whose F1 reaches it, and the verdict that it would give.
         """
         import pandas as pd
 
-        gammas = np.linspace(0, 1, 101)
+        gammas = np.arange(1, 101) / 100
         rows = [
             pd.DataFrame(
                 {
@@ -136,10 +136,7 @@ class FaithfulnessReport:
                     "part": result.claim_part,
                     "gamma": gammas,
                     "share": gamma_curve(result.scores[result.claim_part]["f1"], gammas),
-                    "verdict": [
-                        verdict_of(result.claim_interval, gamma, result.claim_f1)
-                        for gamma in gammas
-                    ],
+                    "verdict": [result.standing.verdict(float(gamma)) for gamma in gammas],
                 }
             )
             for result in self.environments

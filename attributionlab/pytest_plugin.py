@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["assert_faithful", "pytest_configure"]
 
-KEYS = ("env", "gamma", "n", "claim", "seed", "output", "settings")
+KEYS = ("env", "gamma", "n", "claim", "seed", "seeds", "output", "settings")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,9 +30,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "FaithfulnessReport"]:
     """Assert that an attribution method finds what networks with a known truth use.
 
-    `assert_faithful(method, env=..., gamma=..., n=..., claim=..., seed=..., output=..., settings=...)`
-    returns the report of `attributionlab.faithfulness_test` where its verdict is "pass", and fails
-    with the table of scores elsewhere. `@pytest.mark.attribution(env=..., ...)` sets defaults.
+    `assert_faithful(method, env=..., gamma=..., n=..., claim=..., seed=..., seeds=..., output=...,
+    settings=...)` returns the report of `attributionlab.faithfulness_test` where its verdict is
+    "pass", and fails with the table of scores elsewhere. `@pytest.mark.attribution(env=..., ...)`
+    sets defaults.
     """
     marked = _marked(request.node)
 
@@ -44,11 +45,12 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
         n: int | None = None,
         claim: str | None = None,
         seed: int | None = None,
+        seeds: int | None = None,
         output: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> "FaithfulnessReport":
         __tracebackhide__ = True  # what is wrong is shown at the line of the test
-        values = (env, gamma, n, claim, seed, output, settings)
+        values = (env, gamma, n, claim, seed, seeds, output, settings)
         given = {key: value for key, value in zip(KEYS, values, strict=True) if value is not None}
         return _passed(method, marked | given)
 

@@ -4,28 +4,36 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.assess import Diagnosis, Evidence, Hint, Interval, diagnose, mean_score
+from attributionlab.assess import (
+    ControlScore,
+    Diagnosis,
+    Evidence,
+    Hint,
+    Interval,
+    Standing,
+    Verdict,
+    diagnose,
+    mean_score,
+)
 
 __all__ = [
     "SCORES",
-    "ControlScore",
     "EnvironmentResult",
     "Example",
     "ImageScores",
-    "Verdict",
     "ends",
     "hint_document",
     "mean_of",
     "median_gap",
     "plain",
+    "said_settings",
 ]
 
-Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
 SCORES = ("precision", "recall", "f1")
 
 ImageScores = dict[str, dict[str, NDArray[np.float64]]]
@@ -48,14 +56,6 @@ class Example(NamedTuple):
     """(H, W), normalized to [-1, 1]"""
 
 
-class ControlScore(NamedTuple):
-    """What a control scored on the same images."""
-
-    claim_f1: float | None
-    """None where the claim has no truth"""
-    passes: bool
-
-
 @dataclass(frozen=True, eq=False)
 class EnvironmentResult:
     """What a method scored in one environment.
@@ -71,10 +71,8 @@ class EnvironmentResult:
         control has the wrong result.
     reason : str
         Why it is invalid.
-    claim_f1 : float
-        Mean F1 of the part that the claim rests on.
-    claim_interval : Interval or None
-        Of that mean, with a confidence of 95 %; None with a single image.
+    standing : Standing
+        The claim's mean F1 and its 95 % interval, beside the controls' scores.
     claim_part : str
         That part; for the claim "signed" the part with the lowest mean F1.
     images_to_decide : int or None
@@ -84,19 +82,18 @@ class EnvironmentResult:
         precision, recall and F1 of each image, NaN where not applicable.
     intervals : dict of str to dict of str to Interval or None
         Of the means of these, with a confidence of 95 %.
-    controls : dict of str to ControlScore
-        What each control scored on the same images.
     bar : sequence of str
         Controls that see the input only and reach gamma: the bar that this environment sets.
     ceiling : float or None
         For "positive-smoothed", the mean F1 of the best possible map.
+    studied_images : int
+        On how many of the first images ceilings, likenesses and the runner-up rest.
     ceilings : dict of str to float
         The claim's best possible F1 at a coarser resolution, and that of exact Shapley values.
     own_ceiling : str or None
         Which of them is about this method's own resolution.
     runner_up : dict of str to float or None, or None
-        For each part the mean F1 where the class of the second-most pixels is explained, and how many
-        "images" that was done for.
+        For each part the mean F1 where the class of the second-most pixels is explained.
     evidence : Evidence or None
         What is known about why F1 is missing.
     stochastic : bool
@@ -128,15 +125,14 @@ class EnvironmentResult:
     settings: Mapping[str, Any]
     verdict: Verdict
     reason: str
-    claim_f1: float
-    claim_interval: Interval | None
+    standing: Standing = field(repr=False)
     claim_part: str
     images_to_decide: int | None
     scores: ImageScores = field(repr=False)
     intervals: Mapping[str, Mapping[str, Interval | None]] = field(repr=False)
-    controls: Mapping[str, ControlScore] = field(repr=False)
     bar: Sequence[str]
     ceiling: float | None
+    studied_images: int
     ceilings: Mapping[str, float]
     own_ceiling: str | None
     runner_up: Mapping[str, float | None] | None
@@ -155,6 +151,21 @@ class EnvironmentResult:
     def mean(self, part: str, score: str) -> float | None:
         """Mean over the images to which it applies, None without any."""
         return mean_of(self.scores[part][score])
+
+    @property
+    def claim_f1(self) -> float:
+        """Mean F1 of the part that the claim rests on."""
+        return self.standing.mean
+
+    @property
+    def claim_interval(self) -> Interval | None:
+        """Its 95 % interval; None where a part applies to fewer than two images."""
+        return self.standing.interval
+
+    @property
+    def controls(self) -> Mapping[str, ControlScore]:
+        """What each control scored on the same images."""
+        return self.standing.controls
 
     @property
     def diagnosis(self) -> Diagnosis | None:
@@ -184,10 +195,12 @@ class EnvironmentResult:
             "claim_ci": ends(self.claim_interval),
             "claim_part": self.claim_part,
             "images_to_decide": self.images_to_decide,
+            "verdict_bands": [band._asdict() for band in self.standing.bands()],
+            "studied_images": self.studied_images,
             "bar": list(self.bar),
             "ceilings": dict(self.ceilings),
             "own_ceiling": self.own_ceiling,
-            "runner_up": None if self.runner_up is None else dict(self.runner_up),
+            "runner_up": self.runner_up and {"images": self.studied_images, **self.runner_up},
             "diagnosis": _diagnosis(self.diagnosis),
             "stochastic": self.stochastic,
             "seeds": self.seeds,
@@ -222,8 +235,24 @@ def median_gap(gaps: NDArray[np.float64] | None) -> float | None:
 
 def plain(value: Any) -> Any:
     """A setting as it is written into a file."""
-    is_plain = isinstance(value, bool | int | str | None)
-    return value if is_plain or (isinstance(value, float) and math.isfinite(value)) else repr(value)
+    if isinstance(value, bool | str | None):
+        return value
+    if isinstance(value, int | float) and abs(value) < 2**63:  # neither infinite nor NaN
+        return value
+    return _written(value)
+
+
+def said_settings(settings: Mapping[str, Any]) -> str:
+    """Settings as Python would write them, as far as they can be written."""
+    written = (f"{key!r}: {_written(value)}" for key, value in settings.items())
+    return f"{{{', '.join(written)}}}"
+
+
+def _written(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # somebody's own __repr__ fails, or an integer has too many digits
+        return f"<{type(value).__name__}>"
 
 
 def ends(interval: Interval | None) -> list[float] | None:

@@ -8,6 +8,7 @@ from attributionlab.report.page import Panel
 
 RANKS = ("worst", "lower quartile", "median", "upper quartile", "best")
 NAMES = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
+MUST = {"oracle": "pass", "random": "fail", "constant": "fail", "inverted-oracle": "fail"}
 FLIPS = {
     "cause": "sign-flips",
     "says": "Whole images have the wrong sign (24 of 32): the attribution of a losing color is "
@@ -91,8 +92,24 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
         "stochastic": False,
         "seeds": 1,
         "seed_sd": None,
+        "studied_images": 8,
     }
-    return result | changes
+    result |= changes
+    result.setdefault("verdict_bands", bands(result["claim_ci"] or [result["claim_f1"]] * 2))
+    return result
+
+
+def bands(interval, invalid=(0.13, 1.0)):
+    """The verdicts that an interval gives to gammas, between those at which the test is invalid."""
+    low, high = invalid
+    ends = {"invalid": low, "pass": interval[0], "inconclusive": interval[1], "fail": high}
+    found, last = [], 0.0
+    for verdict, end in ends.items():
+        end = min(end, high)
+        if end > last:
+            found.append({"up_to": end, "verdict": verdict})
+            last = end
+    return [*found, {"up_to": 1.0, "verdict": "invalid"}] if high < 1 else found
 
 
 def whole(*environments, verdict=None, **changes):
@@ -102,7 +119,12 @@ def whole(*environments, verdict=None, **changes):
     least = min(environments, key=lambda result: result["claim_f1"])
     controls = {
         name: [
-            {"environment": result["name"], "claim_f1": f1, "passes": f1 >= 0.5}
+            {
+                "environment": result["name"],
+                "claim_f1": f1,
+                "passes": f1 >= 0.5,
+                "must": MUST.get(name),
+            }
             for result in environments
         ]
         for name, f1 in {

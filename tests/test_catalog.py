@@ -10,7 +10,7 @@ import torch
 
 import attributionlab as al
 from attributionlab import catalog
-from attributionlab.catalog import describe, nearest
+from attributionlab.catalog import describe, load_call, nearest
 from attributionlab.images import GENERATORS
 from attributionlab.nets import BUILDERS
 
@@ -477,3 +477,10 @@ def test_colors_for_a_network_whose_images_have_none_are_refused(tmp_path):
         "color-sum takes images of 3 channels up to 255, binary-patches makes 1 channels up to 1: "
         "choose a builder and a generator that fit"
     ]
+
+
+def test_an_environment_says_how_to_make_it_again():
+    env = al.load("multi-color-sum", image_size=24, redundant_channels=0)
+    call = load_call(env)
+    assert call == "attributionlab.load('multi-color-sum', image_size=24, redundant_channels=0)"
+    assert eval(call, {"attributionlab": al}).spec.digest == env.spec.digest

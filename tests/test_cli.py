@@ -150,12 +150,11 @@ def test_an_interrupt_is_130_and_writes_nothing(folder, capsys):
 
 
 def test_an_interrupt_tells_what_was_found_before(folder, capsys):
-    (folder / "other.toml").write_text(SMALL)
+    (folder / "other.toml").write_text(SMALL.replace("images.toml", "larger.toml"))
+    (folder / "larger.toml").write_text(IMAGES.replace("16", "24"))
     (folder / "late.py").write_text(
-        "calls = []\n\n"
         "def method(model, inputs, targets):\n"
-        "    calls.append(1)\n"
-        "    if len(calls) > 1:\n"
+        "    if inputs.shape[-1] == 24:\n"
         "        raise KeyboardInterrupt\n"
         "    return inputs\n"
     )
@@ -175,6 +174,31 @@ def test_every_file_of_a_test_is_written(folder, capsys):
     assert {path.suffix for path in folder.glob("t.*")} == {".html", ".csv", ".parquet", ".json"}
     page = (folder / "t.html").read_text(encoding="utf-8")
     assert "attributionlab test mine.py:right --env small.toml" in page
+
+
+def test_a_file_that_fails_at_the_end_takes_neither_table_nor_other_files_with_it(folder, capsys):
+    (folder / "gone").mkdir()
+    (folder / "rm.py").write_text(
+        "import pathlib\n\n"
+        "def method(model, inputs, targets):\n"
+        "    if pathlib.Path('gone').exists():\n"
+        "        pathlib.Path('gone').rmdir()\n"
+        "    return inputs\n"
+    )
+    files = ["--html", "gone/t.html", "--json", "t.json"]
+    assert run("test", "rm.py:method", "--env", "small.toml", "--n", "2", *files) == 2
+    captured = capsys.readouterr()
+    assert "rm.py:method: pass" in captured.out
+    assert "gone" in captured.err
+    assert json.loads((folder / "t.json").read_text(encoding="utf-8"))["verdict"] == "pass"
+
+
+def test_what_is_read_is_not_written_over(folder, capsys):
+    for path in ("mine.py", "small.toml"):
+        text = (folder / path).read_text()
+        assert run("test", "mine.py:right", "--env", "small.toml", "--json", path) == 2
+        assert "which is read: write elsewhere" in capsys.readouterr().err
+        assert (folder / path).read_text() == text
 
 
 def test_too_few_images_are_3_and_a_bar_that_anything_reaches_is_4(folder, capsys):

@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 
 import attributionlab as al
-from attributionlab.assess import verdict_of
 from attributionlab.report import report_table
 
 
@@ -49,18 +48,21 @@ def test_a_notebook_shows_a_small_table_in_which_names_are_text(environments):
     assert "single-color-modulo" in shown
 
 
-def test_every_gamma_has_its_share_of_images_and_its_verdict(report):
+def test_every_gamma_has_its_share_of_images_and_its_verdict(report, environments):
     frame = report.to_gamma_frame()
     assert list(frame.columns) == [
         "method", "environment", "spec", "part", "gamma", "share", "verdict",
     ]  # fmt: skip
     for result in report.environments:
         rows = frame[frame.environment == result.name]
-        assert rows.gamma.tolist() == pytest.approx([k / 100 for k in range(101)])
+        assert rows.gamma.tolist() == pytest.approx([k / 100 for k in range(1, 101)])
         f1 = result.scores[result.claim_part]["f1"]
         for row in rows.itertuples():
             assert row.share == np.mean(f1 >= row.gamma)
-            assert row.verdict == verdict_of(result.claim_interval, row.gamma, result.claim_f1)
+        for gamma in (0.05, 0.5, 1.0):
+            test = al.faithfulness_test("inverted-oracle", environments, n=6, gamma=gamma)
+            [again] = [each for each in test.environments if each.name == result.name]
+            assert rows[np.isclose(rows.gamma, gamma)].verdict.item() == again.verdict
 
 
 def test_files_hold_what_the_report_holds(report, tmp_path):
@@ -77,7 +79,7 @@ def test_files_hold_what_the_report_holds(report, tmp_path):
         {"cause": hint.cause, "says": hint.says, "confirm": hint.confirm} for hint in report.hints
     ]
     assert document["controls"]["oracle"] == [
-        {"environment": result.name, "claim_f1": 1.0, "passes": True}
+        {"environment": result.name, "claim_f1": 1.0, "passes": True, "must": "pass"}
         for result in report.environments
     ]
     page = (tmp_path / "t.html").read_text(encoding="utf-8")

@@ -280,7 +280,7 @@ def test_place(assert_faithful):
     [both] = [line for line in lines if line.startswith("pytest.mark.attribution: 'multi")]
     assert both == (
         "pytest.mark.attribution: 'multi-color-sum' has no name: write env=..., gamma=...; "
-        "no 'environment': known are claim, env, gamma, n, output, seed, settings"
+        "no 'environment': known are claim, env, gamma, n, output, seed, seeds, settings"
     )
     place = "pytest.mark.attribution: 'single-color-modulo' has no name: write env=..., gamma=..."
     assert place in lines
@@ -356,7 +356,7 @@ def test_the_marker_is_explained(suite):
     result = suite("", "--markers")
     [line] = [line for line in result.outlines if "attribution(" in line]
     assert line.startswith(
-        "@pytest.mark.attribution(env, gamma, n, claim, seed, output, settings): defaults of"
+        "@pytest.mark.attribution(env, gamma, n, claim, seed, seeds, output, settings): defaults of"
     )
 
 

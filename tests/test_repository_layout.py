@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "dataset": {"images", "truth"},
     "environment": {"nets", "images", "truth", "spec", "dataset", "device", "validation"},
     "catalog": {"environment", "nets", "images", "schema", "spec", "device"},
-    "assess": {"truth", "metrics"},
+    "assess": {"truth", "metrics", "methods"},
     "results": {"assess"},
     "faithfulness_report": {"results", "assess", "files", "report"},
     "report": set(),

@@ -1,6 +1,11 @@
 """What a score is held against: controls, intervals, ceilings, and what a failure looks like."""
 
-from attributionlab.assess.ceilings import POSITIVE_ONLY, claim_ceilings, part_ceilings
+from attributionlab.assess.ceilings import (
+    EXACT_SHAPLEY,
+    POSITIVE_ONLY,
+    claim_ceilings,
+    part_ceilings,
+)
 from attributionlab.assess.controls import (
     CONTROLS,
     INPUT_ONLY,
@@ -14,11 +19,11 @@ from attributionlab.assess.controls import (
     random,
     sobel,
 )
+from attributionlab.assess.deciding import images_to_decide
 from attributionlab.assess.hints import Diagnosis, Evidence, Hint, across, diagnose
 from attributionlab.assess.intervals import (
     Interval,
     gamma_curve,
-    images_to_decide,
     least_mean_interval,
     mean_interval,
     paired_difference,
@@ -27,20 +32,27 @@ from attributionlab.assess.intervals import (
 from attributionlab.assess.likeness import look_alikes
 from attributionlab.assess.scores import mean_score
 from attributionlab.assess.shares import missing_shares, pixel_kinds
+from attributionlab.assess.verdicts import Band, ControlScore, Standing, Verdict, control_score
 
 __all__ = [
     "CONTROLS",
+    "EXACT_SHAPLEY",
     "INPUT_ONLY",
     "MUST_FAIL",
     "POSITIVE_ONLY",
+    "Band",
+    "ControlScore",
     "Diagnosis",
     "Evidence",
     "Hint",
     "Interval",
+    "Standing",
+    "Verdict",
     "across",
     "baseline_distance",
     "claim_ceilings",
     "constant",
+    "control_score",
     "diagnose",
     "filled_patches",
     "gamma_curve",

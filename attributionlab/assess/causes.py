@@ -4,22 +4,19 @@ A rule is a small function. Those of what guards and constants speak for come fi
 look like. Where the evidence fits no cause, nothing is said.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from attributionlab.assess.confirmations import confirmation
 from attributionlab.assess.evidence import Evidence, Hint
+from attributionlab.assess.likeness import UNIFORM_NOISE
+from attributionlab.methods import METHODS
 
-__all__ = ["LAST_RESORTS", "RULES", "Rule"]
+__all__ = ["LAST_RESORTS", "RULES", "Rule", "runner_up"]
 
 Rule = Callable[[Evidence], Hint | None]
 
 NEAR_GAMMA = 0.1
 """From gamma, up to which a resolution's ceiling is in the way."""
-
-STATED_GAP = 0.05
-"""Share of the output change that attributions may miss."""
-
-CAPTUM_STEPS = 50
-"""Nodes of integrated gradients unless said otherwise."""
 
 BACKGROUND_LEVEL = 0.05
 """What the background far from all patches may get of what relevant pixels get."""
@@ -43,8 +40,16 @@ UNEVEN = 0.02
 CLEAN = 0.1
 """Share of the missing F1 that a background that gets nothing may account for."""
 
+NEAR_SHAPLEY = 0.1
+"""F1 below that of exact Shapley values up to which unequal sizes are no fault."""
+
+RUNNER_UP_LOSS = 0.3
+"""F1 by which the class with the second-most pixels must be explained worse than the target."""
+
 UNRELATED = 0.1
 """Similarity up to which maps look like nothing."""
+
+IN_DISTRIBUTION = "multi-color-sum-in-distribution"
 
 AFTER_ANOTHER_BASELINE = (
     "background",
@@ -61,20 +66,20 @@ AFTER_ANOTHER_BASELINE = (
 
 def saturation(e: Evidence) -> Hint | None:
     """Maps of zeros behind a softmax of which a guard said that it is saturated."""
-    if not e.told("because the softmax is saturated"):
+    if "saturation" not in e.guards:
         return None
     at = "" if e.temperature is None else f" at temperature {e.temperature:g}"
     return Hint(
         "saturation",
-        f"{e.all_zero:.0%} of the maps are zero everywhere, behind a softmax that is saturated{at}",
-        f"{e.test('--output logit')}, or a larger temperature",
+        f"{e.zero_maps} are zero everywhere, behind a softmax that is saturated{at}",
+        f"`{e.test(output='logit')}`, or a larger temperature; confirmed if no map is zero then",
         e.missing if e.all_zero > 0.5 else min(e.missing, e.all_zero),
     )
 
 
 def hooks(e: Evidence) -> Hint | None:
     """Activations of which a guard said that the method's hooks miss them."""
-    if not e.told("because it hooks modules"):
+    if "hooks" not in e.guards:
         return None
     return Hint(
         "hooks",
@@ -88,17 +93,20 @@ def hooks(e: Evidence) -> Hint | None:
 def quadrature(e: Evidence) -> Hint | None:
     """Path integrals that do not sum to the output change."""
     gap = e.completeness_gap
-    along_a_path = e.told("larger n_steps") or "n_steps" in e.settings
-    if gap is None or gap <= STATED_GAP or not along_a_path:
+    if gap is None or "quadrature" not in e.guards:
         return None
-    steps = int(e.settings.get("n_steps", CAPTUM_STEPS))
+    steps = e.settings.get("n_steps")
+    points = "the points" if steps is None else f"{steps} points"
     sawtooth = ", and the output is a sawtooth along the path" if e.regression else ""
-    exact = "integrated-gradients-exact" + "-true-baseline" * e.method.endswith("-true-baseline")
+    exact = "integrated-gradients-exact" + "-true-baseline" * ("baseline" in e.takes)
+    commands = [e.test(method=exact)]
+    if steps is not None:
+        commands.append(e.test(settings={**e.settings, "n_steps": 10 * steps}))
     return Hint(
         "quadrature",
-        f"the attributions miss {gap:.0%} of the change of the output (median image), which {steps} "
-        f"points on the path do not resolve{sawtooth}",
-        f"{e.test(method=exact)}, or --set n_steps={10 * steps}",
+        f"the attributions miss {gap:.0%} of the change of the output (median image), which {points} "
+        f"on the path do not resolve{sawtooth}",
+        f"{_either(commands)}; confirmed if F1 rises and the change is no longer missed",
         e.missing * min(1.0, gap),
     )
 
@@ -109,8 +117,10 @@ def empty_maps(e: Evidence) -> Hint | None:
         return None
     return Hint(
         "empty-maps",
-        f"{e.all_zero:.0%} of the maps are zero everywhere",
-        "look at what the method computes for one of these images before any threshold or clipping",
+        f"{e.zero_maps} are zero everywhere: the network is flat off the colors that it knows, so that "
+        "noise added to the input, smoothing over inputs or points on a path see no gradient",
+        "print the model's output at the points where the method evaluates it, or set its noise to 0; "
+        "confirmed if the output does not change there, or if no map is zero then",
         min(e.missing, e.all_zero),
     )
 
@@ -118,20 +128,24 @@ def empty_maps(e: Evidence) -> Hint | None:
 def baseline(e: Evidence) -> Hint | None:
     """A pattern on the background, far from all patches, though the background is the baseline."""
     texture, best = e.likeness.texture, e.best()
-    if e.asks_for_baseline or not e.unseen_colors_disturb or (best and best.similarity >= SURE):
+    if "baseline" in e.takes or not e.unseen_colors_disturb or (best and best.similarity >= SURE):
         return None
     everywhere = texture.background_level >= BACKGROUND_LEVEL and texture.background_reach >= REACH
     pattern = max(texture.background_recurrence, texture.background_smoothness) >= RECURRENCE
     # Noise has no pattern; what leaks out of patches thins out, or is as smooth as a blur.
     if not everywhere or not pattern or texture.background_smoothness >= SMOOTH:
         return None
+    variant = f"{e.method}-true-baseline"
+    known = e.built_in_settings and variant in METHODS
     return Hint(
         "baseline",
         f"background far from all patches gets {texture.background_level:.0%} of what relevant pixels "
         "get, in a pattern: the images are compared with a baseline other than the background, such as "
         "black, a color that this network has never seen",
-        f"{e.test(method=f'{e.method}-true-baseline')} for a built-in method; let yours declare "
-        "`baseline`, or pass the background's color as baselines",
+        f"`{e.test(method=variant)}`; confirmed if the background then gets nothing"
+        if known
+        else "let the method declare an argument named baseline and start from it, or pass the "
+        "background's color as baselines",
         e.share(*AFTER_ANOTHER_BASELINE),
     )
 
@@ -139,7 +153,9 @@ def baseline(e: Evidence) -> Hint | None:
 def unseen_colors(e: Evidence) -> Hint | None:
     """Unequal values on equal pixels in the pattern of the first kernel, and a clean background."""
     texture, best = e.likeness.texture, e.best()
-    if not e.unseen_colors_disturb or (best and (best.f1 is None or best.cause == "sign-flips")):
+    if not e.unseen_colors_disturb or not e.takes_a_path:
+        return None
+    if best and (best.f1 is None or best.cause == "sign-flips"):
         return None
     clean = e.share("background", "irrelevant inside patches") <= CLEAN * e.missing
     # What is merely smooth is most alike next door.
@@ -155,24 +171,48 @@ def unseen_colors(e: Evidence) -> Hint | None:
         "the background gets nothing, yet relevant pixels of one color get unequal values, in a "
         f"pattern that recurs every three pixels (r = {texture.recurrence:.2f}) as the first kernel "
         "does: on the way from baseline to image lie colors that the network has never seen",
-        f"{e.test(environment='multi-color-sum-in-distribution')}, or redundant_channels=0",
+        f"`{e.test(environment=IN_DISTRIBUTION)}`, or this environment with redundant_channels=0; "
+        "confirmed if pixels of one color then get equal values",
         unequal,
     )
 
 
 def segmentation(e: Evidence) -> Hint | None:
     """A resolution of the method's own at which gamma is out of reach, or nearly."""
-    if e.own_ceiling is None or e.own_ceiling > e.gamma + NEAR_GAMMA:
+    if e.own_ceiling is None or e.own_resolution is None:
         return None
-    segments = "segmentation" in e.settings or e.method.startswith("lime")
-    finer = "attach to a layer with larger maps, or test it with --claim positive-smoothed"
+    if e.own_ceiling > e.gamma + NEAR_GAMMA:
+        return None
+    superpixels = "segmentation" in e.takes
+    if not e.own_resolution.endswith("cells"):
+        values = f"one value for each {'superpixel' if superpixels else 'region'}"
+    else:
+        values = f"{e.own_resolution}, enlarged to the image"
     return Hint(
-        "segmentation" if segments else "resolution",
-        f"the resolution of the maps ({e.own_resolution}) allows no score above "
-        f"{e.own_ceiling:.2f} here",
-        f"{e.test('--set segmentation=patches')}, or smaller segments" if segments else finer,
+        "segmentation" if superpixels else "resolution",
+        f"the maps have {values}, which allows no score above {e.own_ceiling:.2f} here",
+        _finer(e),
         min(e.missing, 1 - e.own_ceiling),
     )
+
+
+def _finer(e: Evidence) -> str:
+    """How to get maps of a finer resolution, or to ask for less."""
+    if "segmentation" in e.takes:
+        remedy = "take smaller superpixels"
+        true = {**e.settings, "segmentation": "patches"}
+        if "segmentation" in e.built_in_settings and e.settings.get("segmentation") != "patches":
+            remedy += f", or the true patches: `{e.test(method=e.method, settings=true)}`"
+        return remedy
+    setting = " (--set layer=...)" if e.in_shell else " (the setting layer)"
+    remedies = {
+        True: f"take a layer with larger maps{setting if 'layer' in e.takes else ''}",
+        False: "take smaller regions",
+    }
+    remedy = remedies[str(e.own_resolution).endswith("cells")]
+    if e.claim != "positive-smoothed":
+        remedy += f", or ask for less: `{e.test(claim='positive-smoothed')}`"
+    return remedy
 
 
 def positive_only(e: Evidence) -> Hint | None:
@@ -182,39 +222,26 @@ def positive_only(e: Evidence) -> Hint | None:
         return None
     if best is None or best.cause not in ("positive-only", "blur", "shift", "orientation"):
         return None
+    keep = "keep negative values"
+    if "relu" in e.built_in_settings:
+        keep = f"`{e.test(settings={**e.settings, 'relu': False})}`"
     return Hint(
         "positive-only",
         "no map has a negative value, so that every pixel that lowers the output is missed, and the "
-        "claim is about signs",
-        f"{e.test('--claim positive')}, or keep negative values (GradCAM: --set relu=False)",
+        f"claim is about signs; {_other_sign(e)}",
+        f"`{e.test(claim='positive')}`, or {keep}; confirmed if F1 then rises",
         e.missing,
     )
 
 
-# What the maps look like
+def _other_sign(e: Evidence) -> str:
+    """Whether pixels that lower the output get positive values or nothing."""
+    if e.share("wrong sign", "whole-image sign flips") > e.share("relevant missed"):
+        return "these pixels get positive values: look for abs() or a square"
+    return "these pixels get nothing: look for a clamp"
 
-CONFIRM = {
-    "sign-flips": "flip the maps of these images and test again; look for a division by what may be "
-    "negative, and for what these images share",
-    "shift": "shift the maps back and test again; look for padding, cropping and resizing",
-    "orientation": "undo it and test again; look for swapped axes",
-    "outliers": "clip the maps at their 99 % quantile before they are returned, and test again",
-    "stray-signs": "set values within rounding of 0 to 0, or all of the sign that cannot occur, and "
-    "test again",
-    "noise-floor": "set values below half of the largest to 0, and test again",
-    "sizes": "replace values by their signs, and test again; masks state signs, not sizes, so that "
-    "exact Shapley values may lose some F1 too",
-    "foreground": "{distractors}, where it is not the truth; compare with the control non-background",
-    "filled-patches": "{distractors}, where they are not the truth; compare with the control "
-    "filled-patches",
-    "baseline-distance": "{distractors}, where it is not the truth; compare with the control "
-    "baseline-distance",
-    "edges": "compare with the control sobel, which looks at the input only",
-    "positive-only": "{positive}, or keep negative values",
-    "unsigned": "{overall}, or keep the signs (no absolute value, no square)",
-    "blur": "leave out smoothing and enlarging, or {smoothed}",
-    "constant": "compare with the control constant",
-}
+
+# What the maps look like
 
 
 def look_alike(e: Evidence) -> Hint | None:
@@ -222,25 +249,58 @@ def look_alike(e: Evidence) -> Hint | None:
     best = e.best()
     if best is None or (best.cause == "positive-only" and positive_only(e)):
         return None
+    if best.cause == "sizes" and _as_uneven_as_shapley(e):
+        return None
     if best.cause == "blur" and segmentation(e):  # what coarse maps look like
         return None
-    undone = (
-        ""
-        if best.f1 is None
-        else f"; undoing that lifts F1 from {e.likeness.f1:.2f} to {best.f1:.2f}"
-    )
-    commands = {
-        "distractors": e.test(environment="multi-color-sum-distractors"),
-        "positive": e.test("--claim positive"),
-        "overall": e.test("--claim overall"),
-        "smoothed": e.test("--claim positive-smoothed"),
-    }
+    maps = "the maps that are not zero" if e.likeness.without_zeros else "the maps"
+    if best.cause == "wrong-class":
+        says = f"{maps} are {best.looks} (r = {best.similarity:.2f})"
+    elif best.cause == "gradient-without-input":
+        says = (
+            f"values on empty pixels inside patches as on filled ones: {maps} look like {best.looks} "
+            f"(r = {best.similarity:.2f}; with the truth itself {e.likeness.truth:.2f}), as a gradient "
+            "does without the factor input"
+        )
+    elif best.cause == "constant":
+        says = (
+            f"{maps} are nearly constant: their mean magnitude is {best.similarity:.2f} of the root "
+            f"mean square, where a constant has 1 and uniform noise {UNIFORM_NOISE:.2f}"
+        )
+    else:
+        undone = ""
+        if best.f1 is not None:
+            undone = f"; undoing that lifts F1 from {e.likeness.f1:.2f} to {best.f1:.2f}"
+        says = (
+            f"{maps} look like {best.looks} (r = {best.similarity:.2f}; with the truth itself "
+            f"{e.likeness.truth:.2f}){undone}"
+        )
+    confirm = confirmation(e, best)
+    if best.f1 is not None:
+        confirm += f"; confirmed if F1 rises to about {best.f1:.2f}"
+    # Maps of zeros were left out of what undoing it gains.
+    shown = 1 - e.all_zero if e.likeness.without_zeros else 1.0
+    return Hint(best.cause, says, confirm, min(e.missing, best.explains * shown))
+
+
+def _as_uneven_as_shapley(e: Evidence) -> bool:
+    """Whether the test is passed with sizes about as uneven as those of exact Shapley values."""
+    f1 = 1 - e.missing
+    return e.shapley_f1 is not None and f1 >= e.gamma and e.shapley_f1 - f1 <= NEAR_SHAPLEY
+
+
+def runner_up(e: Evidence) -> Hint | None:
+    """A class that lost, explained far worse than the target; no part of the missing F1."""
+    f1 = e.likeness.f1 * (1 - e.all_zero if e.likeness.without_zeros else 1.0)
+    if e.runner_up is None or not f1 - e.runner_up > RUNNER_UP_LOSS:
+        return None
     return Hint(
-        best.cause,
-        f"the maps look like {best.looks} (r = {best.similarity:.2f}; with the truth itself "
-        f"{e.likeness.truth:.2f}){undone}",
-        CONFIRM[best.cause].format(**commands),
-        min(e.missing, best.explains),
+        "runner-up",
+        "explaining the class with the second-most pixels the F1 falls from "
+        f"{f1:.2f} to {e.runner_up:.2f}",
+        "look for a division by a sum that can be negative, or for the label used instead of the "
+        f"target; confirmed if it then rises to about {f1:.2f}",
+        0.0,
     )
 
 
@@ -250,14 +310,22 @@ def unrelated(e: Evidence) -> Hint | None:
     most = max((abs(r) for r in (e.likeness.truth, *others)), default=1.0)
     if most > UNRELATED or e.all_zero > 0.5:
         return None
-    again = "with another seed" if e.stochastic else "on the same images in another order"
+    again = (
+        f"`{e.test(seeds=3)}` says how far the scores depend on the method's random numbers"
+        if e.stochastic
+        else "run it on the same images in another order and see whether the maps return"
+    )
     return Hint(
         "unrelated",
         f"the maps look like noise: their correlation with the truth is {e.likeness.truth:.2f}, and at "
         f"most {most:.2f} with anything looked for",
-        f"run it again {again} and see whether the maps return; compare with the control random",
+        f"{again}; compare with the control random",
         e.missing,
     )
+
+
+def _either(commands: Sequence[str]) -> str:
+    return ", or ".join(f"`{command}`" for command in commands)
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,7 +11,8 @@ of its own, the best c takes those with the largest means to the end of their ra
 others at 0, and one sort finds how many (the argument of `attributionlab.metrics.best_map`).
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from typing import NamedTuple, cast, get_args
 
 import torch
@@ -41,6 +42,7 @@ PATCH = 5
 """Side of the square patches that stand for methods which work on small patches."""
 
 
+EXACT_SHAPLEY = "exact Shapley values"
 POSITIVE_ONLY = "positive only"
 """Name of the constraint that a map has no negative values."""
 
@@ -250,19 +252,19 @@ def part_ceilings(
     }
     if shapley is not None:
         values = normalize(shapley.to(truth.signed.device))
-        found["exact Shapley values"] = {
+        found[EXACT_SHAPLEY] = {
             part: f1(magnitudes(values, _seen_by(part)), g) for part, g in parts.items()
         }
     return found
 
 
-def claim_ceilings(batches: Sequence[PartCeilings], claim: str) -> dict[str, float]:
+def claim_ceilings(ceilings: PartCeilings, claim: str) -> dict[str, float]:
     """The best F1 of a claim: the mean over images, for "signed" the lowest of the three parts.
 
     Parameters
     ----------
-    batches : sequence of what `part_ceilings` returns
-        Of one data set. Names that not all of them have are left out.
+    ceilings : mapping of str to mapping of str to Tensor, (B,)
+        What `part_ceilings` returns.
     claim : {"signed", "overall", "positive", "positive-smoothed"}
         What is claimed.
 
@@ -275,20 +277,15 @@ def claim_ceilings(batches: Sequence[PartCeilings], claim: str) -> dict[str, flo
     --------
     >>> import torch
     >>> from attributionlab.assess.ceilings import claim_ceilings
-    >>> first = {"cells": {"overall": torch.tensor([1.0]), "positive": torch.tensor([0.5])}}
-    >>> second = {"cells": {"overall": torch.tensor([0.5]), "positive": torch.tensor([torch.nan])}}
-    >>> claim_ceilings([first, second], "overall"), claim_ceilings([first, second], "positive")
+    >>> cells = {"overall": torch.tensor([1.0, 0.5]), "positive": torch.tensor([0.5, torch.nan])}
+    >>> claim_ceilings({"cells": cells}, "overall"), claim_ceilings({"cells": cells}, "positive")
     ({'cells': 0.75}, {'cells': 0.5})
     """
-    shared = [name for name in batches[0] if all(name in batch for batch in batches)]
     found = {}
-    for name in shared:
-        wanted = [part for part in get_args(Part) if part in batches[0][name]]
-        means = [
-            float(torch.cat([batch[name][part] for batch in batches]).nanmean())
-            for part in (wanted if claim == "signed" else [claim])
-        ]
-        applicable = [mean for mean in means if mean == mean]  # NaN is not itself
+    for name, parts in ceilings.items():
+        wanted = get_args(Part) if claim == "signed" else (claim,)
+        means = [float(parts[part].nanmean()) for part in wanted if part in parts]
+        applicable = [mean for mean in means if not math.isnan(mean)]
         if applicable:
             found[name] = min(applicable)
     return found

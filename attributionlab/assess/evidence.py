@@ -1,10 +1,14 @@
 """What a diagnosis rests on, and what it says."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import ast
+import inspect
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from attributionlab.assess.likeness import MARGIN, Likeness, LookAlike
+from attributionlab.methods import METHODS
 
 __all__ = ["Evidence", "Hint"]
 
@@ -28,7 +32,7 @@ class Hint(NamedTuple):
     confirm: str
     """the experiment that would confirm it"""
     explains: float
-    """F1 that it accounts for, at most what is missing"""
+    """F1 that it accounts for, at most what is missing; an estimate unless `says` names a lifted F1"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,29 +42,44 @@ class Evidence:
     Parameters
     ----------
     environment, method, claim, part : str
-        Names; `part` is the part of the truth that decides over the claim.
+        Names, the environment's as `attributionlab.load` takes it; `part` is the part of the truth that
+        decides over the claim.
     gamma, missing : float
         The F1 that must be reached, and 1 - F1 of that part (mean over images).
     shares : mapping of str to float
         `attributionlab.assess.shares.missing_shares`, means over images.
     likeness : Likeness
         Of a few of the images.
-    guards : sequence of str
-        Sentences that the guards said in this environment.
+    guards : frozenset of str
+        The kinds of what the guards said in this environment (`attributionlab.methods.Finding`).
     completeness_gap : float, optional
         Of the median image; None where nobody looked.
-    settings : mapping
-        Of the method.
-    asks_for_baseline : bool
-        Whether the method is given the true baseline.
+    reference : str
+        How Python names the method: a string in quotes, or the name of an object; a string with its
+        name by default.
+    in_shell : bool
+        Whether a shell can name the method, and the environment as it was loaded.
+    settings, overrides, options : mapping
+        What the user set: of the method, of the environment, and of the test where it differs from the
+        default (claim, gamma, n, seed, output, ...).
+    takes : frozenset of str
+        Which of these arguments the method declares: baseline (the true one), baselines, n_steps,
+        segmentation, layer.
     regression : bool
         Whether the environment has one output.
     unseen_colors_disturb : bool
         Whether colors that the network has never seen change its output.
     temperature : float, optional
         Of the softmax, where there is one.
+    images : int
+        How many were tested.
     all_zero : float
         Share of maps that are zero everywhere.
+    shapley_f1 : float, optional
+        The claim's F1 of exact Shapley values.
+    runner_up : float, optional
+        The claim's F1, of the images whose likeness this is, where the class with the second-most
+        pixels is explained.
     own_resolution, own_ceiling : str and float, optional
         On what the method's maps are constant, and the best claim F1 attainable so.
     positive_only : bool
@@ -79,14 +98,21 @@ class Evidence:
     missing: float
     shares: Mapping[str, float]
     likeness: Likeness
-    guards: Sequence[str] = ()
+    guards: frozenset[str] = frozenset()
     completeness_gap: float | None = None
+    reference: str = ""
+    in_shell: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
-    asks_for_baseline: bool = False
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    takes: frozenset[str] = frozenset()
     regression: bool = False
     unseen_colors_disturb: bool = False
     temperature: float | None = None
+    images: int = 1
     all_zero: float = 0.0
+    shapley_f1: float | None = None
+    runner_up: float | None = None
     own_resolution: str | None = None
     own_ceiling: float | None = None
     positive_only: bool = False
@@ -97,16 +123,78 @@ class Evidence:
         """The sum of some shares."""
         return sum(self.shares.get(name, 0.0) for name in names)
 
-    def told(self, phrase: str) -> bool:
-        """Whether a guard said so."""
-        return any(phrase in sentence for sentence in self.guards)
+    @property
+    def built_in(self) -> bool:
+        """Whether the method is one of `attributionlab.methods.METHODS`."""
+        return self.method in METHODS and self._reference == repr(self.method)
 
-    def test(self, options: str = "", method: str = "", environment: str = "") -> str:
-        """The command of a test that differs from this one as stated."""
-        command = (
-            f"attributionlab test {method or self.method} --env {environment or self.environment}"
+    @property
+    def built_in_settings(self) -> frozenset[str]:
+        """What a method of `attributionlab.methods.METHODS` takes; nothing is known of others."""
+        if not self.built_in:
+            return frozenset()
+        return frozenset(inspect.signature(METHODS[self.method]).parameters)
+
+    @property
+    def takes_a_path(self) -> bool:
+        """Whether anything says that the method compares images with a baseline, step by step."""
+        asked = {*self.takes, *self.settings, *self.built_in_settings}
+        return bool(
+            asked & {"baseline", "baselines", "n_steps"}
+            or self.guards & {"quadrature", "completeness"}
+            or self.completeness_gap is not None
         )
-        return f"{command} {options}".strip()
+
+    @property
+    def zero_maps(self) -> str:
+        """How many maps are zero everywhere, of how many."""
+        return f"{round(self.all_zero * self.images)} of {self.images} maps"
+
+    @property
+    def _reference(self) -> str:
+        return self.reference or repr(self.method)
+
+    def test(
+        self,
+        *,
+        method: str = "",
+        environment: str = "",
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> str:
+        """The command of this test with some changes, of a shell where one can state it.
+
+        Parameters
+        ----------
+        method : str
+            Another method's name; of the settings it gets those that it takes.
+        environment : str
+            Another environment of the catalogue; of the overrides it gets the image size.
+        settings : mapping, optional
+            Instead of the method's.
+        **options
+            Of the test.
+
+        Returns
+        -------
+        str
+            Of a shell, or else a line of Python after ``import attributionlab``, where a value
+            without a literal, such as an array, is named like its setting.
+        """
+        changed = dict(self.settings if settings is None else settings)
+        if method:
+            taken = inspect.signature(METHODS[method]).parameters
+            changed = {name: value for name, value in changed.items() if name in taken}
+        overrides = dict(self.overrides)
+        if environment:
+            overrides = {k: value for k, value in overrides.items() if k == "image_size"}
+            changed.pop("layer", None)  # a name of this network
+        asked = {**self.options, **options}
+        reference = repr(method) if method else self._reference
+        name = environment or self.environment
+        if self.in_shell and all(_is_literal(value) for value in changed.values()):
+            return _in_shell(reference, name, asked, changed)
+        return _in_python(reference, name, overrides, asked, changed)
 
     def look_alikes(self) -> Iterator[LookAlike]:
         """Failures that the maps are like, and more so than like the truth."""
@@ -128,3 +216,55 @@ class Evidence:
         equal = self.indistinct()
         preferred = [each for each in equal if each.cause == self.preferred]
         return next(iter([*preferred, *equal]), None)
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether Python reads the same value from its representation."""
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError):
+        return False
+
+
+def _in_shell(
+    reference: str, environment: str, options: Mapping[str, Any], settings: Mapping[str, Any]
+) -> str:
+    words = ["attributionlab", "test", reference.strip("'\""), "--env", environment]
+    for name, value in options.items():
+        words += [f"--{name}", str(value)]
+    for name, value in settings.items():
+        words += ["--set", f"{name}={_word(value)}"]
+    return shlex.join(words)
+
+
+def _word(value: Any) -> str:
+    """A setting as the command line reads it: a literal, or a string that is none without quotes."""
+    if not isinstance(value, str) or value.lower() in ("true", "false", "none"):
+        return repr(value)
+    try:
+        ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+    return repr(value)
+
+
+def _in_python(
+    reference: str,
+    environment: str,
+    overrides: Mapping[str, Any],
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> str:
+    place = repr(environment)
+    if overrides:
+        given = [f"{name}={_literal(name, value)}" for name, value in overrides.items()]
+        place = f"attributionlab.load({', '.join([place, *given])})"
+    words = [reference, place, *(f"{name}={value!r}" for name, value in options.items())]
+    if settings:
+        pairs = [f"{name!r}: {_literal(name, value)}" for name, value in settings.items()]
+        words.append(f"settings={{{', '.join(pairs)}}}")
+    return f"attributionlab.faithfulness_test({', '.join(words)})"
+
+
+def _literal(name: str, value: Any) -> str:
+    return repr(value) if _is_literal(value) else name

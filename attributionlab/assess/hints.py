@@ -4,10 +4,11 @@
 the experiment that would confirm it.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attributionlab.assess.causes import LAST_RESORTS, RULES
+from attributionlab.assess.causes import LAST_RESORTS, RULES, runner_up
 from attributionlab.assess.evidence import EQUALLY_GOOD, WORTH_SAYING, Evidence, Hint
 
 __all__ = ["Diagnosis", "Evidence", "Hint", "across", "diagnose"]
@@ -21,7 +22,19 @@ CLEARLY = 0.1
 OF_THE_ENVIRONMENT = {"saturation", "hooks", "quadrature", "baseline", "unseen-colors"}
 """Causes that act in some environments only, by construction."""
 
-OF_SIGNS = {"positive-only", "unsigned"}
+OF_ZEROS = {"saturation", "empty-maps"}
+"""Causes of maps of zeros."""
+
+OF_THE_BACKGROUND = {"baseline", "unseen-colors"}
+"""Causes of which one says that the background gets attribution, the other that it does not."""
+
+VAGUE = {"unrelated", "runner-up"}
+"""What is said where no concrete cause is known, or besides."""
+
+MOSTLY = 0.8
+"""The share of the missing F1 from which concrete causes account for an environment."""
+
+OF_SIGNS = {"positive-only", "unsigned", "offset", "wrong-class"}
 """Failures that nothing shows where no pixel lowers the output."""
 
 
@@ -73,8 +86,16 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         if named:
             break
     # Equally good to a hundredth: in the order of the rules.
-    named.sort(key=lambda hint: -round(hint.explains, 2))
-    return Diagnosis(evidence.missing, dict(evidence.shares), tuple(named))
+    named.sort(key=_rank)
+    exclusive = [hint for hint in named if hint.cause in OF_THE_BACKGROUND][1:]
+    named = [hint for hint in named if hint not in exclusive]
+    lost = runner_up(evidence)
+    return Diagnosis(evidence.missing, dict(evidence.shares), (*named, *([lost] if lost else [])))
+
+
+def _rank(hint: Hint) -> tuple[bool, float]:
+    """Maps of zeros first: the other causes are about the rest."""
+    return hint.cause not in OF_ZEROS, -round(hint.explains, 2)
 
 
 def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
@@ -85,7 +106,8 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
     background is the truth without its signs, where nothing distracts), the others decide.
 
     A method that clearly passes some environments and clearly fails others is right on those only:
-    that comes first ("one-environment"), unless one cause accounts for both (a map of the foreground
+    that is said ("one-environment"; first, unless each failure has a concrete cause that explains most
+    of what is missing), unless one cause accounts for both (a map of the foreground
     passes where the foreground is the truth), or acts in some environments only by construction.
 
     Parameters
@@ -100,14 +122,30 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
     evidence = _told_apart(evidence)
     speaking = [e for e in evidence if 1 - e.missing < e.gamma] or evidence
     found: dict[str, list[tuple[Evidence, Hint]]] = {}
-    for e in speaking:
+    for e in evidence:
         for hint in diagnose(e).hints:
+            if e not in speaking and hint.cause != "runner-up":
+                continue
             found.setdefault(hint.cause, []).append((e, hint))
     ordered = sorted(
-        found.values(), key=lambda said: -round(sum(hint.explains for _, hint in said), 2)
+        found.values(),
+        key=lambda said: (
+            said[0][1].cause not in OF_ZEROS,
+            -round(sum(hint.explains for _, hint in said), 2),
+        ),
     )
     hints = [_merged(said, len(evidence)) for said in ordered]
-    return (*_one_environment(evidence), *hints)
+    differs = _one_environment(evidence)
+    if all(_concrete(e) for e in speaking):
+        besides = [hint for hint in hints if hint.cause in VAGUE]
+        return (*(hint for hint in hints if hint.cause not in VAGUE), *differs, *besides)
+    return (*differs, *hints)
+
+
+def _concrete(e: Evidence) -> bool:
+    """Whether a concrete cause accounts for most of what is missing."""
+    concrete = [hint.explains for hint in diagnose(e).hints if hint.cause not in VAGUE]
+    return max(concrete, default=0.0) >= MOSTLY * e.missing
 
 
 def _told_apart(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -150,17 +188,25 @@ def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:
         "one-environment",
         f"the method is right on {named[0]} and wrong on {named[1]}: it depends on something that "
         "differs between them",
-        f"{wrong[0].test()}; compare `attributionlab show` of the two: channels, range of values, "
-        "outputs, softmax",
+        f"compare `{_shown(right[0])}` and `{_shown(wrong[0])}`: channels, range of values, outputs, "
+        "softmax",
         max(e.missing for e in wrong),
     )
     return [hint]
 
 
+def _shown(e: Evidence) -> str:
+    return shlex.join(["attributionlab", "show", e.environment])
+
+
 def _accounted(wrong: Evidence, right: Sequence[Evidence]) -> bool:
     """Whether the first cause named in a failed environment fits those that were passed."""
     hints = diagnose(wrong).hints
-    return bool(hints) and all(_fits(hints[0].cause, e) for e in right)
+    return (
+        bool(hints)
+        and hints[0].cause != "runner-up"
+        and all(_fits(hints[0].cause, e) for e in right)
+    )
 
 
 def _fits(cause: str, passed: Evidence) -> bool:

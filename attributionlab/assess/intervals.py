@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from attributionlab.assess.resampling import expanded_tail, joint_tail, percentile, resampled_means
 from attributionlab.assess.scores import (
+    CONFIDENCE,
     Scores,
     applicable,
     checked_scores,
@@ -26,14 +26,15 @@ __all__ = [
     "Difference",
     "Interval",
     "gamma_curve",
-    "images_to_decide",
     "least_mean_interval",
     "mean_interval",
     "paired_difference",
     "verdict_of",
 ]
 
-CONFIDENCE = 0.95
+FEWEST_FOR_ORDER = 6
+"""Images from which one method may be called better: of five differences, equally often above as below
+0, all have one sign with probability 2^-4, which is more than 5 %."""
 ROUNDING = 1e-12
 """By how much two float64 means of the same numbers in [0, 1] may differ, and more: summed in pairs,
 2^20 of them are off by at most 20 x 2^-53."""
@@ -55,7 +56,7 @@ class Difference(NamedTuple):
     images: int
     """to which both apply"""
     better: Literal["first", "second"] | None
-    """None where the interval contains 0"""
+    """None where the interval contains 0, and with fewer than `FEWEST_FOR_ORDER` images"""
 
 
 def mean_interval(values: Scores, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
@@ -208,66 +209,6 @@ def verdict_of(
     return "fail" if interval.high < gamma else "inconclusive"
 
 
-def images_to_decide(
-    values: Scores, gamma: float, confidence: float = CONFIDENCE, most: int = 1_000_000
-) -> int | None:
-    r"""How many images would decide, if mean and spread stayed as they are.
-
-    The smallest n with t_{n-1, 1-a} s / sqrt(n) <= |mean - gamma|, a = (1 - confidence) / 2: Student's
-    interval, close to the bootstrap's for so many images. Where a score applies to a share of the
-    images only, that many more must be drawn. The mean of other images will lie elsewhere: about
-    half of the tests of this size would decide.
-
-    Parameters
-    ----------
-    values : array, (n,)
-        A score of each image, NaN where it does not apply; of several parts, those of the lowest mean.
-    gamma : float
-        The mean that must be reached.
-    confidence : float
-        In (0, 1).
-    most : int
-        The largest number worth naming.
-
-    Returns
-    -------
-    int or None
-        None if `most` images would not do, or with fewer than two images to which the score applies.
-
-    Raises
-    ------
-    AttributionLabError
-        As for `mean_interval`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.assess import images_to_decide
-    >>> images_to_decide(np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.9]), gamma=0.5)
-    43
-    """
-    values = checked_scores(values, "values")
-    tail = tail_of(0, confidence)
-    images = applicable(values)
-    if images < 2:
-        return None
-    drawn_each = len(values) / images
-    # From the lowest score on, equal scores are exact zeros and have no spread at all.
-    spread = float(np.nanstd(values - np.nanmin(values), ddof=1))
-    distance = abs(mean_score(values) - gamma)
-
-    def decides(n: int) -> bool:
-        return bool(-special.stdtrit(n - 1, tail) * spread <= distance * np.sqrt(n))
-
-    fewest, enough = 2, int(most / drawn_each)
-    if enough < fewest or not decides(enough):
-        return None
-    while fewest < enough:
-        middle = (fewest + enough) // 2
-        fewest, enough = (fewest, middle) if decides(middle) else (middle + 1, enough)
-    return int(np.ceil(enough * drawn_each))
-
-
 def gamma_curve(values: Scores, gammas: ArrayLike) -> NDArray[np.float64]:
     """Share of the images whose score reaches each gamma.
 
@@ -319,8 +260,9 @@ def paired_difference(
     Returns
     -------
     Difference
-        With fewer than two images to which both apply the ends are NaN and none is better; without
-        any, the mean is NaN too.
+        With fewer than six images to which both apply none is better, because no interval of theirs
+        holds the true mean in 95 % of the cases (`mean_interval`); with fewer than two the ends are
+        NaN, without any the mean is NaN too.
 
     Raises
     ------
@@ -338,9 +280,8 @@ def paired_difference(
     scores = of_the_same_images({"first": first, "second": second})
     differences = scores["first"] - scores["second"]
     low, high = mean_interval(differences, seed, confidence) or (np.nan, np.nan)
+    images = applicable(differences)
     better: Literal["first", "second"] | None = None
-    if low > ROUNDING:
-        better = "first"
-    elif high < -ROUNDING:
-        better = "second"
-    return Difference(mean_score(differences), low, high, applicable(differences), better)
+    if images >= FEWEST_FOR_ORDER:
+        better = "first" if low > ROUNDING else "second" if high < -ROUNDING else None
+    return Difference(mean_score(differences), low, high, images, better)

@@ -2,13 +2,11 @@
 
 import math
 
-import numpy as np
 import torch
 from jaxtyping import Float
-from scipy import ndimage
 from torch import Tensor
 
-__all__ = ["LARGEST_SHIFT", "best_shift", "blurred", "correlation", "edges", "translated"]
+__all__ = ["LARGEST_SHIFT", "best_shift", "blurred", "correlation", "translated"]
 
 LARGEST_SHIFT = 8
 """In pixels, up to which a shifted truth is looked for."""
@@ -69,10 +67,3 @@ def _gaussian(side: int, sigma: float) -> Tensor:
         place = copy * side + (at if copy % 2 == 0 else side - 1 - at)
         kernel += torch.exp(-((at[:, None] - place) ** 2) / (2 * sigma**2))
     return kernel / kernel.sum(1, keepdim=True)
-
-
-def edges(images: Float[Tensor, "batch channels height width"]) -> Maps:
-    """Magnitude of the Sobel gradient of the channels' sum."""
-    gray = images.sum(1).numpy()
-    found = [np.hypot(ndimage.sobel(image, 0), ndimage.sobel(image, 1)) for image in gray]
-    return torch.from_numpy(np.stack(found)).float()[:, None]

@@ -9,7 +9,18 @@ from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError, refuse_if
 
-__all__ = ["Scores", "applicable", "checked_scores", "mean_score", "of_the_same_images", "tail_of"]
+__all__ = [
+    "CONFIDENCE",
+    "Scores",
+    "applicable",
+    "checked_scores",
+    "mean_score",
+    "of_the_same_images",
+    "tail_of",
+]
+
+CONFIDENCE = 0.95
+"""Of an interval, unless the user asks for another."""
 
 Scores = NDArray[np.float64]
 """(n,), NaN where not applicable"""

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, Int8
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Texture", "texture_of"]
+__all__ = ["Texture", "grown", "texture_of"]
 
 PERIOD = 3
 """Stride of every environment's first convolution over space."""
@@ -51,8 +51,8 @@ def texture_of(
     within an eighth.
     """
     side, inside = maps.shape[-1], (patches > 0)[:, None]
-    near = _grown(inside, max(1, side // 16)) & ~inside
-    far = ~_grown(inside, max(2, side // 8))
+    near = grown(inside, max(1, side // 16)) & ~inside
+    far = ~grown(inside, max(2, side // 8))
     relevant = signed != 0
     colors = _colors(images)
     values = maps.double()
@@ -78,7 +78,7 @@ def texture_of(
     )
 
 
-def _grown(inside: Tensor, reach: int) -> Tensor:
+def grown(inside: Tensor, reach: int) -> Tensor:
     """Where something lies within a square of that reach."""
     grown = inside.float()
     for window, padding in (((2 * reach + 1, 1), (reach, 0)), ((1, 2 * reach + 1), (0, reach))):

@@ -1,15 +1,12 @@
 """Anything that attributes becomes a `Method`: names, Captum classes, callables, arrays."""
 
-import importlib
-import importlib.util
 import inspect
-import os
-import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.captum_guards import guard_captum
 from attributionlab.methods.layers import find_layer
+from attributionlab.methods.references import in_one_line, located, said
 
 __all__ = ["Call", "Method", "as_method"]
 
@@ -61,6 +59,8 @@ class Method:
     ----------
     name : str
         For reports.
+    reference : str
+        How Python names it: a string in quotes, or the name of the object.
     attribute : callable
         Call -> attributions as the method returns them.
     settings : mapping
@@ -73,6 +73,7 @@ class Method:
     attribute: Callable[[Call], Any]
     settings: Mapping[str, Any]
     function: Any
+    reference: str = ""
 
     @property
     def claim(self) -> str | None:
@@ -115,7 +116,11 @@ class Method:
 
     def asks_for(self, name: str) -> bool:
         """Whether it declares an argument of that name."""
-        return name in _parameters(self.function)
+        return name in self._declared
+
+    @cached_property
+    def _declared(self) -> frozenset[str]:
+        return frozenset(_parameters(self.function))
 
 
 def as_method(
@@ -142,15 +147,16 @@ def as_method(
     if not isinstance(settings, Mapping | None):
         raise AttributionLabError(f"settings are {settings!r}: pass a dict")
     settings = dict(settings or {})
-    name = method if isinstance(method, str) else _name(method)
+    name = _printable(method if isinstance(method, str) else _name(method))
+    reference = repr(method) if isinstance(method, str) else name
     if isinstance(method, str):
-        method = known[method] if method in known else _locate(method, known)
+        method = known[method] if method in known else located(method, known)
     if isinstance(method, np.ndarray | Tensor | Mapping):
         if settings:
             raise AttributionLabError(
                 f"settings are {settings}: attributions that are computed already take none"
             )
-        return Method(name, lambda call: _precomputed(method, call), settings, method)
+        return Method(name, lambda call: _precomputed(method, call), settings, method, reference)
     from captum.attr import Attribution
 
     if isinstance(method, type) and issubclass(method, Attribution):
@@ -158,74 +164,31 @@ def as_method(
         if not hasattr(method, "attribute"):
             raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")
         _check_settings(name, captum_class.attribute, settings)
-        return Method(name, lambda o: _captum(captum_class, o, settings), settings, captum_class)
+        run = partial(_captum, captum_class, settings=settings)
+        return Method(name, run, settings, captum_class, reference)
     if isinstance(method, Attribution):
         _check_settings(name, method.attribute, settings)
-        return Method(name, lambda o: _captum_instance(method, o, settings), settings, method)
+        run = partial(_captum_instance, method, settings=settings)
+        return Method(name, run, settings, method, reference)
     if isinstance(method, type) or not callable(method):
         raise AttributionLabError(
             f"{name} is {'a class' if isinstance(method, type) else 'no method'}: pass a "
             "Captum class or instance, a function f(model, inputs, targets), or an array"
         )
     _check_settings(name, method, settings)
-    return Method(name, lambda o: _call(method, o, settings), settings, method)
+    return Method(name, partial(_call, method, settings=settings), settings, method, reference)
 
 
 def _name(method: Any) -> str:
     if isinstance(method, np.ndarray | Tensor | Mapping):
         return "precomputed"
-    return getattr(method, "__name__", type(method).__name__)
+    return str(getattr(method, "__name__", type(method).__name__))
 
 
-def _locate(reference: str, known: Mapping[str, Any]) -> Any:
-    """The object behind ``file.py:name`` or ``module:name``; split from the right (C:\\x.py:name)."""
-    place, _, name = reference.rpartition(":")
-    if reference.endswith(".py"):
-        raise AttributionLabError(f"{reference!r} names no function: write {reference}:name")
-    if not place:
-        raise AttributionLabError(
-            f"no method named {reference!r}: {nearest(reference, known)} "
-            "(or path/to/file.py:name, or module:name)"
-        )
-    module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
-    if not hasattr(module, name):
-        public = [key for key in vars(module) if not key.startswith("_")]
-        raise AttributionLabError(f"{place} has no {name!r}: {nearest(name, public)}")
-    return getattr(module, name)
-
-
-def _load_file(path: Path) -> Any:
-    if not os.path.isfile(path):  # unlike Path.is_file, also answers for impossible names
-        raise AttributionLabError(f"no file at {str(path)!r}: check the path")
-    # A name of its own: the file may be called like a module that is in use.
-    spec = importlib.util.spec_from_file_location(f"attributionlab_user_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise AttributionLabError(f"{str(path)!r} cannot be loaded as Python: check the file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look themselves up there
-    folder = str(path.parent)
-    sys.path.insert(0, folder)  # its neighbors are found, as when Python runs it
-    try:
-        with _in_one_line(lambda error: f"{path} raised {_say(error)} while it was loaded"):
-            spec.loader.exec_module(module)
-    finally:
-        if folder in sys.path:  # the file may have changed the path itself
-            sys.path.remove(folder)
-    return module
-
-
-def _import(name: str) -> Any:
-    with _in_one_line(lambda error: f"module {name!r} cannot be imported: {_say(error)}"):
-        return importlib.import_module(name)
-
-
-def _say(error: BaseException) -> str:
-    """An exception in one line."""
-    try:
-        text = f"{type(error).__name__}: {error}"
-    except Exception:  # its own __str__ fails
-        text = type(error).__name__
-    return " ".join(text.split())
+def _printable(name: str) -> str:
+    """A name for tables and files: control characters, and what is no text in UTF-8, as escapes."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
+    return shown.encode("utf-8", "backslashreplace").decode()
 
 
 def _place(error: BaseException) -> str:
@@ -253,20 +216,9 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
         return {}
 
 
-@contextmanager
-def _in_one_line(describe: Callable[[BaseException], str]) -> Iterator[None]:
-    """Run somebody's code; what it raises becomes a refusal, said in one line."""
-    try:
-        yield
-    except (AttributionLabError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # an exit of theirs is no verdict of ours
-        raise AttributionLabError(describe(error)) from error
-
-
 def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
     """Run a method; what it raises is told with the environment and the place in its code."""
-    with _in_one_line(lambda error: f"{name} raised {_say(error)} on {environment}{_place(error)}"):
+    with in_one_line(lambda error: f"{name} raised {said(error)} on {environment}{_place(error)}"):
         return call()
 
 
@@ -275,9 +227,17 @@ def _call(function: Callable[..., Any], call: Call, settings: Mapping[str, Any])
     offered = {key: value for key, value in call.offered.items() if key in declared}
     return _guarded(
         _name(function),
-        lambda: function(call.model, call.inputs, call.targets, **(offered | dict(settings))),
+        lambda: function(call.model, call.inputs, call.targets, **(offered | _fresh(settings))),
         call.environment,
     )
+
+
+def _fresh(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which a call can change no container of the user's."""
+    return {
+        key: copy(value) if isinstance(value, list | dict | set) else value
+        for key, value in settings.items()
+    }
 
 
 def _captum(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
@@ -309,7 +269,7 @@ def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
     with warnings.catch_warnings():
         # Inputs come without requires_grad, by contract; Captum switches it on and says so.
         warnings.filterwarnings("ignore", ".*required_grads has been set automatically.*")
-        maps = instance.attribute(inputs, target=call.targets, **settings)
+        maps = instance.attribute(inputs, target=call.targets, **_fresh(settings))
     guard_captum(instance, call.model, inputs, call.targets, settings, maps)
     if isinstance(instance, LayerAttribution) and isinstance(maps, Tensor):
         # A layer's map is coarser than the image: channels are summed, then it is enlarged.

@@ -74,10 +74,11 @@ def guard_captum(
         completeness(attributions, _values(model, inputs, targets), None, LRP_REMEDY)
     elif isinstance(instance, attr.DeepLift | attr.IntegratedGradients) and summable:
         reference = _reference(instance, model, inputs, targets, settings.get("baselines"))
-        remedy = (
-            deep_lift_remedy(model) if isinstance(instance, attr.DeepLift) else QUADRATURE_REMEDY
-        )
-        completeness(attributions, _values(model, inputs, targets), reference, remedy)
+        values = _values(model, inputs, targets)
+        if isinstance(instance, attr.DeepLift):
+            completeness(attributions, values, reference, deep_lift_remedy(model))
+        else:
+            completeness(attributions, values, reference, QUADRATURE_REMEDY, "quadrature")
     elif isinstance(instance, attr.LimeBase):
         # A fit to outputs that are all the same leaves rounding of them.
         values = _values(model, inputs, targets)
@@ -85,7 +86,7 @@ def guard_captum(
         empty = int(same_outputs(values, values.double() + largest).sum())
         # KernelShap is a LimeBase whose surrogate has no penalty, and takes none.
         cause = KERNEL_SHAP_CAUSE if isinstance(instance, attr.KernelShap) else LIME_CAUSE
-        tell(Finding(cause, empty))
+        tell(Finding(cause, empty, kind="zeros"))
 
 
 def _values(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:

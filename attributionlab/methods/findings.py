@@ -10,13 +10,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Literal
 
 from jaxtyping import Int
 from torch import Tensor
 
 from attributionlab.errors import GuardWarning
 
-__all__ = ["Finding", "heard", "summarized", "tell"]
+__all__ = ["Finding", "Kind", "heard", "summarized", "tell"]
+
+Kind = Literal[
+    "", "completeness", "error", "hooks", "kinks", "quadrature", "saturation", "segments", "zeros"
+]
+"""What a finding is about, for a program. Sums are missed by a quadrature, or for another reason
+("completeness"); an exact integral has an estimated error; a surrogate has a single superpixel
+("segments") or fits nothing ("zeros")."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,8 @@ class Finding:
         The largest value that `text` may name.
     regions : Tensor of int, (B, H, W), optional
         Label maps of the images, where the attributions are constant on regions.
+    kind : str
+        What it is about; empty for what no diagnosis asks for.
     """
 
     text: str
@@ -45,6 +55,7 @@ class Finding:
     regions: Int[Tensor, "batch height width"] | None = field(
         default=None, repr=False, compare=False
     )
+    kind: Kind = ""
 
 
 _listener: ContextVar[list[Finding] | None] = ContextVar("listener", default=None)

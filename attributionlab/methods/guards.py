@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Finding, Kind, tell
 from attributionlab.methods.outputs import same_outputs, target_outputs
 
 __all__ = [
@@ -154,7 +154,7 @@ def hidden_activations(found: Activations, method: Backpropagation, images: int)
         f"come from a network with {found.functional} functional (or unsupported) and {reused} reused "
         f"activations, which {method} misses because it hooks modules: use a separate nn.ReLU for each"
     )
-    tell(Finding(text, images if found.functional or reused else 0))
+    tell(Finding(text, images if found.functional or reused else 0, kind="hooks"))
 
 
 def completeness(
@@ -162,6 +162,7 @@ def completeness(
     output: Float[Tensor, " batch"],
     reference: Float[Tensor, " batch"] | None,
     remedy: str,
+    kind: Kind = "completeness",
 ) -> None:
     r"""Tell by how much attributions miss the change of the output that they should sum to.
 
@@ -180,6 +181,8 @@ def completeness(
         f(b), of the baselines; None for a method that distributes f(x) itself.
     remedy : str
         Cause and remedy.
+    kind : str
+        Of the finding: "quadrature" where that is the cause.
     """
     before = torch.zeros_like(output) if reference is None else reference
     total = attributions.detach().flatten(1).double().sum(1)
@@ -188,7 +191,7 @@ def completeness(
     whole = "the output" if reference is None else "the change of the output"
     text = f"do not sum to {whole} but miss up to {{worst}} of it: {remedy}"
     missed = int((~(gaps <= STATED_SHARE)).sum())  # NaN is missed too
-    tell(Finding(text, missed, gaps.tolist(), float(gaps.max())))
+    tell(Finding(text, missed, gaps.tolist(), float(gaps.max()), kind=kind))
 
 
 def shares_of_change(
@@ -281,7 +284,7 @@ def saturation(
         "are zero because the softmax is saturated, to the last bit of float32: raise the "
         f"environment's temperature{known}, or explain the logit (output='logit')"
     )
-    tell(Finding(text, int((certain | (gradient == 0).all(1)).sum())))
+    tell(Finding(text, int((certain | (gradient == 0).all(1)).sum()), kind="saturation"))
 
 
 def _temperature(model: nn.Module) -> float | None:
@@ -338,5 +341,5 @@ def kinks(
         "rest on a convention: {worst} of the ReLU units that a gradient reaches have an input of "
         "exactly 0, where ReLU'(0) = 0 decides (of each environment, the first image was looked at)"
     )
-    tell(Finding(text, int(share > KINK_SHARE), worst=share))
+    tell(Finding(text, int(share > KINK_SHARE), worst=share, kind="kinks"))
     return share

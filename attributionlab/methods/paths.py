@@ -100,7 +100,7 @@ def integrated_gradients(
     attributions, output, reference = in_smaller_batches(
         integrate, min(batch, len(inputs) * n_steps), "integrated-gradients"
     )
-    completeness(attributions, output, reference, QUADRATURE_REMEDY)
+    completeness(attributions, output, reference, QUADRATURE_REMEDY, "quadrature")
     return attributions
 
 
@@ -175,10 +175,12 @@ def integrated_gradients_exact(
             f"are integrated with an estimated error of up to {{worst}} of the output change: {remedy}",
             int(coarse.sum()),
             worst=float(shares[coarse].max()) if coarse.any() else 0.0,
+            kind="error",
         )
     )
     unknown = int((~shares.isfinite()).sum())
-    tell(Finding(f"are integrated with an error that nothing bounds: {remedy}", unknown))
+    text = f"are integrated with an error that nothing bounds: {remedy}"
+    tell(Finding(text, unknown, kind="error"))
     return result.attributions.to(inputs.dtype)
 
 

@@ -1,6 +1,8 @@
 """One call of a method, with its surroundings kept safe."""
 
+import os
 import random
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -46,7 +48,7 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     AttributionLabError
         If the method raises, or returns what cannot be scored.
     """
-    inputs = call.inputs.clone()
+    inputs, targets = call.inputs.clone(), call.targets.clone()
     with restored(call.model) as repaired, _seeded(seed):
         before = _random_states(call)
         attributions = method.attribute(call)
@@ -57,11 +59,14 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     if not torch.equal(call.inputs, inputs):
         text = "came with modified inputs; the truth is about the original ones"
         tell(Finding(text, len(inputs)))
+    if not torch.equal(call.targets, targets):
+        text = "came with modified targets; the truth is about the original ones"
+        tell(Finding(text, len(inputs)))
     maps = as_maps(attributions, inputs, f"{method.name} on {call.environment}", call.first)
     try:
-        saturation(call.model, inputs, call.targets, maps)
+        saturation(call.model, inputs, targets, maps)
         if method.gradient and call.first == 0:
-            kinks(call.model, inputs, call.targets)
+            kinks(call.model, inputs, targets)
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -82,11 +87,12 @@ def _random_states(call: Call) -> tuple[Any, ...]:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Global random states set from a seed inside; these and torch's switches restored outside."""
+    """Global random states set from a seed inside; these and what else is global restored outside."""
     states = random.getstate(), np.random.get_state()
     dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng():
+    threads, folder = torch.get_num_threads(), os.getcwd()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    with torch.random.fork_rng(), np.errstate(), warnings.catch_warnings():
         torch.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)
@@ -98,3 +104,6 @@ def _seeded(seed: int) -> Iterator[None]:
             torch.set_default_dtype(dtype)
             torch.set_grad_enabled(gradients)
             torch.set_num_threads(threads)
+            if torch.are_deterministic_algorithms_enabled() != deterministic:  # setting it is slow
+                torch.use_deterministic_algorithms(deterministic)
+            os.chdir(folder)

@@ -130,6 +130,7 @@ def lime(
             "choose another segmentation or other settings of it",
             single,
             regions=labels,
+            kind="segments",
         )
     )
     tell(
@@ -138,6 +139,7 @@ def lime(
             "baselines, or a higher temperature), or the penalty outweighs the range of the output "
             "(lower alpha, or take regression='ridge')",
             zero,
+            kind="zeros",
         )
     )
     return torch.stack(maps)[:, None]

@@ -9,6 +9,7 @@ from attributionlab.metrics.overlap import (
     f1,
     magnitudes,
     normalize,
+    parts_f1,
     precision,
     recall,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "magnitudes",
     "metric",
     "normalize",
+    "parts_f1",
     "precision",
     "recall",
 ]

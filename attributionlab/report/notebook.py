@@ -3,27 +3,45 @@
 from collections.abc import Mapping
 from typing import Any
 
+from attributionlab.report.reading import (
+    controls_text,
+    few_images_text,
+    interval_text,
+    labels,
+    listed,
+    score_text,
+    undecided,
+)
+
 __all__ = ["report_fragment"]
 
+SHOWN_HINTS = 2
 TEMPLATE = """\
 <div>
 <p><strong>{{ document.method }}: {{ document.verdict }}</strong>
-(claim {{ document.claim }}, F1 of at least {{ document.gamma }}, {{ document.n }} images each)</p>
+(claim {{ document.claim }}, F1 of at least {{ "%g" | format(document.gamma) }}, {{ document.n }}
+image{{ "s" if document.n != 1 }} each{{ "; " + few if few }})</p>
 <table>
 <thead><tr><th>environment</th><th>decided by</th><th>F1</th><th>95 % interval</th>
-<th>verdict</th></tr></thead>
+<th>bar</th><th>verdict</th></tr></thead>
 <tbody>
-{%- for result in document.environments %}
-<tr><td>{{ result.name }}</td><td>{{ result.claim_part }}</td>
-<td>{{ "%.2f" | format(result.claim_f1) }}</td>
-<td>{% if result.claim_ci %}{{ "%.2f to %.2f" | format(*result.claim_ci) }}{% endif %}</td>
+{%- for label, result in environments %}
+<tr><td>{{ label }}</td><td>{{ result.claim_part }}</td>
+<td>{{ result.claim_f1 | score(document.gamma) }}</td>
+<td>{{ result.claim_ci | interval(document.gamma) }}</td>
+<td>{{ result.bar | listed }}</td>
 <td>{{ result.verdict }}{% if result.reason %}: {{ result.reason }}{% endif %}</td></tr>
 {%- endfor %}
 </tbody>
 </table>
-{%- for hint in document.hints[:1] %}
+{%- for said in open %}
+<p>{{ said }}</p>
+{%- endfor %}
+{%- for hint in document.hints[:shown_hints] %}
 <p>Likely cause: {{ hint.says }}<br>To confirm: {{ hint.confirm }}</p>
 {%- endfor %}
+<p><small>Controls: {{ controls }}.{% if barred %} Bar: these see the input only and pass all the
+same.{% endif %} Passing is necessary, never sufficient.</small></p>
 </div>
 """
 
@@ -38,5 +56,20 @@ def report_fragment(document: Mapping[str, Any]) -> str:
     """
     from jinja2 import Environment
 
-    template = Environment(autoescape=True).from_string(TEMPLATE)
-    return template.render(document=document)
+    templates = Environment(autoescape=True)
+    templates.filters |= {"interval": interval_text, "listed": listed, "score": score_text}
+    environments = document["environments"]
+    named = list(zip(labels(environments), environments, strict=True))
+    return templates.from_string(TEMPLATE).render(
+        document=document,
+        environments=named,
+        few=few_images_text(document["n"]),
+        open=[
+            undecided(label, result, document["n"])
+            for label, result in named
+            if result["verdict"] == "inconclusive"
+        ],
+        controls=controls_text(document),
+        barred=any(result["bar"] for result in environments),
+        shown_hints=SHOWN_HINTS,
+    )

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,21 +21,30 @@ from attributionlab.report.pictures import (
     map_picture,
 )
 from attributionlab.report.reading import (
-    bounds_text,
+    EXACT_SHAPLEY,
+    PARTS,
+    bands_text,
+    ceiling_phrase,
+    few_images_text,
+    first_images,
+    gap_text,
     interval_text,
     labels,
     listed,
+    required,
     score_text,
     sentence,
     sentences,
+    undecided,
+    violates,
 )
+from attributionlab.report.shortening import shortened
 from attributionlab.report.terminal import explained
 
 __all__ = ["Panel", "faithfulness_page"]
 
 HERE = Path(__file__).parent
 LARGEST_PAGE = 4_900_000  # bytes
-PARTS = ("overall", "positive", "negative", "positive-smoothed")
 RANKS = ("worst", "lower quartile", "median", "upper quartile", "best")
 SHARE_COLORS = (
     *("#d55e00", "#0072b2", "#e69f00", "#56b4e9", "#7b4ea3", "#009e73", "#cc79a7", "#8c6d1f"),
@@ -44,7 +52,6 @@ SHARE_COLORS = (
 )
 GAMMAS_DRAWN = np.linspace(0, 1, 201)
 GAMMAS_TABLED = tuple(step / 10 for step in range(1, 10))
-LONGEST_NAME, LONGEST_TEXT, LONGEST_COMMAND, MOST_ITEMS = 200, 1_000, 10_000, 50  # characters
 
 
 class Panel(NamedTuple):
@@ -101,7 +108,7 @@ def faithfulness_page(document: Mapping[str, Any], panels: Sequence[Panel]) -> s
             f"{len(panels)} panels for {len(results)} environments: give one for each, in order"
         )
     template = _template()
-    content = _content(_shortened(document), panels)
+    content = _content(shortened(document), panels)
     for plan in PLANS:
         samples = _samples(content["environments"], panels, plan, document)
         if samples is not None:
@@ -120,12 +127,16 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     templates.filters |= {
-        "bounds": bounds_text,
+        "ceiling": ceiling_phrase,
+        "gap": gap_text,
         "interval": interval_text,
         "listed": listed,
+        "required": required,
         "score": score_text,
         "sentence": sentence,
+        "studied": first_images,
     }
+    templates.tests["violated"] = violates
     return templates.get_template("page.html.j2")
 
 
@@ -149,14 +160,29 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
                 "scores": _scores(result),
                 "shares": _shares(result["diagnosis"], numbers),
                 "curve": _curve(panel.image_f1, document["gamma"]),
+                "open": undecided(label, result, document["n"])
+                if result["verdict"] == "inconclusive"
+                else "",
+                "bands": _bands(result["verdict_bands"]),
+                "bands_text": bands_text(
+                    result["verdict_bands"],
+                    document["gamma"],
+                    _highest_to_fail(document["controls"], place - 1),
+                ),
             }
             for place, (label, result, panel) in enumerate(
                 zip(labels(results), results, panels, strict=True), start=1
             )
         ],
         "parts": [part for part in PARTS if any(result.get(part) for result in results)],
-        "ceilings": list(dict.fromkeys(name for result in results for name in result["ceilings"])),
-        "should": {name: _should(name, document["claim"]) for name in document["controls"]},
+        "few_images": few_images_text(document["n"]),
+        "ceilings": [
+            name
+            for name in dict.fromkeys(name for result in results for name in result["ceilings"])
+            if name != EXACT_SHAPLEY
+        ],
+        "exact_shapley": EXACT_SHAPLEY,
+        "compared_with_shapley": any(EXACT_SHAPLEY in result["ceilings"] for result in results),
         "gammas": sorted({*GAMMAS_TABLED, document["gamma"]}),
         "error_colors": ERROR_COLORS,
         "signed_colors": [f"#{bytes(color).hex()}" for color in SIGNED_COLORS[:: 127 // 4]],
@@ -177,54 +203,23 @@ def _scores(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return scores
 
 
-def _should(control: str, claim: str) -> str:
-    """What a control has to do; an inverted truth is the truth where signs do not count."""
-    if control == "oracle" or (control == "inverted-oracle" and claim == "overall"):
-        return "pass"
-    required = control in ("random", "constant", "inverted-oracle")
-    return "fail" if required else "fail, or set a bar"
-
-
-def _shortened(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with anybody's text cut to a length that a page can bear."""
-    least, warnings = document["least"], document["warnings"]
-    shown = [_cut(warning, LONGEST_TEXT) for warning in warnings[:MOST_ITEMS]]
-    if len(warnings) > MOST_ITEMS:
-        shown.append(f"{len(warnings) - MOST_ITEMS:,} more")
-    return {
-        **document,
-        "method": _cut(document["method"], LONGEST_NAME),
-        "settings": _settings(document["settings"]),
-        "command": _cut(document["command"], LONGEST_COMMAND),
-        "warnings": shown,
-        "least": {**least, "environment": _cut(least["environment"], LONGEST_NAME)},
-        "environments": [
-            {
-                **result,
-                "name": _cut(result["name"], LONGEST_NAME),
-                "settings": _settings(result["settings"]),
-            }
-            for result in document["environments"]
-        ],
+def _highest_to_fail(controls: Mapping[str, Sequence[Mapping[str, Any]]], place: int) -> str:
+    """Which of the controls that must fail scores highest in an environment."""
+    scores = {
+        name: rows[place]["claim_f1"] or 0.0
+        for name, rows in controls.items()
+        if rows[place]["must"] == "fail"
     }
+    return max(scores, key=scores.__getitem__, default="random")
 
 
-def _settings(settings: Mapping[str, Any]) -> list[str]:
-    """One line for each setting."""
-    lines = [
-        _cut(f"{name} = {json.dumps(value, ensure_ascii=False)}", LONGEST_TEXT)
-        for name, value in list(settings.items())[:MOST_ITEMS]
+def _bands(bands: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each verdict with the gammas between which it holds."""
+    starts = [0.0, *(band["up_to"] for band in bands)]
+    return [
+        {"verdict": band["verdict"], "start": start, "end": band["up_to"]}
+        for start, band in zip(starts, bands, strict=False)
     ]
-    left_out = len(settings) - len(lines)
-    return [*lines, f"{left_out:,} more"] if left_out else lines
-
-
-def _cut(text: str, longest: int) -> str:
-    """At most so many characters, all of which UTF-8 can write."""
-    writable = text.encode("utf-8", "replace").decode("utf-8")
-    if len(writable) <= longest:
-        return writable
-    return f"{writable[:longest]} … ({len(writable) - longest:,} characters more)"
 
 
 def _shares(

@@ -4,22 +4,48 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = [
-    "bounds_text",
+    "EXACT_SHAPLEY",
+    "PARTS",
+    "bands_text",
+    "ceiling_phrase",
+    "controls_text",
+    "few_images_text",
+    "first_images",
+    "gap_text",
     "interval_text",
     "labels",
     "listed",
+    "required",
     "score_text",
     "sentence",
     "sentences",
     "undecided",
+    "violates",
 ]
 
+PARTS = ("overall", "positive", "negative", "positive-smoothed")
+EXACT_SHAPLEY = "exact Shapley values"
+"""Among the ceilings, but the score of one map, which bounds no other."""
+ENOUGH_IMAGES = 6
+"""With fewer, a bootstrap over images covers clearly less than it says."""
 SPACE = "\N{NO-BREAK SPACE}"
 VERBS = {
     "pass": "passes in",
     "fail": "fails in",
     "inconclusive": "is undecided in",
     "invalid": "could not be judged in",
+}
+BANDS = {"pass": "passes", "inconclusive": "is inconclusive", "fail": "fails"}
+MAPS = {
+    "random": "a random map",
+    "constant": "a constant map",
+    "inverted-oracle": "a map with every sign wrong",
+}
+CEILINGS = {
+    "positive only": "maps without negative values",
+    "own regions": "maps constant on its own superpixels",
+    "true patches": "maps constant on the true patches",
+    "5 x 5 patches": "maps constant on 5 x 5 pixels",
 }
 
 
@@ -51,22 +77,30 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
 
 
 def _deciding(document: Mapping[str, Any]) -> str:
-    """The lowest score over environments (eq. 2) against gamma."""
-    least, gamma = document["least"], document["gamma"]
+    """The lowest score among the environments that carry the verdict (eq. 2) against gamma."""
+    gamma, verdict = document["gamma"], document["verdict"]
     bound = f"gamma{SPACE}={SPACE}{gamma:g}"
     environments = document["environments"]
-    if least["claim_f1"] is None:
-        return f"No environment has a score for the claim {document['claim']!r}."
-    score = score_text(least["claim_f1"], gamma)
-    where = next(
-        label
+    scored = [
+        (result["claim_f1"], label, result)
         for label, result in zip(labels(environments), environments, strict=True)
-        if (result["name"], result["claim_f1"]) == (least["environment"], least["claim_f1"])
-    )
-    start = f"Its lowest score, that in {where}, is" if len(environments) > 1 else "It scores"
-    interval = least["claim_ci"]
+        if result["claim_f1"] is not None
+    ]
+    decisive = [each for each in scored if each[2]["verdict"] == verdict] or scored
+    if not decisive:
+        return f"No environment has a score for the claim {document['claim']!r}."
+    f1, where, result = min(decisive, key=lambda each: each[0])
+    score = score_text(f1, gamma)
+    if len(environments) == 1:
+        start = "It scores"
+    else:
+        # Elsewhere a lower score may be known less precisely, and be undecided for it.
+        lower = any(other < f1 for other, _, _ in scored)
+        among = f" where it {VERBS[verdict].removesuffix(' in')}" if lower else ""
+        start = f"Its lowest score{among}, that in {where}, is"
+    interval = result["claim_ci"]
     if interval is None:
-        side = "at least" if least["claim_f1"] >= gamma else "below"
+        side = "at least" if f1 >= gamma else "below"
         return (
             f"{start} F1 {score}, {side} {bound}, without an interval, "
             "which needs two images or more."
@@ -89,28 +123,140 @@ def undecided(label: str, result: Mapping[str, Any], n: int) -> str:
     images = result["images_to_decide"]
     if result["claim_ci"] is None:
         return f"In {label} a part of the claim applies to fewer than two images; take 8 or more."
-    if images is None:
-        return f"{label} would stay undecided with any number of images like these."
-    return f"About {max(images, n + 1):,} images would decide {label}; {n:,} were used."
+    number = "More than a million" if images is None else f"About {images:,}"
+    return f"{number} images like these would decide {label}; {n:,} were used."
 
 
-def bounds_text(interval: Sequence[float], gamma: float) -> str:
-    """Which gammas in (0, 1] would give which verdict.
+def few_images_text(n: int) -> str:
+    """What to know of an interval over few images, empty where there are enough.
 
     Examples
     --------
-    >>> bounds_text([0.26, 0.36], 0.5)
-    'passes up to gamma = 0.26, fails above 0.36, is inconclusive between'
-    >>> bounds_text([0.0, 1.0], 0.5)
-    'is inconclusive at every gamma'
+    >>> few_images_text(4)
+    'fewer than six images: the interval covers less than 95 %; take 8 or more'
     """
-    low, high = interval
-    said = [f"passes up to gamma = {score_text(low, gamma)}"] if low > 0 else []
-    if high < 1:
-        said.append(f"fails above {'' if said else 'gamma = '}{score_text(high, gamma)}")
-    if low < high:
-        said.append("is inconclusive " + ("between" if low > 0 and high < 1 else "elsewhere"))
-    return ", ".join(said) if low > 0 or high < 1 else "is inconclusive at every gamma"
+    if n >= ENOUGH_IMAGES:
+        return ""
+    if n == 1:
+        return "a single image gives no interval; take 8 or more"
+    return "fewer than six images: the interval covers less than 95 %; take 8 or more"
+
+
+def bands_text(bands: Sequence[Mapping[str, Any]], gamma: float, reached_by: str = "random") -> str:
+    """Which gammas in (0, 1] would give which verdict.
+
+    Parameters
+    ----------
+    bands : sequence of mapping
+        `verdict_bands` of an environment: each verdict and the gamma up to which it holds.
+    gamma : float
+        Of the test; every number is printed on its own side of it.
+    reached_by : str
+        The control that must fail and reaches the largest gamma.
+
+    Examples
+    --------
+    >>> ends = {"invalid": 0.17, "pass": 0.62, "inconclusive": 0.7, "fail": 1.0}
+    >>> bands = [{"up_to": end, "verdict": verdict} for verdict, end in ends.items()]
+    >>> print(bands_text(bands, 0.5))  # doctest: +NORMALIZE_WHITESPACE
+    passes up to gamma = 0.62, is inconclusive up to 0.70, fails above;
+    up to 0.17 a random map would pass, so the test says nothing
+    >>> bands_text(bands[3:], 0.5)
+    'fails at every gamma'
+    """
+    judged = [place for place, band in enumerate(bands) if band["verdict"] != "invalid"]
+    if not judged:
+        return "no gamma gives a verdict"
+    ends = [score_text(band["up_to"], gamma) for band in bands]
+    first, last = judged[0], judged[-1]
+    bounded = last + 1 < len(bands)  # something invalid follows
+    said = []
+    for place in judged:
+        start = BANDS[bands[place]["verdict"]]
+        if place < last or (bounded and place > first):
+            said.append(f"{start} up to {'gamma = ' if place == first else ''}{ends[place]}")
+        elif place > first:
+            said.append(f"{start} above")
+        else:
+            low = f" above gamma = {ends[first - 1]}" if first else ""
+            high = f" up to {'' if low else 'gamma = '}{ends[place]}" if bounded else ""
+            said.append(f"{start}{low}{high}" if low or high else f"{start} at every gamma")
+    nothing = []
+    if first:
+        who = MAPS.get(reached_by, f"the control {reached_by}")
+        nothing.append(f"up to {ends[first - 1]} {who} would pass")
+    if bounded:
+        nothing.append(f"above {ends[last]} even the best possible map would fail")
+    told = ", ".join(said)
+    return f"{told}; {' and '.join(nothing)}, so the test says nothing" if nothing else told
+
+
+def required(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What a control must do, or that it is free to pass."""
+    return next((str(row["must"]) for row in rows if row["must"] is not None), "free")
+
+
+def violates(row: Mapping[str, Any]) -> bool:
+    """Whether a control does not do what it must in an environment."""
+    return row["must"] is not None and row["passes"] != (row["must"] == "pass")
+
+
+def controls_text(document: Mapping[str, Any]) -> str:
+    """Which controls do what they must, and which do not; nothing of those that are free."""
+    places = labels(document["environments"])
+    kept: dict[str, list[str]] = {"pass": [], "fail": []}
+    broken = []
+    for name, rows in document["controls"].items():
+        wrong = [place for place, row in zip(places, rows, strict=True) if violates(row)]
+        must = required(rows)
+        if wrong:
+            does = "fails" if must == "pass" else "passes"
+            broken.append(f"(!) {name} {does} in {listed(wrong)}, where it must {must}")
+        elif must in kept:
+            kept[must].append(name)
+    said = [
+        f"{listed(names)} {must if len(names) > 1 else must + ('es' if must == 'pass' else 's')}"
+        for must, names in kept.items()
+        if names
+    ]
+    they = "it" if sum(map(len, kept.values())) == 1 else "they"
+    met = [f"{'; '.join(said)}, as {they} must"] if said else []
+    return "; ".join([*broken, *met])
+
+
+def ceiling_phrase(name: str) -> str:
+    """The maps that a ceiling is about, as they stand in a sentence.
+
+    Examples
+    --------
+    >>> ceiling_phrase("25 x 25 cells")
+    'maps enlarged from 25 x 25 cells'
+    """
+    if name.endswith(" cells"):
+        return f"maps enlarged from {name}"
+    return CEILINGS.get(name, name)
+
+
+def first_images(result: Mapping[str, Any]) -> str:
+    """Which images the ceilings of an environment are about."""
+    studied = result["studied_images"]
+    return f"first {studied:,} image{'s' * (studied != 1)}"
+
+
+def gap_text(gap: float) -> str:
+    """How much of the output's change the attributions of the median image miss.
+
+    Examples
+    --------
+    >>> gap_text(0.24), gap_text(146.2)  # doctest: +NORMALIZE_WHITESPACE
+    ("the attributions miss 24 % of the output's change (median image)",
+     "the attributions miss 146 times the output's change (median image)")
+    """
+    if gap > 1:
+        missed = f"{gap:,.0f} times" if gap >= 10 else f"{gap:.1f} times"
+    else:
+        missed = "less than 1 % of" if gap < 0.005 else f"{100 * gap:.0f} % of"
+    return f"the attributions miss {missed} the output's change (median image)"
 
 
 def sentence(text: str) -> str:

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
+
+from attributionlab.report.reading import interval_text, score_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,10 +23,15 @@ __all__ = [
     "explained",
     "names_table",
     "print_table",
+    "printable",
     "verdict_text",
 ]
 
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
+
+
+WIDE = 104
+"""Columns from which on a comparison has room for intervals beside names with settings."""
 
 
 def comparison_table(document: Mapping[str, Any]) -> RenderableType:
@@ -35,32 +42,48 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `Comparison.to_dict`.
     """
-    results = document["results"]
-    places = dict.fromkeys(result["environment"] for result in results)
-    longest = max(len(result["method"]) for result in results)
-    tables: list[RenderableType] = []
-    for place in places:
-        here = [result for result in results if result["environment"] == place]
-        heading = Text.assemble((place, "bold"), f": {_usual(here)}")
-        tables += [heading, _methods_table(here, longest), ""]
-    legend = Text(
+    return _Comparison(printable(document))
+
+
+class _Comparison:
+    """Shows the interval of the claim where there is room, and says elsewhere where to find it."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = document
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        document, wide = self.document, options.max_width >= WIDE
+        results, gamma = document["results"], document["gamma"]
+        places = dict.fromkeys(result["environment"] for result in results)
+        longest = max(len(result["method"]) for result in results)
+        for place in places:
+            here = [result for result in results if result["environment"] == place]
+            yield Text.assemble((place, "bold"), f": {_usual(here)}")
+            yield _methods_table(here, longest, gamma, wide)
+            yield ""
+        for each in document["refused"]:
+            said = f"not run: {each['method']} on {each['environment']}: {each['reason']}"
+            yield Text(said, style="red")
+        yield Text(_legend(gamma, wide) + _exceptions(results), style="dim")
+
+
+def _legend(gamma: float, wide: bool) -> str:
+    where = "beside it" if wide else f"from {WIDE} columns on, and in --json"
+    return (
         "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
         "negative ones; s: seconds for an image. gap: of methods that claim to sum to the output "
         "change (LRP: to the output), how much of it they miss, median image; masks state signs and "
-        "do not see it. "
-        f"Verdict: F1 of at least {document['gamma']:g} for the claim (signed: the lowest of F1, F1 + "
-        "and F1 -). !: there are warnings, see --json or attributionlab test.\n"
-        + _exceptions(results),
-        style="dim",
+        "do not see it. Verdict: by the 95 % interval of the claim's F1 (signed: the lowest of F1, "
+        f"F1 + and F1 -; shown {where}): pass, if all of it is at least {gamma:g}; fail, if none of "
+        f"it is; inconclusive, if {gamma:g} lies inside, so that more images are needed; invalid, if "
+        "a control did not do what it must. !: there are warnings, see --json or attributionlab "
+        "test.\n"
     )
-    refused = [
-        Text(f"not run: {each['method']} on {each['environment']}: {each['reason']}", style="red")
-        for each in document["refused"]
-    ]
-    return Group(*tables, *refused, legend)
 
 
-def _methods_table(results: Sequence[Mapping[str, Any]], longest: int) -> Table:
+def _methods_table(
+    results: Sequence[Mapping[str, Any]], longest: int, gamma: float, wide: bool
+) -> Table:
     """One row for each method in an environment."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     # A star behind the name of a method that explained something else than most. Rich narrows columns
@@ -72,21 +95,26 @@ def _methods_table(results: Sequence[Mapping[str, Any]], longest: int) -> Table:
     ):
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     table.add_column("verdict", no_wrap=True)
+    if wide:
+        table.add_column("95 % interval", no_wrap=True)
     usual = _usual(results)
     for result in results:
         overall, gap = result["overall"], result.get("completeness_gap")
-        table.add_row(
-            result["method"] + ("" if _told(result) == usual else " *"),
+        cells: list[str | Text] = [
+            Text(result["method"] + ("" if _told(result) == usual else " *")),
             *(_score(overall, key) for key in ("precision", "recall", "f1")),
             *(_score(result[part], "f1") for part in ("positive", "negative")),
             "" if gap is None else f"{gap:.0%}",
             f"{result['seconds_per_image']:.2g}",
             Text.assemble(
                 verdict_text(result["verdict"]),
-                f" {result['claim']} {result['claim_f1']:.2f}",
+                f" {result['claim']} {score_text(result['claim_f1'], gamma)}",
                 "!" if result["warnings"] else "",
             ),
-        )
+        ]
+        if wide:
+            cells.append(interval_text(result["claim_ci"], gamma))
+        table.add_row(*cells)
     return table
 
 
@@ -128,6 +156,7 @@ def explained(result: Mapping[str, Any]) -> str:
 
 def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
     """What was verified: one row for each environment and check."""
+    documents = [printable(document) for document in documents]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("environment")
     table.add_column("check")
@@ -137,8 +166,8 @@ def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType
         for index, check in enumerate(document["checks"]):
             wrong = check["mismatches"]
             table.add_row(
-                document["environment"] if index == 0 else "",
-                check["name"],
+                Text(document["environment"] if index == 0 else ""),
+                Text(check["name"]),
                 f"{check['tested']:,}",
                 Text(f"{wrong:,}", style="red" if wrong else ""),
             )
@@ -157,16 +186,18 @@ def data_table(frame: "pd.DataFrame") -> RenderableType:
     for name, column in frame.items():
         number = column.dtype.kind in "iuf"
         heading = str(name).replace("_", " ")  # which may be wrapped
-        table.add_column(heading, justify="right" if number else "left")
+        table.add_column(Text(printable(heading)), justify="right" if number else "left")
     for row in frame.itertuples(index=False):
-        table.add_row(*map(_cell, row))
+        table.add_row(*(Text(_cell(value)) for value in row))
     return table
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(printable(str(value)))
 
 
 def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:
@@ -175,10 +206,34 @@ def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:
     table.add_column(no_wrap=True)
     table.add_column()
     for index, (title, names) in enumerate(sections.items()):
-        table.add_row(("" if index == 0 else "\n") + title, "", style="bold")
+        table.add_row(Text(("" if index == 0 else "\n") + title), "", style="bold")
         for name, meaning in names.items():
-            table.add_row(f"  {name}", meaning)
+            table.add_row(Text(f"  {printable(name)}"), Text(printable(meaning)))
     return table
+
+
+def printable(value: Any) -> Any:
+    """A document whose text has no character that ends a line, moves the cursor or hides others.
+
+    They are written as in Python's strings. Markup stays: whoever prints text wraps it in `Text`.
+
+    Examples
+    --------
+    >>> printable({"method": "two\\nlines"})
+    {'method': 'two\\\\nlines'}
+    """
+    if isinstance(value, str):
+        return "".join(
+            each
+            if each.isprintable() or each == "\N{NO-BREAK SPACE}"
+            else each.encode("unicode_escape").decode("ascii")
+            for each in value
+        )
+    if isinstance(value, Mapping):
+        return {printable(key): printable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [printable(each) for each in value]
+    return value
 
 
 class _Console(Console):

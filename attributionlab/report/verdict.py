@@ -7,12 +7,23 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attributionlab.report.reading import interval_text, labels, listed, undecided
-from attributionlab.report.terminal import explained, verdict_text
+from attributionlab.report.reading import (
+    PARTS,
+    ceiling_phrase,
+    controls_text,
+    few_images_text,
+    first_images,
+    gap_text,
+    interval_text,
+    labels,
+    listed,
+    score_text,
+    undecided,
+)
+from attributionlab.report.terminal import explained, printable, verdict_text
 
 __all__ = ["report_table"]
 
-PARTS = ("overall", "positive", "negative", "positive-smoothed")
 SHOWN_SHARES = 3
 SHOWN_HINTS = 2
 LEAST_SHARE = 0.005
@@ -27,6 +38,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
+    document = printable(document)
     head = Text.assemble(
         (document["method"], "bold"),
         ": ",
@@ -45,9 +57,9 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
 
 def _scores_table(document: Mapping[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("environment", min_width=27, overflow="fold")
+    table.add_column("environment", overflow="fold")
     table.add_column("part", no_wrap=True)
-    for heading in ("prec.", "rec.", "F1", "95 % of F1"):
+    for heading in ("prec.", "rec.", "F1", "95 % interval"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     environments, gamma = document["environments"], document["gamma"]
@@ -59,16 +71,15 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
             decides = name == result["claim_part"]
             interval = result["claim_ci"] if decides else scores["f1_ci"]
             table.add_row(
-                label[index] if index < len(label) else "",
+                Text(label[index] if index < len(label) else ""),
                 name.replace("positive-smoothed", "smoothed"),
-                *(f"{scores[key]:.2f}" for key in ("precision", "recall", "f1")),
-                "" if interval is None else interval_text(interval, gamma),
+                *(f"{scores[key]:.2f}" for key in ("precision", "recall")),
+                score_text(scores["f1"], gamma) if decides else f"{scores['f1']:.2f}",
+                interval_text(interval, gamma),
                 verdict_text(result["verdict"]) if decides else "",
             )
         if len(shown) == 1:
-            table.add_row(label[1])
-        if result.get("completeness_gap") is not None:
-            table.add_row("  completeness gap", "", "", "", f"{result['completeness_gap']:.2g}")
+            table.add_row(Text(label[1]))
         if result.get("ceiling_f1") is not None:
             table.add_row("  best possible", "smoothed", "", "", f"{result['ceiling_f1']:.2f}")
     return table
@@ -77,6 +88,8 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
 def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is said below the table, each under its title."""
     named = list(zip(labels(document["environments"]), document["environments"], strict=True))
+    if few := few_images_text(document["n"]):
+        yield "note", few
     for label, result in named:
         if result["verdict"] == "invalid":
             yield "no verdict", f"{label}: {result['reason']}"
@@ -86,6 +99,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "likely cause", hint["says"]
         yield "  to confirm", hint["confirm"]
     for title, tell in (
+        ("completeness gap", _gap),
         ("missing F1", _missing),
         ("ceiling", _ceiling),
         ("bar", _bar),
@@ -96,8 +110,13 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             if said := tell(result):
                 yield title, f"{label}: {said}"
                 title = ""
-    if document["verdict"] != "invalid":
-        yield "controls", "the oracle passes; random, constant and inverted maps fail, as they must"
+    if said := controls_text(document):
+        yield "controls", said
+
+
+def _gap(result: Mapping[str, Any]) -> str:
+    gap = result.get("completeness_gap")
+    return "" if gap is None else gap_text(gap)
 
 
 def _missing(result: Mapping[str, Any]) -> str:
@@ -115,7 +134,10 @@ def _ceiling(result: Mapping[str, Any]) -> str:
     own = result["own_ceiling"]
     if own is None or result["ceilings"][own] > 1 - LEAST_SHARE:
         return ""
-    return f"{own} allow an F1 of at most {result['ceilings'][own]:.2f} (first images)"
+    return (
+        f"{ceiling_phrase(own)} reach an F1 of at most {result['ceilings'][own]:.2f} "
+        f"({first_images(result)})"
+    )
 
 
 def _bar(result: Mapping[str, Any]) -> str:
@@ -129,9 +151,14 @@ def _bar(result: Mapping[str, Any]) -> str:
 
 
 def _seeds(result: Mapping[str, Any]) -> str:
-    if result["seed_sd"] is None:
+    if result["seeds"] == 1:
         return ""
-    return f"the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over them"
+    said = f"scores are means over {result['seeds']} seeds, shares are of the first seed's maps"
+    if result["seed_sd"] is None:
+        return said
+    return (
+        f"{said}; the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over them"
+    )
 
 
 def _runner_up(result: Mapping[str, Any]) -> str:
@@ -140,4 +167,7 @@ def _runner_up(result: Mapping[str, Any]) -> str:
     if scores is None:
         return ""
     told = [f"{part} {scores[part]:.2f}" for part in PARTS if scores.get(part) is not None]
-    return f"F1 {', '.join(told)} explaining the class with the second-most pixels"
+    return (
+        f"F1 {', '.join(told)} explaining the class with the second-most pixels "
+        f"(first {scores['images']:,} images)"
+    )

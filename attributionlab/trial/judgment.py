@@ -1,29 +1,28 @@
 """A trial judged: scores, their uncertainty, and what the controls say of the test itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.assess import (
     INPUT_ONLY,
-    MUST_FAIL,
+    ControlScore,
     Interval,
+    Standing,
+    control_score,
     images_to_decide,
     least_mean_interval,
     mean_interval,
     mean_score,
-    verdict_of,
 )
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods import Method
 from attributionlab.results import (
     SCORES,
-    ControlScore,
     EnvironmentResult,
     Example,
     ImageScores,
-    Verdict,
     mean_of,
 )
 from attributionlab.trial.question import Trial
@@ -34,67 +33,62 @@ __all__ = ["judge"]
 
 RANKS = {"median": 0.5, "worst": 0.0, "best": 1.0, "lower quartile": 0.25, "upper quartile": 0.75}
 """Which images are shown, the most telling first: where there are few, the others are left out."""
-ROUNDING = 1e-6
-"""Of an F1 from float32 maps."""
 
 
 def judge(outcome: Outcome, trial: Trial, method: Method) -> EnvironmentResult:
     """Score every image and part; the claim's mean F1 decides, for "signed" the lowest."""
-    env, scores = trial.env, outcome.scores
-    decisive = _decisive(scores, trial)
+    env, scores = trial.env, _mean(outcome.by_seed)
+    claimed = {part: scores[part]["f1"] for part in trial.claimed_parts}
+    decisive = _lowest(claimed)
     if decisive is None:
         raise AttributionLabError(
             f"no image of {env.name} has a truth for the claim {trial.claim!r}: take a larger n or "
             "another seed"
         )
-    f1 = scores[decisive]["f1"]
-    mean = mean_score(f1)
-    claimed = {part: scores[part]["f1"] for part in trial.claimed_parts}
     interval = least_mean_interval(claimed, trial.seed)
-    controls = {name: _control(each, trial) for name, each in outcome.controls.items()}
-    best = mean_score(outcome.best)
-    reason = _why_invalid(controls, best, trial)
-    verdict: Verdict = "invalid" if reason else verdict_of(interval, trial.gamma, mean)
+    controls = {name: _control(name, each, trial) for name, each in outcome.controls.items()}
+    standing = Standing(mean_score(claimed[decisive]), interval, controls, mean_score(outcome.best))
+    verdict = standing.verdict(trial.gamma)
     ceilings, own = ceilings_of(outcome, trial, method) if trial.diagnosed else ({}, None)
-    own_ceiling = (own, ceilings[own]) if own in ceilings else None
     return EnvironmentResult(
         name=env.name,
         output=trial.output,
         truth_output=trial.truth_output,
         settings=method.settings,
         verdict=verdict,
-        reason=reason,
-        claim_f1=mean,
-        claim_interval=interval,
+        reason=standing.reason(trial.gamma),
+        standing=standing,
         claim_part=decisive,
-        images_to_decide=(images_to_decide(f1, trial.gamma) if verdict == "inconclusive" else None),
+        images_to_decide=_images_to_decide(claimed, trial) if verdict == "inconclusive" else None,
         scores=scores,
         intervals=_intervals(scores, trial.seed),
-        controls=controls,
         bar=[name for name in INPUT_ONLY if controls[name].passes],
-        ceiling=best if trial.claim == "positive-smoothed" else None,
+        ceiling=standing.best if trial.claim == "positive-smoothed" else None,
+        studied_images=sum(len(scene.images) for scene in outcome.studied),
         ceilings=ceilings,
-        own_ceiling=own if own_ceiling else None,
+        own_ceiling=own,
         runner_up=_runner_up(outcome),
         evidence=(
-            evidence_of(outcome, trial, method, decisive, own_ceiling) if trial.diagnosed else None
+            evidence_of(outcome, trial, method, decisive, ceilings, own)
+            if trial.diagnosed
+            else None
         ),
         stochastic=outcome.stochastic,
-        seeds=trial.seeds if outcome.stochastic else 1,
-        seed_sd=_seed_sd(outcome, decisive),
+        seeds=len(outcome.by_seed),
+        seed_sd=_seed_sd([run[decisive]["f1"] for run in outcome.by_seed]),
         temperature=env.temperature if trial.output == "probability" else None,
         digest=env.spec.digest,
         constants=env.spec.constants,
         seconds=outcome.seconds,
         completeness_gap=outcome.gaps,
         attributions=outcome.maps[:, 0].numpy(),
-        examples=_examples(outcome, f1, trial),
+        examples=_examples(outcome, outcome.by_seed[0][decisive]["f1"], trial),
     )
 
 
-def _decisive(scores: ImageScores, trial: Trial) -> str | None:
-    """The part of the claim with the lowest mean F1, None where there is no truth at all."""
-    means = {part: mean_of(scores[part]["f1"]) for part in trial.claimed_parts}
+def _lowest(f1: Mapping[str, NDArray[np.float64]]) -> str | None:
+    """The part with the lowest mean F1, None where there is no truth at all."""
+    means = {part: mean_of(values) for part, values in f1.items()}
     there = {part: mean for part, mean in means.items() if mean is not None}
     return min(there, key=there.__getitem__) if there else None
 
@@ -106,69 +100,59 @@ def _intervals(scores: ImageScores, seed: int) -> dict[str, dict[str, Interval |
     }
 
 
-def _control(scores: ImageScores, trial: Trial) -> ControlScore:
+def _images_to_decide(claimed: Mapping[str, NDArray[np.float64]], trial: Trial) -> int | None:
+    """How many images would decide, more than there are."""
+    needed = images_to_decide(claimed, trial.gamma)
+    return None if needed is None else max(needed, trial.n + 1)
+
+
+def _control(name: str, f1: Mapping[str, NDArray[np.float64]], trial: Trial) -> ControlScore:
     """A control by its mean: what it must do does not depend on the images."""
-    part = _decisive(scores, trial)
-    f1 = None if part is None else mean_of(scores[part]["f1"])
-    return ControlScore(f1, f1 is not None and f1 >= trial.gamma)
-
-
-def _why_invalid(controls: Mapping[str, ControlScore], best: float, trial: Trial) -> str:
-    """Which control has the wrong result, in a sentence; empty if none has."""
-    oracle = controls["oracle"].claim_f1
-    assert oracle is not None  # a trial without any truth is refused before
-    if oracle < best - ROUNDING:
-        return (
-            f"the oracle scores {oracle:.3f} where the best possible map scores {best:.3f}: truth and "
-            "scores contradict each other"
-        )
-    if oracle < trial.gamma:
-        return (
-            f"even the best possible map scores {oracle:.2f}, below gamma {trial.gamma:g}: choose a "
-            "smaller gamma or another claim"
-        )
-    for name in MUST_FAIL:
-        if name == "inverted-oracle" and trial.claim == "overall":
-            continue  # which asks for no sign
-        if controls[name].passes:
-            return (
-                f"the control {name}, which must fail, scores {controls[name].claim_f1:.2f}: gamma "
-                f"{trial.gamma:g} is no bar here; choose a larger one, or larger images"
-            )
-    return ""
+    part = _lowest(f1)
+    score = None if part is None else mean_of(f1[part])
+    return control_score(name, trial.claim, score, trial.gamma)
 
 
 def _runner_up(outcome: Outcome) -> dict[str, float | None] | None:
     """Mean F1 of each part where the class with the second-most pixels is explained."""
     if outcome.runner_up is None:
         return None
-    means = {part: mean_of(scores["f1"]) for part, scores in outcome.runner_up.items()}
-    return {"images": sum(len(scene.images) for scene in outcome.studied), **means}
+    return {part: mean_of(scores["f1"]) for part, scores in outcome.runner_up.items()}
 
 
-def _seed_sd(outcome: Outcome, part: str) -> float | None:
-    """How much the F1 of an image varies from seed to seed."""
-    if outcome.seed_variance is None or not outcome.stochastic:
+def _mean(runs: Sequence[ImageScores]) -> ImageScores:
+    """Each image's scores, means over seeds."""
+    return {
+        part: {score: np.mean([run[part][score] for run in runs], axis=0) for score in SCORES}
+        for part in runs[0]
+    }
+
+
+def _seed_sd(runs: Sequence[NDArray[np.float64]]) -> float | None:
+    """How much the F1 of an image varies from seed to seed; None for one run."""
+    if len(runs) < 2:
         return None
-    return float(np.sqrt(np.nanmean(outcome.seed_variance[part])))
+    return float(np.sqrt(np.nanmean(np.var(runs, axis=0, ddof=1))))
 
 
 def _examples(outcome: Outcome, f1: NDArray[np.float64], trial: Trial) -> list[Example]:
-    """From the worst to the best image, the median one among them."""
+    """From the worst to the best image, the median one among them, by the maps that are shown."""
     scored = int((~np.isnan(f1)).sum())
-    order = f1.argsort(kind="stable")  # NaN comes last
+    overall = outcome.by_seed[0]["overall"]["f1"]
+    order = np.lexsort(
+        (overall, f1)
+    )  # equal ones by what is right without its sign; NaN comes last
     places = {rank: round(share * (scored - 1)) for rank, share in RANKS.items()}
     places["median"] = scored // 2
     shown: dict[int, str] = {}
     for rank, place in places.items():
         shown.setdefault(place, rank)
-    dataset = trial.env.dataset(trial.n, trial.seed)
     return [
         Example(
             sample=sample,
             rank=shown[place],
             f1=float(f1[sample]),
-            image=dataset[sample].image.numpy(),
+            image=outcome.images[sample].float().numpy(),
             highest=trial.env.max_value,
             truth=outcome.truth.signed[sample, 0].numpy(),
             attribution=outcome.maps[sample, 0].numpy(),

@@ -1,19 +1,27 @@
 """What is asked of a method in one environment."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
 from attributionlab.environment import Environment
 from attributionlab.methods import Preset
-from attributionlab.metrics import Alignment, Part, alignment, best_map, magnitudes
+from attributionlab.metrics import (
+    Alignment,
+    Part,
+    alignment,
+    best_map,
+    magnitudes,
+    normalize,
+    parts_f1,
+)
 from attributionlab.progress import track
 from attributionlab.truth import Output, Truth, smoothed
 
-__all__ = ["Claim", "Scene", "Trial", "chosen_outputs"]
+__all__ = ["Claim", "Scene", "Trial", "chosen_outputs", "joined"]
 
 Claim = Literal["signed", "overall", "positive", "positive-smoothed"]
 
@@ -31,12 +39,32 @@ class Scene(NamedTuple):
     first: int
     """index of the first of them in the test"""
 
-    def head(self, count: int) -> "Scene":
-        """The first images only."""
-        truth = Truth(self.truth.signed[:count])
+    def part(self, start: int, stop: int) -> "Scene":
+        """Some of the images."""
+        chosen = slice(start, stop)
         return Scene(
-            self.images[:count], self.targets[:count], self.patches[:count], truth, self.first
+            self.images[chosen],
+            self.targets[chosen],
+            self.patches[chosen],
+            Truth(self.truth.signed[chosen]),
+            self.first + start,
         )
+
+    def single(self) -> Iterator["Scene"]:
+        """Each image by itself."""
+        for index in range(len(self.images)):
+            yield self.part(index, index + 1)
+
+
+def joined(scenes: Sequence[Scene]) -> Scene:
+    """Several batches as one."""
+    return Scene(
+        torch.cat([scene.images for scene in scenes]),
+        torch.cat([scene.targets for scene in scenes]),
+        torch.cat([scene.patches for scene in scenes]),
+        Truth(torch.cat([scene.truth.signed for scene in scenes])),
+        scenes[0].first,
+    )
 
 
 @dataclass(frozen=True)
@@ -59,6 +87,8 @@ class Trial:
         How often a method that draws random numbers is run on each image.
     diagnosed : bool
         Whether to ask beyond the verdict: ceilings, a class that lost, what is missing and why.
+    options : mapping
+        What the user asked for beyond the defaults, for commands that ask the same.
     """
 
     env: Environment
@@ -70,6 +100,7 @@ class Trial:
     seed: int
     seeds: int = 1
     diagnosed: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def claimed_parts(self) -> tuple[str, ...]:
@@ -96,6 +127,14 @@ class Trial:
         if self.claim == "positive-smoothed":
             scores[self.claim] = alignment(magnitudes(maps, "positive"), claimed)
         return scores
+
+    def control_f1(self, maps: Tensor, truth: Truth, claimed: Tensor) -> dict[str, Tensor]:
+        """F1 of a control's maps, of any scale, for the parts that the claim rests on, (B,) each."""
+        if self.claim == "positive-smoothed":
+            smoothed_f1 = alignment(magnitudes(normalize(maps), "positive"), claimed).f1
+            return {self.claim: smoothed_f1}
+        at_once = parts_f1(maps, truth.signed)
+        return {part: f1 for part, f1 in at_once.items() if part in self.claimed_parts}
 
     def scenes(self, title: str, show_progress: bool) -> Iterator[Scene]:
         """The images in batches, each with its truth."""

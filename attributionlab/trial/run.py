@@ -11,17 +11,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.assess import CONTROLS, pixel_kinds
-from attributionlab.methods import Attributed, Call, Finding, Method, as_method, attribute, heard
+from attributionlab.environment import Environment
+from attributionlab.errors import AttributionLabError
+from attributionlab.methods import Finding, Method, as_method, heard
 from attributionlab.metrics import Alignment, alignment, normalize
 from attributionlab.results import ImageScores
+from attributionlab.trial.calls import (
+    always_offered,
+    attribute_scene,
+    computed,
+    control_maps,
+    peculiarities,
+)
 from attributionlab.trial.question import Scene, Trial
 from attributionlab.truth import Truth
 
 __all__ = ["STUDIED_IMAGES", "Outcome", "carry_out"]
 
-REFERENCE_IMAGES = 256
-"""How many other images a method gets that asks for some: enough to set off every neuron of IBA's layer
-that a test image sets off, or nearly (16 leave neurons that never vary, which then own the map)."""
 STUDIED_IMAGES = 8
 """On how many images ceilings, likenesses and the runner-up are looked at, which decide nothing."""
 
@@ -31,16 +37,17 @@ class Outcome(NamedTuple):
 
     maps: Tensor
     """(n, 1, H, W), summed over channels and normalized to [-1, 1]; of the first seed"""
+    images: Tensor
+    """(n, C, H, W), uint8"""
     truth: Truth
     kinds: Tensor
-    """(n, 1, H, W), what lies where (`assess.pixel_kinds`)"""
-    scores: ImageScores
-    """means over seeds"""
-    seed_variance: Mapping[str, NDArray[np.float64]] | None
-    """by part, of an image's F1 over seeds, (n,); None unless several seeds were run"""
+    """(n, 1, H, W), what lies where (`assess.pixel_kinds`); empty if nobody asks"""
+    by_seed: Sequence[ImageScores]
+    """one for each seed, a single one for a method that draws nothing"""
     stochastic: bool
     """whether the method drew random numbers"""
-    controls: Mapping[str, ImageScores]
+    controls: Mapping[str, Mapping[str, NDArray[np.float64]]]
+    """F1 of each control, by the parts that the claim rests on, (n,)"""
     best: NDArray[np.float64]
     """(n,), the F1 of the best possible map for the claim; 1 for masks"""
     studied: Sequence[Scene]
@@ -65,44 +72,55 @@ class _Batch(NamedTuple):
     runs: list[dict[str, Alignment]]
     """by seed"""
     random: bool
-    controls: dict[str, dict[str, Alignment]]
+    controls: dict[str, dict[str, Tensor]]
     best: Tensor
-    runner_up: dict[str, Alignment] | None
+    runner_up: dict[str, Alignment] | Finding | None
     seconds: float
     findings: list[Finding]
 
 
 def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
     """Run a method and the controls on the n images of an environment."""
-    always = _always_offered(method, trial)
+    always = always_offered(method, trial)
     controls = {name: as_method(name, CONTROLS) for name in CONTROLS}
-    batches, studied, truths = [], [], []
+    batches, studied, images, truths = [], [], [], []
     for scene in trial.scenes(f"{method.name} on {trial.env.name}", show_progress):
-        looked_at = scene.head(max(0, STUDIED_IMAGES - scene.first)) if trial.diagnosed else None
+        looked_at = scene.part(0, max(0, STUDIED_IMAGES - scene.first)) if trial.diagnosed else None
         batches.append(_run(method, controls, trial, scene, looked_at, always))
+        images.append(scene.images.to(torch.uint8))
         truths.append(scene.truth.signed)
         if looked_at is not None and len(looked_at.images):
             studied.append(looked_at)
     told = [finding for batch in batches for finding in batch.findings]
+    told += [batch.runner_up for batch in batches if isinstance(batch.runner_up, Finding)]
+    told += peculiarities(method, trial, studied, always)
     labels = [finding.regions for finding in told if finding.regions is not None]
     regions = torch.cat(labels)[:STUDIED_IMAGES] if labels else None
     findings = [replace(finding, regions=None) for finding in told]  # label maps are large
     gaps = [gap for finding in findings for gap in finding.gaps]
-    lost = [batch.runner_up for batch in batches if batch.runner_up is not None]
+    lost = [batch.runner_up for batch in batches if isinstance(batch.runner_up, dict)]
     return Outcome(
         maps=torch.cat([batch.maps for batch in batches]),
+        images=torch.cat(images),
         truth=Truth(torch.cat(truths)),
         kinds=torch.cat([batch.kinds for batch in batches]),
-        scores=_joined([_mean(batch.runs) for batch in batches]),
-        seed_variance=_seed_variance(batches) if trial.seeds > 1 else None,
+        by_seed=[
+            # A batch for which nothing was drawn has one run, which stands for all seeds.
+            _joined([batch.runs[min(seed, len(batch.runs) - 1)] for batch in batches])
+            for seed in range(max(len(batch.runs) for batch in batches))
+        ],
         stochastic=any(batch.random for batch in batches),
         controls={
-            name: _joined([_mean([batch.controls[name]]) for batch in batches]) for name in controls
+            name: {
+                part: torch.cat([batch.controls[name][part] for batch in batches]).numpy()
+                for part in trial.claimed_parts
+            }
+            for name in controls
         },
         best=torch.cat([batch.best for batch in batches]).numpy(),
         studied=studied,
         regions=regions,
-        runner_up=_joined([_mean([scores]) for scores in lost]) if lost else None,
+        runner_up=_joined(lost) if lost else None,
         seconds=sum(batch.seconds for batch in batches) / trial.n,
         findings=findings,
         gaps=np.array(gaps) if len(gaps) == trial.n else None,
@@ -121,24 +139,22 @@ def _run(
     env, claimed = trial.env, trial.claimed(scene.truth)
     start = time.perf_counter()
     with heard() as findings:
-        attributed = _attribute(method, trial, scene, always)
+        attributed = attribute_scene(method, trial, scene, always)
     seconds = time.perf_counter() - start
     # float32 halves the memory of what is kept, and is precise enough within [-1, 1].
     maps = normalize(attributed.maps).float()
     runs = [trial.scores(maps, scene.truth, claimed)]
     for repeat in range(1, trial.seeds if attributed.random else 1):
         with heard():  # what there is to say has been said of the first seed
-            again = _attribute(method, trial, scene, always, repeat)
+            again = attribute_scene(method, trial, scene, always, repeat)
         runs.append(trial.scores(normalize(again.maps).float(), scene.truth, claimed))
     drawn = {
-        name: trial.scores(_control_maps(control, trial, scene, always), scene.truth, claimed)
+        name: trial.control_f1(control_maps(control, trial, scene, always), scene.truth, claimed)
         for name, control in controls.items()
     }
     return _Batch(
         maps=maps,
-        kinds=pixel_kinds(
-            scene.images, scene.patches, env.counting.classes_of(scene.images), env.baseline.cpu()
-        ),
+        kinds=_kinds(scene, env) if trial.diagnosed else torch.empty(0),
         runs=runs,
         random=attributed.random,
         controls=drawn,
@@ -149,29 +165,10 @@ def _run(
     )
 
 
-def _attribute(
-    method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], repeat: int = 0
-) -> Attributed:
-    """Attributions of a batch under the seed of this batch and repetition."""
-    device = trial.env.device
-    # A copy of its own: the controls look at the same images afterwards.
-    inputs = scene.images.clone(memory_format=torch.channels_last).to(device)
-    seed = _seed(trial, scene, repeat)
-    offered = _offered(method, trial, scene, always, seed)
-    model = trial.env.explained_model(trial.output)
-    targets = scene.targets.clone().to(device)
-    call = Call(trial.env.name, model, inputs, targets, scene.first, trial.n, offered)
-    return attribute(method, call, seed)
-
-
-def _control_maps(control: Method, trial: Trial, scene: Scene, always: Mapping[str, Any]) -> Tensor:
-    """A control's maps, without the care that strangers' code needs."""
-    offered = _offered(control, trial, scene, always, _seed(trial, scene, 0))
-    model = trial.env.explained_model(trial.output)
-    images = scene.images
-    call = Call(trial.env.name, model, images, scene.targets, scene.first, trial.n, offered)
-    maps: Tensor = control.attribute(call)
-    return normalize(maps)
+def _kinds(scene: Scene, env: Environment) -> Tensor:
+    """What lies where, (B, 1, H, W)."""
+    classes = env.counting.classes_of(scene.images)
+    return pixel_kinds(scene.images, scene.patches, classes, env.baseline.cpu())
 
 
 def _best(trial: Trial, scene: Scene, claimed: Tensor) -> Tensor:
@@ -183,85 +180,29 @@ def _best(trial: Trial, scene: Scene, claimed: Tensor) -> Tensor:
 
 def _runner_up(
     method: Method, trial: Trial, scene: Scene | None, always: Mapping[str, Any]
-) -> dict[str, Alignment] | None:
-    """Scores for the class of the second-most pixels, where there are classes and a method to ask."""
-    computed = isinstance(method.function, np.ndarray | Tensor | Mapping)
-    if scene is None or not len(scene.images) or trial.env.task == "regression" or computed:
+) -> dict[str, Alignment] | Finding | None:
+    """Scores for the class of the second-most pixels, where there are classes and a method to ask; a
+    method that cannot explain it keeps its verdict.
+    """
+    if scene is None or not len(scene.images) or trial.env.task == "regression" or computed(method):
         return None
     other = trial.runner_up(scene)
-    with heard():
-        attributed = _attribute(method, trial, other, always)
+    try:
+        with heard():
+            attributed = attribute_scene(method, trial, other, always)
+    except AttributionLabError as error:
+        text = f"could not be had for the class of the second-most pixels: {error}"
+        return Finding(text, len(scene.images))
     maps = normalize(attributed.maps).float()
     return trial.scores(maps, other.truth, trial.claimed(other.truth))
 
 
-def _seed(trial: Trial, scene: Scene, repeat: int) -> int:
-    """Of one batch; the first repetition has that of a run without any."""
-    stream = [trial.seed, scene.first, repeat] if repeat else [trial.seed, scene.first]
-    return int(np.random.SeedSequence(stream).generate_state(1)[0])
-
-
-def _offered(
-    method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], seed: int
-) -> dict[str, Any]:
-    """What a method may declare by name; the truth is for controls."""
-    offered = {
-        **always,
-        "patches": scene.patches.clone(),
-        "generator": torch.Generator().manual_seed(seed),
-    }
-    if any(method.function is control for control in CONTROLS.values()):
-        offered |= {"truth": scene.truth, "ideal": trial.ideal(scene.truth)}
-    return offered
-
-
-def _always_offered(method: Method, trial: Trial) -> dict[str, Any]:
-    """What a method may declare by name that is the same for every batch."""
-    env = trial.env
-    offered = {
-        "baseline": env.baseline.clone(),
-        "layers": dict(env.layers),
-        "highest": env.max_value,
-    }
-    if method.asks_for("reference_images"):
-        # A stream of its own: none of them is tested.
-        stream = int(np.random.SeedSequence([trial.seed, 1]).generate_state(1)[0])
-        offered["reference_images"] = env.batch(REFERENCE_IMAGES, stream)[0].to(env.device)
-    return offered
-
-
-def _mean(runs: Sequence[Mapping[str, Alignment]]) -> ImageScores:
-    """Scores of a batch, means over seeds."""
-    return {
-        part: {
-            score: torch.stack([getattr(run[part], score) for run in runs]).mean(0).cpu().numpy()
-            for score in Alignment._fields
-        }
-        for part in runs[0]
-    }
-
-
-def _seed_variance(batches: Sequence[_Batch]) -> dict[str, NDArray[np.float64]]:
-    """By part the variance of each image's F1 over seeds; zero where a method draws nothing."""
-    return {
-        part: np.concatenate(
-            [
-                torch.stack([run[part].f1 for run in batch.runs]).var(0).numpy()
-                if len(batch.runs) > 1
-                else np.zeros(len(batch.maps))
-                for batch in batches
-            ]
-        )
-        for part in batches[0].runs[0]
-    }
-
-
-def _joined(batches: Sequence[ImageScores]) -> ImageScores:
+def _joined(batches: Sequence[Mapping[str, Alignment]]) -> ImageScores:
     """Scores of all batches, one after another."""
     return {
         part: {
-            score: np.concatenate([batch[part][score] for batch in batches])
-            for score in batches[0][part]
+            score: torch.cat([getattr(batch[part], score) for batch in batches]).cpu().numpy()
+            for score in Alignment._fields
         }
         for part in batches[0]
     }

@@ -1,11 +1,12 @@
 """A trial studied beyond its verdict: what was attainable, what is missing, what it looks like."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from attributionlab.assess import (
+    EXACT_SHAPLEY,
     POSITIVE_ONLY,
     Evidence,
     claim_ceilings,
@@ -13,22 +14,25 @@ from attributionlab.assess import (
     missing_shares,
     part_ceilings,
 )
-from attributionlab.methods import Method, observe, summarized
-from attributionlab.results import median_gap
-from attributionlab.trial.question import Scene, Trial
+from attributionlab.methods import Method, observe
+from attributionlab.results import mean_of, median_gap
+from attributionlab.trial.question import Scene, Trial, joined
 from attributionlab.trial.run import Outcome
-from attributionlab.truth import Truth
+from attributionlab.truth import mask
 
 __all__ = ["ceilings_of", "evidence_of"]
 
 OWN_REGIONS = "own regions"
+
+ARGUMENTS = ("baseline", "baselines", "n_steps", "segmentation", "layer")
+"""What a method may declare that says how it works."""
 
 
 def ceilings_of(
     outcome: Outcome, trial: Trial, method: Method
 ) -> tuple[dict[str, float], str | None]:
     """The best F1 of the claim at several resolutions, and which of these is the method's own."""
-    env, scene = trial.env, _joined(outcome.studied)
+    env, scene = trial.env, joined(outcome.studied)
     model = trial.env.explained_model(trial.output)
     layers = dict(env.layers)
     own_layer = method.enlarged_layer(model, layers)
@@ -38,7 +42,8 @@ def ceilings_of(
     sizes = {key: tuple(observe(model, layer, image)[0].shape[2:]) for key, layer in layers.items()}
     grids = {_cells(size): (size[0], size[1]) for size in sizes.values()}
     regions = {"true patches": scene.patches}
-    own, never_negative = None, not (outcome.maps < 0).any()
+    own = None
+    never_negative = bool((outcome.maps > 0).any()) and not (outcome.maps < 0).any()
     if outcome.regions is not None:
         own = OWN_REGIONS
         regions[own] = outcome.regions.cpu()
@@ -54,7 +59,8 @@ def ceilings_of(
         grids=grids,
         shapley=_shapley(scene, trial),
     )
-    return claim_ceilings([ceilings], trial.claim), own
+    best = claim_ceilings(ceilings, trial.claim)
+    return best, own if own in best else None
 
 
 def evidence_of(
@@ -62,10 +68,11 @@ def evidence_of(
     trial: Trial,
     method: Method,
     part: str,
-    own_ceiling: tuple[str, float] | None,
+    ceilings: Mapping[str, float],
+    own: str | None,
 ) -> Evidence:
     """What is known about why F1 is missing."""
-    env, scene = trial.env, _joined(outcome.studied)
+    env, scene = trial.env, joined(outcome.studied)
     smooth = trial.claim == "positive-smoothed"
     shares = missing_shares(
         outcome.maps,
@@ -74,12 +81,15 @@ def evidence_of(
         part,  # type: ignore[arg-type]
         trial.claimed(outcome.truth) if smooth else None,
     )
-    own, ceiling = own_ceiling or (None, None)
     if own == POSITIVE_ONLY:  # no resolution, and told by `positive_only` below
-        own, ceiling = None, None
+        own = None
     return Evidence(
-        environment=env.name,
+        environment=env.reference,
         method=method.name,
+        reference=method.reference,
+        in_shell=method.reference != method.name and not env.overrides,
+        overrides=env.overrides,
+        options=trial.options,
         claim=trial.claim,
         part=part,
         gamma=trial.gamma,
@@ -93,35 +103,49 @@ def evidence_of(
             env.baseline.cpu(),
             trial.claim,
             trial.claimed(scene.truth) if smooth else None,
+            tested=trial.n,
+            others=_truths(scene, trial),
         ),
-        guards=summarized(outcome.findings),
+        guards=frozenset(each.kind for each in outcome.findings if each.images and each.kind),
         completeness_gap=median_gap(outcome.gaps),
         settings=method.settings,
-        asks_for_baseline=method.asks_for("baseline"),
+        takes=frozenset(name for name in ARGUMENTS if method.asks_for(name)),
         regression=env.task == "regression",
         unseen_colors_disturb=bool(env.network.effective.get("redundant_strength")),
         temperature=env.temperature if trial.output == "probability" else None,
+        images=len(outcome.maps),
         all_zero=float((outcome.maps == 0).flatten(1).all(1).double().mean()),
         own_resolution=own,
-        own_ceiling=ceiling,
+        own_ceiling=None if own is None else ceilings[own],
         positive_only=not (outcome.maps < 0).any(),
         stochastic=outcome.stochastic,
+        shapley_f1=ceilings.get(EXACT_SHAPLEY),
+        runner_up=_runner_up(outcome, trial),
     )
+
+
+def _truths(scene: Scene, trial: Trial) -> list[Tensor]:
+    """The signed truth of each class; none where there is one output."""
+    env = trial.env
+    if env.task == "regression":
+        return []
+    classes = env.counting.classes_of(scene.images)
+    return [
+        mask(classes, torch.full_like(scene.targets, index), trial.truth_output).signed
+        for index in range(len(env.counting.values))
+    ]
+
+
+def _runner_up(outcome: Outcome, trial: Trial) -> float | None:
+    """The claim's F1 where the class with the second-most pixels is explained."""
+    if outcome.runner_up is None:
+        return None
+    f1 = [mean_of(outcome.runner_up[part]["f1"]) for part in trial.claimed_parts]
+    return min((mean for mean in f1 if mean is not None), default=None)
 
 
 def _cells(size: tuple[int, ...]) -> str:
     return f"{size[0]} x {size[1]} cells"
-
-
-def _joined(scenes: Sequence[Scene]) -> Scene:
-    """Batches of the studied images as one."""
-    return Scene(
-        torch.cat([scene.images for scene in scenes]),
-        torch.cat([scene.targets for scene in scenes]),
-        torch.cat([scene.patches for scene in scenes]),
-        Truth(torch.cat([scene.truth.signed for scene in scenes])),
-        scenes[0].first,
-    )
 
 
 def _shapley(scene: Scene, trial: Trial) -> Tensor:

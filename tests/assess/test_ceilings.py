@@ -257,12 +257,12 @@ def test_a_map_that_is_never_negative_finds_all_but_the_negative_part(known):
     assert parts["overall"].tolist() == parts["positive"].tolist() == [1, 1]
     assert parts["negative"].tolist() == [0, 0]
     assert torch.equal(parts["positive-smoothed"], f1(best_map(claimed), claimed))
-    assert claim_ceilings([found], "signed")["positive only"] == 0
-    assert claim_ceilings([found], "positive")["positive only"] == 1
+    assert claim_ceilings(found, "signed")["positive only"] == 0
+    assert claim_ceilings(found, "positive")["positive only"] == 1
     bare = Truth(truth.signed.clamp(min=0))
     found = part_ceilings(bare, "signed", bare.signed.float(), regions={}, grids={})
     assert found["positive only"]["negative"].isnan().all()
-    assert claim_ceilings([found], "signed")["positive only"] == 1
+    assert claim_ceilings(found, "signed")["positive only"] == 1
 
 
 def test_exact_shapley_values_score_as_any_map(known):
@@ -325,30 +325,23 @@ def test_no_map_that_is_constant_on_the_patches_exceeds_their_ceiling(env, known
 
 def test_signed_rests_on_the_part_with_the_lowest_mean_over_all_images():
     nan = math.nan
-    first = {"a": {"overall": [0.9, 0.1], "positive": [0.4, 0.4], "negative": [nan, nan]}}
-    second = {"a": {"overall": [0.2], "positive": [0.7], "negative": [nan]}}
-    batches = [
-        {
-            name: {part: torch.tensor(f) for part, f in parts.items()}
-            for name, parts in batch.items()
-        }
-        for batch in (first, second)
-    ]
+    found = {
+        "overall": torch.tensor([0.9, 0.1, 0.2]),
+        "positive": torch.tensor([0.4, 0.4, 0.7]),
+        "negative": torch.tensor([nan, nan, nan]),
+    }
     # Overall (0.9 + 0.1 + 0.2) / 3 = 0.4, positive (0.4 + 0.4 + 0.7) / 3 = 0.5; float32.
-    assert claim_ceilings(batches, "signed") == {"a": pytest.approx(0.4, abs=1e-6)}
-    assert claim_ceilings(batches, "positive") == {"a": pytest.approx(0.5, abs=1e-6)}
-    assert claim_ceilings(batches, "overall") == {"a": pytest.approx(0.4, abs=1e-6)}
-    assert claim_ceilings(batches[:1], "overall") == {"a": pytest.approx(0.5, abs=1e-6)}
-    for batch in batches:
-        batch["a"]["negative"][0] = 0.25
-    assert claim_ceilings(batches, "signed") == {"a": 0.25}
+    assert claim_ceilings({"a": found}, "signed") == {"a": pytest.approx(0.4, abs=1e-6)}
+    assert claim_ceilings({"a": found}, "positive") == {"a": pytest.approx(0.5, abs=1e-6)}
+    assert claim_ceilings({"a": found}, "overall") == {"a": pytest.approx(0.4, abs=1e-6)}
+    found["negative"][0] = 0.25
+    assert claim_ceilings({"a": found}, "signed") == {"a": 0.25}
 
 
-def test_a_name_that_a_batch_lacks_or_that_applies_nowhere_is_left_out():
+def test_a_name_that_applies_nowhere_is_left_out():
     one, none = {"positive": torch.ones(1)}, {"positive": torch.full((1,), math.nan)}
-    assert claim_ceilings([{"a": one, "b": one}, {"a": none}], "positive") == {"a": 1}
-    assert claim_ceilings([{"a": none}], "positive") == {}
-    assert claim_ceilings([{"a": none}], "signed") == {}
+    assert claim_ceilings({"a": one, "b": none}, "positive") == {"a": 1}
+    assert claim_ceilings({"a": one, "b": none}, "signed") == {"a": 1}
 
 
 def test_a_smoothed_claim_rests_on_its_own_part_and_signed_never_does(known):
@@ -356,11 +349,11 @@ def test_a_smoothed_claim_rests_on_its_own_part_and_signed_never_does(known):
     found = part_ceilings(
         truth, "positive-smoothed", claimed, regions={"p": patches}, grids={}, shapley=values
     )
-    of_claim = claim_ceilings([found], "positive-smoothed")
+    of_claim = claim_ceilings(found, "positive-smoothed")
     assert of_claim["p"] == float(found["p"]["positive-smoothed"].mean())
     means = {part: float(each.mean()) for part, each in found["exact Shapley values"].items()}
     smoothed_mean = means.pop("positive-smoothed")
-    lowest = claim_ceilings([found], "signed")["exact Shapley values"]
+    lowest = claim_ceilings(found, "signed")["exact Shapley values"]
     assert smoothed_mean < lowest == min(means.values())
 
 

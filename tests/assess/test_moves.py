@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from attributionlab.assess.controls import sobel
-from attributionlab.assess.moves import best_shift, blurred, correlation, edges, translated
+from attributionlab.assess.moves import best_shift, blurred, correlation, translated
 
 
 @pytest.fixture
@@ -59,7 +58,3 @@ def test_a_blur_mirrors_the_image_at_its_edges(maps, sigma):
     )
     # float32 sums of at most 26 terms, twice.
     assert blurred(maps, sigma).numpy() == pytest.approx(expected, abs=1e-5)
-
-
-def test_edges_are_those_of_the_control(maps):
-    assert torch.equal(edges(maps), sobel(torch.nn.Identity(), maps, torch.zeros(3)))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 import oracles_assess
-from assess.failures import blurred, flipped, foreground, noise, right, scene_of, shifted
+from assess.failures import blurred, case_of, flipped, foreground, noise, right, shifted
 from attributionlab.assess.shares import (
     PIXEL_KINDS,
     SHARES,
@@ -37,9 +37,9 @@ def one(maps, truth, kinds, part="positive", claimed=None):
 
 
 @pytest.fixture(scope="module")
-def scenes():
+def cases():
     names = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
-    return [scene_of(al.load(name, image_size=24), 4) for name in names]
+    return [case_of(al.load(name, image_size=24), 4) for name in names]
 
 
 @pytest.mark.parametrize(
@@ -106,73 +106,73 @@ def test_the_shares_are_those_of_the_pixel_loop(image, part):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_shares_sum_to_what_is_missing_in_every_image(scenes, part):
-    for scene in scenes:
+def test_the_shares_sum_to_what_is_missing_in_every_image(cases, part):
+    for case in cases:
         for broken in (flipped, shifted, blurred, foreground, noise, right):
-            maps = normalize(broken(scene))
-            shares = missing_shares(maps, scene.truth.signed, scene.kinds, part)
-            f1 = alignment(magnitudes(maps, part), getattr(scene.truth, part)).f1
+            maps = normalize(broken(case))
+            shares = missing_shares(maps, case.truth.signed, case.kinds, part)
+            f1 = alignment(magnitudes(maps, part), getattr(case.truth, part)).f1
             total = torch.stack(list(shares.values())).sum(0)
             assert torch.equal(total.isnan(), f1.isnan())
             torch.testing.assert_close(total, 1 - f1, rtol=0, atol=ROUNDING, equal_nan=True)
             assert all((share[~f1.isnan()] >= -ROUNDING).all() for share in shares.values())
 
 
-def test_the_truth_misses_nothing(scenes):
-    for scene in scenes:
+def test_the_truth_misses_nothing(cases):
+    for case in cases:
         for part in PARTS:
-            shares = missing_shares(right(scene), scene.truth.signed, scene.kinds, part)
+            shares = missing_shares(right(case), case.truth.signed, case.kinds, part)
             assert all((share.nan_to_num() == 0).all() for share in shares.values())
 
 
-def test_flips_of_whole_images_are_told_from_wrong_pixels(scenes):
-    for scene in scenes:
-        shares = missing_shares(flipped(scene), scene.truth.signed, scene.kinds, "positive")
+def test_flips_of_whole_images_are_told_from_wrong_pixels(cases):
+    for case in cases:
+        shares = missing_shares(flipped(case), case.truth.signed, case.kinds, "positive")
         assert shares["whole-image sign flips"].tolist() == [0, 1, 1, 1]
         assert not shares["wrong sign"].any()
-        half = right(scene)
+        half = right(case)
         half[..., : half.shape[-1] // 2] *= -1
-        shares = missing_shares(half, scene.truth.signed, scene.kinds, "positive")
+        shares = missing_shares(half, case.truth.signed, case.kinds, "positive")
         assert not shares["whole-image sign flips"].any()
         assert shares["wrong sign"].any()
 
 
-def test_with_a_smoothed_truth_all_that_the_best_map_misses_is_smoothing(scenes):
-    for scene in scenes:
-        claimed = smoothed(scene.truth.positive, 2.0)
+def test_with_a_smoothed_truth_all_that_the_best_map_misses_is_smoothing(cases):
+    for case in cases:
+        claimed = smoothed(case.truth.positive, 2.0)
         f1 = alignment(best_map(claimed), claimed).f1
         shares = missing_shares(
-            best_map(claimed), scene.truth.signed, scene.kinds, "positive-smoothed", claimed
+            best_map(claimed), case.truth.signed, case.kinds, "positive-smoothed", claimed
         )
         torch.testing.assert_close(shares["smoothing"], 1 - f1, rtol=0, atol=ROUNDING)
         assert all((share == 0).all() for name, share in shares.items() if name != "smoothing")
 
 
-def test_a_sharp_map_loses_by_smoothing_alone_and_an_empty_one_by_missing(scenes):
-    for scene in scenes:
-        claimed = smoothed(scene.truth.positive, 2.0)
-        sharp = scene.truth.positive.float()
+def test_a_sharp_map_loses_by_smoothing_alone_and_an_empty_one_by_missing(cases):
+    for case in cases:
+        claimed = smoothed(case.truth.positive, 2.0)
+        sharp = case.truth.positive.float()
         for maps, name in ((sharp, "smoothing"), (torch.zeros_like(sharp), "relevant missed")):
             shares = missing_shares(
-                maps, scene.truth.signed, scene.kinds, "positive-smoothed", claimed
+                maps, case.truth.signed, case.kinds, "positive-smoothed", claimed
             )
             f1 = alignment(maps, claimed).f1
             torch.testing.assert_close(shares[name], 1 - f1, rtol=0, atol=ROUNDING)
 
 
-def test_the_shares_of_a_smoothed_truth_sum_to_what_is_missing(scenes):
-    for scene in scenes:
-        claimed = smoothed(scene.truth.positive, 2.0)
+def test_the_shares_of_a_smoothed_truth_sum_to_what_is_missing(cases):
+    for case in cases:
+        claimed = smoothed(case.truth.positive, 2.0)
         for broken in (flipped, shifted, blurred, foreground, noise):
-            maps = normalize(broken(scene))
+            maps = normalize(broken(case))
             shares = missing_shares(
-                maps, scene.truth.signed, scene.kinds, "positive-smoothed", claimed
+                maps, case.truth.signed, case.kinds, "positive-smoothed", claimed
             )
             f1 = alignment(magnitudes(maps, "positive"), claimed).f1
             total = torch.stack(list(shares.values())).sum(0)
             torch.testing.assert_close(total, 1 - f1, rtol=0, atol=ROUNDING)
         assert missing_shares(
-            shifted(scene), scene.truth.signed, scene.kinds, "positive-smoothed", claimed
+            shifted(case), case.truth.signed, case.kinds, "positive-smoothed", claimed
         )["relevant missed"].any()
 
 
@@ -191,16 +191,16 @@ def test_what_a_smoothed_truth_misses_elsewhere_has_the_usual_names():
     assert found == pytest.approx({"relevant missed": 1.5 / 4, "smoothing": 0.5 / 4}, abs=ROUNDING)
 
 
-def test_outliers_are_what_a_robust_maximum_would_give_back(scenes):
-    for scene in scenes:
-        maps = right(scene)
+def test_outliers_are_what_a_robust_maximum_would_give_back(cases):
+    for case in cases:
+        maps = right(case)
         maps[:, 0, 0, 0] = 100
-        shares = missing_shares(normalize(maps), scene.truth.signed, scene.kinds, "positive")
-        f1 = alignment(magnitudes(normalize(maps), "positive"), scene.truth.positive).f1
+        shares = missing_shares(normalize(maps), case.truth.signed, case.kinds, "positive")
+        f1 = alignment(magnitudes(normalize(maps), "positive"), case.truth.positive).f1
         # All but the outlier's own pixel, which lies on the background.
         assert (shares["outliers"] > 0.9 * (1 - f1)).all()
-        back = robust_scale(normalize(maps), scene.truth.signed)
-        assert torch.equal(back[:, 0, 1:], right(scene)[:, 0, 1:])
+        back = robust_scale(normalize(maps), case.truth.signed)
+        assert torch.equal(back[:, 0, 1:], right(case)[:, 0, 1:])
 
 
 def test_a_maximum_of_twice_the_rest_is_no_outlier():
@@ -222,17 +222,17 @@ def test_as_many_outliers_are_forgiven_as_a_hundredth_of_the_relevant_pixels(rel
     assert torch.equal(robust_scale(maps, truth), maps)
 
 
-def test_pixels_are_of_the_kind_that_the_environment_says(scenes):
-    for scene in scenes:
-        background = (scene.images == scene.env.baseline).all(1, keepdim=True)
-        inside = (scene.patches > 0)[:, None]
-        counted = scene.env.counting.classes_of(scene.images) >= 0
-        names = {name: scene.kinds == index for index, name in enumerate(PIXEL_KINDS)}
+def test_pixels_are_of_the_kind_that_the_environment_says(cases):
+    for case in cases:
+        background = (case.images == case.env.baseline).all(1, keepdim=True)
+        inside = (case.patches > 0)[:, None]
+        counted = case.env.counting.classes_of(case.images) >= 0
+        names = {name: case.kinds == index for index, name in enumerate(PIXEL_KINDS)}
         assert torch.equal(names["background"], background & ~inside)
         assert torch.equal(names["irrelevant inside patches"], background & inside)
         assert torch.equal(names["counted"], counted)
         assert torch.equal(names["distractors"], ~background & ~counted)
-        assert names["distractors"].any() == (scene.env.name == "multi-color-sum-distractors")
+        assert names["distractors"].any() == (case.env.name == "multi-color-sum-distractors")
 
 
 def test_kinds_are_small_integers():

@@ -132,3 +132,17 @@ def test_other_methods_and_other_results_are_left_alone():
     assert not any(finding.gaps for finding in findings)  # multipliers have no sum to keep
     drawn = guarded(DeepLiftShap, Net(nn.ReLU()), baselines=lambda: torch.rand(2, 4))
     assert not any(finding.gaps for finding in drawn)
+
+
+def test_each_guard_tells_its_kind():
+    steep = nn.Sequential(nn.Linear(4, 2, bias=False), nn.Tanh())
+    steep[0].weight.data = torch.full((2, 4), 5.0)
+    softmax = nn.Sequential(Net(nn.ReLU()), nn.Softmax(dim=1))
+    told = {
+        "hooks": guarded(GuidedBackprop, Net(F.relu)),
+        "quadrature": guarded(IntegratedGradients, steep, n_steps=2),
+        "completeness": [*guarded(DeepLift, softmax), *guarded(LRP, Net(nn.ReLU()))],
+        "zeros": [*guarded(Lime, Constant()), *guarded(KernelShap, Constant())],
+    }
+    for kind, findings in told.items():
+        assert {finding.kind for finding in findings if finding.images} == {kind}

@@ -62,3 +62,8 @@ def test_label_maps_are_handed_on_and_never_said():
     assert findings == [Finding("are odd", 2)]  # what is said is the same
     assert summarized(findings) == ["attributions of 2 images are odd"]
     assert Finding("are odd", 2).regions is None
+
+
+def test_findings_say_their_kind_and_none_needs_one():
+    assert Finding("are odd", 1).kind == ""
+    assert Finding("are odd", 1, kind="zeros").kind == "zeros"

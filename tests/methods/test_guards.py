@@ -298,3 +298,28 @@ def test_every_environment_sits_on_kinks_and_no_ordinary_network_does():
         assert kinks(ordinary, images, labels) == 0
     assert [finding.images for finding in findings] == [0]
     assert kinks(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), INPUTS, TARGETS) == 0
+
+
+# Kinds
+
+
+def test_each_guard_tells_its_kind():
+    """A diagnosis asks for the kind; sentences are for people."""
+    tanh = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False), nn.Tanh())
+    tanh[1].weight.data = torch.full((2, 4), 5.0)
+    softmax = nn.Sequential(Net(nn.ReLU(), nn.ReLU()), nn.Softmax(dim=1))
+    on_kinks = nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.ReLU())
+    on_kinks[1].weight.data, on_kinks[1].bias.data = torch.zeros(2, 4), torch.zeros(2)
+    on_kinks.append(nn.Linear(2, 2))
+    told = {
+        "hooks": said(deep_lift, Net(F.relu, nn.ReLU()), INPUTS, TARGETS),
+        "quadrature": said(methods.integrated_gradients, tanh, INPUTS, TARGETS, n_steps=2),
+        "completeness": said(deep_lift, softmax, INPUTS, TARGETS),
+        "saturation": said(
+            saturation, classifier(1000.0, 2.0), INPUTS, TARGETS, torch.zeros(2, 1, 2, 2)
+        ),
+        "kinks": said(kinks, on_kinks, INPUTS, TARGETS),
+    }
+    for kind, findings in told.items():
+        assert kind in {finding.kind for finding in findings}
+        assert {finding.kind for finding in findings} <= {kind, "completeness"}

@@ -133,6 +133,7 @@ def exactly(model, inputs, start, targets, **settings):
     with heard() as findings:
         maps = integrated_gradients_exact(model, inputs, targets, baselines=start, **settings)
     assert all(finding.text for finding in findings)
+    assert [finding.kind for finding in findings] == ["completeness", "error", "error"]
     (gaps,) = [list(finding.gaps) for finding in findings if finding.gaps]
     assert "inf" not in " ".join(summarized(findings))
     return maps, gaps, summarized(findings)

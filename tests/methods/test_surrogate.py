@@ -237,6 +237,7 @@ def test_it_is_quiet_when_all_is_well():
     with findings.heard() as told:
         run()
     assert [finding.images for finding in told] == [0, 0]
+    assert [finding.kind for finding in told] == ["segments", "zeros"]
 
 
 def test_it_tells_its_superpixels():

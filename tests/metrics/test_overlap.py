@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 import oracles
 from attributionlab import AttributionLabError, metrics
+from attributionlab.metrics import alignment, magnitudes, normalize, parts_f1
 
 PIXELS = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=5)
 VALUES = st.sampled_from([-3.0, -1.0, -0.5, 0.0, 0.0, 0.25, 1.0, 2.0])
@@ -99,3 +100,19 @@ def test_no_map_scores_more_than_the_best_one(values, seed):
 def test_the_best_map_for_a_mask_is_the_mask():
     mask = torch.tensor([[[[True, False]]], [[[False, False]]]])
     assert torch.equal(metrics.best_map(mask), mask.float())
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([-1, 0, 1]))
+def test_all_parts_at_once_are_the_parts_one_by_one(seed, empty, least):
+    generator = torch.Generator().manual_seed(seed)
+    maps = 7 * torch.randn(3, 1, 6, 5, generator=generator)
+    maps = torch.where(torch.rand(maps.shape, generator=generator) < empty, 0, maps).float()
+    maps = maps.clamp(min=least * 100.0) if least >= 0 else maps
+    signed = torch.randint(-1, 2, maps.shape, generator=generator).to(torch.int8)
+    signed[0] = signed[0].abs()  # an image without negative truth
+    at_once = parts_f1(maps, signed)
+    masks = {"overall": signed != 0, "positive": signed > 0, "negative": signed < 0}
+    for part, mask in masks.items():
+        expected = alignment(magnitudes(normalize(maps.double()), part), mask).f1
+        # Sums of 30 float64 values of one sign, once scaled after and once before summing.
+        torch.testing.assert_close(at_once[part], expected, rtol=1e-12, atol=0, equal_nan=True)

@@ -225,7 +225,7 @@ def test_the_reading_of_a_failure_names_where_by_how_much_and_the_likely_cause()
         "in single-color-modulo. Its lowest score, that in multi-color-sum-distractors, is F1 0.31; "
         "its 95 % interval, 0.26 to 0.36, lies wholly below gamma = 0.5." in said
     )
-    assert "About 140 images would decide single-color-modulo; 32 were used." in said
+    assert "About 140 images like these would decide single-color-modulo; 32 were used." in said
     assert f"Most likely cause {cases.FLIPS['says']}" in said.replace("&#39;", "'")
     assert f"To confirm: {cases.FLIPS['confirm']}" in said
 
@@ -253,6 +253,9 @@ def test_a_single_image_has_no_interval_and_says_so():
     assert "It scores F1 0.40, below gamma = 0.5, without an interval" in said
     assert "one image gives no interval" in said
     assert "Random: 3 seeds, standard deviation between them 0.012." in said
+    assert "Scores are means over the seeds; shares and pictures are of the first seed's" in said
+    assert "Scores are means over seeds; the pictures are of the first seed's maps." in said
+    assert "A single image gives no interval; take 8 or more." in said
 
 
 def test_environments_of_one_name_are_told_apart_by_their_specification():
@@ -272,14 +275,96 @@ def test_shares_are_drawn_behind_what_was_reached_and_end_at_one():
     assert sum(bars[-1]) == pytest.approx(100, abs=0.02)
 
 
-def test_controls_that_do_what_they_should_not_are_marked():
+def test_only_controls_that_do_not_do_what_they_must_are_marked():
     document = cases.failing()
     document["controls"]["random"][1] |= {"claim_f1": 0.77, "passes": True}
     text = words(rendered(document))
     assert "random fail 0.12 fails 0.77 passes (!) 0.12 fails" in text
     assert "oracle pass 1.00 passes 1.00 passes 1.00 passes" in text
     assert "inverted-oracle fail 0.00 fails" in text
-    assert "inverted-oracle pass 0.00 fails (!)" in words(rendered(document | {"claim": "overall"}))
+    assert "non-background free 0.52 passes: a bar 0.52 passes" in text
+    assert "So may the inverted oracle" not in text
+    document = cases.failing() | {"claim": "overall"}
+    for row in document["controls"]["inverted-oracle"]:
+        row |= {"must": None, "passes": True, "claim_f1": 1.0}
+    text = words(rendered(document))
+    assert "inverted-oracle free 1.00 passes 1.00 passes" in text
+    assert text.count("(!)") == 1  # in the note
+    assert "So may the inverted oracle, as this claim asks for no sign." in text
+
+
+def test_the_bands_below_a_curve_are_the_verdicts_of_the_document_controls_included():
+    bands = [(0.17, "invalid"), (0.62, "pass"), (0.7, "inconclusive"), (1.0, "fail")]
+    bands = [{"up_to": end, "verdict": verdict} for end, verdict in bands]
+    result = cases.environment("alone", "pass", 0.66, verdict_bands=bands)
+    document = cases.whole(result)
+    outline = Outline(rendered(document))
+    drawn = [e for e in outline.every("rect") if e.get("class", "").startswith("band ")]
+    assert [e["class"].split()[1] for e in drawn] == ["invalid", "pass", "inconclusive", "fail"]
+    starts, ends = [0, 0.17, 0.62, 0.7], [0.17, 0.62, 0.7, 1.0]
+    for rect, start, end in zip(drawn, starts, ends, strict=True):
+        assert float(rect["x"]) == pytest.approx(38 + 240 * start, abs=0.05)
+        assert float(rect["width"]) == pytest.approx(240 * (end - start), abs=0.05)
+    said = (
+        "passes up to gamma = 0.62, is inconclusive up to 0.70, fails above; "
+        "up to 0.17 a constant map would pass, so the test says nothing."
+    )
+    assert said in words(rendered(document))
+    [curve] = [e for e in outline.every("svg") if "Share of images" in e.get("aria-label", "")]
+    assert said in curve["aria-label"]
+    document["controls"]["random"][0]["claim_f1"] = 0.17
+    assert "up to 0.17 a random map would pass" in words(rendered(document))
+
+
+def test_ceilings_say_of_which_images_they_are_and_shapley_values_are_none():
+    document = cases.whole(cases.environment("alone", "fail", 0.4, studied_images=8), n=32)
+    outline = Outline(rendered(document))
+    [table] = [e["text"] for e in outline.every("table") if "so restricted" in e["text"]]
+    table = " ".join(table.split())
+    assert "Ceilings are of the first images only, the method's score is of all 32." in table
+    assert "aloneceilings: first 8 images" in table
+    assert "maps enlarged from 25 x 25 cells 0.88its own" in table
+    assert "maps without negative values 0.00" in table
+    assert "for comparison: the exact Shapley values scoreone map" in table
+    assert table.endswith("one map, which bounds no other; first images 0.94")
+    groups = [e["text"] for e in outline.every("tbody") if "Shapley" in e["text"]]
+    assert len(groups) == 1
+    assert "this method" not in groups[0]
+    text = words(rendered(document))
+    assert "0.88 maps enlarged from 25 x 25 cells, first 8 images" in text
+    assert (
+        "The upright bar is the most that maps enlarged from 25 x 25 cells can reach on the "
+        "first 8 images." in text
+    )
+
+
+def test_the_completeness_gap_is_said_in_words():
+    for gap, said in ((0.24, "24 % of the"), (146.2, "146 times the")):
+        document = cases.whole(cases.environment("alone", "fail", 0.4, completeness_gap=gap))
+        said = f"Completeness gap: The attributions miss {said} output's change (median image)."
+        assert said in words(rendered(document)).replace("&#39;", "'")
+
+
+@pytest.mark.parametrize(("n", "said"), [(5, True), (6, False)])
+def test_few_images_are_told(n, said):
+    text = words(rendered(cases.whole(cases.environment("alone", "fail", 0.4), n=n)))
+    assert ("Fewer than six images: the interval covers less than 95 %; take 8" in text) == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"images_to_decide": 140}, "About 140 images like these would decide alone; 32"),
+        (
+            {"images_to_decide": None},
+            "More than a million images like these would decide alone; 32",
+        ),
+        ({"images_to_decide": None, "claim_ci": None}, "In alone a part of the claim applies to"),
+    ],
+)
+def test_what_would_decide_is_the_same_sentence_everywhere(changes, said):
+    document = cases.whole(cases.environment("alone", "inconclusive", 0.49, **changes))
+    assert words(rendered(document)).count(said) == 2
 
 
 def test_the_gamma_curve_counts_the_images_that_reach_each_gamma():

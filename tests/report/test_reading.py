@@ -4,8 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import attributionlab as al
 import page_cases as cases
-from attributionlab.report.reading import bounds_text, labels, listed, score_text, sentences
+from attributionlab.report.reading import (
+    bands_text,
+    ceiling_phrase,
+    controls_text,
+    few_images_text,
+    gap_text,
+    labels,
+    listed,
+    score_text,
+    sentences,
+)
 
 
 def plain(text):
@@ -29,13 +40,15 @@ def test_an_open_verdict_says_how_many_images_would_close_it():
     assert plain(second).startswith(
         "It scores F1 0.49; its 95 % interval, 0.44 to 0.54, lies on both"
     )
-    assert third == "About 140 images would decide multi-color-sum-distractors; 32 were used."
+    assert third == (
+        "About 140 images like these would decide multi-color-sum-distractors; 32 were used."
+    )
 
 
 @pytest.mark.parametrize(
     ("spread", "said"),
     [
-        (0.05, "place would stay undecided with any number of images like these."),
+        (0.05, "More than a million images like these would decide place; 32 were used."),
         (None, "In place a part of the claim applies to fewer than two images; take 8 or more."),
     ],
 )
@@ -63,9 +76,8 @@ def test_an_interval_that_ends_below_gamma_lies_wholly_below_and_one_that_begins
 
 def test_the_environment_with_the_lowest_score_is_named_as_elsewhere_on_the_page():
     document = cases.nine()
-    document["environments"][3]["claim_f1"] = document["least"]["claim_f1"] = 0.2
-    document["least"]["environment"] = document["environments"][3]["name"]
-    assert "that in multi-color-sum (33333333), is F1 0.20" in sentences(document)[1]
+    document["environments"][4]["claim_f1"] = 0.2
+    assert "that in multi-color-sum-distractors (44444444), is F1 0.20" in sentences(document)[1]
     assert len(set(labels(document["environments"]))) == 9
 
 
@@ -80,18 +92,128 @@ def test_a_printed_score_lies_on_its_own_side_of_gamma(value, gamma):
     assert abs(printed - value) <= 0.005 + 1e-12  # half of the last of two digits
 
 
+def test_the_lowest_score_is_named_among_the_environments_that_carry_the_verdict():
+    wide = cases.environment("wide", "inconclusive", 0.45, spread=0.1)
+    tight = cases.environment("tight", "fail", 0.47, spread=0.01)
+    worse = cases.environment("worse", "fail", 0.48, spread=0.01)
+    said = plain(sentences(cases.whole(wide, tight, worse))[1])
+    assert said == (
+        "Its lowest score where it fails, that in tight, is F1 0.47; its 95 % interval, 0.46 to 0.48, "
+        "lies wholly below gamma = 0.5."
+    )
+    lowest = cases.environment("lowest", "fail", 0.2)
+    assert "Its lowest score, that in lowest, is" in sentences(cases.whole(wide, lowest))[1]
+
+
+def banded(**ends):
+    return [{"up_to": end, "verdict": verdict.strip("_")} for verdict, end in ends.items()]
+
+
 @pytest.mark.parametrize(
-    ("interval", "said"),
+    ("bands", "said"),
     [
-        ([0.0, 0.3], "fails above gamma = 0.30, is inconclusive elsewhere"),
-        ([0.7, 1.0], "passes up to gamma = 0.70, is inconclusive elsewhere"),
-        ([1.0, 1.0], "passes up to gamma = 1.00"),
-        ([0.0, 0.0], "fails above gamma = 0.00"),
-        ([0.4, 0.4], "passes up to gamma = 0.40, fails above 0.40"),
+        (
+            banded(invalid=0.17, **{"pass": 0.62}, inconclusive=0.7, fail=1.0),
+            "passes up to gamma = 0.62, is inconclusive up to 0.70, fails above; "
+            "up to 0.17 a random map would pass, so the test says nothing",
+        ),
+        (
+            banded(invalid=0.17, inconclusive=0.3, fail=0.9, invalid_=1.0),
+            "is inconclusive up to gamma = 0.30, fails up to 0.90; up to 0.17 a random map would pass "
+            "and above 0.90 even the best possible map would fail, so the test says nothing",
+        ),
+        (banded(**{"pass": 1.0}), "passes at every gamma"),
+        (banded(inconclusive=1.0), "is inconclusive at every gamma"),
+        (banded(invalid=1.0), "no gamma gives a verdict"),
+        (
+            banded(invalid=0.17, fail=1.0),
+            "fails above gamma = 0.17; up to 0.17 a random map would pass, so the test says nothing",
+        ),
+        (
+            banded(**{"pass": 0.9}, invalid=1.0),
+            "passes up to gamma = 0.90; "
+            "above 0.90 even the best possible map would fail, so the test says nothing",
+        ),
+        (
+            banded(invalid=0.17, fail=0.9, invalid_=1.0),
+            "fails above gamma = 0.17 up to 0.90; up to 0.17 a random map would pass "
+            "and above 0.90 even the best possible map would fail, so the test says nothing",
+        ),
     ],
 )
-def test_gammas_are_said_to_give_the_verdicts_that_an_interval_gives_them(interval, said):
-    assert bounds_text(interval, 0.5) == said
+def test_gammas_are_said_to_give_the_verdicts_of_their_bands(bands, said):
+    assert bands_text(bands, 0.5) == said
+
+
+def test_the_control_that_reaches_the_largest_gamma_is_named_and_ends_lie_on_their_side_of_gamma():
+    bands = banded(invalid=0.4996, fail=1.0)
+    assert bands_text(bands, 0.5, "constant") == (
+        "fails above gamma = 0.4996; up to 0.4996 a constant map would pass, so the test says nothing"
+    )
+    assert "the control mine would pass" in bands_text(bands, 0.5, "mine")
+
+
+def test_what_controls_must_do_is_said_only_of_those_that_must():
+    document = cases.failing()
+    met = "oracle passes; random, constant and inverted-oracle fail, as they must"
+    assert controls_text(document) == met
+    for row in document["controls"]["inverted-oracle"]:
+        row |= {"must": None, "passes": True}
+    assert controls_text(document) == "oracle passes; random and constant fail, as they must"
+    document["controls"]["random"][1]["passes"] = True
+    document["controls"]["oracle"][0]["passes"] = document["controls"]["oracle"][2]["passes"] = (
+        False
+    )
+    assert controls_text(document) == (
+        "(!) oracle fails in multi-color-sum and single-color-modulo, where it must pass; "
+        "(!) random passes in multi-color-sum-distractors, where it must fail; "
+        "constant fails, as it must"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("positive only", "maps without negative values"),
+        ("own regions", "maps constant on its own superpixels"),
+        ("25 x 25 cells", "maps enlarged from 25 x 25 cells"),
+        ("true patches", "maps constant on the true patches"),
+        ("5 x 5 patches", "maps constant on 5 x 5 pixels"),
+    ],
+)
+def test_ceilings_are_phrases_in_a_sentence(name, said):
+    assert ceiling_phrase(name) == said
+
+
+def test_every_ceiling_of_a_real_test_has_a_phrase():
+    report = al.faithfulness_test("sobel", al.load("multi-color-sum", image_size=24), n=2)
+    ceilings = report.to_dict()["environments"][0]["ceilings"]
+    assert "exact Shapley values" in ceilings
+    for name in set(ceilings) - {"exact Shapley values"}:
+        assert ceiling_phrase(name).startswith("maps ")
+
+
+def test_fewer_than_six_images_are_said_to_be_few():
+    few = "fewer than six images: the interval covers less than 95 %; take 8 or more"
+    assert [few_images_text(n) for n in (2, 5, 6, 8)] == [few, few, "", ""]
+    assert few_images_text(1) == "a single image gives no interval; take 8 or more"
+
+
+@pytest.mark.parametrize(
+    ("gap", "missed"),
+    [
+        (0.0, "less than 1 % of"),
+        (0.0049, "less than 1 % of"),
+        (0.0051, "1 % of"),
+        (0.24, "24 % of"),
+        (1.0, "100 % of"),
+        (1.26, "1.3 times"),
+        (146.2, "146 times"),
+        (35900.0, "35,900 times"),
+    ],
+)
+def test_a_completeness_gap_is_a_share_or_a_multiple_of_the_change(gap, missed):
+    assert gap_text(gap) == (f"the attributions miss {missed} the output's change (median image)")
 
 
 def test_words_are_joined_as_in_a_sentence():

@@ -2,11 +2,19 @@
 
 import io
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
 import attributionlab as al
-from attributionlab.report import certificates_table, comparison_table, report_table
+import page_cases as cases
+from attributionlab.report import (
+    certificates_table,
+    comparison_table,
+    data_table,
+    names_table,
+    report_table,
+)
 
 
 def text(renderable, width):
@@ -43,7 +51,9 @@ def test_a_report_fits_in_80_columns_and_shows_every_score(document):
 
 
 def test_the_verdict_stands_beside_the_part_that_decides(document):
-    document = {**document, "environments": [dict(document["environments"][0])]}
+    controls = {name: rows[:1] for name, rows in document["controls"].items()}
+    first = dict(document["environments"][0])
+    document = {**document, "environments": [first], "controls": controls}
     document["environments"][0] |= {
         "claim_part": "negative",
         "verdict": "fail",
@@ -75,6 +85,7 @@ def compared(method, *, output="probability", truth="probability", gap=None):
         "temperature": 32.0,
         "claim": "signed",
         "claim_f1": 0.64,
+        "claim_ci": [0.55, 0.73],
         "verdict": "pass",
         "positive": {"f1": 0.64},
         "negative": None,
@@ -100,3 +111,110 @@ def test_a_comparison_folds_long_names_and_leaves_numbers_whole_in_a_narrow_term
         assert "place: probability, temperature 32" in shown
         assert "other *" in shown
         assert "* other: logit, temperature 32, truth of the probability." in shown
+
+
+def lines_of(document, width=80):
+    shown = text(report_table(document), width)
+    assert max(map(len, shown.splitlines())) <= width
+    return " ".join(shown.split())
+
+
+def test_what_there_is_to_know_stands_below_the_table_each_in_its_words():
+    document = cases.whole(
+        cases.environment(
+            *("alone", "fail", 0.4),
+            completeness_gap=146.2,
+            seeds=3,
+            seed_sd=0.0123,
+            bar=["non-background"],
+        ),
+        n=5,
+    )
+    shown = lines_of(document)
+    for said in (
+        "note fewer than six images: the interval covers less than 95 %; take 8 or more",
+        "completeness gap alone: the attributions miss 146 times the output's change (median image)",
+        "ceiling alone: maps enlarged from 25 x 25 cells reach an F1 of at most 0.88 (first 8 images)",
+        "seeds alone: scores are means over 3 seeds, shares are of the first seed's maps; the F1 of "
+        "an image has a standard deviation of 0.012 over them",
+        "explaining the class with the second-most pixels (first 8 images)",
+        "controls oracle passes; random, constant and inverted-oracle fail, as they must",
+    ):
+        assert said in shown
+    assert "1.5e+02" not in shown
+    calm = lines_of(cases.DOCUMENTS["pass"]())
+    assert not any(word in calm for word in ("fewer than six", "completeness", "seeds "))
+
+
+def test_the_score_that_decides_shows_its_side_of_gamma_like_its_interval():
+    result = cases.environment(
+        cases.NAMES[1], "inconclusive", 0.49961, claim_ci=[0.4512, 0.50049], spec="1" * 64
+    )
+    shown = text(report_table(cases.whole(result)), 80)
+    row = next(
+        line for line in shown.splitlines() if line.endswith(" inconclusive") and "to" in line
+    )
+    assert row.split()[-5:] == ["0.4996", "0.45", "to", "0.50", "inconclusive"]
+    assert "95 % interval" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "name", ["[red]x[/red]", ":smile:", "two\nlines", "\x1b[31mred", "a\u202eb"]
+)
+def test_names_settings_and_hints_are_plain_text_whatever_they_contain(name):
+    seen = name.encode("unicode_escape").decode()
+    hint = {"cause": "a", "says": f"says {name}", "confirm": f"set {name}"}
+    result = cases.environment(name, "invalid", 0.4, reason=f"since {name}", bar=[name])
+    shown = lines_of(cases.whole(result, method=name, hints=[hint]))
+    assert shown.startswith(f"{seen}: invalid")
+    for said in (
+        f"{seen} overall",
+        f"says {seen}",
+        f"set {seen}",
+        f"since {seen}",
+        f"{seen} passes",
+    ):
+        assert said in shown
+    refused = {"method": name, "environment": name, "reason": name}
+    results = [compared(name) | {"environment": name}]
+    document = {"results": results, "refused": [refused], "gamma": 0.5}
+    for width in (80, 120):
+        compared_text = text(comparison_table(document), width)
+        assert compared_text.startswith(f"{seen}: probability")
+        assert f"\n{seen} " in compared_text
+        assert f"not run: {seen} on {seen}: {seen}" in compared_text
+        assert all(line.isprintable() for line in compared_text.replace("\xa0", " ").splitlines())
+    check = {"name": name, "tested": 1, "mismatches": 1, "passed": False, "detail": name}
+    certificate = text(certificates_table([{"environment": name, "checks": [check]}]), 80)
+    assert f"{seen}, {seen}: {seen}" in certificate
+    assert f"\n{seen} " in certificate
+    frame = pd.DataFrame({name: [name]})
+    assert text(data_table(frame), 80).split() == [seen, seen]
+    assert seen in text(names_table({"titles": {name: name}}), 80)
+
+
+def test_a_comparison_says_by_which_rule_and_shows_the_interval_where_there_is_room():
+    document = {"results": [compared("a")], "refused": [], "gamma": 0.5}
+    narrow, wide = (" ".join(text(comparison_table(document), w).split()) for w in (80, 120))
+    assert "0.55 to 0.73" in wide
+    assert "0.55 to 0.73" not in narrow
+    assert "shown beside it): pass" in wide
+    assert "shown from 104 columns on, and in --json): pass" in narrow
+    for shown in (narrow, wide):
+        assert (
+            "pass, if all of it is at least 0.5; fail, if none of it is; inconclusive, if 0.5 lies "
+            "inside, so that more images are needed; invalid, if a control did not do what it must"
+        ) in shown
+
+
+def test_every_comparison_from_its_limit_on_fits_with_intervals_and_below_without():
+    document = {
+        "results": [compared("integrated-gradients (n_steps=50)") | {"verdict": "inconclusive"}],
+        "refused": [],
+        "gamma": 0.5,
+    }
+    for width in range(80, 121):
+        shown = text(comparison_table(document), width)
+        assert max(map(len, shown.splitlines())) <= width
+        assert ("0.55 to 0.73" in shown) == (width >= 104)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 import attributionlab as al
 from attributionlab.assess import CONTROLS, images_to_decide, least_mean_interval, mean_interval
@@ -59,12 +58,10 @@ def test_gamma_inside_the_interval_is_undecided_and_says_what_would_decide(color
     assert report.verdict == result.verdict == "inconclusive"
     low, high = result.claim_interval
     assert low < 0.5 < high
-    decisive = result.scores[result.claim_part]["f1"]
-    assert result.images_to_decide == images_to_decide(decisive, 0.5) > 16
+    claimed = {part: result.scores[part]["f1"] for part in ("overall", "positive", "negative")}
+    assert result.images_to_decide == images_to_decide(claimed, 0.5) > 16
     said = " ".join(repr(report).split())
-    assert (
-        f"About {result.images_to_decide} images would decide {colors.name}; 16 were used" in said
-    )
+    assert f"bout {result.images_to_decide} images like these would decide" in said
 
 
 def test_a_single_image_decides_nothing(colors):
@@ -157,22 +154,6 @@ def test_input_only_controls_that_pass_are_the_bar(colors, shapes):
     [result] = al.faithfulness_test("oracle", shapes, n=4).environments
     assert result.bar == []
     assert result.to_dict()["bar"] == []
-
-
-def test_a_method_cannot_reach_what_the_controls_look_at(colors):
-    # Controls, ceilings and shares look at the same images after the method.
-    def vandal(model, inputs, targets, *, patches, baseline):
-        inputs.zero_()
-        targets.zero_()
-        patches.zero_()
-        baseline.fill_(99)
-        return torch.ones_like(inputs)
-
-    with pytest.warns(al.AttributionWarning, match="modified inputs"):
-        [result] = al.faithfulness_test(vandal, colors, n=2).environments
-    [untouched] = al.faithfulness_test("constant", colors, n=2).environments
-    assert result.controls == untouched.controls
-    assert result.diagnosis.shares == untouched.diagnosis.shares
 
 
 # Examples

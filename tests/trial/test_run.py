@@ -129,7 +129,7 @@ def test_only_a_method_that_draws_is_run_again(colors):
 
     arguments = {"n": 3, "seeds": 5, "diagnosed": False}
     [result] = al.faithfulness_test(steady, colors, **arguments).environments
-    assert calls == [3]
+    assert calls == [1, 1, 1]  # it declares a generator, so each image has a seed of its own
     assert (result.stochastic, result.seeds, result.seed_sd) == (False, 1, None)
     [result] = al.faithfulness_test(drawing, colors, claim="overall", **arguments).environments
     assert (result.stochastic, result.seeds) == (True, 5)
@@ -158,9 +158,10 @@ def test_scores_are_means_over_seeds_of_which_the_first_is_that_of_a_single_run(
     arguments = {"n": 3, "seed": 2, "diagnosed": False}
     [several] = al.faithfulness_test(noted, colors, seeds=3, **arguments).environments
     truth = colors.truth(*colors.batch(3, 2)).overall
-    assert len(maps) == 3
+    assert len(maps) == 9  # three images, one by one, for each of three seeds
+    runs = [torch.cat(maps[start : start + 3]) for start in (0, 3, 6)]
     f1 = torch.stack(
-        [alignment(normalize(each.sum(1, keepdim=True)).abs(), truth).f1 for each in maps]
+        [alignment(normalize(each.sum(1, keepdim=True)).abs(), truth).f1 for each in runs]
     )
     # Maps are kept in float32: 2^-24 of values of one sign, in sums and their ratio.
     assert np.allclose(several.scores["overall"]["f1"], f1.mean(0), rtol=1e-6)
@@ -194,8 +195,8 @@ def test_the_class_with_the_second_most_pixels_is_explained_too(colors):
     truth = colors.truth(images[:8], asked[1])
     ones = torch.ones(8, 1, 24, 24)
     [result] = report.environments
+    assert result.studied_images == report.to_dict()["environments"][0]["runner_up"]["images"] == 8
     assert result.runner_up == {
-        "images": 8,
         "overall": pytest.approx(float(alignment(ones, truth.overall).f1.mean())),
         "positive": pytest.approx(float(alignment(ones, truth.positive).f1.mean())),
         "negative": 0.0,

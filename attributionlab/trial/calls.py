@@ -1,0 +1,162 @@
+"""How a method is called in a trial: what it is offered, under which seed, how many images at once."""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attributionlab.assess import CONTROLS
+from attributionlab.methods import (
+    METHODS,
+    Attributed,
+    Call,
+    Finding,
+    Method,
+    attribute,
+    heard,
+    tell,
+)
+from attributionlab.metrics import normalize
+from attributionlab.trial.question import Scene, Trial, joined
+
+__all__ = ["always_offered", "attribute_scene", "computed", "control_maps", "peculiarities"]
+
+REFERENCE_IMAGES = 256
+"""How many other images a method gets that asks for some: enough to set off every neuron of IBA's layer
+that a test image sets off, or nearly (16 leave neurons that never vary, which then own the map)."""
+SAME = 0.01
+"""How far normalized maps may lie apart and count as equal: rounding differs with the batch."""
+
+
+def always_offered(method: Method, trial: Trial) -> dict[str, Any]:
+    """What a method may declare by name that is the same for every batch."""
+    env = trial.env
+    offered = {
+        "baseline": env.baseline,
+        "layers": dict(env.layers),
+        "highest": env.max_value,
+    }
+    if method.asks_for("reference_images"):
+        # A stream of its own: none of them is tested.
+        stream = int(np.random.SeedSequence([trial.seed, 1]).generate_state(1)[0])
+        offered["reference_images"] = env.batch(REFERENCE_IMAGES, stream)[0].to(env.device)
+    return offered
+
+
+def attribute_scene(
+    method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], repeat: int = 0
+) -> Attributed:
+    """Attributions of a batch; each image of a method that draws random numbers has a seed of its own.
+
+    Images that share what was drawn would vary together, and the interval over images would not know.
+    """
+    if method.asks_for("generator") and len(scene.images) > 1:
+        return _one_by_one(method, trial, scene, always, repeat)
+    device = trial.env.device
+    # A copy of its own: the controls look at the same images afterwards.
+    inputs = scene.images.clone(memory_format=torch.channels_last).to(device)
+    seed = _seed(trial, scene, repeat)
+    offered = _offered(method, trial, scene, always, repeat)
+    model = trial.env.explained_model(trial.output)
+    targets = scene.targets.clone().to(device)
+    call = Call(trial.env.name, model, inputs, targets, scene.first, trial.n, offered)
+    with heard() as findings:
+        attributed = attribute(method, call, seed)
+    if attributed.random and len(inputs) > 1:  # it drew from a global state
+        return _one_by_one(method, trial, scene, always, repeat)
+    for finding in findings:
+        tell(finding)
+    return attributed
+
+
+def _one_by_one(
+    method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], repeat: int
+) -> Attributed:
+    each = [attribute_scene(method, trial, image, always, repeat) for image in scene.single()]
+    maps = torch.cat([attributed.maps for attributed in each])
+    return Attributed(maps, any(attributed.random for attributed in each))
+
+
+def control_maps(control: Method, trial: Trial, scene: Scene, always: Mapping[str, Any]) -> Tensor:
+    """A control's maps, without the care that strangers' code needs."""
+    if control.asks_for("generator") and len(scene.images) > 1:
+        return torch.cat([control_maps(control, trial, image, always) for image in scene.single()])
+    offered = _offered(control, trial, scene, always, 0)
+    model = trial.env.explained_model(trial.output)
+    images = scene.images
+    call = Call(trial.env.name, model, images, scene.targets, scene.first, trial.n, offered)
+    maps: Tensor = control.attribute(call)
+    return maps
+
+
+def computed(method: Method) -> bool:
+    """Whether the attributions are there already, and nobody can be asked for others."""
+    return isinstance(method.function, np.ndarray | Tensor | Mapping)
+
+
+def peculiarities(
+    method: Method, trial: Trial, scenes: Sequence[Scene], always: Mapping[str, Any]
+) -> list[Finding]:
+    """Whether an image's map depends on what no seed sets, or on the images beside it.
+
+    The built-in methods are known for neither.
+    """
+    built_in = any(method.function is known for known in (METHODS | CONTROLS).values())
+    if not scenes or computed(method) or built_in:
+        return []
+    few = joined(scenes).part(0, 2)
+    with heard():
+        alone, again = (attribute_scene(method, trial, few.part(0, 1), always) for _ in range(2))
+        if not _same(alone.maps, again.maps):
+            text = (
+                "are other ones when the method is run again under the same seed: it draws random "
+                "numbers that no seed sets; draw from torch's, numpy's or Python's global generator, "
+                "or declare `generator`"
+            )
+            return [Finding(text, 1)]
+        if alone.random or len(few.images) < 2:
+            return []  # each image of a method that draws has a call of its own
+        other = attribute_scene(method, trial, few.part(1, 2), always)
+        together = attribute_scene(method, trial, few, always)
+    if _same(together.maps, torch.cat([alone.maps, other.maps])):
+        return []
+    text = "are other ones when two images share a batch: the method mixes the images of a batch"
+    return [Finding(text, 1)]
+
+
+def _same(first: Tensor, second: Tensor) -> bool:
+    return bool((normalize(first) - normalize(second)).abs().max() <= SAME)
+
+
+def _seed(trial: Trial, scene: Scene, repeat: int) -> int:
+    """Of one batch; the first repetition has that of a run without any."""
+    stream = [trial.seed, scene.first, repeat] if repeat else [trial.seed, scene.first]
+    return int(np.random.SeedSequence(stream).generate_state(1)[0])
+
+
+def _offered(
+    method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], repeat: int
+) -> dict[str, Any]:
+    """What a method may declare by name; the truth is for controls."""
+    values = {**always, "patches": scene.patches}
+    # Copies for every call: what one changes in place, no other sees.
+    offered = {
+        name: _copied(value)
+        for name, value in values.items()
+        if method.asks_for(name) or name == "layers"  # Captum's classes get theirs without asking
+    }
+    if method.asks_for("generator"):
+        offered["generator"] = torch.Generator().manual_seed(_seed(trial, scene, repeat))
+    if any(method.function is control for control in CONTROLS.values()):
+        if method.asks_for("truth"):
+            offered["truth"] = scene.truth
+        if method.asks_for("ideal"):
+            offered["ideal"] = trial.ideal(scene.truth)
+    return offered
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else copy(value)

@@ -1,0 +1,169 @@
+"""Every call of a method is a call of its own; what depends on chance or company is said."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import attributionlab as al
+
+
+@pytest.fixture(scope="module")
+def colors():
+    return al.load("multi-color-sum", image_size=24)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Large enough for every patch to have many pixels, and several images a batch."""
+    return al.load("multi-color-sum", image_size=72)
+
+
+def gradient(model, inputs, targets):
+    inputs = inputs.clone().requires_grad_()
+    model(inputs).gather(1, targets[:, None]).sum().backward()
+    return (inputs.grad * inputs).detach()
+
+
+def quietly(*arguments, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", al.AttributionWarning)
+        return al.faithfulness_test(*arguments, **settings)
+
+
+def said(report):
+    return " ".join(report.warnings)
+
+
+def test_what_a_call_changes_in_place_no_other_call_and_no_control_sees(colors):
+    offers = []
+
+    def vandal(model, inputs, targets, *, baseline, reference_images, layers, patches):
+        maps = gradient(model, inputs, targets)
+        offers.append((baseline.clone(), reference_images.clone(), dict(layers)))
+        for tensor in (inputs, targets, baseline, reference_images, patches):
+            tensor.zero_()
+        layers.clear()
+        return maps
+
+    [spoiled] = quietly(vandal, colors, n=3, claim="overall").environments
+    [clean] = quietly(gradient, colors, n=3, claim="overall").environments
+    assert spoiled.controls == clean.controls
+    assert spoiled.bar == clean.bar
+    assert spoiled.diagnosis.shares == clean.diagnosis.shares
+    assert spoiled.ceilings == clean.ceilings
+    assert np.array_equal(spoiled.attributions, clean.attributions)
+    baseline, images, layers = offers[0]
+    assert len(offers) > 2  # the runner-up and the check of batches are calls, too
+    for other in offers[1:]:
+        assert torch.equal(other[0], baseline)
+        assert torch.equal(other[1], images)
+        assert other[2] == layers != {}
+
+
+def test_changed_targets_are_said(colors):
+    def method(model, inputs, targets):
+        maps = gradient(model, inputs, targets)
+        targets.fill_(99)
+        return torch.zeros_like(maps)
+
+    assert "came with modified targets" in said(quietly(method, colors, n=2))
+
+
+def test_settings_are_the_users_after_every_call(colors):
+    def method(model, inputs, targets, *, seen):
+        seen.append(1)
+        assert len(seen) == 1
+        return gradient(model, inputs, targets)
+
+    report = quietly(method, colors, n=2, settings={"seen": []})
+    assert report.settings == {"seen": []}
+
+
+def test_a_setting_that_cannot_be_written_down_costs_no_result(colors, tmp_path):
+    class Shy:
+        def __repr__(self):
+            raise ValueError("no")
+
+    def method(model, inputs, targets, *, shy, large):
+        return gradient(model, inputs, targets)
+
+    report = quietly(method, colors, n=2, settings={"shy": Shy(), "large": 10**6000})
+    report.to_json(tmp_path / "t.json")
+    report.to_html(tmp_path / "t.html")
+    assert "<Shy>" in report.command
+
+
+def test_where_a_method_stands_and_what_it_switches_is_put_back(colors, tmp_path):
+    folder, errors = os.getcwd(), np.geterr()
+
+    def method(model, inputs, targets):
+        os.chdir(tmp_path)
+        np.seterr(all="raise")
+        torch.use_deterministic_algorithms(True)
+        return gradient(model, inputs, targets)
+
+    quietly(method, colors, n=2)
+    assert os.getcwd() == folder
+    assert np.geterr() == errors
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_method_that_cannot_explain_the_runner_up_keeps_its_verdict(colors):
+    labels = colors.batch(4)[1]
+
+    def method(model, inputs, targets):
+        if not torch.equal(targets, labels[: len(targets)]) and len(targets) == 4:
+            raise ValueError("only labels")
+        return gradient(model, inputs, targets)
+
+    report = quietly(method, colors, n=4)
+    assert report.verdict == quietly(gradient, colors, n=4).verdict
+    assert report.environments[0].runner_up is None
+    assert "could not be had for the class of the second-most pixels" in said(report)
+    assert "only labels" in said(report)
+
+
+def test_chance_that_no_seed_sets_is_said(colors):
+    source = np.random.default_rng()
+
+    def method(model, inputs, targets):
+        return source.random(inputs.shape)
+
+    assert "draws random numbers that no seed sets" in said(quietly(method, colors, n=2))
+
+
+@pytest.mark.parametrize("size", [24, 224])
+def test_images_that_a_method_mixes_are_noticed_at_every_size(size):
+    env = al.load("multi-color-sum", image_size=size)
+
+    def first_for_all(model, inputs, targets):
+        return gradient(model, inputs, targets)[:1].expand_as(inputs)
+
+    def reversed_batch(model, inputs, targets):
+        return gradient(model, inputs, targets).flip(0)
+
+    for method in (first_for_all, reversed_batch):
+        assert "mixes the images of a batch" in said(quietly(method, env, n=2))
+    assert "mixes" not in said(quietly(gradient, env, n=2))
+
+
+def test_each_image_of_a_method_that_draws_has_a_seed_of_its_own(wide):
+    """A coin for each call: images that shared it would agree, and their interval have no width."""
+
+    def declared(model, inputs, targets, *, generator):
+        return gradient(model, inputs, targets) * (
+            1 if torch.rand((), generator=generator) < 0.5 else -1
+        )
+
+    def from_global_state(model, inputs, targets):
+        return gradient(model, inputs, targets) * (1 if torch.rand(()) < 0.5 else -1)
+
+    for method in (declared, from_global_state):
+        [result] = quietly(method, wide, n=12).environments
+        assert result.stochastic
+        assert set(np.round(result.scores["positive"]["f1"], 3)) == {0.0, 1.0}
+        low, high = result.claim_interval
+        assert high - low > 0.2
