@@ -102,9 +102,10 @@ def quadrature(e: Evidence) -> Hint | None:
     commands = [e.test(method=exact)]
     if steps is not None:
         commands.append(e.test(settings={**e.settings, "n_steps": 10 * steps}))
+    missed = f"{gap:.0%} of" if gap <= 1 else f"{gap:,.3g} times"
     return Hint(
         "quadrature",
-        f"the attributions miss {gap:.0%} of the change of the output (median image), which {points} "
+        f"the attributions miss {missed} the change of the output (median image), which {points} "
         f"on the path do not resolve{sawtooth}",
         f"{_either(commands)}; confirmed if F1 rises and the change is no longer missed",
         e.missing * min(1.0, gap),

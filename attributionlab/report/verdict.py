@@ -168,6 +168,5 @@ def _runner_up(result: Mapping[str, Any]) -> str:
         return ""
     told = [f"{part} {scores[part]:.2f}" for part in PARTS if scores.get(part) is not None]
     return (
-        f"F1 {', '.join(told)} explaining the class with the second-most pixels "
-        f"(first {scores['images']:,} images)"
+        f"F1 {', '.join(told)}, explaining the runner-up of the first {scores['images']:,} images"
     )

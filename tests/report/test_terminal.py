@@ -13,6 +13,7 @@ from attributionlab.report import (
     comparison_table,
     data_table,
     names_table,
+    print_table,
     report_table,
 )
 
@@ -137,7 +138,7 @@ def test_what_there_is_to_know_stands_below_the_table_each_in_its_words():
         "ceiling alone: maps enlarged from 25 x 25 cells reach an F1 of at most 0.88 (first 8 images)",
         "seeds alone: scores are means over 3 seeds, shares are of the first seed's maps; the F1 of "
         "an image has a standard deviation of 0.012 over them",
-        "explaining the class with the second-most pixels (first 8 images)",
+        "explaining the runner-up of the first 8 images",
         "controls oracle passes; random, constant and inverted-oracle fail, as they must",
     ):
         assert said in shown
@@ -218,3 +219,14 @@ def test_every_comparison_from_its_limit_on_fits_with_intervals_and_below_withou
         shown = text(comparison_table(document), width)
         assert max(map(len, shown.splitlines())) <= width
         assert ("0.55 to 0.73" in shown) == (width >= 104)
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("60", 60), ("", 100), ("0", 100), ("wide", 100)])
+def test_into_a_file_a_table_is_as_wide_as_columns_says_and_has_no_blanks_at_the_end(
+    columns, widest, monkeypatch, capsys
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    print_table(names_table({"things": {"one": "word " * 60}}))
+    lines = capsys.readouterr().out.splitlines()
+    assert widest - 6 < max(map(len, lines)) <= widest
+    assert all(line == line.rstrip() for line in lines)
