@@ -47,6 +47,8 @@ def test_the_intervals_are_those_of_the_scores_of_the_images(colors):
             assert result.intervals[part][score] == mean_interval(values, 3)
     claimed = {part: result.scores[part]["f1"] for part in ("overall", "positive", "negative")}
     assert result.claim_interval == least_mean_interval(claimed, 3)
+    [overall] = al.faithfulness_test("random", colors, n=9, seed=3, claim="overall").environments
+    assert overall.claim_interval == mean_interval(overall.scores["overall"]["f1"], 3)
     document = result.to_dict()
     assert document["claim_ci"] == list(result.claim_interval)
     assert document["overall"]["f1_ci"] == list(result.intervals["overall"]["f1"])

@@ -57,6 +57,9 @@ def test_the_evidence_states_what_the_maps_are(colors):
     assert positive.positive_only
     assert positive.all_zero == 0
     assert (positive.own_resolution, positive.own_ceiling) == (None, None)  # a sign, no resolution
+    assert result_of("constant", colors).own_ceiling == "positive only"
+    empty[:] = 0
+    assert result_of(half_empty, colors).own_ceiling is None  # neither positive nor anything else
     assert result_of("random", colors).evidence.stochastic
     assert not positive.stochastic
 
