@@ -1,5 +1,6 @@
 """The spine: environment -> method -> score -> verdict."""
 
+import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Real
@@ -114,18 +115,14 @@ def faithfulness_test(
         raise AttributionLabError(f"environments are {names}: name each once")
     if device is not None:
         chosen = [env.to(device) for env in chosen]
-    options = {
-        key: value
-        for key, value, usual in (
-            ("claim", asked, contestant.claim or "signed"),
-            ("gamma", gamma, 0.5),
-            ("n", int(n), 32),
-            ("seed", int(seed), 0),
-            ("output", output, None),
-            ("preset", preset, None),
-        )
-        if value != usual
-    }
+    options = _beyond_defaults(
+        claim=asked if asked != (contestant.claim or "signed") else None,
+        gamma=gamma,
+        n=int(n),
+        seed=int(seed),
+        output=output,
+        preset=preset,
+    )
     results: list[EnvironmentResult] = []
     findings: list[Finding] = []
     try:
@@ -172,6 +169,12 @@ def faithfulness_test(
         f"diagnosed={diagnosed}, device={device!r})",
         versions=library_versions(),
     )
+
+
+def _beyond_defaults(**given: Any) -> dict[str, Any]:
+    """What differs from the defaults above, for commands that ask the same."""
+    parameters = inspect.signature(faithfulness_test).parameters
+    return {key: value for key, value in given.items() if value != parameters[key].default}
 
 
 def _what_was_done(results: Sequence[EnvironmentResult], environments: int) -> str:
