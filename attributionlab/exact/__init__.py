@@ -2,5 +2,6 @@
 
 from attributionlab.exact.integral import path_integral
 from attributionlab.exact.result import PathIntegral
+from attributionlab.exact.replacement import Route, route_of, trajectories, trajectory
 
-__all__ = ["PathIntegral", "path_integral"]
+__all__ = ["PathIntegral", "Route", "path_integral", "route_of", "trajectories", "trajectory"]

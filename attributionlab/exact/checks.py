@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
 
-__all__ = ["checked_path", "checked_targets", "settings_problems"]
+__all__ = ["checked_path", "checked_targets", "settings_problems", "shown"]
 
 
 def settings_problems(tolerance: Any, max_panels: Any, max_evaluations: Any) -> list[str]:
@@ -37,11 +37,11 @@ def checked_path(
     """Where the paths of all images start and end, in float64."""
     if not isinstance(inputs, Tensor) or inputs.ndim != 4 or not inputs.numel():
         raise AttributionLabError(
-            f"inputs are {_shown(inputs)}: pass a tensor of shape (B, C, H, W), B at least 1"
+            f"inputs are {shown(inputs)}: pass a tensor of shape (B, C, H, W), B at least 1"
         )
     if not isinstance(baselines, Tensor):
         raise AttributionLabError(
-            f"baselines are {_shown(baselines)}: pass a tensor, torch.zeros(1) for black"
+            f"baselines are {shown(baselines)}: pass a tensor, torch.zeros(1) for black"
         )
     refuse_if(
         [
@@ -77,12 +77,12 @@ def checked_targets(targets: Any, n: int) -> list[int]:
         or targets.dtype == torch.bool
     ):
         raise AttributionLabError(
-            f"targets are {_shown(targets)}: pass a tensor of one integer for each of the {n} images"
+            f"targets are {shown(targets)}: pass a tensor of one integer for each of the {n} images"
         )
     return [int(target) for target in targets]
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A tensor's dtype and shape, or anything else's type."""
     if isinstance(value, Tensor):
         return f"{value.dtype} of shape {tuple(value.shape)}"

@@ -12,11 +12,9 @@ from attributionlab.nets.accumulator import (
 from attributionlab.nets.checker import greater_than, number_checker
 from attributionlab.nets.detector import Color, color_detector, detector_budget
 from attributionlab.nets.exactness import (
-    EXACT_STEPS,
     LayerBudget,
     Signal,
     check_budget,
-    grid_step,
     stage_budget,
 )
 from attributionlab.nets.head import (
@@ -38,7 +36,6 @@ from attributionlab.nets.stage import Stage, evaluate, to_convolutions, to_linea
 
 __all__ = [
     "BUILDERS",
-    "EXACT_STEPS",
     "Accumulator",
     "Color",
     "LayerBudget",
@@ -53,7 +50,6 @@ __all__ = [
     "detector_budget",
     "evaluate",
     "greater_than",
-    "grid_step",
     "identity_head",
     "kernel_chain",
     "layer_at",

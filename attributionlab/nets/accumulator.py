@@ -13,14 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attributionlab.dyadic import EXACT_STEPS, grid_step
 from attributionlab.errors import AttributionLabError
-from attributionlab.nets.exactness import (
-    EXACT_STEPS,
-    LayerBudget,
-    Signal,
-    check_budget,
-    grid_step,
-)
+from attributionlab.nets.exactness import LayerBudget, Signal, check_budget
 
 __all__ = [
     "Accumulator",

@@ -1,12 +1,8 @@
-r"""Exact arithmetic, by a budget.
+"""Exact arithmetic, by a budget.
 
 Weights are dyadic rationals and inputs integers, so everything a neuron adds up is a multiple of one
-power of two, its *grid step*. A float32 holds every multiple of a step up to 2^24 steps. Hence, where
-
-    (sum of the absolute terms of the neuron) / (grid step of the neuron) <= 2^24,
-
-every partial sum is exact in float32 and the order of the additions does not matter. Builders hold
-each layer they make against this budget, for every input in the valid box, seen or unseen.
+power of two, its *grid step*. Builders hold the sum of absolute terms of each layer they make against
+2^24 such steps (`attributionlab.dyadic`), for every input in the valid box, seen or unseen.
 """
 
 from dataclasses import dataclass
@@ -15,13 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attributionlab.dyadic import EXACT_STEPS, grid_step
 from attributionlab.errors import AttributionLabError
 from attributionlab.nets.stage import Stage
 
-__all__ = ["EXACT_STEPS", "LayerBudget", "Signal", "check_budget", "grid_step", "stage_budget"]
-
-EXACT_STEPS = 2**24
-"""How many grid steps a float32 counts without a gap: its significand has 24 bits."""
+__all__ = ["LayerBudget", "Signal", "check_budget", "stage_budget"]
 
 
 @dataclass(frozen=True)
@@ -49,18 +43,6 @@ class Signal:
 
     upper: Float[Tensor, " channels"]
     step: Float[Tensor, " channels"]
-
-
-def grid_step(values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    r"""Largest power of two that divides each value; infinity for 0, which lies on every grid.
-
-    With ``value = m 2^e``, m an odd integer, the result is ``2^e``.
-    """
-    mantissa, exponent = torch.frexp(values.double())
-    integer = (mantissa.abs() * 2.0**53).to(torch.int64)
-    lowest_bit = (integer & -integer).double()
-    step = torch.ldexp(lowest_bit, exponent - 53)
-    return torch.where(values == 0, torch.full_like(step, torch.inf), step)
 
 
 def check_budget(

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from attributionlab.dyadic import EXACT_STEPS
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.nets.accumulator import (
     REDUNDANT_GRID,
@@ -24,7 +25,7 @@ from attributionlab.nets.accumulator import (
 )
 from attributionlab.nets.checker import number_checker
 from attributionlab.nets.detector import Color, color_detector, detector_budget
-from attributionlab.nets.exactness import EXACT_STEPS, LayerBudget, Signal, stage_budget
+from attributionlab.nets.exactness import LayerBudget, Signal, stage_budget
 from attributionlab.nets.head import identity_head
 from attributionlab.nets.modulo import modulo_bound, modulo_budget, modulo_mlp
 from attributionlab.nets.stage import evaluate, to_convolutions, to_linears

@@ -1,0 +1,242 @@
+r"""Trajectories by following changes through a tree: one pass for all steps.
+
+A replaced pixel changes one place of each map. So all P + 1 outputs cost one walk from pixel to head
+for each pixel, which changes sums that are kept, instead of P + 1 forward passes. Where no mixture of
+image and replacement switches a ReLU, it is the identity, and the layers around it are one.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab.exact.certified import Proof, finest, fits_exactly, grid_of_sums
+from attributionlab.exact.kernels import distinct_rows, follow, spread_pairs, spread_ranges
+from attributionlab.exact.tree import Numbers, Places, Pointwise, Step, Tree
+
+__all__ = ["Mixture", "mixture_of"]
+
+MOST_VALUES = 2**16
+"""If the last map has one channel with so few possible values, the head is a table of them."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """An image and its replacement, ready to be followed along any order of pixels.
+
+    Parameters
+    ----------
+    pixels, moves : arrays, (P,) and (kinds of pixels, inputs)
+        What each pixel's replacement adds to the inputs of the first level.
+    levels, parents, kinds, weights, state : arrays
+        As for `follow`.
+    head : Head
+        What the last map becomes.
+    """
+
+    pixels: Places
+    moves: Numbers
+    levels: NDArray[np.int64]
+    parents: Places
+    kinds: Places
+    weights: Numbers
+    state: Numbers
+    head: "Head"
+
+    def outputs(self, order: NDArray[np.int64], counts: NDArray[np.int64]) -> Tensor:
+        """Outputs (S, K) after so many replacements."""
+        roots = follow(
+            order,
+            counts,
+            self.pixels,
+            self.moves,
+            self.levels,
+            self.parents,
+            self.kinds,
+            self.weights,
+            self.state.copy(),
+        )
+        return self.head.outputs(roots)
+
+
+class Head(NamedTuple):
+    """Layers behind the last map, or a table of what they make of each of its values."""
+
+    layers: tuple[Pointwise, ...]
+    has_softmax: bool
+    dtype: torch.dtype
+    table: Tensor | None = None
+    lowest: float = 0.0
+    step: float = 1.0
+
+    def outputs(self, roots: Numbers) -> Tensor:
+        """(n, channels of the last map) -> (n, K)"""
+        if self.table is not None:
+            index = ((roots[:, 0] - self.lowest) / self.step).astype(np.int64)
+            return self.table[torch.from_numpy(index)]
+        rows = torch.from_numpy(roots).to(self.dtype)
+        for layer in self.layers:
+            rows = layer(rows)
+        return torch.softmax(rows, 1) if self.has_softmax else rows
+
+
+def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:
+    """Prepare an image (C, H, W) and its replacement, both on the CPU and of the network's type.
+
+    Raises
+    ------
+    InexactError
+        If a sum of some mixture of the two may be rounded.
+    """
+    proof = Proof(image.dtype)
+    rows = torch.cat([image, replacement]).flatten(1).T.contiguous()  # (P, 2C)
+    pixels, firsts = distinct_rows(rows.numpy().view(np.uint32))
+    pairs = rows[torch.from_numpy(firsts)].chunk(2, dim=1)
+    features, grid = proof.rows(tree.front, torch.cat(pairs))
+    start, end = features.double().numpy().reshape(2, len(firsts), -1)
+    walk = _Walk(proof, grid)
+    walk.enter(tree.steps[0], spread_pairs(pixels, start, end, *_linear(tree.steps[0])))
+    for step in tree.steps[1:]:
+        walk.climb(step)
+    return Mixture(pixels, end - start, *_packed(walk.levels), _head(tree, walk, image.dtype))
+
+
+class _Level(NamedTuple):
+    """Steps as one: its sums (places, outputs) at the start, and whether its ReLU can switch.
+
+    `finest` divides all its weights.
+    """
+
+    step: Step
+    sums: Numbers
+    switches: bool
+    finest: float
+
+
+class _Walk:
+    """What any mixture can make of each map, from the first to the last.
+
+    `low`, `high` and `now` (places, channels) bound a map's values and give them at the start; `grid`
+    divides them. `behind` is the product of the linear layers since the last map that a ReLU may have
+    cut: the products of a block's weights may be rounder than the weights.
+    """
+
+    def __init__(self, proof: Proof, grid: Tensor) -> None:
+        self.proof, self.grid = proof, grid
+        self.levels: list[_Level] = []
+
+    def enter(self, step: Step, found: tuple[Numbers, Numbers, Numbers, Numbers]) -> None:
+        """Add the first step, of which sums, their ranges and sizes are known."""
+        now, low, high, sizes = found
+        self.behind: tuple[Numbers, Tensor] | None = None
+        self._hold(step, sizes)
+        switches = self._leave(step, now, low, high)
+        self.levels.append(_Level(step, now, switches, finest(step.weight)))
+
+    def climb(self, step: Step) -> None:
+        """Add a later step; it becomes one with the last level if no ReLU can switch between them."""
+        linear = _linear(step)
+        now, _, _ = spread_ranges(self.now, self.now, *linear)
+        low, high, sizes = spread_ranges(self.low, self.high, *linear)
+        self._hold(step, sizes)
+        level = _Level(step, now, self._leave(step, now, low, high), finest(step.weight))
+        # The first level is left alone: its places are pixels, and their matrices would fill memory.
+        below = self.levels[-1] if len(self.levels) > 1 else None
+        joined = _joined(below, level) if below and not below.switches else None
+        if joined is not None:
+            self.levels[-1] = joined
+        else:
+            self.levels.append(level)
+
+    def _hold(self, step: Step, sizes: Numbers) -> None:
+        """Check a step, and find the grid of its sums."""
+        weight, bias = torch.from_numpy(step.weight), torch.from_numpy(step.bias)
+        before = self.grid
+        self.grid = self.proof.hold(torch.from_numpy(sizes.max(0)), weight, bias, before)
+        # A bias is the weight of a further input, which is always 1.
+        matrices = np.concatenate([step.weight, np.tile(step.bias, (len(step.weight), 1, 1))], 1)
+        if self.behind is not None and len(matrices) == 1:
+            first, grid = self.behind
+            one = np.eye(first.shape[1])[None, :, -1:].repeat(len(first), axis=0)
+            first = np.concatenate([first, one], axis=2)
+            if fits_exactly(first, matrices, finest(first) * finest(matrices)):
+                product = first @ matrices[0]
+                self.behind = (product, grid)
+                weight, bias = torch.from_numpy(product[:, :-1]), torch.from_numpy(product[0, -1])
+                self.grid = torch.maximum(self.grid, grid_of_sums(weight, bias, grid))
+                return
+        self.behind = (matrices, before)
+
+    def _leave(self, step: Step, now: Numbers, low: Numbers, high: Numbers) -> bool:
+        """Keep what leaves a step, behind its ReLU; whether that can switch."""
+        switches = bool(step.has_relu and low.min() < 0)
+        if switches:
+            self.behind = None
+            now, low, high = (values.clip(min=0) for values in (now, low, high))
+        self.now, self.low, self.high = now, low, high
+        return switches
+
+
+def _linear(step: Step) -> tuple[Places, Places, Numbers, Numbers, int]:
+    return step.parent, step.kind, step.weight, step.bias, step.places
+
+
+def _joined(lower: _Level, upper: _Level) -> _Level | None:
+    """Two levels without a ReLU between them as one, unless float64 would round its weights."""
+    below, above = lower.step, upper.step
+    grid = lower.finest * upper.finest
+    if not fits_exactly(below.weight, above.weight, grid):
+        return None
+    fed = below.parent >= 0
+    between = below.parent[fed]
+    pair = below.kind[fed].astype(np.int64) * len(above.weight) + above.kind[between]
+    pairs, which = np.unique(pair, return_inverse=True)
+    first, second = np.divmod(pairs, len(above.weight))
+    # Thousands of tiny matrices: numpy takes ten times as long.
+    weight = torch.bmm(
+        torch.from_numpy(below.weight[first]), torch.from_numpy(above.weight[second])
+    ).numpy()
+    parent, kind = np.full_like(below.parent, -1), np.zeros_like(below.kind)
+    parent[fed], kind[fed] = above.parent[between], which
+    step = replace(above, parent=parent, kind=kind, weight=weight)
+    return upper._replace(step=step, finest=grid)
+
+
+def _packed(
+    levels: list[_Level],
+) -> tuple[NDArray[np.int64], Places, Places, Numbers, Numbers]:
+    """Levels as flat arrays, one after the other, for `follow`."""
+    rows, places, numbers, sums = [], 0, 0, 0
+    for level in levels:
+        _, inputs, outputs = level.step.weight.shape
+        rows.append([places, numbers, sums, inputs, outputs, level.switches])
+        places += level.step.parent.size
+        numbers += level.step.weight.size
+        sums += level.sums.size
+    steps = [level.step for level in levels]
+    return (
+        np.array(rows, np.int64),
+        np.concatenate([step.parent for step in steps]),
+        np.concatenate([step.kind for step in steps]),
+        np.concatenate([step.weight.ravel() for step in steps]),
+        np.concatenate([level.sums.ravel() for level in levels]),
+    )
+
+
+def _head(tree: Tree, walk: _Walk, dtype: torch.dtype) -> Head:
+    """Check the head for everything that the last map can hold."""
+    low, high = (torch.from_numpy(values[0]) for values in (walk.low, walk.high))
+    if len(low) == 1:
+        step = float(walk.grid[0]) if walk.grid.isfinite() else 1.0  # 0 lies on every grid
+        values = round(float(high - low) / step) + 1
+        if values <= MOST_VALUES:
+            rows = low + step * torch.arange(values, dtype=torch.float64)[:, None]
+            table, _ = walk.proof.rows(tree.head, rows.to(dtype))
+            if tree.has_softmax:
+                table = torch.softmax(table, 1)
+            return Head((), False, dtype, table, float(low), step)
+    walk.proof.ranges(tree.head, low, high, walk.grid)
+    return Head(tree.head, tree.has_softmax, dtype)

@@ -1,0 +1,236 @@
+"""Loops over pixels, compiled by numba when first called and kept in its cache.
+
+What they add up to is checked against one forward pass for each step (tests/oracles.py).
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["distinct_rows", "follow", "spread_pairs", "spread_ranges"]
+
+Numbers = NDArray[np.float64]
+Places = NDArray[np.int32]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _compiled(function: Function) -> Function:
+    """Compile without the interpreter's lock, so that threads can share the draws of an image."""
+    loops = inspect.unwrap(function)  # what checks types at import wraps functions; numba cannot
+    try:
+        compiled: Any = numba.njit(cache=True, nogil=True)(loops)
+    except RuntimeError:  # there is no folder that numba may write its cache to
+        compiled = numba.njit(nogil=True)(loops)
+    return cast(Function, compiled)
+
+
+@_compiled
+def distinct_rows(rows: NDArray[np.uint32]) -> tuple[Places, Places]:
+    """For each row (n, words) its kind, and for each kind the first row of it.
+
+    Rows are compared bit by bit, so 0.0 and -0.0 are two kinds of the same value.
+    """
+    n, words = rows.shape
+    size = 4
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1, np.int32)
+    kinds, firsts = np.empty(n, np.int32), np.empty(n, np.int32)
+    found = 0
+    for row in range(n):
+        key = np.uint64(0)
+        for word in range(words):
+            key = (key ^ np.uint64(rows[row, word])) * np.uint64(0x9E3779B97F4A7C15)
+            key ^= key >> np.uint64(29)
+        place = np.int64(key & np.uint64(size - 1))
+        while True:
+            kind = table[place]
+            if kind < 0:
+                table[place] = found
+                firsts[found] = row
+                kinds[row] = found
+                found += 1
+                break
+            same = True
+            for word in range(words):
+                if rows[firsts[kind], word] != rows[row, word]:
+                    same = False
+                    break
+            if same:
+                kinds[row] = kind
+                break
+            place = (place + 1) & (size - 1)
+    return kinds, firsts[:found].copy()
+
+
+@_compiled
+def spread_pairs(
+    pixels: Places,
+    start: Numbers,
+    end: Numbers,
+    parent: Places,
+    kind: Places,
+    weight: Numbers,
+    bias: Numbers,
+    places: int,
+) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Sums of the first map: at the start, at least, at most, and of magnitudes at most.
+
+    Each pixel is one of the pairs start[pixels[p]], end[pixels[p]] and adds the one or the other.
+    """
+    inputs, outputs = weight.shape[1], weight.shape[2]
+    now, least = np.empty((places, outputs)), np.empty((places, outputs))
+    most, size = np.empty((places, outputs)), np.empty((places, outputs))
+    for place in range(places):
+        for o in range(outputs):
+            now[place, o] = least[place, o] = most[place, o] = bias[o]
+            size[place, o] = abs(bias[o])
+    first, last = np.empty(outputs), np.empty(outputs)
+    first_size, last_size = np.empty(outputs), np.empty(outputs)
+    for pixel in range(len(pixels)):
+        above = parent[pixel]
+        if above < 0:
+            continue
+        for o in range(outputs):
+            first[o] = last[o] = first_size[o] = last_size[o] = 0.0
+        pair, matrix = pixels[pixel], kind[pixel]
+        for i in range(inputs):
+            value = start[pair, i]
+            if value != 0:
+                for o in range(outputs):
+                    term = weight[matrix, i, o] * value
+                    first[o] += term
+                    first_size[o] += abs(term)
+            value = end[pair, i]
+            if value != 0:
+                for o in range(outputs):
+                    term = weight[matrix, i, o] * value
+                    last[o] += term
+                    last_size[o] += abs(term)
+        for o in range(outputs):
+            now[above, o] += first[o]
+            least[above, o] += min(first[o], last[o])
+            most[above, o] += max(first[o], last[o])
+            size[above, o] += max(first_size[o], last_size[o])
+    return now, least, most, size
+
+
+@_compiled
+def spread_ranges(
+    low: Numbers,
+    high: Numbers,
+    parent: Places,
+    kind: Places,
+    weight: Numbers,
+    bias: Numbers,
+    places: int,
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Sums of a later map: at least, at most, and of magnitudes at most, for inputs in [low, high]."""
+    inputs, outputs = weight.shape[1], weight.shape[2]
+    least, most = np.empty((places, outputs)), np.empty((places, outputs))
+    size = np.empty((places, outputs))
+    for place in range(places):
+        for o in range(outputs):
+            least[place, o] = most[place, o] = bias[o]
+            size[place, o] = abs(bias[o])
+    for place in range(len(parent)):
+        above = parent[place]
+        if above < 0:
+            continue
+        matrix = kind[place]
+        for i in range(inputs):
+            lower, upper = low[place, i], high[place, i]
+            for o in range(outputs):
+                factor = weight[matrix, i, o]
+                if factor > 0:
+                    least[above, o] += factor * lower
+                    most[above, o] += factor * upper
+                elif factor < 0:
+                    least[above, o] += factor * upper
+                    most[above, o] += factor * lower
+                size[above, o] += abs(factor) * max(abs(lower), abs(upper))
+    return least, most, size
+
+
+@_compiled
+def follow(
+    order: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    pixels: Places,
+    moves: Numbers,
+    levels: NDArray[np.int64],
+    parents: Places,
+    kinds: Places,
+    weights: Numbers,
+    state: Numbers,
+) -> Numbers:
+    """Values of the last map after each of the increasing counts of replacements: (counts, outputs).
+
+    Parameters
+    ----------
+    order : array, (P,)
+        Pixels in the order of their replacement.
+    counts : array, (S,)
+        After how many of them to tell.
+    pixels, moves : arrays, (P,) and (kinds of pixels, inputs)
+        What each pixel's replacement adds to the inputs of the first level.
+    levels : array, (levels, 6)
+        For each: where its entries of `parents` and `kinds`, of `weights` and of `state` begin; its
+        inputs and outputs; whether a ReLU follows that can switch.
+    parents, kinds, weights : arrays
+        As in `Step`, of all levels, one after the other.
+    state : array
+        Sums of all levels, (places, outputs) each, before their ReLU. It is changed.
+    """
+    widest = 1
+    for level in range(len(levels)):
+        widest = max(widest, levels[level, 3], levels[level, 4])
+    change, further = np.empty(widest), np.empty(widest)
+    last = len(levels) - 1
+    outputs, root = levels[last, 4], levels[last, 2]
+    result = np.empty((len(counts), outputs))
+    told = 0
+    for step in range(len(order) + 1):
+        if step > 0:
+            place = np.int64(order[step - 1])
+            pair = pixels[place]
+            for i in range(levels[0, 3]):
+                change[i] = moves[pair, i]
+            for level in range(last + 1):
+                above = parents[levels[level, 0] + place]
+                if above < 0:
+                    break
+                width_in, width_out = levels[level, 3], levels[level, 4]
+                matrix = levels[level, 1] + kinds[levels[level, 0] + place] * width_in * width_out
+                sums = levels[level, 2] + above * width_out
+                for o in range(width_out):
+                    further[o] = 0.0
+                for i in range(width_in):
+                    if change[i] != 0:
+                        for o in range(width_out):
+                            further[o] += weights[matrix + i * width_out + o] * change[i]
+                moved = False
+                for o in range(width_out):
+                    if further[o] != 0:
+                        before = state[sums + o]
+                        after = before + further[o]
+                        state[sums + o] = after
+                        if levels[level, 5]:
+                            further[o] = max(after, 0.0) - max(before, 0.0)
+                        moved |= further[o] != 0
+                if not moved:
+                    break
+                change, further = further, change
+                place = np.int64(above)
+        while told < len(counts) and counts[told] == step:
+            for o in range(outputs):
+                value = state[root + o]
+                result[told, o] = max(value, 0.0) if levels[last, 5] else value
+            told += 1
+        if told == len(counts):
+            break
+    return result

@@ -1,0 +1,229 @@
+"""What a model says while one pixel after the other is replaced."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int, Real
+from torch import Tensor, nn
+
+from attributionlab.exact.certified import InexactError
+from attributionlab.exact.chain import chain_of
+from attributionlab.exact.forward import by_forward_passes
+from attributionlab.exact.replacement_checks import (
+    checked_image,
+    checked_pair,
+    checked_trajectories,
+)
+from attributionlab.exact.tree import tree_of
+
+if TYPE_CHECKING:
+    from attributionlab.exact.incremental import Mixture
+
+__all__ = ["Route", "route_of", "trajectories", "trajectory"]
+
+
+class Route(NamedTuple):
+    """How a model is evaluated along trajectories, and why so."""
+
+    name: Literal["incremental", "forward"]
+    reason: str
+
+
+def trajectory(
+    model: nn.Module,
+    image: Real[Tensor, "channels height width"],
+    replacement: Real[Tensor, "..."],
+    order: Int[Tensor, " pixels"],
+) -> Float[Tensor, "steps outputs"]:
+    """Outputs after 0, 1, ..., P single-pixel replacements.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K). It is left as it is.
+    image : Tensor, (C, H, W)
+        Where the trajectory starts.
+    replacement : Tensor
+        Where it ends: (C, H, W), or what broadcasts to it, such as a pixel (C, 1, 1). Any finite
+        values, inside a network's valid box or outside.
+    order : Tensor of int64, (P,)
+        A permutation of the flat indices 0 to P - 1 = H W - 1; all channels of a pixel are replaced
+        together.
+
+    Returns
+    -------
+    Tensor, (P + 1, K)
+        Row s belongs to the image in which the first s pixels of `order` are the replacement's. Equal
+        to the model's own outputs, see `trajectories`.
+
+    Raises
+    ------
+    AttributionLabError
+        For what `trajectories` refuses.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.exact import trajectory
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
+    >>> torch.nn.init.ones_(model[1].weight).shape
+    torch.Size([1, 4])
+    >>> image = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
+    >>> trajectory(model, image, torch.zeros(1), torch.tensor([3, 0, 1, 2])).T
+    tensor([[10.,  6.,  5.,  3.,  0.]])
+    """
+    checked_image(image)
+    return trajectories(model, image[None], replacement, order[None, None])[0, 0]
+
+
+def trajectories(
+    model: nn.Module,
+    images: Real[Tensor, "batch channels height width"],
+    replacements: Real[Tensor, "..."],
+    orders: Int[Tensor, "batch draws pixels"],
+    *,
+    counts: Sequence[int] | None = None,
+) -> Float[Tensor, "batch draws counts outputs"]:
+    """Outputs along several orders of replacement for each image.
+
+    Networks that add up without rounding and in which every pixel has one path to the outputs (1x1
+    convolutions, then convolutions whose windows do not overlap, `nn.ReLU`, then linear layers, at
+    most one `nn.Softmax(dim=1)` at the end) are evaluated incrementally: one walk through the network
+    for each pixel, instead of a forward pass. `route_of` says whether that is so and why not. Every
+    other model is evaluated by forward passes.
+
+    Parameters
+    ----------
+    model, images, replacements
+        As for `trajectory`, with a batch of images; `replacements` broadcasts to them.
+    orders : Tensor of int64, (B, D, P)
+        For each image D permutations of its pixels.
+    counts : sequence of int, optional
+        After how many replacements to evaluate, increasing numbers from 0 to P; all of them by default.
+        It decides the cost where the route is "forward".
+
+    Returns
+    -------
+    Tensor, (B, D, S, K)
+        On the images' device, of the model's type. On both routes equal (``==``) to forward passes,
+        softmax included; models that round may differ from forward passes in batches of another size.
+
+    Raises
+    ------
+    AttributionLabError
+        For shapes, devices and numbers that do not fit, orders that are no permutations, counts out of
+        range, and models whose output is not (B, K).
+
+    Notes
+    -----
+    The image is compared with its replacement pixel by pixel, the layers in front run once on each
+    different pair of pixels. Then the proof that no sum is rounded is made anew for this image and this
+    replacement (`attributionlab.exact.certified`). It holds for all orders, which share it.
+
+    Threads share the draws of an image, as many as `torch.get_num_threads()`. The compiled loops are
+    made when first used (some seconds) and kept in numba's cache.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=24)
+    >>> images, labels = env.batch(2)
+    >>> orders = torch.stack([torch.randperm(576) for _ in range(6)]).reshape(2, 3, 576)
+    >>> al.exact.trajectories(env.model, images, torch.zeros(3, 1, 1), orders).shape
+    torch.Size([2, 3, 577, 4])
+    """
+    dtype, device = _kind_of(model)
+    starts, ends, asked = checked_trajectories(images, replacements, orders, counts, device)
+    starts, ends = starts.to(dtype), ends.to(dtype)
+    serve = _servant(model, starts.shape)
+    results = []
+    for image, end, order in zip(starts, ends, orders, strict=True):
+        found = serve(image, end)
+        if isinstance(found, str):
+            outputs = by_forward_passes(model, image, end, order, asked)
+        else:
+            outputs = _along(found, order, asked).to(image.device)
+        results.append(outputs)
+    return torch.stack(results)
+
+
+def route_of(
+    model: nn.Module,
+    image: Real[Tensor, "channels height width"],
+    replacement: Real[Tensor, "..."],
+) -> Route:
+    """How `trajectory` evaluates a model on an image and its replacement.
+
+    Parameters
+    ----------
+    model, image, replacement
+        As for `trajectory`.
+
+    Returns
+    -------
+    Route
+        Its `name` is "incremental" or "forward"; its `reason` says why.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import attributionlab as al
+    >>> env = al.load("single-color-modulo", image_size=24)
+    >>> al.exact.route_of(env.model, env.batch(1)[0][0], torch.zeros(1)).name
+    'incremental'
+    >>> average = torch.nn.Sequential(torch.nn.AvgPool2d(2), torch.nn.Flatten())
+    >>> al.exact.route_of(average, torch.ones(1, 2, 2), torch.zeros(1)).reason
+    'it is not a sequence of nn.Conv2d, nn.Linear, nn.ReLU and nn.Flatten without hooks'
+    """
+    checked_image(image)
+    dtype, device = _kind_of(model)
+    start, end = checked_pair(image[None], replacement, device)
+    found = _servant(model, start.shape)(start[0].to(dtype), end[0].to(dtype))
+    if isinstance(found, str):
+        return Route("forward", found)
+    return Route("incremental", "every pixel has one path to the outputs, and no sum is rounded")
+
+
+def _kind_of(model: nn.Module) -> tuple[torch.dtype, torch.device | None]:
+    """In which numbers and where a model computes; float32 and anywhere without parameters."""
+    for parameter in model.parameters():
+        if parameter.is_floating_point():
+            return parameter.dtype, parameter.device
+    return torch.float32, None
+
+
+def _servant(model: nn.Module, shape: torch.Size) -> Callable[[Tensor, Tensor], "Mixture | str"]:
+    """What prepares an image and its replacement, or says why the model cannot be served."""
+    chain = chain_of(model)
+    if chain is None:
+        why = "it is not a sequence of nn.Conv2d, nn.Linear, nn.ReLU and nn.Flatten without hooks"
+        return lambda image, replacement: why
+    tree = tree_of(chain, shape[1], (shape[2], shape[3]))
+    if isinstance(tree, str):
+        reason = tree
+        return lambda image, replacement: reason
+
+    def prepare(image: Tensor, replacement: Tensor) -> "Mixture | str":
+        from attributionlab.exact.incremental import mixture_of  # numba takes a second to import
+
+        try:
+            return mixture_of(tree, image.cpu(), replacement.cpu())
+        except InexactError as error:
+            return str(error)
+
+    return prepare
+
+
+def _along(
+    mixture: "Mixture", orders: Int[Tensor, "draws pixels"], counts: Int[Tensor, " counts"]
+) -> Float[Tensor, "draws counts outputs"]:
+    """Outputs along each order, shared by threads."""
+    asked = counts.numpy()
+    each = [order.numpy() for order in orders.cpu().contiguous()]
+    if len(each) == 1:
+        return mixture.outputs(each[0], asked)[None]
+    with ThreadPoolExecutor(min(torch.get_num_threads(), len(each))) as threads:
+        return torch.stack(list(threads.map(lambda order: mixture.outputs(order, asked), each)))
