@@ -5,8 +5,8 @@ steps. So a layer is exact for every mixture of an image and its replacement if
 
     (largest sum of absolute terms) / (grid step of the terms) <= 2^24
 
-for each of its neurons. Then the order of the additions does not matter, and following changes gives
-what forward passes give, to the last bit.
+for each of its neurons, and if neither leaves the type's range. Then the order of the additions does
+not matter, and following changes gives what forward passes give, to the last bit.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,9 @@ class Proof:
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
-        self.limit = exact_steps(dtype)
+        # Changes are followed in float64, and are up to twice as large as what they change.
+        self.limit = min(exact_steps(dtype), exact_steps(torch.float64) // 2)
+        self.range = torch.finfo(dtype)
         self.layers = 0
 
     def hold(self, sizes: Tensor, weight: Tensor, bias: Tensor, grid: Tensor) -> Tensor:
@@ -61,12 +63,19 @@ class Proof:
             If it may round.
         """
         self.layers += 1
+        if not (weight.isfinite().all() and bias.isfinite().all()):
+            raise InexactError(f"its layer {self.layers} has weights that are no finite numbers")
         steps = grid_of_sums(weight, bias, grid)
+        if float(steps.min()) < self.range.tiny or float(sizes.max()) > self.range.max:
+            raise InexactError(
+                f"its layer {self.layers} may leave the range of {self.range.dtype}: it needs numbers "
+                f"from {float(steps.min()):.3g} to {float(sizes.max()):.3g}"
+            )
         needed = float((sizes / steps).max())
         if not needed <= self.limit:  # also where it is no number
             raise InexactError(
-                f"its layer {self.layers} may round: it needs {needed:.3g} grid steps, and numbers "
-                f"of its type are exact up to {self.limit:,}"
+                f"its layer {self.layers} may round: it needs {needed:.4g} grid steps, and the proof "
+                f"for {self.range.dtype} reaches up to {self.limit:,}"
             )
         return steps
 

@@ -55,5 +55,5 @@ def _batches(
         some = cases[first : first + at_once]
         draws, indices = some // len(steps), some % len(steps)
         replaced = when[draws] < steps[indices, None]  # (images, pixels)
-        mask = replaced.reshape(-1, 1, *image.shape[1:])
+        mask = replaced.reshape(-1, 1, *image.shape[1:]).to(image.device)
         yield torch.where(mask, replacement, image).contiguous(memory_format=torch.channels_last)

@@ -5,6 +5,7 @@ for each pixel, which changes sums that are kept, instead of P + 1 forward passe
 image and replacement switches a ReLU, it is the identity, and the layers around it are one.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -92,8 +93,10 @@ def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:
         If a sum of some mixture of the two may be rounded.
     """
     proof = Proof(image.dtype)
-    rows = torch.cat([image, replacement]).flatten(1).T.contiguous()  # (P, 2C)
-    pixels, firsts = distinct_rows(rows.numpy().view(np.uint32))
+    rows = torch.cat([image, replacement]).flatten(1).T  # (P, 2C)
+    rows = rows.clone(memory_format=torch.contiguous_format)
+    words = rows.view(torch.int32)  # numpy has no bfloat16
+    pixels, firsts = distinct_rows(words.numpy().view(np.uint32))
     pairs = rows[torch.from_numpy(firsts)].chunk(2, dim=1)
     features, grid = proof.rows(tree.front, torch.cat(pairs))
     start, end = features.double().numpy().reshape(2, len(firsts), -1)
@@ -185,12 +188,15 @@ def _linear(step: Step) -> tuple[Places, Places, Numbers, Numbers, int]:
 
 
 def _joined(lower: _Level, upper: _Level) -> _Level | None:
-    """Two levels without a ReLU between them as one, unless float64 would round its weights."""
+    """Two levels without a ReLU between them as one, unless float64 would round its weights.
+
+    Levels that no place feeds (of padding alone) stay two.
+    """
     below, above = lower.step, upper.step
     grid = lower.finest * upper.finest
-    if not fits_exactly(below.weight, above.weight, grid):
-        return None
     fed = below.parent >= 0
+    if not fed.any() or not fits_exactly(below.weight, above.weight, grid):
+        return None
     between = below.parent[fed]
     pair = below.kind[fed].astype(np.int64) * len(above.weight) + above.kind[between]
     pairs, which = np.unique(pair, return_inverse=True)
@@ -231,12 +237,13 @@ def _head(tree: Tree, walk: _Walk, dtype: torch.dtype) -> Head:
     low, high = (torch.from_numpy(values[0]) for values in (walk.low, walk.high))
     if len(low) == 1:
         step = float(walk.grid[0]) if walk.grid.isfinite() else 1.0  # 0 lies on every grid
-        values = round(float(high - low) / step) + 1
-        if values <= MOST_VALUES:
-            rows = low + step * torch.arange(values, dtype=torch.float64)[:, None]
+        # Bounds may lie off the grid: they are sums of bounds, which need not be reached together.
+        first, last = math.ceil(float(low) / step), math.floor(float(high) / step)
+        if last - first < MOST_VALUES:
+            rows = step * torch.arange(first, last + 1, dtype=torch.float64)[:, None]
             table, _ = walk.proof.rows(tree.head, rows.to(dtype))
             if tree.has_softmax:
                 table = torch.softmax(table, 1)
-            return Head((), False, dtype, table, float(low), step)
+            return Head((), False, dtype, table, first * step, step)
     walk.proof.ranges(tree.head, low, high, walk.grid)
     return Head(tree.head, tree.has_softmax, dtype)

@@ -8,15 +8,18 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.errors import AttributionLabError
 from attributionlab.exact.certified import InexactError
 from attributionlab.exact.chain import chain_of
+from attributionlab.exact.checks import shown
 from attributionlab.exact.forward import by_forward_passes
 from attributionlab.exact.replacement_checks import (
     checked_image,
+    checked_order,
     checked_pair,
     checked_trajectories,
 )
-from attributionlab.exact.tree import tree_of
+from attributionlab.exact.tree import Tree, tree_of
 
 if TYPE_CHECKING:
     from attributionlab.exact.incremental import Mixture
@@ -75,6 +78,7 @@ def trajectory(
     tensor([[10.,  6.,  5.,  3.,  0.]])
     """
     checked_image(image)
+    checked_order(order)
     return trajectories(model, image[None], replacement, order[None, None])[0, 0]
 
 
@@ -136,9 +140,8 @@ def trajectories(
     torch.Size([2, 3, 577, 4])
     """
     dtype, device = _kind_of(model)
-    starts, ends, asked = checked_trajectories(images, replacements, orders, counts, device)
-    starts, ends = starts.to(dtype), ends.to(dtype)
-    serve = _servant(model, starts.shape)
+    starts, ends, asked = checked_trajectories(images, replacements, orders, counts, dtype, device)
+    serve = _servant(model, starts)
     results = []
     for image, end, order in zip(starts, ends, orders, strict=True):
         found = serve(image, end)
@@ -180,8 +183,8 @@ def route_of(
     """
     checked_image(image)
     dtype, device = _kind_of(model)
-    start, end = checked_pair(image[None], replacement, device)
-    found = _servant(model, start.shape)(start[0].to(dtype), end[0].to(dtype))
+    start, end = checked_pair(image[None], replacement, dtype, device)
+    found = _servant(model, start)(start[0], end[0])
     if isinstance(found, str):
         return Route("forward", found)
     return Route("incremental", "every pixel has one path to the outputs, and no sum is rounded")
@@ -189,19 +192,17 @@ def route_of(
 
 def _kind_of(model: nn.Module) -> tuple[torch.dtype, torch.device | None]:
     """In which numbers and where a model computes; float32 and anywhere without parameters."""
+    if not isinstance(model, nn.Module):
+        raise AttributionLabError(f"the model is {shown(model)}: pass an nn.Module")
     for parameter in model.parameters():
         if parameter.is_floating_point():
             return parameter.dtype, parameter.device
     return torch.float32, None
 
 
-def _servant(model: nn.Module, shape: torch.Size) -> Callable[[Tensor, Tensor], "Mixture | str"]:
+def _servant(model: nn.Module, images: Tensor) -> Callable[[Tensor, Tensor], "Mixture | str"]:
     """What prepares an image and its replacement, or says why the model cannot be served."""
-    chain = chain_of(model)
-    if chain is None:
-        why = "it is not a sequence of nn.Conv2d, nn.Linear, nn.ReLU and nn.Flatten without hooks"
-        return lambda image, replacement: why
-    tree = tree_of(chain, shape[1], (shape[2], shape[3]))
+    tree = _tree_or_reason(model, images)
     if isinstance(tree, str):
         reason = tree
         return lambda image, replacement: reason
@@ -215,6 +216,15 @@ def _servant(model: nn.Module, shape: torch.Size) -> Callable[[Tensor, Tensor], 
             return str(error)
 
     return prepare
+
+
+def _tree_or_reason(model: nn.Module, images: Tensor) -> Tree | str:
+    if torch.is_autocast_enabled(images.device.type):
+        return "autocast is on, and its layers compute in other numbers than their weights have"
+    chain = chain_of(model)
+    if chain is None:
+        return "it is not a sequence of nn.Conv2d, nn.Linear, nn.ReLU and nn.Flatten without hooks"
+    return tree_of(chain, images.shape[1], (images.shape[2], images.shape[3]))
 
 
 def _along(

@@ -10,7 +10,7 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError
 from attributionlab.exact.checks import shown
 
-__all__ = ["checked_image", "checked_pair", "checked_trajectories"]
+__all__ = ["checked_image", "checked_order", "checked_pair", "checked_trajectories"]
 
 
 def checked_image(image: Any) -> None:
@@ -21,12 +21,20 @@ def checked_image(image: Any) -> None:
         )
 
 
+def checked_order(order: Any) -> None:
+    """Refuse what is not one order; whether it is a permutation shows later."""
+    if not isinstance(order, Tensor) or order.ndim != 1:
+        raise AttributionLabError(
+            f"order is {shown(order)}: pass a tensor of torch.int64 of shape (P,)"
+        )
+
+
 def checked_pair(
-    images: Any, replacements: Any, device: torch.device | None
+    images: Any, replacements: Any, dtype: torch.dtype, device: torch.device | None
 ) -> tuple[
     Float[Tensor, "batch channels height width"], Float[Tensor, "batch channels height width"]
 ]:
-    """Images and their replacements of the same shape, if they are finite and where the model is."""
+    """Images and their replacements in the model's numbers, of the same shape."""
     if not isinstance(images, Tensor) or images.ndim != 4 or not images.numel():
         raise AttributionLabError(
             f"images are {shown(images)}: pass a tensor of shape (B, C, H, W), B at least 1"
@@ -35,6 +43,7 @@ def checked_pair(
         raise AttributionLabError(
             f"the replacement is {shown(replacements)}: pass a tensor, torch.zeros(1) for black"
         )
+    converted = []
     for name, values in (("images", images), ("replacement", replacements)):
         if values.is_complex() or values.dtype == torch.bool:
             raise AttributionLabError(f"{name}: {values.dtype} is no type of real numbers")
@@ -43,30 +52,38 @@ def checked_pair(
                 f"{name}: on {values.device}, where the model is on {device or images.device}; move "
                 "all to one device"
             )
-        if not values.isfinite().all():
-            where = tuple(int(i) for i in (~values.isfinite()).nonzero()[0])
+        numbers = values.detach().to(dtype)
+        if not numbers.isfinite().all():
+            where = tuple(int(i) for i in (~numbers.isfinite()).nonzero()[0])
             raise AttributionLabError(
-                f"{name}: the value {float(values[where])} at {where}; pass finite numbers"
+                f"{name}: the value {float(values[where])} at {where} is no finite {dtype}, in which "
+                "the model computes; pass other numbers"
             )
+        converted.append(numbers)
     try:
-        ends = torch.broadcast_to(replacements, images.shape)
+        ends = torch.broadcast_to(converted[1], images.shape)
     except RuntimeError as error:
         raise AttributionLabError(
             f"the replacement has the shape {tuple(replacements.shape)}: pass one that broadcasts to "
             f"the images' {tuple(images.shape)}, such as (C, 1, 1)"
         ) from error
-    return images.detach().double(), ends.detach().double()
+    return converted[0], ends
 
 
 def checked_trajectories(
-    images: Any, replacements: Any, orders: Any, counts: Any, device: torch.device | None
+    images: Any,
+    replacements: Any,
+    orders: Any,
+    counts: Any,
+    dtype: torch.dtype,
+    device: torch.device | None,
 ) -> tuple[
     Float[Tensor, "batch channels height width"],
     Float[Tensor, "batch channels height width"],
     Int[Tensor, " counts"],
 ]:
     """Where trajectories start and end, and after how many replacements to evaluate."""
-    starts, ends = checked_pair(images, replacements, device)
+    starts, ends = checked_pair(images, replacements, dtype, device)
     pixels = starts.shape[2] * starts.shape[3]
     if (
         not isinstance(orders, Tensor)
@@ -115,9 +132,11 @@ def _checked_counts(counts: Any, pixels: int) -> Tensor:
         asked.ndim != 1
         or not asked.numel()
         or asked.is_floating_point()
+        or asked.is_complex()
+        or asked.dtype == torch.bool
         or asked[0] < 0
         or asked[-1] > pixels
-        or (asked.diff() <= 0).any()
+        or (asked.long().diff() <= 0).any()  # unsigned differences would wrap around
     ):
         raise AttributionLabError(
             f"counts are {_few(asked.flatten().tolist())}: pass increasing numbers of replaced pixels, "

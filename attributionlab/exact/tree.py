@@ -73,6 +73,8 @@ class Tree(NamedTuple):
 
 def tree_of(chain: Chain, channels: int, shape: tuple[int, int]) -> Tree | str:
     """Cut a chain of layers for images of a (height, width) in three, or say why not."""
+    if not _turns_maps_into_rows(chain):
+        return "it is not made of convolutions, then nn.Flatten, then linear layers"
     layers = list(chain.layers)
     front: list[Pointwise] = []
     while layers and (pointwise := _pointwise(layers[0])) is not None:
@@ -116,6 +118,15 @@ def tree_of(chain: Chain, channels: int, shape: tuple[int, int]) -> Tree | str:
         chain.has_softmax,
     )
     return tree if _fits(tree, channels) else f"it does not take images of {channels} channels"
+
+
+def _turns_maps_into_rows(chain: Chain) -> bool:
+    """Whether a flattening parts convolutions, which see maps, from linear layers, which see rows."""
+    kinds = [type(layer) for layer in chain.layers]
+    if Flattening not in kinds:
+        return False
+    first = kinds.index(Flattening)
+    return Matrix not in kinds[:first] and Convolution not in kinds[first:]
 
 
 def _fits(tree: Tree, channels: int) -> bool:

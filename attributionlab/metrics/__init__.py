@@ -1,6 +1,21 @@
 """Metrics: plain functions that score attributions."""
 
+from attributionlab.metrics.curves import (
+    CurveSummary,
+    Measure,
+    area_under_curve,
+    curve_counts,
+    curve_fractions,
+    outputs_along,
+    summarize_curves,
+)
+from attributionlab.metrics.localization import (
+    pointing_game,
+    relevance_mass_accuracy,
+    relevance_rank_accuracy,
+)
 from attributionlab.metrics.marking import metric
+from attributionlab.metrics.orders import Order, Ties, removal_order
 from attributionlab.metrics.overlap import (
     Alignment,
     Part,
@@ -13,17 +28,51 @@ from attributionlab.metrics.overlap import (
     precision,
     recall,
 )
+from attributionlab.metrics.perturbation import (
+    deletion,
+    deletion_curve,
+    insertion,
+    insertion_curve,
+    pixel_flipping,
+)
+from attributionlab.metrics.robustness import infidelity, max_sensitivity
+from attributionlab.metrics.sensitivity import sensitivity_n, sensitivity_n_curve
+from attributionlab.metrics.subset_sizes import SubsetEffects, subset_effects
 
 __all__ = [
     "Alignment",
+    "CurveSummary",
+    "Measure",
+    "Order",
     "Part",
+    "SubsetEffects",
+    "Ties",
     "alignment",
+    "area_under_curve",
     "best_map",
+    "curve_counts",
+    "curve_fractions",
+    "deletion",
+    "deletion_curve",
     "f1",
+    "infidelity",
+    "insertion",
+    "insertion_curve",
     "magnitudes",
+    "max_sensitivity",
     "metric",
     "normalize",
+    "outputs_along",
     "parts_f1",
+    "pixel_flipping",
+    "pointing_game",
     "precision",
     "recall",
+    "relevance_mass_accuracy",
+    "relevance_rank_accuracy",
+    "removal_order",
+    "sensitivity_n",
+    "sensitivity_n_curve",
+    "subset_effects",
+    "summarize_curves",
 ]

@@ -1,0 +1,246 @@
+"""Curves of a model's output while pixels are perturbed, the area under them, and their spread."""
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from jaxtyping import Float, Int, Real
+from torch import Tensor, nn
+
+from attributionlab import exact
+from attributionlab.errors import AttributionLabError
+from attributionlab.exact.checks import checked_targets
+from attributionlab.metrics.checked_inputs import checked_replacement, output_of
+
+__all__ = [
+    "CurveSummary",
+    "Measure",
+    "Replacement",
+    "area_under_curve",
+    "broadcast_replacement",
+    "curve_counts",
+    "curve_fractions",
+    "outputs_along",
+    "summarize_curves",
+]
+
+Measure = Literal["output", "changed-steps"]
+"""What a curve shows: the target's output as it is, or the share of the steps seen that change it."""
+
+
+Replacement = Real[Tensor, "..."] | float | int
+"""What perturbed pixels become: a number, or a tensor that broadcasts to the images."""
+
+
+class CurveSummary(NamedTuple):
+    """The mean curve over samples and how far they spread about it, each (S,) of float64."""
+
+    mean: Tensor
+    standard_deviation: Tensor
+    """of the samples (divided by n - 1); NaN for a single one"""
+    lower_quartile: Tensor
+    median: Tensor
+    upper_quartile: Tensor
+    samples: Tensor
+    """how many are not NaN there; over its root the standard deviation is the mean's standard error"""
+
+
+def outputs_along(
+    model: nn.Module,
+    images: Real[Tensor, "batch channels height width"],
+    targets: Int[Tensor, " batch"],
+    orders: Int[Tensor, "batch draws pixels"],
+    *,
+    replacement: Replacement,
+    counts: Sequence[int] | None = None,
+    measure: Measure = "output",
+) -> Float[Tensor, "batch draws counts"]:
+    """The target's output along several orders for each image.
+
+    All orders of an image are evaluated in one call of `exact.trajectories`, which shares among them
+    what they have in common; only the target's output is kept.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K), in eval mode. Its output is what is measured: logits or probabilities.
+    images : Tensor, (B, C, H, W)
+        Where the trajectories begin.
+    targets : Tensor of int, (B,)
+        The output to follow, a class index for each image; zeros for regressions.
+    orders : Tensor of int64, (B, D, P)
+        D permutations of the flat pixel indices for each image.
+    replacement : Tensor or float
+        Where they end: a number, or a tensor that broadcasts to the images: (C, 1, 1) for a pixel,
+        (C, H, W) for an image, (B, C, H, W) for an image each.
+    counts : sequence of int
+        After how many replaced pixels, increasing; by default after 0, 1, ..., P.
+    measure : {"output", "changed-steps"}
+        The output, or how many of the steps so far, of one pixel each, changed it: as a share of all
+        steps of that trajectory that do (AttributionLab, F.4). NaN where no step does. Outputs are
+        compared with `!=`, so it is for models whose outputs are exact, such as counts.
+
+    Returns
+    -------
+    Tensor of float64, (B, D, S)
+
+    Raises
+    ------
+    AttributionLabError
+        For targets that the model does not have, shapes that do not fit, or an unknown measure; and
+        whatever `exact.trajectories` refuses.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.curves import outputs_along
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 1, bias=False))
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image, order = torch.tensor([[[[1.0, 0.0, 2.0]]]]), torch.tensor([[[2, 1, 0]]])
+    >>> outputs_along(total, image, torch.tensor([0]), order, replacement=0.0)
+    tensor([[[3., 1., 1., 0.]]], dtype=torch.float64)
+    """
+    if measure not in get_args(Measure):
+        raise AttributionLabError(f"measure is {measure!r}: take 'output' or 'changed-steps'")
+    ends = broadcast_replacement(replacement, images)
+    every = range(orders.shape[2] + 1)
+    chosen = every if counts is None else counts
+    if measure == "changed-steps" and not all(count in every for count in chosen):
+        raise AttributionLabError(
+            f"counts reach from {min(chosen)} to {max(chosen)}: pass integers from 0 to {every[-1]}"
+        )
+    asked = None if measure == "changed-steps" or chosen == every else chosen
+    result = images.new_empty((*orders.shape[:2], len(chosen)), dtype=torch.float64)
+    for index, target in enumerate(checked_targets(targets, len(images))):
+        # One image at a time: (D, S, K) may be large where there are many classes.
+        one = slice(index, index + 1)
+        outputs = exact.trajectories(model, images[one], ends[one], orders[one], counts=asked)
+        curves = output_of(outputs[0], target).double()
+        if measure == "changed-steps":
+            curves = _changes_seen(curves)
+            curves = curves if chosen == every else curves[:, torch.as_tensor(chosen)]
+        result[index] = curves
+    return result
+
+
+def curve_counts(pixels: int, step: int = 1) -> Sequence[int]:
+    """Numbers of perturbed pixels at which a curve is evaluated: 0, step, 2 step, ..., and P itself.
+
+    The last step is shorter where `step` does not divide P.
+
+    Examples
+    --------
+    >>> from attributionlab.metrics.curves import curve_counts
+    >>> curve_counts(10, step=4)
+    [0, 4, 8, 10]
+    """
+    _refuse_step(step)
+    if pixels % step == 0:
+        return range(0, pixels + 1, step)
+    return [*range(0, pixels, step), pixels]
+
+
+def curve_fractions(pixels: int, step: int = 1) -> Float[Tensor, " counts"]:
+    """The x axis of a curve: the fraction of P pixels that is removed or inserted, from 0 to 1.
+
+    Examples
+    --------
+    >>> from attributionlab.metrics.curves import curve_fractions
+    >>> curve_fractions(10, step=4)
+    tensor([0.0000, 0.4000, 0.8000, 1.0000], dtype=torch.float64)
+    """
+    _refuse_step(step)
+    counts = torch.arange(
+        0, pixels + step, step, dtype=torch.float64
+    )  # 3 ms faster than from a list
+    return counts.clamp(max=pixels) / pixels
+
+
+def area_under_curve(
+    curves: Float[Tensor, "*batch counts"], fractions: Float[Tensor, " counts"]
+) -> Float[Tensor, "*batch"]:
+    """Area under curves by the trapezoid rule: their mean height over fractions from 0 to 1.
+
+    Parameters
+    ----------
+    curves : Tensor, (..., S)
+        In whatever unit; nothing is normalized.
+    fractions : Tensor, (S,)
+        Where they are known (`curve_fractions`); they need not be equally spaced.
+
+    Returns
+    -------
+    Tensor of float64, (...)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.curves import area_under_curve
+    >>> area_under_curve(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([0.0, 0.5, 1.0]))
+    tensor([0.2500], dtype=torch.float64)
+    """
+    return torch.trapezoid(curves.double(), fractions.to(curves.device).double())
+
+
+def summarize_curves(curves: Float[Tensor, "samples counts"]) -> CurveSummary:
+    """Mean, standard deviation and quartiles over samples at every point of their curves.
+
+    NaN (not applicable) is left out and the samples that are left are counted.
+
+    Parameters
+    ----------
+    curves : Tensor, (B, S)
+        One curve for each sample.
+
+    Returns
+    -------
+    CurveSummary
+        Quartiles are interpolated linearly between samples; without any sample all are NaN.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.curves import summarize_curves
+    >>> summary = summarize_curves(torch.tensor([[1.0, 0.0], [3.0, 0.0], [5.0, 0.0]]))
+    >>> summary.mean, summary.standard_deviation
+    (tensor([3., 0.], dtype=torch.float64), tensor([2., 0.], dtype=torch.float64))
+    """
+    values = curves.double()
+    if not len(values):
+        raise AttributionLabError("there are no curves to summarize: pass at least one")
+    samples = (~values.isnan()).sum(0)
+    mean = values.nansum(0) / samples
+    variance = (values - mean).square().nansum(0) / (samples - 1)
+    ranked = values.sort(0).values  # NaN last
+    lower, median, upper = (_quantile(ranked, samples, share) for share in (0.25, 0.5, 0.75))
+    spread = torch.where(samples > 1, variance.sqrt(), torch.nan)
+    return CurveSummary(mean, spread, lower, median, upper, samples)
+
+
+def _quantile(ranked: Tensor, samples: Tensor, share: float) -> Tensor:
+    """Of each column's first `samples` rows; torch.quantile refuses more than 2^24 values."""
+    place = share * (samples - 1).clamp(min=0).double()
+    below, above = (ranked.gather(0, at.long()[None])[0] for at in (place.floor(), place.ceil()))
+    return torch.lerp(below, above, place.frac())
+
+
+def _changes_seen(outputs: Tensor) -> Tensor:
+    """Share of all changes between consecutive outputs (..., P + 1) that lie before each of them."""
+    changed = (outputs.diff(dim=-1) != 0).double().cumsum(-1)
+    seen = torch.nn.functional.pad(changed, (1, 0))
+    return seen / seen[..., -1:]
+
+
+def broadcast_replacement(
+    replacement: Replacement, images: Real[Tensor, "batch channels height width"]
+) -> Real[Tensor, "batch channels height width"]:
+    """The replacement as one image for each of `images`; a view, no copy."""
+    if isinstance(replacement, int | float):
+        replacement = torch.tensor(float(replacement), device=images.device)
+    return checked_replacement(images, replacement)
+
+
+def _refuse_step(step: int) -> None:
+    if not isinstance(step, Integral) or isinstance(step, bool) or step < 1:
+        raise AttributionLabError(f"step is {step!r}: take a number of pixels, at least 1")

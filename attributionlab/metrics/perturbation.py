@@ -1,0 +1,321 @@
+r"""Insertion, Deletion and Pixel Flipping: what the output does while pixels go or come in an order.
+
+With x_c the image in which the first c of its P pixels in an order took the replacement's values, z_c
+the replacement in which they took the image's, and f the target's output of the model handed in:
+
+    deletion curve  y(c) = f(x_c),    insertion curve  y(c) = f(z_c),    c = 0, step, 2 step, ..., P
+    Deletion, Insertion = integral of y over c / P from 0 to 1 (trapezoids)
+    Pixel Flipping      = mean of y(0) - y(c) over all c of a deletion curve
+
+Sources: Petsiuk, Das and Saenko, 2018 (Insertion, Deletion); Bach et al., 2015, and Samek et al., 2017,
+eq. 12 (Pixel Flipping, AOPC); AttributionLab, F.4 and G.4 (the forms used there).
+
+Conventions: most relevant first, by signed value, equal values in reading order; all channels of a
+pixel are replaced together; a curve begins with nothing perturbed and ends with everything perturbed;
+neither curves nor attributions are normalized, clipped or made absolute.
+"""
+
+import torch
+from jaxtyping import Float, Int, Real
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.metrics.curves import (
+    Measure,
+    Replacement,
+    area_under_curve,
+    broadcast_replacement,
+    curve_counts,
+    curve_fractions,
+    outputs_along,
+)
+from attributionlab.metrics.marking import metric
+from attributionlab.metrics.orders import Order, Ties, removal_order
+
+__all__ = ["deletion", "deletion_curve", "insertion", "insertion_curve", "pixel_flipping"]
+
+Images = Real[Tensor, "batch channels height width"]
+Maps = Real[Tensor, "batch 1 height width"]
+Targets = Int[Tensor, " batch"]
+Curves = Float[Tensor, "batch counts"]
+Scores = Float[Tensor, " batch"]
+
+
+def deletion_curve(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    replacement: Replacement,
+    order: Order = "morf",
+    step: int = 1,
+    ties: Ties = "stable",
+    generator: torch.Generator | None = None,
+    measure: Measure = "output",
+) -> Curves:
+    """The target's output while pixels are removed.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Any (B, C, H, W) -> (B, K), in eval mode. It decides what is measured: hand in the one that
+        returns probabilities, or the one that returns logits.
+    images : Tensor, (B, C, H, W)
+        What is explained.
+    targets : Tensor of int, (B,)
+        The output to follow, a class index for each image; zeros for regressions.
+    attributions : Tensor, (B, 1, H, W)
+        Signed, of any scale: only their order counts.
+    replacement : Tensor or float
+        What a removed pixel becomes: a number, or a tensor that broadcasts to the images: (C, 1, 1) for
+        a pixel, (C, H, W) for one image such as noise, (B, C, H, W) for one each such as their blur.
+    order, ties, generator
+        Most ("morf") or least relevant first ("lerf"), and the order of equal values: see
+        `removal_order`.
+    step : int
+        Pixels from one point of the curve to the next. The last step may be shorter.
+    measure : {"output", "changed-steps"}
+        The output as it is; or 1 - n_c / n_P, where n_c of the first c steps, one pixel each, changed
+        it (AttributionLab, F.4). Meant for outputs that wrap, such as a count mod N, where an equal
+        output does not mean that equally much is left; needs exact outputs. NaN where no step does.
+
+    Returns
+    -------
+    Tensor of float64, (B, S)
+        At the fractions removed `curve_fractions(H * W, step)`; the first is f(image), the last
+        f(replacement).
+
+    Raises
+    ------
+    AttributionLabError
+        For NaN among attributions, shapes that do not fit, targets that the model does not have,
+        unknown words and steps below 1; and whatever `exact.trajectories` refuses.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.perturbation import deletion_curve
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image, target = torch.tensor([[[[1.0, 0.0, 5.0, 2.0]]]]), torch.tensor([0])
+    >>> deletion_curve(total, image, target, image, replacement=0.0)
+    tensor([[8., 3., 1., 0., 0.]], dtype=torch.float64)
+    """
+    canvases = broadcast_replacement(replacement, images)
+    orders = _orders(images, attributions, order, ties, generator)
+    counts = curve_counts(orders.shape[2], step)
+    curves = outputs_along(
+        model, images, targets, orders, replacement=canvases, counts=counts, measure=measure
+    )[:, 0]
+    return curves if measure == "output" else 1 - curves
+
+
+def insertion_curve(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    replacement: Replacement,
+    order: Order = "morf",
+    step: int = 1,
+    ties: Ties = "stable",
+    generator: torch.Generator | None = None,
+    measure: Measure = "output",
+) -> Curves:
+    """The target's output while the image's pixels are inserted into the replacement.
+
+    Parameters and errors of `deletion_curve`, except:
+
+    Parameters
+    ----------
+    replacement : Tensor or float
+        The canvas that pixels are inserted into.
+    order : {"morf", "lerf"}
+        "morf" inserts the highest attribution first (AttributionLab's G.4 says "ascending", with which
+        higher would not be better).
+    measure : {"output", "changed-steps"}
+        The output as it is; or n_c / n_P.
+
+    Returns
+    -------
+    Tensor of float64, (B, S)
+        At the fractions inserted `curve_fractions(H * W, step)`; the first is f(replacement), the last
+        f(image).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.perturbation import insertion_curve
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image, target = torch.tensor([[[[1.0, 0.0, 5.0, 2.0]]]]), torch.tensor([0])
+    >>> insertion_curve(total, image, target, image, replacement=0.0)
+    tensor([[0., 5., 7., 8., 8.]], dtype=torch.float64)
+    """
+    canvases = broadcast_replacement(replacement, images)
+    orders = _orders(images, attributions, order, ties, generator)
+    counts = curve_counts(orders.shape[2], step)
+    return outputs_along(
+        model, canvases, targets, orders, replacement=images, counts=counts, measure=measure
+    )[:, 0]
+
+
+@metric(higher_is_better=False, per_sample=True)
+def deletion(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    replacement: Replacement,
+    order: Order = "morf",
+    step: int = 1,
+    ties: Ties = "stable",
+    generator: torch.Generator | None = None,
+    measure: Measure = "output",
+) -> Scores:
+    """Area under `deletion_curve`, whose parameters and errors it has, over the fraction removed.
+
+    In units of the output, or in [0, 1] for `measure="changed-steps"`. Lower is better for
+    `order="morf"`, higher for `order="lerf"`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.perturbation import deletion
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image, target = torch.tensor([[[[1.0, 0.0, 5.0, 2.0]]]]), torch.tensor([0])
+    >>> deletion(total, image, target, image, replacement=0.0)  # (8/2 + 3 + 1 + 0 + 0/2) / 4
+    tensor([2.], dtype=torch.float64)
+    """
+    curves = deletion_curve(
+        model,
+        images,
+        targets,
+        attributions,
+        replacement=replacement,
+        order=order,
+        step=step,
+        ties=ties,
+        generator=generator,
+        measure=measure,
+    )
+    return area_under_curve(curves, curve_fractions(attributions[0].numel(), step))
+
+
+@metric(higher_is_better=True, per_sample=True)
+def insertion(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    replacement: Replacement,
+    order: Order = "morf",
+    step: int = 1,
+    ties: Ties = "stable",
+    generator: torch.Generator | None = None,
+    measure: Measure = "output",
+) -> Scores:
+    """Area under `insertion_curve`, whose parameters and errors it has, over the fraction inserted.
+
+    In units of the output, or in [0, 1] for `measure="changed-steps"`. Higher is better for
+    `order="morf"`, lower for `order="lerf"`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.perturbation import insertion
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image, target = torch.tensor([[[[1.0, 0.0, 5.0, 2.0]]]]), torch.tensor([0])
+    >>> insertion(total, image, target, image, replacement=0.0)  # (0/2 + 5 + 7 + 8 + 8/2) / 4
+    tensor([6.], dtype=torch.float64)
+    """
+    curves = insertion_curve(
+        model,
+        images,
+        targets,
+        attributions,
+        replacement=replacement,
+        order=order,
+        step=step,
+        ties=ties,
+        generator=generator,
+        measure=measure,
+    )
+    return area_under_curve(curves, curve_fractions(attributions[0].numel(), step))
+
+
+@metric(higher_is_better=True, per_sample=True)
+def pixel_flipping(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    replacement: Replacement,
+    order: Order = "morf",
+    step: int = 1,
+    ties: Ties = "stable",
+    generator: torch.Generator | None = None,
+    measure: Measure = "output",
+) -> Scores:
+    """Mean drop of the output over `deletion_curve`, whose parameters and errors it has.
+
+    AOPC, the area over the perturbation curve, of each image (Samek et al., 2017, eq. 12):
+    1 / (L + 1) times the sum of y(0) - y(k) for k = 0, ..., L, where L steps remove all pixels.
+    Samek et al. stop after 100 steps of 9 x 9 pixels: for the first L steps of a curve, take
+    `(curve[:, :1] - curve[:, : L + 1]).mean(1)`. Higher is better for `order="morf"`, lower for
+    `order="lerf"`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.perturbation import pixel_flipping
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image, target = torch.tensor([[[[1.0, 0.0, 5.0, 2.0]]]]), torch.tensor([0])
+    >>> pixel_flipping(total, image, target, image, replacement=0.0)  # (0 + 5 + 7 + 8 + 8) / 5
+    tensor([5.6000], dtype=torch.float64)
+    """
+    curves = deletion_curve(
+        model,
+        images,
+        targets,
+        attributions,
+        replacement=replacement,
+        order=order,
+        step=step,
+        ties=ties,
+        generator=generator,
+        measure=measure,
+    )
+    return (curves[:, :1] - curves).mean(1)
+
+
+def _orders(
+    images: Tensor,
+    attributions: Tensor,
+    order: Order,
+    ties: Ties,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """One order (B, 1, P) for each image."""
+    expected = (len(images), 1, *images.shape[2:])
+    if not isinstance(attributions, Tensor) or attributions.shape != expected:
+        raise AttributionLabError(
+            f"attributions are {_shown(attributions)}: pass a tensor of shape {expected}, one value "
+            "for each pixel of each image, summed over channels"
+        )
+    return removal_order(attributions, order=order, ties=ties, generator=generator)[:, None]
+
+
+def _shown(value: object) -> str:
+    """A tensor's shape, or anything else's type."""
+    if isinstance(value, Tensor):
+        return f"of shape {tuple(value.shape)}"
+    return f"of type {type(value).__name__}"

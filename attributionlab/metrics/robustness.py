@@ -1,0 +1,293 @@
+r"""Infidelity and Max-Sensitivity (Yeh et al., 2019), computed by Captum.
+
+    infidelity       E [ (sum of a_j over S  -  (f(x) - f(x without S)))^2 ]    over random subsets S
+    max-sensitivity  max ||a(x + d) - a(x)|| / ||a(x)||                         over |d_j| <= radius
+
+Both are lower where they are better. The first asks what Sensitivity-N asks, and wants the sizes to
+agree too; the second asks nothing about the model: a method that always returns the same map scores 0.
+"""
+
+import math
+from collections.abc import Callable
+from numbers import Integral
+from numbers import Real as Number
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int, Real
+from torch import Tensor, nn
+
+from attributionlab.errors import refuse_if
+from attributionlab.exact.checks import checked_targets
+from attributionlab.exact.forward import checked_outputs
+from attributionlab.metrics.checked_inputs import checked_maps, output_of
+from attributionlab.metrics.curves import Replacement, broadcast_replacement
+from attributionlab.metrics.marking import metric
+
+__all__ = ["infidelity", "max_sensitivity"]
+
+PIXELS_AT_ONCE = 5 * 224 * 224
+"""Pixels of the images that a model or a method sees at once."""
+
+Images = Real[Tensor, "batch channels height width"]
+Attribute = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""A method: model, images and targets to attributions."""
+
+
+@metric(higher_is_better=False, per_sample=True)
+def infidelity(
+    model: nn.Module,
+    images: Images,
+    targets: Int[Tensor, " batch"],
+    attributions: Real[Tensor, "batch 1 height width"],
+    *,
+    replacement: Replacement,
+    draws: int = 100,
+    seed: int = 0,
+    normalize: bool = False,
+) -> Float[Tensor, " batch"]:
+    """Mean squared gap between summed attributions and the output's change.
+
+    Attributions are taken as contributions, in units of the output; the perturbation is the removal of
+    a random subset (Captum's binary perturbation, for "global" attributions): a size drawn uniformly
+    from 1 .. H W, then a subset drawn uniformly among those of that size. Local attributions such as
+    gradients need a perturbation with a magnitude; call `captum.metrics.infidelity` for one.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K); the output that is explained.
+    images : Tensor, (B, C, H, W)
+        Integers become float32.
+    targets : Tensor of int, (B,)
+        Classes; zeros for a regression.
+    attributions : Tensor, (B, 1, H, W)
+        Signed, with their scale: it counts unless `normalize`.
+    replacement : Tensor
+        What removed pixels become; broadcasts to the images.
+    draws : int
+        Subsets for each image.
+    seed : int
+        Of the subsets. Image after image draws from one stream.
+    normalize : bool
+        Whether attributions are first multiplied by the number that fits them best, as in Captum.
+
+    Returns
+    -------
+    Tensor of float64, (B,)
+        At least 0, lower is better; in squared units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        For shapes that do not fit, NaN attributions, targets that the model does not have, draws < 1.
+
+    References
+    ----------
+    Yeh, Hsieh, Suggala, Inouye and Ravikumar (2019): On the (in)fidelity and sensitivity of
+    explanations. Advances in Neural Information Processing Systems 32.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import infidelity
+    >>> image = torch.tensor([[[[3.0, 1.0], [0.0, 2.0]]]])
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
+    >>> _ = model[1].weight.data.fill_(1)
+    >>> infidelity(model, image, torch.tensor([0]), image, replacement=torch.zeros(1))
+    tensor([0.], dtype=torch.float64)
+    """
+    ends = broadcast_replacement(replacement, images)
+    batch, _, height, width = images.shape
+    maps = checked_maps(attributions, (batch, 1, height, width)).reshape(batch, 1, height, width)
+    _refuse_settings(draws=draws)
+    generator = torch.Generator().manual_seed(seed)
+    scores = [
+        _infidelity(model, image, end.to(image), target, values, draws, generator, normalize)
+        for image, end, target, values in zip(
+            *(_floating(images), ends, checked_targets(targets, batch), maps.to(images.device)),
+            strict=True,
+        )
+    ]
+    return torch.stack(scores)
+
+
+@metric(higher_is_better=False, per_sample=True)
+def max_sensitivity(
+    attribute: Attribute,
+    model: nn.Module,
+    images: Images,
+    targets: Int[Tensor, " batch"],
+    *,
+    radius: float,
+    draws: int = 10,
+    seed: int = 0,
+) -> Float[Tensor, " batch"]:
+    """Largest relative change of an attribution when all values of an image are changed a little.
+
+    It explains images that are not the batch's, so it takes the method in the place of its maps. Each
+    value of the image gets noise of its own, uniform in [-radius, radius]; norms are Euclidean, of the
+    attributions summed over channels. A map of zeros is divided by 1 (Captum's choice).
+
+    Parameters
+    ----------
+    attribute : callable
+        `attribute(model, images, targets)` -> attributions (B, C, H, W) or (B, 1, H, W). It is given
+        several noisy copies of one image at a time; a method that draws random numbers seeds itself.
+    model : nn.Module
+        Handed to it.
+    images : Tensor, (B, C, H, W)
+        Integers become float32.
+    targets : Tensor of int, (B,)
+        Classes; zeros for a regression.
+    radius : float
+        In the units of the images: 0.02 of a range of 0 to 1 (Captum's default) is 5.1 of 0 to 255.
+    draws : int
+        Noisy copies of each image.
+    seed : int
+        Of the noise. Image after image draws from one stream.
+
+    Returns
+    -------
+    Tensor of float64, (B,)
+        At least 0, lower is better.
+
+    Raises
+    ------
+    AttributionLabError
+        For a radius that is not positive, draws < 1, and attributions of another shape or with NaN.
+
+    References
+    ----------
+    Yeh, Hsieh, Suggala, Inouye and Ravikumar (2019), as for `infidelity`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import max_sensitivity
+    >>> def twice(model, images, targets):
+    ...     return 2 * images
+    >>> image = torch.tensor([[[[3.0, 0.0], [0.0, 4.0]]]])
+    >>> score = max_sensitivity(twice, torch.nn.Identity(), image, torch.tensor([0]), radius=0.5)
+    >>> bool(score <= 0.5 * 2 / 5)  # four values change by at most 0.5; the image's norm is 5
+    True
+    """
+    broadcast_replacement(0, images)
+    _refuse_settings(draws=draws, radius=radius)
+    generator = torch.Generator().manual_seed(seed)
+    scores = [
+        _max_sensitivity(attribute, model, image, target, radius, draws, generator)
+        for image, target in zip(
+            _floating(images), checked_targets(targets, len(images)), strict=True
+        )
+    ]
+    return torch.stack(scores)
+
+
+def _infidelity(
+    model: nn.Module,
+    image: Tensor,
+    end: Tensor,
+    target: int,
+    values: Tensor,
+    draws: int,
+    generator: torch.Generator,
+    normalize: bool,
+) -> Tensor:
+    """Captum's infidelity of one image, as a function of which pixels are present."""
+    from captum.metrics import infidelity as captum_infidelity
+
+    height, width = image.shape[1:]
+
+    def output(present: Tensor) -> Tensor:
+        shown = torch.where(present > 0, image, end)
+        return output_of(checked_outputs(model(shown), len(shown)), target).double()
+
+    def removal(present: Tensor) -> tuple[Tensor, Tensor]:
+        removed = torch.stack([_subset(height, width, generator) for _ in present]).to(present)
+        return removed, present - removed
+
+    score: Tensor = captum_infidelity(
+        output,
+        removal,
+        torch.ones_like(values)[None],
+        values[None],
+        n_perturb_samples=draws,
+        max_examples_per_batch=_at_once(draws, image),
+        normalize=normalize,
+    )
+    return score[0]
+
+
+def _max_sensitivity(
+    attribute: Attribute,
+    model: nn.Module,
+    image: Tensor,
+    target: int,
+    radius: float,
+    draws: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """Captum's Max-Sensitivity of one image."""
+    from captum.metrics import sensitivity_max
+
+    def explain(inputs: Tensor | tuple[Tensor]) -> Tensor | tuple[Tensor]:
+        if isinstance(inputs, tuple):  # Captum's first call; a bare tensor would be taken apart
+            return (explained(inputs[0]),)
+        return explained(inputs)
+
+    def explained(shown: Tensor) -> Tensor:
+        targets = torch.full((len(shown),), target, device=shown.device)
+        with torch.enable_grad():  # which Captum switches off
+            attributions = attribute(model, shown, targets)
+        return _summed(attributions, shown.shape)
+
+    def noisy(shown: Tensor) -> Tensor:
+        noise = torch.rand(shown.shape, generator=generator) * 2 - 1
+        return shown + radius * noise.to(shown)
+
+    score: Tensor = sensitivity_max(
+        explain,
+        image[None],
+        noisy,
+        n_perturb_samples=draws,
+        max_examples_per_batch=_at_once(draws, image),
+    )
+    return score[0]
+
+
+def _floating(images: Tensor) -> Tensor:
+    return images if images.is_floating_point() else images.float()
+
+
+def _summed(attributions: Any, shape: torch.Size) -> Tensor:
+    """What a method returned, in float64 and summed over channels."""
+    batch, channels, height, width = shape
+    one = (batch, 1, height, width)
+    if isinstance(attributions, Tensor) and attributions.shape == (batch, channels, height, width):
+        attributions = attributions.double().sum(1, keepdim=True)
+    return checked_maps(attributions, one).reshape(one)
+
+
+def _subset(height: int, width: int, generator: torch.Generator) -> Bool[Tensor, "1 height width"]:
+    """A subset of the pixels: of uniform size, and uniform among those of that size."""
+    pixels = height * width
+    size = int(torch.randint(1, pixels + 1, (), generator=generator))
+    removed = torch.zeros(pixels, dtype=torch.bool)
+    removed[torch.randperm(pixels, generator=generator)[:size]] = True
+    return removed.reshape(1, height, width)
+
+
+def _at_once(draws: int, image: Tensor) -> int:
+    """How many copies of an image go through a model together; Captum warns above `draws`."""
+    return min(draws, max(1, PIXELS_AT_ONCE // image[0].numel()))
+
+
+def _refuse_settings(**settings: Any) -> None:
+    problems = []
+    draws, radius = settings["draws"], settings.get("radius", 1.0)
+    if not isinstance(draws, Integral) or isinstance(draws, bool) or draws < 1:
+        problems.append(f"draws is {draws!r}: pass an integer of at least 1")
+    if not isinstance(radius, Number) or not 0 < float(radius) < math.inf:
+        problems.append(f"radius is {radius!r}: pass a positive number, in units of the images")
+    refuse_if(problems)

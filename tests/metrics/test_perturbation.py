@@ -1,0 +1,337 @@
+"""Insertion, Deletion and Pixel Flipping are their definitions and reach the values known for them."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import attributionlab as al
+import oracles_metrics
+from attributionlab import AttributionLabError
+from attributionlab.metrics import perturbation
+from attributionlab.metrics.curves import area_under_curve, curve_fractions
+from attributionlab.metrics.perturbation import (
+    deletion,
+    deletion_curve,
+    insertion,
+    insertion_curve,
+    pixel_flipping,
+)
+
+
+class Foreign(nn.Module):
+    """A network of no kind that the package builds: smooth, with a skip connection and a norm."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.first = nn.Conv2d(2, 4, 3, padding=1)
+            self.second = nn.Conv2d(4, 4, 3, padding=1)
+            self.norm = nn.BatchNorm2d(4)
+            self.head = nn.Linear(4, 3)
+        self.eval()
+
+    def forward(self, x):
+        x = torch.tanh(self.first(x))
+        x = x + self.norm(self.second(x))
+        return self.head(x.mean((2, 3))).softmax(1)
+
+
+def case_of(seed):
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.rand(2, 2, 4, 3, generator=generator)
+    canvases = torch.rand(2, 2, 4, 3, generator=generator)
+    targets = torch.randint(0, 3, (2,), generator=generator)
+    maps = torch.randint(-2, 3, (2, 1, 4, 3), generator=generator).float()  # with ties
+    return images, canvases, targets, maps
+
+
+# Probabilities in float32 of the same image, alone and in a batch, after four layers with sums of at
+# most 36 terms of magnitude below 1: 4 * 36 * 2^-24 < 1e-5. Means and areas over [0, 1] keep the bound.
+CLOSE = 1e-5
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**31), st.sampled_from(["morf", "lerf"]), st.integers(1, 13))
+def test_curves_and_scores_of_any_model_are_their_definitions(seed, order, step):
+    model = Foreign(seed)
+    images, canvases, targets, maps = case_of(seed)
+    arguments = (model, images, targets, maps)
+    chosen = {"replacement": canvases, "order": order, "step": step}
+    kept = oracles_metrics.kept_steps(12, step)
+    places = [count / 12 for count in kept]
+    removed, inserted = (
+        deletion_curve(*arguments, **chosen),
+        insertion_curve(*arguments, **chosen),
+    )
+    areas = deletion(*arguments, **chosen), insertion(*arguments, **chosen)
+    drops = pixel_flipping(*arguments, **chosen)
+    for i, (image, canvas, target) in enumerate(zip(images, canvases, targets, strict=True)):
+        taken = oracles_metrics.removal_order(maps[i].flatten().tolist(), order == "morf")
+        for curves, area, ends in (
+            (removed, areas[0], (image, canvas)),
+            (inserted, areas[1], (canvas, image)),
+        ):
+            outputs = oracles_metrics.outputs_along(model, *ends, taken, int(target))
+            expected = [outputs[count] for count in kept]
+            assert curves[i].tolist() == pytest.approx(expected, abs=CLOSE)
+            assert float(area[i]) == pytest.approx(
+                oracles_metrics.area(expected, places), abs=CLOSE
+            )
+            if curves is removed:
+                assert float(drops[i]) == pytest.approx(
+                    oracles_metrics.aopc(expected), abs=2 * CLOSE
+                )
+
+
+@pytest.fixture(scope="module")
+def modulo():
+    """A count mod 30 of white pixels, its images and the truth."""
+    env = al.load("single-color-modulo", image_size=24)
+    images, labels = env.batch(4)
+    truth = env.truth(images, env.targets(labels))
+    return env, images, env.targets(labels), truth.overall
+
+
+def white_share(truth):
+    return truth.double().mean((1, 2, 3))
+
+
+# Sums of 577 float64 numbers up to 1, divided by their count: 577 * 2^-53 * 2 < 2e-13.
+EXACT = 2e-13
+
+
+def test_the_best_areas_of_changed_steps_are_half_the_white_share_and_one_minus_it(modulo):
+    # Table 4's 0.0246 and 0.9754: trapezoids at every pixel follow the broken line exactly.
+    env, images, targets, truth = modulo
+    chosen = {"replacement": env.baseline, "measure": "changed-steps"}
+    best = truth.float()
+    share = white_share(truth)
+    assert (share > 0).all()
+    assert len(share.unique()) > 1
+    low = deletion(env.model, images, targets, best, **chosen)
+    high = insertion(env.model, images, targets, best, **chosen)
+    torch.testing.assert_close(low, share / 2, atol=EXACT, rtol=0)
+    torch.testing.assert_close(high, 1 - share / 2, atol=EXACT, rtol=0)
+    worst = deletion(env.model, images, targets, -best, **chosen)
+    torch.testing.assert_close(worst, 1 - share / 2, atol=EXACT, rtol=0)
+
+
+def test_the_best_curve_of_changed_steps_falls_by_equal_steps_and_then_stays_at_zero(modulo):
+    env, images, targets, truth = modulo
+    curves = deletion_curve(
+        env.model, images, targets, truth.float(), replacement=0, measure="changed-steps"
+    )
+    for curve, mask in zip(curves.tolist(), truth, strict=True):
+        white = int(mask.sum())
+        assert curve[: white + 1] == [1 - past / white for past in range(white + 1)]
+        assert not any(curve[white:])
+
+
+def test_areas_of_changed_steps_are_the_mean_places_of_white_pixels(modulo, generator):
+    # A pixel that comes after c others holds the curve up over c + 1/2 of P steps.
+    env, images, targets, truth = modulo
+    maps = torch.randn(truth.shape, generator=generator)
+    chosen = {"replacement": 0, "measure": "changed-steps"}
+    pixels = truth[0].numel()
+    places = maps.flatten(1).argsort(1, descending=True).argsort(1).double()
+    expected = torch.stack(
+        [
+            (place[mask].mean() + 0.5) / pixels
+            for place, mask in zip(places, truth.flatten(1), strict=True)
+        ]
+    )
+    removed = deletion(env.model, images, targets, maps, **chosen)
+    inserted = insertion(env.model, images, targets, maps, **chosen)
+    torch.testing.assert_close(removed, expected, atol=EXACT, rtol=0)
+    torch.testing.assert_close(inserted, 1 - expected, atol=EXACT, rtol=0)
+    # Means of n places of P, drawn without repetition: variance (1 - n/P) / 12 n.
+    white = truth.sum((1, 2, 3)).double()
+    deviation = ((1 - white / pixels) / (12 * white)).sqrt()
+    assert ((removed - 0.5).abs() < 4 * deviation).all()
+
+
+def test_the_output_itself_misleads_where_a_count_wraps(modulo):
+    # Why F.4 adapts the metric: a sawtooth has about the same area in any order of its teeth.
+    env, images, targets, truth = modulo
+    plain = deletion_curve(env.model, images, targets, truth.float(), replacement=0)
+    white = int(truth[0].sum())
+    assert plain[0, : white + 1].tolist() == [count % 30 for count in range(white, -1, -1)]
+
+
+def test_an_image_that_no_step_changes_is_not_applicable_under_changed_steps(modulo):
+    env, images, targets, _ = modulo
+    black, maps = torch.zeros_like(images), torch.zeros(len(images), 1, 24, 24)
+    for function in (deletion, insertion, pixel_flipping):
+        scores = function(env.model, black, targets, maps, replacement=0, measure="changed-steps")
+        assert scores.isnan().all()
+
+
+def test_counts_of_a_color_fall_in_a_straight_line_to_zero_for_the_truth():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(3)
+    truth = env.truth(images, labels, output="logit").positive
+    curves = deletion_curve(env.model, images, labels, truth.float(), replacement=env.baseline)
+    for curve, mask in zip(curves.tolist(), truth, strict=True):
+        count = int(mask.sum())
+        assert curve == [float(max(count - past, 0)) for past in range(len(curve))]
+
+
+def test_insertion_begins_where_deletion_ends(generator):
+    images, canvases, targets, maps = case_of(3)
+    model = Foreign()
+    removed = deletion_curve(model, images, targets, maps, replacement=canvases)
+    inserted = insertion_curve(model, images, targets, maps, replacement=canvases)
+    torch.testing.assert_close(inserted[:, 0], removed[:, -1], atol=CLOSE, rtol=0)
+    torch.testing.assert_close(inserted[:, -1], removed[:, 0], atol=CLOSE, rtol=0)
+
+
+def permutation_maps(pixels):
+    return torch.tensor(list(itertools.permutations(range(pixels)))).double()[:, None, None]
+
+
+def test_no_order_beats_the_exact_contributions_to_a_sum():
+    effects = torch.tensor([3.0, -1.0, 0.0, 2.0, -2.0])
+    model = nn.Sequential(nn.Flatten(), nn.Linear(5, 1, bias=False))
+    model[1].weight.data = effects[None]
+    maps = permutation_maps(5)
+    images, targets = torch.ones(len(maps), 1, 1, 5), torch.zeros(len(maps), dtype=torch.int64)
+    truth = effects.reshape(1, 1, 1, 5)
+    one = (model, images[:1], targets[:1], truth)
+    every = (model, images, targets, maps)
+    assert deletion(*one, replacement=0) == deletion(*every, replacement=0).min()
+    assert insertion(*one, replacement=0) == insertion(*every, replacement=0).max()
+    assert pixel_flipping(*one, replacement=0) == pixel_flipping(*every, replacement=0).max()
+
+
+def test_of_a_softmax_of_counts_no_order_beats_target_then_background_then_the_rarest_others():
+    class Counts(nn.Module):
+        """Of values 1 (the target), 2 and 3."""
+
+        def forward(self, x):
+            return torch.stack([(x == color).double().sum((1, 2, 3)) for color in (1, 2, 3)], 1)
+
+    model = nn.Sequential(Counts(), nn.Softmax(1))
+    image = torch.tensor([1.0, 1.0, 2.0, 3.0, 3.0, 0.0])
+    best = torch.tensor([2.0, 2.0, 0.0, -1.0, -1.0, 1.0]).reshape(1, 1, 1, 6)
+    maps = permutation_maps(6)
+    images, targets = image.expand(len(maps), 1, 1, 6), torch.zeros(len(maps), dtype=torch.int64)
+    every = deletion(model, images, targets, maps, replacement=0)
+    # Outputs in float64; six of them are added.
+    assert deletion(model, images[:1], targets[:1], best, replacement=0) <= every.min() + 1e-14
+    signed = best.sign() * torch.tensor([1, 1, 1, 1, 1, 0])
+    assert deletion(model, images[:1], targets[:1], signed, replacement=0) < every.mean()
+
+
+def test_metrics_say_which_direction_is_better_for_the_most_relevant_first():
+    directions = {"deletion": False, "insertion": True, "pixel_flipping": True}
+    for name, higher in directions.items():
+        function = getattr(perturbation, name)
+        assert function.higher_is_better is higher
+        assert function.per_sample is True
+
+
+def test_the_least_relevant_first_is_the_most_relevant_first_of_the_negated_map():
+    images, canvases, targets, maps = case_of(5)
+    model = Foreign()
+    for function in (deletion, insertion, pixel_flipping):
+        lerf = function(model, images, targets, maps, replacement=canvases, order="lerf")
+        morf = function(model, images, targets, -maps, replacement=canvases)
+        assert torch.equal(lerf, morf)
+
+
+def test_scores_are_those_of_each_image_alone():
+    images, canvases, targets, maps = case_of(7)
+    model = Foreign()
+    for function in (deletion, insertion, pixel_flipping):
+        both = function(model, images, targets, maps, replacement=canvases)
+        for i in range(2):
+            one = slice(i, i + 1)
+            alone = function(model, images[one], targets[one], maps[one], replacement=canvases[one])
+            assert torch.equal(alone, both[one])
+
+
+def test_random_ties_need_a_generator_and_repeat_with_its_seed():
+    images, canvases, targets, maps = case_of(9)
+    arguments = (Foreign(), images, targets, 0 * maps)
+    for function in (deletion, insertion, pixel_flipping):
+        with pytest.raises(AttributionLabError, match="without a generator"):
+            function(*arguments, replacement=canvases, ties="random")
+        first, again, other = (
+            function(
+                *arguments,
+                replacement=canvases,
+                ties="random",
+                generator=torch.Generator().manual_seed(seed),
+            )
+            for seed in (1, 1, 2)
+        )
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+
+
+def test_nothing_of_the_model_or_the_arguments_changes_and_no_gradient_is_kept():
+    images, canvases, targets, maps = case_of(11)
+    model = Foreign()
+    before = [value.clone() for value in (images, canvases, targets, maps)]
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    curve = insertion_curve(model, images, targets, maps, replacement=canvases)
+    assert not curve.requires_grad
+    for value, copy in zip((images, canvases, targets, maps), before, strict=True):
+        assert torch.equal(value, copy)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, weights[name])
+
+
+def test_pixel_flipping_of_the_first_steps_follows_from_the_curve():
+    images, canvases, targets, maps = case_of(13)
+    curve = deletion_curve(Foreign(), images, targets, maps, replacement=canvases)
+    first = (curve[:, :1] - curve[:, :4]).mean(1)
+    for drop, heights in zip(first, curve.tolist(), strict=True):
+        # Four float64 terms below 1.
+        assert float(drop) == pytest.approx(oracles_metrics.aopc(heights[:4]), abs=1e-15)
+
+
+def test_a_step_as_large_as_the_image_leaves_the_two_ends():
+    images, canvases, targets, maps = case_of(15)
+    arguments = (Foreign(), images, targets, maps)
+    whole = deletion_curve(*arguments, replacement=canvases)
+    ends = deletion_curve(*arguments, replacement=canvases, step=12)
+    torch.testing.assert_close(ends, whole[:, [0, -1]], atol=CLOSE, rtol=0)
+    assert torch.equal(
+        deletion(*arguments, replacement=canvases, step=12),
+        area_under_curve(ends, curve_fractions(12, 12)),
+    )
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"attributions": torch.zeros(2, 2, 4, 3)},
+            r"attributions are of shape \(2, 2, 4, 3\): pass .* \(2, 1, 4, 3\)",
+        ),
+        ({"attributions": torch.zeros(2, 1, 3, 4)}, r"\(2, 1, 3, 4\): pass"),
+        ({"attributions": None}, "attributions are of type NoneType: pass"),
+        ({"attributions": torch.full((2, 1, 4, 3), math.nan)}, "image 0 at row 0, column 0 is NaN"),
+        ({"targets": torch.tensor([0, 3])}, "a target is 3: the model has 3 outputs"),
+        ({"step": 0}, "step is 0"),
+        ({"order": "best"}, "order is 'best'"),
+        ({"measure": "logit"}, "measure is 'logit'"),
+        ({"replacement": torch.zeros(4, 1, 1)}, r"replacement has the shape \(4, 1, 1\)"),
+        ({"images": torch.zeros(2, 4)}, r"images are of shape \(2, 4\)"),
+    ],
+)
+@pytest.mark.parametrize("function", [deletion, insertion, pixel_flipping])
+def test_what_cannot_be_scored_is_refused_with_one_line(function, change, message):
+    images, canvases, targets, maps = case_of(17)
+    call = {"images": images, "targets": targets, "attributions": maps, "replacement": canvases}
+    with pytest.raises(AttributionLabError, match=message) as caught:
+        function(Foreign(), **call | change)
+    assert "\n" not in str(caught.value)
