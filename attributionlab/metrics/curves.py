@@ -26,7 +26,8 @@ __all__ = [
 ]
 
 Measure = Literal["output", "changed-steps"]
-"""What a curve shows: the target's output as it is, or the share of the steps seen that change it."""
+"""What replacing pixels one after the other does: to the output as it is, or at how many steps the
+output changes at all (AttributionLab, F.4 and F.5: for outputs that wrap)."""
 
 
 Replacement = Real[Tensor, "..."] | float | int

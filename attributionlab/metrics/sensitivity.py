@@ -22,9 +22,9 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.metrics.checked_inputs import checked_maps
-from attributionlab.metrics.curves import Replacement
+from attributionlab.metrics.curves import Measure, Replacement
 from attributionlab.metrics.marking import metric
-from attributionlab.metrics.subset_sizes import Change, each_effects
+from attributionlab.metrics.subset_sizes import each_effects
 
 __all__ = ["sensitivity_n", "sensitivity_n_curve"]
 
@@ -42,7 +42,7 @@ def sensitivity_n_curve(
     sizes: Sequence[int] | None = None,
     draws: int = 100,
     seed: int = 0,
-    measure: Change = "output",
+    measure: Measure = "output",
 ) -> Float[Tensor, "batch sizes"]:
     """Sensitivity-N at each size; holds the subsets of one image at a time.
 
@@ -91,7 +91,7 @@ def sensitivity_n(
     sizes: Sequence[int] | None = None,
     draws: int = 100,
     seed: int = 0,
-    measure: Change = "output",
+    measure: Measure = "output",
 ) -> Float[Tensor, " batch"]:
     """Mean of `sensitivity_n_curve` over the sizes at which it is defined (AttributionLab, G.5).
 

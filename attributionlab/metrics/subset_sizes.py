@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -27,13 +27,9 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact import trajectories
 from attributionlab.exact.checks import checked_targets
 from attributionlab.metrics.checked_inputs import checked_maps, output_of
-from attributionlab.metrics.curves import Replacement, broadcast_replacement
+from attributionlab.metrics.curves import Measure, Replacement, broadcast_replacement
 
-__all__ = ["Change", "SubsetEffects", "each_effects", "subset_effects"]
-
-Change = Literal["output", "changed-steps"]
-"""What counts as the effect of removing N pixels one after the other: how much the output lost, or at
-how many of these N steps it changed at all."""
+__all__ = ["SubsetEffects", "each_effects", "subset_effects"]
 
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
@@ -102,7 +98,7 @@ def subset_effects(
     sizes: Sequence[int] | None = None,
     draws: int = 100,
     seed: int = 0,
-    measure: Change = "output",
+    measure: Measure = "output",
 ) -> SubsetEffects:
     """Remove random pixels one after the other, once for all attributions that are to be scored.
 
@@ -180,7 +176,7 @@ def each_effects(
     sizes: Sequence[int] | None = None,
     draws: int = 100,
     seed: int = 0,
-    measure: Change = "output",
+    measure: Measure = "output",
 ) -> Iterator[SubsetEffects]:
     """`subset_effects` of one image after the other, when all together would need too much memory.
 
@@ -211,7 +207,7 @@ def _changes(
     target: int,
     orders: Tensor,
     sizes: Sequence[int],
-    measure: Change,
+    measure: Measure,
 ) -> Float[Tensor, "draws sizes"]:
     """What the removal of each order's first pixels does to one image's output."""
     steps = range(sizes[-1] + 1)
@@ -295,9 +291,9 @@ def _checked_settings(sizes: Any, draws: Any, measure: Any, pixels: int) -> Sequ
         problems.append("sizes are not ascending: pass sorted(set(sizes))")
     if not isinstance(draws, Integral) or isinstance(draws, bool) or draws < 3:
         problems.append(f"draws is {draws!r}: pass an integer of at least 3, such as 100")
-    if measure not in get_args(Change):
+    if measure not in get_args(Measure):
         problems.append(
-            f"measure is {measure!r}: pass one of {', '.join(map(repr, get_args(Change)))}"
+            f"measure is {measure!r}: pass one of {', '.join(map(repr, get_args(Measure)))}"
         )
     refuse_if(problems)
     return [int(size) for size in asked]
