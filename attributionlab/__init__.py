@@ -9,11 +9,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from attributionlab import assess, exact, images, methods, metrics, nets, segmentation, truth
+    from attributionlab import (
+        assess,
+        dose,
+        exact,
+        images,
+        methods,
+        metrics,
+        nets,
+        ranking,
+        segmentation,
+        truth,
+    )
     from attributionlab.catalog import environments, load
     from attributionlab.compared import Comparison
     from attributionlab.comparison import compare
     from attributionlab.dataset import Sample
+    from attributionlab.dose import MetricReport, metric_test
     from attributionlab.environment import Environment
     from attributionlab.errors import (
         AttributionLabError,
@@ -35,15 +47,20 @@ _HOMES = {
     "Environment": "attributionlab.environment",
     "FaithfulnessReport": "attributionlab.faithfulness_report",
     "GuardWarning": "attributionlab.errors",
+    "MetricReport": "attributionlab.dose",
     "Sample": "attributionlab.dataset",
     "Truth": "attributionlab.truth",
     "compare": "attributionlab.comparison",
     "environments": "attributionlab.catalog",
     "faithfulness_test": "attributionlab.faithfulness",
     "load": "attributionlab.catalog",
+    "metric_test": "attributionlab.dose",
     "verify": "attributionlab.verification",
 }
-_SUBPACKAGES = ("assess", "exact", "images", "methods", "metrics", "nets", "segmentation", "truth")
+_SUBPACKAGES = (
+    *("assess", "dose", "exact", "images", "methods", "metrics", "nets", "ranking", "segmentation"),
+    "truth",
+)
 
 __all__ = [
     "AttributionLabError",
@@ -54,18 +71,22 @@ __all__ = [
     "Environment",
     "FaithfulnessReport",
     "GuardWarning",
+    "MetricReport",
     "Sample",
     "Truth",
     "assess",
     "compare",
+    "dose",
     "environments",
     "exact",
     "faithfulness_test",
     "images",
     "load",
     "methods",
+    "metric_test",
     "metrics",
     "nets",
+    "ranking",
     "segmentation",
     "truth",
     "verify",

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attributionlab.cli_metric import run_metric_test
 from attributionlab.cli_options import (
     Claimed,
     Device,
@@ -45,9 +46,10 @@ app = typer.Typer(
 
 @app.command("list")
 def list_environments() -> None:
-    """List environments, methods, controls, and what can be reproduced."""
+    """List environments, methods, controls, metrics, and what can be reproduced."""
     from attributionlab.assess import CONTROLS
     from attributionlab.catalog import describe, environments
+    from attributionlab.dose import METRICS
     from attributionlab.experiments import EXPERIMENTS
     from attributionlab.methods import METHODS
     from attributionlab.report import names_table, print_table
@@ -56,6 +58,7 @@ def list_environments() -> None:
         "environments": {name: describe(name) for name in environments()},
         "methods": {name: _first_sentence(METHODS[name]) for name in sorted(METHODS)},
         "controls": {name: _first_sentence(CONTROLS[name]) for name in sorted(CONTROLS)},
+        "metrics": {"names": ", ".join(METRICS)},
         "reproduce": {"items": ", ".join(EXPERIMENTS)},
     }
     print_table(names_table(sections))
@@ -180,6 +183,7 @@ def run_test(
 
 
 app.command("compare")(compare_methods)
+app.command("metric")(run_metric_test)
 app.command("reproduce")(reproduce_item)
 
 

@@ -336,3 +336,27 @@ def shapley_of_kinds(game: Callable[[Sequence[int]], float], counts: Sequence[in
             one_more = [n + (k == kind) for k, n in enumerate(numbers)]
             values[kind] += share * (game(one_more) - game(numbers))
     return values
+
+
+# Trajectories: pixel after pixel of an image is replaced.
+
+
+def trajectory(
+    model: Callable[[Tensor], Tensor],
+    image: Tensor,
+    replacement: Tensor,
+    order: Sequence[int],
+    counts: Sequence[int] | None = None,
+) -> list[list[float]]:
+    """What a model says after so many replacements (after each, by default): one forward pass for
+    each. Image and replacement are (C, H, W), `order` holds flat indices."""
+    width = image.shape[2]
+    mixed = image.clone()
+    outputs = []
+    for step in range(len(order) + 1):
+        if step > 0:
+            y, x = divmod(order[step - 1], width)
+            mixed[:, y, x] = replacement[:, y, x]
+        if counts is None or step in counts:
+            outputs.append(model(mixed[None])[0].tolist())
+    return outputs

@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "dataset": {"images", "truth"},
     "environment": {"nets", "images", "truth", "spec", "dataset", "device", "validation"},
     "catalog": {"environment", "nets", "images", "schema", "spec", "device"},
-    "assess": {"truth", "metrics", "methods"},
+    "assess": {"truth", "metrics", "methods", "validation"},
     "results": {"assess"},
     "faithfulness_report": {"results", "assess", "files", "report"},
     "report": set(),
@@ -48,6 +48,10 @@ MAY_IMPORT = {
     "faithfulness": {
         *("trial", "catalog", "environment", "methods", "truth", "assess", "results", "device"),
         *("validation", "faithfulness_report"),
+    },
+    "dose": {
+        *("assess", "catalog", "environment", "faithfulness_report", "files", "methods", "metrics"),
+        *("progress", "ranking", "spec", "trial", "truth", "validation"),
     },
     "compared": {
         *("environment", "metrics", "results", "report", "files", "assess", "faithfulness_report"),
@@ -68,11 +72,11 @@ MAY_IMPORT = {
             "truth",
         ),
         *("nets", "images", "exact", "segmentation", "report", "results", "files", "progress"),
-        *("validation", "faithfulness_report"),
+        *("validation", "faithfulness_report", "assess", "dose", "ranking"),
     },
 }
 # The outermost parts, which may import everything beneath them.
-OUTERMOST = ("cli", "cli_studies", "__main__", "__init__")
+OUTERMOST = ("cli", "cli_metric", "cli_studies", "__main__", "__init__")
 
 FOLDERS = {"attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "tests"}
 

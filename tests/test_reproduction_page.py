@@ -25,6 +25,7 @@ ITEMS = {
         *numbered("Table", 6),
         *numbered("Figure", 26),
         "Section 4.1",
+        "Section 5",
     ],
     "Soundness and completeness": [
         *numbered("Table", 3),

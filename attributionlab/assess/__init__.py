@@ -20,6 +20,7 @@ from attributionlab.assess.controls import (
     sobel,
 )
 from attributionlab.assess.deciding import images_to_decide
+from attributionlab.assess.graded import Graded, graded_attributions
 from attributionlab.assess.hints import Diagnosis, Evidence, Hint, across, diagnose
 from attributionlab.assess.intervals import (
     Interval,
@@ -44,6 +45,7 @@ __all__ = [
     "ControlScore",
     "Diagnosis",
     "Evidence",
+    "Graded",
     "Hint",
     "Interval",
     "Standing",
@@ -56,6 +58,7 @@ __all__ = [
     "diagnose",
     "filled_patches",
     "gamma_curve",
+    "graded_attributions",
     "images_to_decide",
     "inverted_oracle",
     "least_mean_interval",

@@ -16,13 +16,9 @@ import torch
 from torch import Tensor
 
 from attributionlab.dyadic import exact_steps, grid_step
-from attributionlab.exact.tree import Numbers, Pointwise
+from attributionlab.exact.tree import Numbers, Pointwise, UnservedError
 
-__all__ = ["InexactError", "Proof", "finest", "fits_exactly", "grid_of_sums"]
-
-
-class InexactError(Exception):
-    """A layer may round; the message says which, and how far the numbers would have to reach."""
+__all__ = ["Proof", "finest", "fits_exactly", "grid_of_sums"]
 
 
 class Proof:
@@ -59,21 +55,21 @@ class Proof:
 
         Raises
         ------
-        InexactError
+        UnservedError
             If it may round.
         """
         self.layers += 1
         if not (weight.isfinite().all() and bias.isfinite().all()):
-            raise InexactError(f"its layer {self.layers} has weights that are no finite numbers")
+            raise UnservedError(f"its layer {self.layers} has weights that are no finite numbers")
         steps = grid_of_sums(weight, bias, grid)
         if float(steps.min()) < self.range.tiny or float(sizes.max()) > self.range.max:
-            raise InexactError(
+            raise UnservedError(
                 f"its layer {self.layers} may leave the range of {self.range.dtype}: it needs numbers "
                 f"from {float(steps.min()):.3g} to {float(sizes.max()):.3g}"
             )
         needed = float((sizes / steps).max())
         if not needed <= self.limit:  # also where it is no number
-            raise InexactError(
+            raise UnservedError(
                 f"its layer {self.layers} may round: it needs {needed:.4g} grid steps, and the proof "
                 f"for {self.range.dtype} reaches up to {self.limit:,}"
             )

@@ -152,7 +152,7 @@ def chain_of(model: nn.Module) -> Chain | None:
     Exact types only, and none with hooks: a subclass or a hook may compute what its layer does not.
     """
     modules = list(_flattened(model))
-    has_softmax = bool(modules) and type(modules[-1]) is nn.Softmax and modules[-1].dim == 1
+    has_softmax = bool(modules) and _is_softmax(modules[-1])
     if has_softmax:
         modules.pop()
     layers = [_layer_of(module) for module in modules]
@@ -183,14 +183,24 @@ def _layer_of(module: nn.Module) -> Layer | None:
     return None
 
 
+def _is_softmax(module: nn.Module) -> bool:
+    return type(module) is nn.Softmax and module.dim == 1 and not _has_hooks(module)
+
+
 def _has_hooks(module: nn.Module) -> bool:
+    """Whether something else than its layer may act when it is called."""
     # Backward hooks change gradients, which a chain does not ask for from the module.
-    return any(
+    everywhere = torch.nn.modules.module
+    return "forward" in vars(module) or any(
         (
             module._forward_hooks,
             module._forward_pre_hooks,
             module._backward_hooks,
             module._backward_pre_hooks,
+            everywhere._global_forward_hooks,
+            everywhere._global_forward_pre_hooks,
+            everywhere._global_backward_hooks,
+            everywhere._global_backward_pre_hooks,
         )
     )
 

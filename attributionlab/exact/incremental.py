@@ -89,7 +89,7 @@ def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:
 
     Raises
     ------
-    InexactError
+    UnservedError
         If a sum of some mixture of the two may be rounded.
     """
     proof = Proof(image.dtype)
@@ -123,8 +123,12 @@ class _Walk:
     """What any mixture can make of each map, from the first to the last.
 
     `low`, `high` and `now` (places, channels) bound a map's values and give them at the start; `grid`
-    divides them. `behind` is the product of the linear layers since the last map that a ReLU may have
-    cut: the products of a block's weights may be rounder than the weights.
+    divides them.
+
+    `behind` (matrices, and the grid of what they multiply) is the last step with a window times the
+    1x1 steps since, as long as no ReLU between them can switch. It is there because products may be
+    rounder than their factors: kernels of 1/4 and 3/4 that the next step adds up are together a
+    kernel of 1, so integers leave the pair as integers, though not its first half.
     """
 
     def __init__(self, proof: Proof, grid: Tensor) -> None:
@@ -161,7 +165,9 @@ class _Walk:
         self.grid = self.proof.hold(torch.from_numpy(sizes.max(0)), weight, bias, before)
         # A bias is the weight of a further input, which is always 1.
         matrices = np.concatenate([step.weight, np.tile(step.bias, (len(step.weight), 1, 1))], 1)
-        if self.behind is not None and len(matrices) == 1:
+        # A place that sees padding alone holds the bias, whatever the products of weights are.
+        seen = np.count_nonzero(step.parent >= 0) == step.places
+        if self.behind is not None and len(matrices) == 1 and seen:
             first, grid = self.behind
             one = np.eye(first.shape[1])[None, :, -1:].repeat(len(first), axis=0)
             first = np.concatenate([first, one], axis=2)
@@ -215,13 +221,13 @@ def _packed(
     levels: list[_Level],
 ) -> tuple[NDArray[np.int64], Places, Places, Numbers, Numbers]:
     """Levels as flat arrays, one after the other, for `follow`."""
-    rows, places, numbers, sums = [], 0, 0, 0
+    rows, first_place, first_weight, first_sum = [], 0, 0, 0
     for level in levels:
         _, inputs, outputs = level.step.weight.shape
-        rows.append([places, numbers, sums, inputs, outputs, level.switches])
-        places += level.step.parent.size
-        numbers += level.step.weight.size
-        sums += level.sums.size
+        rows.append([first_place, first_weight, first_sum, inputs, outputs, level.switches])
+        first_place += level.step.parent.size
+        first_weight += level.step.weight.size
+        first_sum += level.sums.size
     steps = [level.step for level in levels]
     return (
         np.array(rows, np.int64),

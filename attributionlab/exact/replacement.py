@@ -1,6 +1,6 @@
 """What a model says while one pixel after the other is replaced."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -9,7 +9,6 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.exact.certified import InexactError
 from attributionlab.exact.chain import chain_of
 from attributionlab.exact.checks import shown
 from attributionlab.exact.forward import by_forward_passes
@@ -19,7 +18,7 @@ from attributionlab.exact.replacement_checks import (
     checked_pair,
     checked_trajectories,
 )
-from attributionlab.exact.tree import Tree, tree_of
+from attributionlab.exact.tree import Tree, UnservedError, tree_of
 
 if TYPE_CHECKING:
     from attributionlab.exact.incremental import Mixture
@@ -45,7 +44,8 @@ def trajectory(
     Parameters
     ----------
     model : nn.Module
-        (B, C, H, W) -> (B, K). It is left as it is.
+        (B, C, H, W) -> (B, K), asked in the mode it is in: call `model.eval()` first where training
+        differs (batch normalization, dropout).
     image : Tensor, (C, H, W)
         Where the trajectory starts.
     replacement : Tensor
@@ -111,8 +111,9 @@ def trajectories(
     Returns
     -------
     Tensor, (B, D, S, K)
-        On the images' device, of the model's type. On both routes equal (``==``) to forward passes,
-        softmax included; models that round may differ from forward passes in batches of another size.
+        On the images' device, of the model's type. On both routes equal (``==``) to forward passes on
+        the CPU, softmax included; models that round may differ from forward passes in batches of
+        another size.
 
     Raises
     ------
@@ -141,15 +142,20 @@ def trajectories(
     """
     dtype, device = _kind_of(model)
     starts, ends, asked = checked_trajectories(images, replacements, orders, counts, dtype, device)
-    serve = _servant(model, starts)
+    try:
+        tree = _tree(model, starts)
+    except UnservedError:
+        tree = None
     results = []
     for image, end, order in zip(starts, ends, orders, strict=True):
-        found = serve(image, end)
-        if isinstance(found, str):
-            outputs = by_forward_passes(model, image, end, order, asked)
+        try:
+            mixture = None if tree is None else _mixture(tree, image, end)
+        except UnservedError:
+            mixture = None
+        if mixture is None:
+            results.append(by_forward_passes(model, image, end, order, asked))
         else:
-            outputs = _along(found, order, asked).to(image.device)
-        results.append(outputs)
+            results.append(_along(mixture, order, asked).to(image.device))
     return torch.stack(results)
 
 
@@ -184,9 +190,10 @@ def route_of(
     checked_image(image)
     dtype, device = _kind_of(model)
     start, end = checked_pair(image[None], replacement, dtype, device)
-    found = _servant(model, start)(start[0], end[0])
-    if isinstance(found, str):
-        return Route("forward", found)
+    try:
+        _mixture(_tree(model, start), start[0], end[0])
+    except UnservedError as error:
+        return Route("forward", str(error))
     return Route("incremental", "every pixel has one path to the outputs, and no sum is rounded")
 
 
@@ -200,31 +207,23 @@ def _kind_of(model: nn.Module) -> tuple[torch.dtype, torch.device | None]:
     return torch.float32, None
 
 
-def _servant(model: nn.Module, images: Tensor) -> Callable[[Tensor, Tensor], "Mixture | str"]:
-    """What prepares an image and its replacement, or says why the model cannot be served."""
-    tree = _tree_or_reason(model, images)
-    if isinstance(tree, str):
-        reason = tree
-        return lambda image, replacement: reason
-
-    def prepare(image: Tensor, replacement: Tensor) -> "Mixture | str":
-        from attributionlab.exact.incremental import mixture_of  # numba takes a second to import
-
-        try:
-            return mixture_of(tree, image.cpu(), replacement.cpu())
-        except InexactError as error:
-            return str(error)
-
-    return prepare
-
-
-def _tree_or_reason(model: nn.Module, images: Tensor) -> Tree | str:
+def _tree(model: nn.Module, images: Tensor) -> Tree:
     if torch.is_autocast_enabled(images.device.type):
-        return "autocast is on, and its layers compute in other numbers than their weights have"
+        raise UnservedError(
+            "autocast is on, and its layers compute in other numbers than their weights have"
+        )
     chain = chain_of(model)
     if chain is None:
-        return "it is not a sequence of nn.Conv2d, nn.Linear, nn.ReLU and nn.Flatten without hooks"
+        raise UnservedError(
+            "it is not a sequence of nn.Conv2d, nn.Linear, nn.ReLU and nn.Flatten without hooks"
+        )
     return tree_of(chain, images.shape[1], (images.shape[2], images.shape[3]))
+
+
+def _mixture(tree: Tree, image: Tensor, replacement: Tensor) -> "Mixture":
+    from attributionlab.exact.incremental import mixture_of  # numba takes a second to import
+
+    return mixture_of(tree, image.cpu(), replacement.cpu())
 
 
 def _along(

@@ -15,10 +15,14 @@ from torch import Tensor
 
 from attributionlab.exact.chain import Chain, Convolution, Flattening, Layer, Matrix, Relu
 
-__all__ = ["Numbers", "Places", "Pointwise", "Step", "Tree", "tree_of"]
+__all__ = ["Numbers", "Places", "Pointwise", "Step", "Tree", "UnservedError", "tree_of"]
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int32]
+
+
+class UnservedError(Exception):
+    """Changes cannot be followed through a model; the message says why, in half a sentence."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,16 @@ class Tree(NamedTuple):
     has_softmax: bool
 
 
-def tree_of(chain: Chain, channels: int, shape: tuple[int, int]) -> Tree | str:
-    """Cut a chain of layers for images of a (height, width) in three, or say why not."""
+def tree_of(chain: Chain, channels: int, shape: tuple[int, int]) -> Tree:
+    """Cut a chain of layers, for images of this many channels and (height, width), in three.
+
+    Raises
+    ------
+    UnservedError
+        If it is no front, tree and head.
+    """
     if not _turns_maps_into_rows(chain):
-        return "it is not made of convolutions, then nn.Flatten, then linear layers"
+        raise UnservedError("it is not made of convolutions, then nn.Flatten, then linear layers")
     layers = list(chain.layers)
     front: list[Pointwise] = []
     while layers and (pointwise := _pointwise(layers[0])) is not None:
@@ -87,17 +97,21 @@ def tree_of(chain: Chain, channels: int, shape: tuple[int, int]) -> Tree | str:
         if isinstance(layer, Flattening):
             following = layers.pop(0) if layers else None
             if not isinstance(following, Matrix):
-                return "its outputs are not reached through one place"
+                raise UnservedError("its outputs are not reached through one place")
             if following.weight.shape[1] % (shape[0] * shape[1]):
-                return "a linear layer does not fit the map before it"
+                raise UnservedError("a linear layer does not fit the map before it")
             step, shape = _whole_map(following, shape), (1, 1)
         elif isinstance(layer, Convolution):
             grids = _grids(layer, shape)
             if grids is None:
-                return "windows of its convolutions overlap, so a pixel has more than one path"
+                raise UnservedError(
+                    "windows of its convolutions overlap, so a pixel has more than one path"
+                )
             step, shape = _convolution(layer, grids), (grids[0].size, grids[1].size)
         else:
-            return f"a layer of the kind {type(layer).__name__} stands where a convolution should"
+            raise UnservedError(
+                f"a layer of the kind {type(layer).__name__} stands where a convolution should"
+            )
         if layers and isinstance(layers[0], Relu):
             layers.pop(0)
             step = replace(step, has_relu=True)
@@ -110,14 +124,18 @@ def tree_of(chain: Chain, channels: int, shape: tuple[int, int]) -> Tree | str:
         if not isinstance(layer, Flattening)
     ]
     if shape != (1, 1) or not steps or None in head:
-        return "its layers do not end in one place with a head of linear layers behind it"
+        raise UnservedError(
+            "its layers do not end in one place with a head of linear layers behind it"
+        )
     tree = Tree(
         tuple(front),
         tuple(steps),
         tuple(layer for layer in head if layer is not None),
         chain.has_softmax,
     )
-    return tree if _fits(tree, channels) else f"it does not take images of {channels} channels"
+    if not _fits(tree, channels):
+        raise UnservedError(f"it does not take images of {channels} channels")
+    return tree
 
 
 def _turns_maps_into_rows(chain: Chain) -> bool:

@@ -11,9 +11,11 @@ from attributionlab.experiments.attributionlab_figures import PLANS
 from attributionlab.experiments.comparison_plan import carry_out
 from attributionlab.experiments.deep_shap_signs import deepshap_signs
 from attributionlab.experiments.model_summary import table_1
+from attributionlab.experiments.perturbation_tables import ITEMS, perturbation_tables
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.segmentations import figure_6, figure_24
 from attributionlab.experiments.trained_network import figure_3
+from attributionlab.experiments.unseen_data_dose import unseen_data_dose
 from attributionlab.validation import integer_problem
 
 __all__ = ["EXPERIMENTS", "experiment"]
@@ -27,7 +29,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     **{item: partial(carry_out, replace(plan, item=item)) for item, plan in PLANS.items()},
     "figure-6": figure_6,
     "figure-24": figure_24,
+    **{item: partial(perturbation_tables, item) for item in ITEMS},
     "deepshap-signs": deepshap_signs,
+    "unseen-data-dose": unseen_data_dose,
 }
 
 

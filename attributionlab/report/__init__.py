@@ -1,5 +1,7 @@
 """Results as people see them: terminal tables and figures."""
 
+from attributionlab.report.curves import CurvePanel, curves_figure
+from attributionlab.report.doses import DoseLine, doses_figure
 from attributionlab.report.figures import MapsRow, maps_figure, report_figure, to_png
 from attributionlab.report.notebook import report_fragment
 from attributionlab.report.page import Panel, faithfulness_page
@@ -18,13 +20,17 @@ from attributionlab.report.verdict import report_table
 from attributionlab.report.violins import violins_figure
 
 __all__ = [
+    "CurvePanel",
+    "DoseLine",
     "MapsRow",
     "Panel",
     "TrainedNetworks",
     "as_text",
     "certificates_table",
     "comparison_table",
+    "curves_figure",
     "data_table",
+    "doses_figure",
     "explained",
     "faithfulness_page",
     "maps_figure",

@@ -23,6 +23,12 @@ def with_hook(module, kind):
     return module
 
 
+def replaced(module):
+    """A module whose `forward` is an attribute of the instance."""
+    module.forward = lambda values: 2 * values
+    return module
+
+
 def run(chain, values):
     for layer in chain.layers:
         values = values.relu() if isinstance(layer, Relu) else layer(values)
@@ -84,11 +90,34 @@ def test_every_environment_is_a_chain():
         nn.Sequential(with_hook(nn.Flatten(), "register_forward_hook")),
         nn.Sequential(with_hook(nn.ReLU(), "register_forward_pre_hook")),
         with_hook(nn.Sequential(nn.ReLU()), "register_forward_hook"),
+        nn.Sequential(nn.Flatten(), with_hook(nn.Softmax(dim=1), "register_forward_hook")),
+        nn.Sequential(replaced(nn.ReLU())),
+        nn.Sequential(nn.Flatten(), replaced(nn.Softmax(dim=1))),
     ],
     ids=str,
 )
 def test_what_may_compute_something_else_is_no_chain(model):
     assert chain_of(model) is None
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        nn.modules.module.register_module_forward_hook,
+        nn.modules.module.register_module_forward_pre_hook,
+        nn.modules.module.register_module_full_backward_hook,
+        nn.modules.module.register_module_full_backward_pre_hook,
+    ],
+    ids=lambda register: register.__name__,
+)
+def test_with_hooks_on_all_modules_nothing_is_a_chain(register):
+    model = nn.Sequential(nn.ReLU(), nn.Flatten())
+    handle = register(lambda *_: None)
+    try:
+        assert chain_of(model) is None
+    finally:
+        handle.remove()
+    assert chain_of(model) is not None
 
 
 def test_what_is_no_chain_is_explained_as_it_runs():

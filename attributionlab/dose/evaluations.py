@@ -1,0 +1,197 @@
+"""Metrics that can be tested: the built-in ones, and anybody else's."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab.dose.case import Seen
+from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.metrics.localization import (
+    pointing_game,
+    relevance_mass_accuracy,
+    relevance_rank_accuracy,
+)
+
+__all__ = ["METRICS", "Metric", "as_metric", "sensitivity", "squared_misfit"]
+
+Scores = NDArray[np.float64]
+
+MAPS_AT_ONCE = 16
+"""How many maps somebody's metric gets in a batch."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric that can be tested.
+
+    Parameters
+    ----------
+    name : str
+        For reports.
+    higher_is_better : bool
+        Which maps it prefers.
+    scores : callable
+        What is seen of a case -> a number for each of its maps, NaN where not applicable.
+    perturbs : bool
+        Whether it depends on the model, and so on the condition.
+    """
+
+    name: str
+    higher_is_better: bool
+    scores: Callable[[Seen], Scores]
+    perturbs: bool = True
+
+
+def sensitivity(
+    sums: Float64[Tensor, "maps draws sizes"], losses: Float64[Tensor, "draws sizes"]
+) -> Float64[Tensor, " maps"]:
+    """Pearson's correlation over the draws, mean over the sizes at which the output varies.
+
+    As `attributionlab.metrics.sensitivity_n`: NaN where it varies at none, 0 where only sums are equal.
+    """
+    varies = losses.amax(0) != losses.amin(0)
+    if not varies.any():
+        return sums.new_full((len(sums),), torch.nan)
+    sums, losses = sums[..., varies], losses[:, varies]
+    # Measured from the first draw, equal values leave exact zeros.
+    sums, losses = sums - sums[:, :1], losses - losses[:1]
+    constant = sums.abs().amax(1) == 0
+    sums, losses = sums - sums.mean(1, keepdim=True), losses - losses.mean(0)
+    scale = (sums.square().sum(1) * losses.square().sum(0)).sqrt()
+    return torch.where(constant, 0.0, (sums * losses).sum(1) / scale).mean(1)
+
+
+def squared_misfit(
+    sums: Float64[Tensor, "maps draws sizes"], losses: Float64[Tensor, "draws sizes"]
+) -> Float64[Tensor, " maps"]:
+    """Mean square of what the output loses less the summed attributions, at the scale that fits best.
+
+    As `attributionlab.metrics.infidelity` with `normalize=True`, over sizes that are evenly spaced.
+    """
+    sums, losses = sums.flatten(1), losses.flatten()
+    product, square = sums @ losses, sums.square().sum(1)
+    factor = torch.where(square > 0, product / square, 0.0)
+    return (factor[:, None] * sums - losses).square().mean(1)
+
+
+def _localization(name: str, function: Any, *, signed: bool) -> Metric:
+    """A metric that holds maps against the mask of what raises the output."""
+
+    def scores(seen: Seen) -> Scores:
+        maps = seen.case.maps if signed else seen.case.positive
+        mask = seen.case.truth.positive.expand(len(maps), *maps.shape[1:])
+        values: Tensor = function(maps, mask)
+        return values.numpy()
+
+    return Metric(name, function.higher_is_better, scores, perturbs=False)
+
+
+METRICS: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("insertion", True, lambda seen: seen.insertion.under.numpy()),
+        Metric("deletion", False, lambda seen: seen.deletion.under.numpy()),
+        Metric("pixel-flipping", True, lambda seen: seen.deletion.drop.numpy()),
+        Metric(
+            "sensitivity-n", True, lambda seen: sensitivity(seen.case.sums, seen.losses).numpy()
+        ),
+        Metric(
+            "infidelity", False, lambda seen: squared_misfit(seen.case.sums, seen.losses).numpy()
+        ),
+        _localization("pointing-game", pointing_game, signed=True),
+        _localization("relevance-mass-accuracy", relevance_mass_accuracy, signed=False),
+        _localization("relevance-rank-accuracy", relevance_rank_accuracy, signed=True),
+    )
+}
+"""The built-in metrics by name. Removal goes pixel by pixel, most relevant first; subsets are drawn
+`DRAWS` times at `SIZES` sizes; localization is held against the positive mask."""
+
+
+def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
+    """Adapt whatever scores attributions.
+
+    Parameters
+    ----------
+    metric : str or callable
+        A name in `METRICS`, or a function ``(model, images, targets, attributions, *, ...) -> (B,)``.
+        Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H, W)) and `seed` it is given
+        what it declares; one that declares no `model` is called ``(attributions, *, ...)``.
+    higher_is_better : bool, optional
+        For a function that does not say so itself (`attributionlab.metrics.metric`).
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown name, and for what cannot be called or does not say which direction is better.
+    """
+    if isinstance(metric, str):
+        if metric not in METRICS:
+            raise AttributionLabError(f"no metric named {metric!r}: {nearest(metric, METRICS)}")
+        return METRICS[metric]
+    if not callable(metric):
+        raise AttributionLabError(f"metric is {metric!r}: pass a name or a function")
+    name = getattr(metric, "__name__", type(metric).__name__)
+    said = getattr(metric, "higher_is_better", None)
+    better = said if higher_is_better is None else higher_is_better
+    if not isinstance(better, bool):
+        raise AttributionLabError(
+            f"{name} does not say which direction is better: mark it with "
+            "attributionlab.metrics.metric, or pass higher_is_better"
+        )
+    return _anybodys(metric, name, better)
+
+
+def _anybodys(function: Any, name: str, higher_is_better: bool) -> Metric:
+    """A function of a batch: the image is repeated beside its maps."""
+    taken = _parameters(function, name)
+
+    def scores(seen: Seen) -> Scores:
+        case, each = seen.case, []
+        for maps in torch.split(case.maps, MAPS_AT_ONCE):
+            n, mask = len(maps), case.truth.positive
+            offered = {
+                "replacement": seen.replacement,
+                "truth": mask.expand(n, *mask.shape[1:]),
+                "seed": case.seed,
+            }
+            given = {key: value for key, value in offered.items() if key in taken}
+            repeated = seen.model, case.image.expand(n, *case.image.shape), case.target.expand(n)
+            arguments = (*repeated, maps) if "model" in taken else (maps,)
+            each.append(_checked_scores(function(*arguments, **given), n, name))
+        return np.concatenate(each)
+
+    return Metric(name, higher_is_better, scores, perturbs="model" in taken)
+
+
+def _parameters(function: Any, name: str) -> frozenset[str]:
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except (TypeError, ValueError) as error:
+        raise AttributionLabError(
+            f"{name} does not tell its parameters: wrap it in a function of your own"
+        ) from error
+
+
+def _checked_scores(scores: Any, number: int, name: str) -> Scores:
+    """What somebody's metric returned, if it is a number for each map."""
+    if isinstance(scores, Tensor):
+        scores = scores.detach().cpu()
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise AttributionLabError(
+            f"{name} returned {type(scores).__name__}: return one number for each attribution"
+        ) from error
+    if values.shape != (number,):
+        raise AttributionLabError(
+            f"{name} returned the shape {values.shape} for {number} attributions: return one number "
+            "for each"
+        )
+    return values

@@ -1,0 +1,174 @@
+"""What is shared between maps and conditions changes no score."""
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab import AttributionLabError
+from attributionlab.dose import METRICS, as_metric
+from attributionlab.dose.case import DRAWS, Case, Seen
+from attributionlab.dose.evaluations import squared_misfit
+from attributionlab.metrics import magnitudes, metric
+from attributionlab.metrics.localization import (
+    pointing_game,
+    relevance_mass_accuracy,
+    relevance_rank_accuracy,
+)
+from attributionlab.metrics.perturbation import deletion, insertion, pixel_flipping
+from attributionlab.metrics.sensitivity import sensitivity_n
+from attributionlab.truth import Truth
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """Twenty maps of one image, among them a constant one, under the Unseen Data Effect."""
+    env = al.load("multi-color-sum", image_size=12)
+    images, labels = env.batch(1)
+    truth = env.truth(images, labels)
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(18, 1, 12, 12, generator=generator)
+    maps = torch.cat([truth.signed.float(), torch.full((1, 1, 12, 12), 0.1), noise])
+    case = Case(images[0], labels, maps, truth, 5)
+    return Seen(case, env.softmax_model, torch.zeros(3, 12, 12))
+
+
+def one_by_one(function, seen, **settings):
+    case = seen.case
+    return [
+        float(
+            function(
+                seen.model,
+                case.image[None],
+                case.target,
+                each[None],
+                replacement=seen.replacement,
+                **settings,
+            )
+        )
+        for each in case.maps
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("insertion", insertion), ("deletion", deletion), ("pixel-flipping", pixel_flipping)],
+)
+def test_curves_of_many_maps_are_those_of_each(seen, name, function):
+    metric = METRICS[name]
+    # The same sums in the same order, up to how many curves are added up side by side.
+    assert metric.scores(seen) == pytest.approx(one_by_one(function, seen), abs=1e-12)
+    assert metric.higher_is_better == function.higher_is_better
+
+
+def test_sensitivity_over_shared_subsets_is_that_of_each_map(seen):
+    settings = {"sizes": seen.case.sizes, "draws": DRAWS, "seed": seen.case.seed}
+    # Correlations of 50 numbers; the two ways round sums of 144 values to 2^-44 of the largest.
+    expected = one_by_one(sensitivity_n, seen, **settings)
+    assert METRICS["sensitivity-n"].scores(seen) == pytest.approx(expected, abs=1e-9)
+    assert METRICS["sensitivity-n"].scores(seen)[1] == 0  # a constant explains nothing
+
+
+def test_sensitivity_is_nan_where_the_output_never_changes(seen):
+    still = Seen(seen.case, seen.model, seen.case.image)
+    assert np.isnan(METRICS["sensitivity-n"].scores(still)).all()
+
+
+def test_infidelity_is_what_the_best_multiple_of_a_map_leaves_unexplained():
+    generator = torch.Generator().manual_seed(0)
+    sums = torch.randn(3, 5, 4, generator=generator, dtype=torch.float64)
+    sums[2] = 0
+    losses = torch.randn(5, 4, generator=generator, dtype=torch.float64)
+    got = squared_misfit(sums, losses)
+    for index in range(3):
+        fit = np.linalg.lstsq(sums[index].reshape(-1, 1).numpy(), losses.flatten().numpy())
+        left = losses.flatten().numpy() - sums[index].flatten().numpy() * fit[0]
+        assert float(got[index]) == pytest.approx((left**2).mean(), abs=1e-12)
+
+
+def test_localization_is_held_against_the_positive_mask(seen):
+    mask = seen.case.truth.positive
+    for name, function, maps in (
+        ("pointing-game", pointing_game, seen.case.maps),
+        ("relevance-rank-accuracy", relevance_rank_accuracy, seen.case.maps),
+        (
+            "relevance-mass-accuracy",
+            relevance_mass_accuracy,
+            magnitudes(seen.case.maps, "positive"),
+        ),
+    ):
+        expected = [float(function(each[None], mask)) for each in maps]
+        assert METRICS[name].scores(seen).tolist() == expected
+        assert not METRICS[name].perturbs
+
+
+def test_shapley_values_of_the_replaced_game_add_up_and_are_exact_for_a_sum():
+    total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(9, 1, bias=False))
+    torch.nn.init.ones_(total[1].weight)
+    image = torch.arange(9.0).reshape(1, 3, 3)
+    truth = Truth(torch.ones(1, 1, 3, 3, dtype=torch.int8))
+    case = Case(image, torch.tensor([0]), image[None], truth, 0)
+    values = Seen(case, total, torch.full((1, 3, 3), 2.0)).shapley
+    assert torch.equal(values, (image - 2).double())
+
+
+def test_a_metric_of_anybodys_gets_what_it_declares(seen):
+    got = {}
+
+    @metric(higher_is_better=False, per_sample=True)
+    def mine(model, images, targets, attributions, *, replacement, truth, seed):
+        got.update(model=model, replacement=replacement, seed=seed)
+        assert len(images) == len(targets) == len(attributions) == len(truth)
+        assert torch.equal(truth[-1:], seen.case.truth.positive)
+        assert torch.equal(images[-1], seen.case.image)
+        return attributions.sum((1, 2, 3))
+
+    adapted = as_metric(mine)
+    expected = seen.case.maps.sum((1, 2, 3)).numpy()
+    np.testing.assert_array_equal(adapted.scores(seen), expected.astype(np.float64))
+    assert (adapted.name, adapted.higher_is_better, adapted.perturbs) == ("mine", False, True)
+    assert got == {"model": seen.model, "replacement": seen.replacement, "seed": 5}
+
+
+def test_a_metric_without_a_model_gets_maps_alone_and_may_return_a_list(seen):
+    def spread(attributions):
+        return [float(each.std()) for each in attributions]
+
+    adapted = as_metric(spread, higher_is_better=True)
+    assert not adapted.perturbs
+    assert adapted.scores(seen).tolist() == [float(each.std()) for each in seen.case.maps]
+
+
+def test_a_built_in_function_is_a_metric_too(seen):
+    assert as_metric(deletion).scores(seen) == pytest.approx(METRICS["deletion"].scores(seen))
+    assert as_metric(deletion, higher_is_better=True).higher_is_better  # what the user says holds
+    half = functools.partial(deletion, step=2)
+    assert as_metric(half, higher_is_better=False).name == "partial"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("insertions", "no metric named 'insertions': did you mean 'insertion'?"),
+        (3, "metric is 3: pass a name or a function"),
+        (lambda attributions: 0, "does not say which direction is better"),
+    ],
+)
+def test_what_is_no_metric_is_refused(given, message):
+    with pytest.raises(AttributionLabError, match=message):
+        as_metric(given)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (0.5, r"returned the shape \(\) for 16 attributions"),
+        ([[1.0]] * 16, r"returned the shape \(16, 1\)"),
+        ("high", "returned str: return one number for each attribution"),
+    ],
+)
+def test_scores_that_are_no_row_of_numbers_are_refused(seen, returned, message):
+    with pytest.raises(AttributionLabError, match=message):
+        as_metric(lambda attributions: returned, higher_is_better=True).scores(seen)

@@ -1,0 +1,211 @@
+"""Trajectories are equal, to the last bit, to one forward pass for each step."""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from attributionlab.exact import forward, route_of, trajectories, trajectory
+from exact.random_networks import Opaque
+from exact.small_networks import by_passes, followed, pair
+
+REPLACEMENTS = ("black", "true", "integers", "halves", "partly", "floats")
+
+
+def replacement_of(kind, env, image, generator):
+    top = int(image.max())
+    if kind == "black":
+        return torch.zeros(1)
+    if kind == "true":
+        return env.baseline
+    if kind == "floats":
+        return torch.rand(image.shape, generator=generator) * top
+    if kind == "halves":
+        return torch.randint(2 * top + 1, image.shape, generator=generator) / 2
+    integers = torch.randint(top + 1, image.shape, generator=generator).float()
+    if kind == "partly":
+        return torch.where(torch.rand(image.shape[1:], generator=generator) < 0.5, image, integers)
+    return integers
+
+
+def permutations(n, pixels, generator):
+    return torch.stack([torch.randperm(pixels, generator=generator) for _ in range(n)])
+
+
+def some_counts(n, pixels, generator):
+    chosen = torch.randperm(pixels + 1, generator=generator)[:n]
+    return sorted(chosen.tolist())
+
+
+# The catalogue
+
+
+@pytest.mark.parametrize("name", al.environments())
+def test_environments_are_followed_exactly(name, generator):
+    env = al.load(name, image_size=16)
+    image = env.batch(1)[0][0]
+    order = torch.randperm(256, generator=generator)
+    for kind, output in itertools.product(REPLACEMENTS[:-1], env.outputs):
+        model, end = env.explained_model(output), replacement_of(kind, env, image, generator)
+        counts = [0, *some_counts(20, 256, generator)[1:-1], 256]
+        expected = by_passes(model, image, end, order, counts)
+        assert followed(model, image, end, order, counts).tolist() == expected, (kind, output)
+
+
+@pytest.mark.parametrize("name", ["multi-color-sum", "single-color-modulo"])
+def test_every_step_is_exact(name, generator):
+    env = al.load(name, image_size=20)
+    model, image = env.explained_model(env.outputs[0]), env.batch(1, seed=1)[0][0]
+    end = replacement_of("integers", env, image, generator)
+    order = torch.randperm(400, generator=generator)
+    outputs = followed(model, image, end, order)
+    assert outputs.shape[0] == 401
+    assert outputs.tolist() == by_passes(model, image, end, order)
+
+
+def random_configuration(seed, sizes):
+    """An environment with random constants, where a trajectory starts and ends, its order."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def one_of(*choices):
+        return choices[int(torch.randint(len(choices), (), generator=generator))]
+
+    name = one_of(*al.environments())
+    constants = {"accumulator": one_of("uniform", "nonuniform"), "image_size": one_of(*sizes)}
+    constants["weight_seed"] = one_of(0, 1, 2)
+    if name.startswith("multi-color-sum"):
+        constants["redundant_channels"] = one_of(0, 1, 3)
+        constants["redundant_strength"] = one_of(0.0, 0.25, 1.0, 3.0)
+        constants["distractors"] = one_of(0, 1, 2)
+        constants["temperature"] = one_of(1, 8, 256)
+    if name == "number-checker":
+        constants["number"] = one_of(5, 6, 7)
+    if name == "single-color-modulo":
+        constants["modulus"] = one_of(7, 30)
+    env = al.load(name, **constants)
+    image = env.batch(1, seed=seed)[0][0]
+    end = replacement_of(one_of(*REPLACEMENTS[:-1]), env, image, generator)
+    pixels = image[0].numel()
+    order = torch.randperm(pixels, generator=generator)
+    counts = some_counts(300, pixels, generator)
+    return env.explained_model(one_of(*env.outputs)), image, end, order, counts
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_steps_of_random_configurations_are_exact(seed):
+    asked = random_configuration(seed, range(18, 29))
+    assert followed(*asked).tolist() == by_passes(*asked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20, 40))
+def test_random_steps_of_large_random_configurations_are_exact(seed):
+    asked = random_configuration(seed, (72, 100, 160, 223, 224))
+    assert followed(*asked).tolist() == by_passes(*asked)
+
+
+def test_pixels_that_float32_cannot_add_up_are_shown_to_the_model(generator, monkeypatch):
+    # One image at a time, as in the twin: sums that are rounded depend on the size of a batch.
+    monkeypatch.setattr(forward, "PIXELS_AT_ONCE", 1)
+    env = al.load("multi-color-sum", image_size=16)
+    image = env.batch(1)[0][0]
+    end = replacement_of("floats", env, image, generator)
+    route = route_of(env.model, image, end)
+    assert route.name == "forward"
+    assert route.reason.startswith("its layer 1 may round: it needs 1.")
+    assert route.reason.endswith(
+        "e+09 grid steps, and the proof for float32 reaches up to 16,777,216"
+    )
+    order = torch.randperm(256, generator=generator)
+    assert trajectory(env.model, image, end, order).tolist() == by_passes(
+        env.model, image, end, order
+    )
+
+
+def test_the_same_network_in_float64_follows_them(generator):
+    env = al.load("multi-color-sum", image_size=16)
+    model, image = env.model.double(), env.batch(1)[0][0]
+    end = replacement_of("floats", env, image, generator)
+    order = torch.randperm(256, generator=generator)
+    outputs = followed(model, image, end, order)
+    assert outputs.dtype == torch.float64
+    assert outputs.tolist() == by_passes(model, image.double(), end.double(), order)
+
+
+# Several images and orders
+
+
+def test_images_and_orders_keep_their_places(generator):
+    env = al.load("multi-color-sum", image_size=16)
+    images, _ = env.batch(2)
+    ends, _ = env.batch(2, seed=1)
+    orders = permutations(6, 256, generator).reshape(2, 3, 256)
+    counts = [0, 1, 100, 255, 256]
+    outputs = trajectories(env.softmax_model, images, ends, orders, counts=counts)
+    assert outputs.shape == (2, 3, 5, 4)
+    for b, d in itertools.product(range(2), range(3)):
+        expected = by_passes(env.softmax_model, images[b], ends[b], orders[b, d], counts)
+        assert outputs[b, d].tolist() == expected
+
+
+@pytest.mark.parametrize("wrap", [nn.Sequential, Opaque])
+def test_counts_choose_rows_of_the_whole_trajectory(wrap, generator):
+    env = al.load("nonuniform-accumulator", image_size=16)
+    model, images = wrap(env.model), env.batch(2)[0]
+    orders = permutations(4, 256, generator).reshape(2, 2, 256)
+    whole = trajectories(model, images, torch.ones(1), orders)
+    assert whole.shape == (2, 2, 257, 1)
+    for counts in ([0], [256], [3, 4, 200], range(0, 257, 16), torch.tensor([7, 9])):
+        some = trajectories(model, images, torch.ones(1), orders, counts=counts)
+        assert some.tolist() == whole[:, :, list(counts)].tolist()
+
+
+def test_each_image_takes_the_route_that_serves_it():
+    model = pair([[1.0, 1.0]])
+    images = torch.tensor([[[[1.0, 2.0]]], [[[2.0**24, 1.0]]]])
+    orders = torch.tensor([[[1, 0]], [[1, 0]]])
+    assert [route_of(model, image, torch.zeros(1)).name for image in images] == [
+        "incremental",
+        "forward",
+    ]
+    outputs = trajectories(model, images, torch.zeros(1), orders)
+    # In float32, 2^24 + 1 is 2^24.
+    assert outputs[:, 0, :, 0].tolist() == [[3, 1, 0], [2**24, 2**24, 0]]
+
+
+def test_an_image_equal_to_its_replacement_never_changes(generator):
+    env = al.load("multi-color-sum", image_size=16)
+    image = env.batch(1)[0][0]
+    outputs = followed(env.model, image, image, torch.randperm(256, generator=generator))
+    assert outputs.unique(dim=0).tolist() == env.model(image[None]).tolist()
+
+
+def test_an_order_backwards_from_the_other_end_passes_the_same_images(generator):
+    env = al.load("multi-color-sum", image_size=16)
+    image = env.batch(1)[0][0]
+    end = replacement_of("integers", env, image, generator)
+    order = torch.randperm(256, generator=generator)
+    there = trajectory(env.model, image, end, order)
+    back = trajectory(env.model, end, image, order.flip(0))
+    assert torch.equal(there, back.flip(0))
+
+
+def test_threads_share_the_draws_and_change_nothing(generator):
+    env = al.load("multi-color-sum", image_size=16)
+    images, _ = env.batch(1)
+    orders = permutations(5, 256, generator)[None]
+    alone = trajectories(env.model, images, torch.zeros(1), orders)
+    torch.set_num_threads(3)
+    try:
+        assert torch.equal(trajectories(env.model, images, torch.zeros(1), orders), alone)
+        with ThreadPoolExecutor(4) as threads:
+            calls = [
+                threads.submit(trajectories, env.model, images, torch.zeros(1), orders)
+                for _ in range(8)
+            ]
+            assert all(torch.equal(call.result(), alone) for call in calls)
+    finally:
+        torch.set_num_threads(1)

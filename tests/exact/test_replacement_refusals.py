@@ -1,0 +1,363 @@
+"""What trajectories refuse, in one line, and what they leave alone."""
+
+import copy
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from attributionlab.errors import AttributionLabError
+from attributionlab.exact import incremental, route_of, trajectories, trajectory
+from exact.random_networks import Opaque
+from exact.small_networks import by_passes, pair
+
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
+MODEL = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+IMAGES = torch.ones(2, 1, 2, 2)
+ZERO = torch.zeros(1)
+ORDERS = torch.arange(4).expand(2, 3, 4)
+
+
+class Lambda(nn.Module):
+    """Any function as a model."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, images):
+        return self.function(images)
+
+
+def refused(*arguments, call=trajectories, **settings):
+    with pytest.raises(AttributionLabError) as caught:
+        call(*arguments, **settings)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def with_value(value, place, dtype=torch.float32):
+    images = IMAGES.to(dtype, copy=True)
+    images[place] = value
+    return images
+
+
+@pytest.mark.parametrize(
+    ("images", "replacements", "message"),
+    [
+        (
+            IMAGES[0],
+            ZERO,
+            "images are torch.float32 of shape (1, 2, 2): pass a tensor of shape (B,",
+        ),
+        (IMAGES[:0], ZERO, "images are torch.float32 of shape (0, 1, 2, 2): pass a tensor of"),
+        (IMAGES.numpy(), ZERO, "images are of type ndarray: pass a tensor of shape (B, C, H, W)"),
+        (IMAGES, 0.0, "the replacement is of type float: pass a tensor, torch.zeros(1) for black"),
+        (
+            IMAGES,
+            torch.zeros(3, 1, 1),
+            "the replacement has the shape (3, 1, 1): pass one that broadcasts to the images' (2, 1, "
+            "2, 2), such as (C, 1, 1)",
+        ),
+        (IMAGES, torch.zeros(1, 2, 1, 2, 2), "the replacement has the shape (1, 2, 1, 2, 2): pass"),
+        (IMAGES > 0, ZERO, "images: torch.bool is no type of real numbers"),
+        (IMAGES, ZERO + 0j, "replacement: torch.complex64 is no type of real numbers"),
+        (
+            with_value(float("nan"), (1, 0, 0, 1)),
+            ZERO,
+            "images: the value nan at (1, 0, 0, 1) is no finite torch.float32, in which the model "
+            "computes; pass other numbers",
+        ),
+        (IMAGES, -1 / ZERO, "replacement: the value -inf at (0,) is no finite torch.float32"),
+        (
+            with_value(1e39, (0, 0, 1, 0), torch.float64),
+            ZERO,
+            "images: the value 1e+39 at (0, 0, 1, 0) is no finite torch.float32",
+        ),
+        (IMAGES.to("meta"), ZERO, "images: on meta, where the model is on cpu; move all to one"),
+        (IMAGES, ZERO.to("meta"), "replacement: on meta, where the model is on cpu; move all to"),
+    ],
+)
+def test_images_and_replacements_that_do_not_fit(images, replacements, message):
+    assert message in refused(MODEL, images, replacements, ORDERS)
+
+
+def test_images_and_a_model_on_different_devices():
+    model = copy.deepcopy(MODEL).to("meta")
+    assert "images: on cpu, where the model is on meta" in refused(model, IMAGES, ZERO, ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("orders", "message"),
+    [
+        (
+            ORDERS[0],
+            "orders are torch.int64 of shape (3, 4): pass a tensor of torch.int64 of shape",
+        ),
+        (ORDERS[:1], "orders are torch.int64 of shape (1, 3, 4): pass a tensor of torch.int64 of "),
+        (ORDERS[:, :0], "orders are torch.int64 of shape (2, 0, 4): pass a tensor of torch.int64"),
+        (ORDERS.int(), "of shape (B, D, P), here (2, D, 4)"),
+        (
+            ORDERS.float(),
+            "orders are torch.float32 of shape (2, 3, 4): pass a tensor of torch.int64",
+        ),
+        (ORDERS.tolist(), "orders are of type list: pass a tensor"),
+        (ORDERS[:, :, :3], "an order has 3 pixels, the images have 4: pass permutations of 0 to 3"),
+        (ORDERS + 1, "an order names pixel 4: pass permutations of 0 to 3"),
+        (ORDERS - 1, "an order names pixel -1: pass permutations of 0 to 3"),
+        (
+            torch.stack([ORDERS[0], torch.tensor([[0, 1, 2, 3], [0, 1, 1, 3], [3, 2, 1, 0]])]),
+            "order 1 of image 1 never names pixel 2 and another one twice: pass permutations of 0 to 3",
+        ),
+    ],
+)
+def test_orders_that_are_no_permutations(orders, message):
+    assert message in refused(MODEL, IMAGES, ZERO, orders)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([], "counts are none: pass increasing numbers of replaced pixels, from 0 to 4"),
+        ([0, 5], "counts are 0, 5: pass increasing"),
+        ([-1, 2], "counts are -1, 2: pass increasing"),
+        ([2, 1], "counts are 2, 1: pass increasing"),
+        ([1, 1], "counts are 1, 1: pass increasing"),
+        (torch.tensor([3, 1], dtype=torch.uint8), "counts are 3, 1: pass increasing"),
+        ([*range(9, 0, -1)], "counts are 9, 8, 7, ..., 2, 1: pass increasing"),
+        ([0.0, 1.0], "counts are 0.0, 1.0: pass increasing"),
+        ([False, True], "counts are False, True: pass increasing"),
+        ([0j], "counts are 0j: pass increasing"),
+        (3, "counts are 3: pass increasing"),
+        ([[0, 1]], "counts are 0, 1: pass increasing"),
+        ("all", "counts are 'all': pass a list of integers"),
+        ([2**70], "counts are [1180591620717411303424]: pass a list of integers"),
+    ],
+)
+def test_counts_that_are_none(counts, message):
+    assert message in refused(MODEL, IMAGES, ZERO, ORDERS, counts=counts)
+
+
+@pytest.mark.parametrize(
+    ("image", "order", "message"),
+    [
+        (
+            IMAGES,
+            ORDERS[0, 0],
+            "image is torch.float32 of shape (2, 1, 2, 2): pass a tensor of shape (C, H, W), or a "
+            "batch to trajectories",
+        ),
+        (IMAGES[0, 0], ORDERS[0, 0], "image is torch.float32 of shape (2, 2): pass"),
+        (IMAGES[0, :0], ORDERS[0, 0], "image is torch.float32 of shape (0, 2, 2): pass"),
+        ([[0.0]], ORDERS[0, 0], "image is of type list: pass a tensor of shape (C, H, W)"),
+        (
+            IMAGES[0],
+            [0, 1, 2, 3],
+            "order is of type list: pass a tensor of torch.int64 of shape (P,)",
+        ),
+        (
+            IMAGES[0],
+            ORDERS[0],
+            "order is torch.int64 of shape (3, 4): pass a tensor of torch.int64",
+        ),
+        (IMAGES[0], ORDERS[0, 0, :2], "an order has 2 pixels, the images have 4"),
+    ],
+)
+def test_a_single_trajectory_of_something_else(image, order, message):
+    assert message in refused(MODEL, image, ZERO, order, call=trajectory)
+    if order is ORDERS[0, 0]:
+        assert message in refused(MODEL, image, ZERO, call=route_of)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Lambda(lambda x: x.sum((1, 2, 3))), "the model's output is (5,) for 5 images: pass one"),
+        (Lambda(lambda x: x), "the model's output is (5, 1, 2, 2) for 5 images: pass one that"),
+        (
+            Lambda(lambda x: x.flatten()[None]),
+            "the model's output is (1, 20) for 5 images: pass one",
+        ),
+        (Lambda(lambda x: [x]), "the model's output is list for 5 images: pass one that returns a"),
+        (
+            nn.Sequential(nn.Conv2d(1, 2, 2)),
+            "the model's output is (5, 2, 1, 1) for 5 images: pass",
+        ),
+        (
+            nn.Sequential(nn.Conv2d(1, 1, 2), nn.Linear(1, 3)),
+            "the model's output is (5, 1, 1, 3) for 5 images: pass one",
+        ),
+        (len, "the model is of type builtin_function_or_method: pass an nn.Module"),
+    ],
+)
+def test_models_that_do_not_return_rows(model, message):
+    assert message in refused(model, IMAGES[0], ZERO, ORDERS[0, 0], call=trajectory)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Sequential(nn.Flatten(), nn.Linear(5, 2)),
+        nn.Sequential(nn.Flatten(), nn.Linear(2, 2)),
+        nn.Sequential(nn.Conv2d(3, 1, 2), nn.Flatten()),
+        nn.Sequential(nn.Conv2d(1, 1, 3), nn.Flatten()),
+        nn.Sequential(nn.Conv2d(1, 1, 2), nn.Flatten(), nn.Conv2d(1, 1, 1)),
+        nn.Sequential(nn.Conv2d(1, 1, 2), nn.Flatten(), nn.Linear(2, 1)),
+    ],
+    ids=str,
+)
+def test_what_a_model_itself_says_to_images_reaches_the_user(model):
+    with pytest.raises(RuntimeError) as expected:
+        model(IMAGES[:1])
+    with pytest.raises(RuntimeError) as caught:
+        trajectory(model, IMAGES[0], ZERO, ORDERS[0, 0])
+    # Numbers in it may be the size of the batch.
+    assert re.sub(r"\d+", "n", str(caught.value)) == re.sub(r"\d+", "n", str(expected.value))
+
+
+# What is left alone
+
+
+@pytest.mark.parametrize("wrap", [nn.Sequential, Opaque])
+def test_model_and_inputs_stay_as_they_are(wrap, generator):
+    model = wrap(al.load("multi-color-sum", image_size=16).softmax_model).train()
+    image = torch.randint(256, (3, 16, 16), generator=generator).float().requires_grad_()
+    end = torch.zeros(3, 1, 1, requires_grad=True)
+    order = torch.randperm(256, generator=generator)
+    parameters = [parameter.clone() for parameter in model.parameters()]
+    before = image.clone(), end.clone(), order.clone()
+    chance = torch.get_rng_state()
+    outputs = trajectory(model, image, end, order)
+    assert not outputs.requires_grad
+    assert torch.equal(torch.get_rng_state(), chance)
+    assert model.training
+    assert image.grad is None
+    assert all(map(torch.equal, (image, end, order), before))
+    assert all(map(torch.equal, model.parameters(), parameters))
+    assert all(p.grad is None and p.requires_grad for p in model.parameters())
+    with torch.inference_mode():
+        assert torch.equal(trajectory(model, image, end, order), outputs)
+
+
+def test_a_result_shares_no_memory_with_later_ones(generator):
+    env = al.load("uniform-accumulator", image_size=16)
+    image, order = env.batch(1)[0][0], torch.randperm(256, generator=generator)
+    first = trajectory(env.model, image, ZERO, order)
+    kept = first.clone()
+    first.zero_()
+    assert torch.equal(trajectory(env.model, image, ZERO, order), kept)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda image: image.to(torch.uint8),
+        lambda image: image.long(),
+        lambda image: image.double(),
+        lambda image: image.half(),
+        lambda image: image.transpose(1, 2).contiguous().transpose(1, 2),
+        lambda image: image.flip(2).flip(2),
+        lambda image: torch.stack([image, image], -1)[..., 0],
+    ],
+)
+def test_types_and_memory_of_images_do_not_matter(change, generator):
+    env = al.load("multi-color-sum", image_size=16)
+    image, order = env.batch(1)[0][0], torch.randperm(256, generator=generator)
+    expected = trajectory(env.model, image, env.baseline, order)
+    assert torch.equal(trajectory(env.model, change(image), env.baseline, order), expected)
+
+
+def test_the_default_type_and_autocast_are_respected(generator):
+    model, image, order = pair([[1.0, 2.0]]), torch.tensor([[[257.0, 2.0]]]), torch.tensor([1, 0])
+    expected = trajectory(model, image, ZERO, order)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(trajectory(model, image, ZERO.float(), order), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert route_of(model, image, ZERO) == (
+            "forward",
+            "autocast is on, and its layers compute in other numbers than their weights have",
+        )
+        outputs = trajectory(model, image, ZERO, order)
+        assert outputs.tolist() == by_passes(model, image, ZERO, order)
+    assert outputs.dtype == torch.bfloat16
+
+
+def test_models_without_weights_compute_in_float32():
+    model = Lambda(lambda x: x.flatten(1) / 3)
+    outputs = trajectory(model, IMAGES[0].double(), ZERO, ORDERS[0, 0])
+    assert outputs.dtype == torch.float32
+    assert outputs.tolist() == by_passes(model, IMAGES[0], ZERO, ORDERS[0, 0])
+
+
+def test_an_interrupt_leaves_nothing_behind(monkeypatch, generator):
+    env = al.load("multi-color-sum", image_size=16)
+    images, _ = env.batch(1)
+    orders = torch.stack([torch.randperm(256, generator=generator) for _ in range(4)])[None]
+    expected = trajectories(env.model, images, ZERO, orders)
+    follow, calls = incremental.follow, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return follow(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(incremental, "follow", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trajectories(env.model, images, ZERO, orders)
+    assert torch.equal(trajectories(env.model, images, ZERO, orders), expected)
+
+
+# The compiler
+
+
+def run(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_numba_is_imported_when_a_network_is_followed_and_not_before():
+    code = """
+import sys, torch
+from attributionlab.exact import route_of, trajectory
+image, order = torch.ones(1, 2, 2), torch.arange(4)
+trajectory(torch.nn.Sequential(torch.nn.AvgPool2d(2), torch.nn.Flatten()), image, image, order)
+print("numba" in sys.modules)
+"""
+    assert run(code) == "False"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("locators", ["", "numba.core.caching.CacheImpl._locator_classes = []"])
+def test_a_cache_that_cannot_be_written_is_done_without(locators):
+    code = f"""
+import numba.core.caching, torch
+{locators}
+from attributionlab.exact import route_of, trajectory
+model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
+torch.nn.init.ones_(model[1].weight)
+image, order = torch.ones(1, 2, 2), torch.arange(4)
+print(route_of(model, image, torch.zeros(1)).name)
+print(trajectory(model, image, torch.zeros(1), order).flatten().tolist())
+"""
+    # Below a file there are no folders, not even for an administrator.
+    unwritable = {"NUMBA_CACHE_DIR": "/dev/null/cache", "HOME": "/dev/null"}
+    assert run(code, **unwritable) == "incremental\n[4.0, 3.0, 2.0, 1.0, 0.0]"

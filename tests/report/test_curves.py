@@ -1,0 +1,82 @@
+"""Curves show the means that they are given, and each method always looks the same."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from attributionlab.report import CurvePanel, curves_figure
+
+X = np.array([0.0, 0.5, 1.0])
+
+
+def panel(title, **curves):
+    arrays = {name: np.array(values, dtype=float) for name, values in curves.items()}
+    return CurvePanel(title, "fraction", "output", X, arrays)
+
+
+def look(line):
+    return line.get_color(), line.get_linestyle(), line._dash_pattern
+
+
+ROWS = [
+    [
+        panel("a", first=[[0, 1, 2], [2, 1, 4], [4, 1, 3]]),
+        panel("b", first=[[1, 1, 1]], second=[[0, 0, 0]]),
+    ],
+    [panel("c", second=[[5, 5, 5]]), panel("d", third=[[1, 2, 3]])],
+]
+
+
+def test_lines_are_means_and_bands_run_from_the_least_to_the_largest():
+    axis = curves_figure(ROWS).axes[0]
+    [line] = axis.lines
+    assert list(line.get_xdata()) == list(X)
+    assert list(line.get_ydata()) == [2, 1, 3]
+    [band] = axis.collections
+    heights = band.get_paths()[0].vertices
+    assert {tuple(point) for point in heights} >= {(0, 0), (0, 4), (0.5, 1), (1, 2), (1, 4)}
+
+
+def test_panels_are_in_order_and_labelled():
+    figure = curves_figure(ROWS, "title")
+    assert [axis.get_title() for axis in figure.axes] == ["a", "b", "c", "d"]
+    assert {axis.get_xlabel() for axis in figure.axes} == {"fraction"}
+    assert {axis.get_ylabel() for axis in figure.axes} == {"output"}
+    assert figure.get_suptitle() == "title"
+
+
+def test_a_method_looks_the_same_in_every_panel_and_in_the_legend():
+    figure = curves_figure(ROWS)
+    first, both, second, third = (axis.lines for axis in figure.axes)
+    assert look(first[0]) == look(both[0])
+    assert look(second[0]) == look(both[1])
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["first", "second", "third"]
+    drawn = [first[0], second[0], third[0]]
+    assert [look(line)[0] for line in legend.get_lines()] == [line.get_color() for line in drawn]
+
+
+def test_twenty_eight_methods_all_look_different():
+    curves = {f"method {i}": [[i, i, i]] for i in range(28)}
+    [axis] = curves_figure([[panel("many", **curves)]]).axes
+    assert len({str(look(line)) for line in axis.lines}) == 28
+    for line, following in pairwise(axis.lines):
+        assert look(line)[0] != look(following)[0]
+        assert look(line)[1:] != look(following)[1:]
+
+
+def test_lines_that_lie_on_each_other_can_be_told_apart_by_their_width():
+    curves = {name: [[1, 1, 1]] for name in "abc"}
+    [axis] = curves_figure([[panel("same", **curves)]]).axes
+    widths = [line.get_linewidth() for line in axis.lines]
+    assert widths == sorted(set(widths), reverse=True)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_not_known_is_left_out():
+    unknown = [[np.nan, 1, np.nan], [np.nan, 1, 4], [np.nan, 4, 6]]
+    [axis] = curves_figure([[panel("gaps", some=unknown, none=[[np.nan] * 3])]]).axes
+    [line] = axis.lines
+    assert list(line.get_xdata()) == [0.5, 1]
+    assert list(line.get_ydata()) == [2, 5]
