@@ -83,6 +83,8 @@ def run_metric_test(
     try:
         table = report.to_frame()
         shown = table[table["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
+        size = f", {QUICK_SIZE} x {QUICK_SIZE} pixels" if quick else ""
+        typer.echo(f"{report.title}{size}\n")
         print_table(data_table(shown), width=140)
         for sentence in report.findings():
             typer.echo(f"\n- {sentence}")

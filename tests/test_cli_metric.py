@@ -54,6 +54,7 @@ def run(tmp_path, monkeypatch, capsys):
 
 def test_it_prints_every_dose_and_what_they_mean(run):
     shown = run("pointing-game", "--method", "saliency")
+    assert shown.startswith("pointing-game (higher is better) on the probability of small\n\n")
     assert "strength" in shown
     assert "over 120 attributions and 2 images" in shown
     assert "share (share of replaced pixels with an unseen color)" in shown

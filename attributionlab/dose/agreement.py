@@ -31,7 +31,9 @@ class Agreement:
 
     Drawing images again adds their chance a second time, which lowers correlations: the percentile
     interval of the resamples may lie below the measured value altogether. It is therefore moved until
-    the resamples' median is the measured value, and cut off at -1 and 1.
+    the resamples' median is the measured value, and cut off at -1 and 1. So it is the interval of the
+    correlation that so many images give: where scores differ from image to image, endlessly many
+    images correlate higher, and the interval need not reach up to that.
 
     Parameters
     ----------

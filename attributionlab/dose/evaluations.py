@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attributionlab.dose.case import Seen
 from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.methods.references import in_one_line, place_of, said
 from attributionlab.metrics.localization import (
     pointing_game,
     relevance_mass_accuracy,
@@ -164,7 +165,9 @@ def _anybodys(function: Any, name: str, higher_is_better: bool) -> Metric:
             given = {key: value for key, value in offered.items() if key in taken}
             repeated = seen.model, case.image.expand(n, *case.image.shape), case.target.expand(n)
             arguments = (*repeated, maps) if "model" in taken else (maps,)
-            each.append(_checked_scores(function(*arguments, **given), n, name))
+            with in_one_line(lambda error: f"{name} raised {said(error)}{place_of(error)}"):
+                returned = function(*arguments, **given)
+            each.append(_checked_scores(returned, n, name))
         return np.concatenate(each)
 
     return Metric(name, higher_is_better, scores, perturbs="model" in taken)
@@ -192,6 +195,6 @@ def _checked_scores(scores: Any, number: int, name: str) -> Scores:
     if values.shape != (number,):
         raise AttributionLabError(
             f"{name} returned the shape {values.shape} for {number} attributions: return one number "
-            "for each"
+            "for each (a metric of whole data sets cannot be tested)"
         )
     return values

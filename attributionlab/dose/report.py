@@ -38,9 +38,10 @@ class DoseScore(NamedTuple):
     shapley: float
     """of the exact Shapley values, which know nothing of the replacement"""
     best: float
-    """the best mean score of any attribution at hand"""
+    """the mean score of `best_map`"""
     best_map: str
-    """whose that is; "exact" unless another map is better by 1 % of the reach of all scores"""
+    """which attribution at hand has the best mean score; "exact" unless another one is better by more
+    than 1 % of the reach of all scores"""
 
     @property
     def measures_the_truth(self) -> bool:
@@ -103,7 +104,13 @@ class MetricReport:
         return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.metric} on {self.environment}", *self.findings()])
+        return "\n".join([self.title, *self.findings()])
+
+    @property
+    def title(self) -> str:
+        """What was tested, and where."""
+        direction = "higher" if self.higher_is_better else "lower"
+        return f"{self.metric} ({direction} is better) on the {self.output} of {self.environment}"
 
     def along(self, axis: str) -> list[DoseScore]:
         """The doses of one axis."""
@@ -164,11 +171,11 @@ class MetricReport:
         sentences = []
         for which, doses in (("without unseen data", clean), ("with unseen data", unseen)):
             if doses:
-                found = [each.correlations["signed"] for each in doses]
-                lowest = min(found, key=lambda each: each.value)
+                worst = _said(min(doses, key=_agreement))
+                varies = len({_said(each) for each in doses}) > 1
                 sentences.append(
                     f"{which}: Spearman correlation with the truth's ranking (lowest mean F1 of all "
-                    f"masks) {_said(lowest)}{', at the worst dose' if len(found) > 1 else ''}, over "
+                    f"masks) {worst}{', at the worst dose' if varies else ''}, over "
                     f"{len(self.candidates)} attributions and {self.n} images."
                 )
         sentences += [
@@ -179,15 +186,21 @@ class MetricReport:
 
     def _optimum(self) -> list[str]:
         """Where the exact mask is not the best map, and which one is."""
-        beaten = [each for each in self.doses if not each.measures_the_truth]
+        unscored = [each for each in self.doses if math.isnan(each.oracle)]
+        missing = [f"At {len(unscored)} of {len(self.doses)} doses the exact mask's score is NaN."]
+        scored = [each for each in self.doses if not math.isnan(each.oracle)]
+        beaten = [each for each in scored if not each.measures_the_truth]
+        if not beaten and unscored:
+            return missing
         if not beaten:
             return ["No attribution at hand scores better than the exact signed mask, at any dose."]
         worst = max(beaten, key=lambda each: abs(each.best - each.oracle))
         names = dict.fromkeys(each.best_map for each in beaten)
         return [
+            *(missing if unscored else []),
             f"At {len(beaten)} of {len(self.doses)} doses another map scores better than the exact "
             f"signed mask ({'; '.join(names)}): it measures another truth there. The largest gap is "
-            f"{worst.oracle:.3g} against {worst.best:.3g}, at {worst.axis} {worst.dose:g}."
+            f"{worst.oracle:.3g} against {worst.best:.3g}, at {worst.axis} {worst.dose:g}.",
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -246,9 +259,17 @@ def eight_methods() -> str:
     )
 
 
-def _said(interval: CorrelationInterval) -> str:
+def _agreement(dose: DoseScore) -> float:
+    """With the truth; none is the worst."""
+    value = dose.correlations["signed"].value
+    return -math.inf if math.isnan(value) else value
+
+
+def _said(dose: DoseScore) -> str:
+    interval = dose.correlations["signed"]
     if math.isnan(interval.value):
-        return "undefined (it scores all attributions alike)"
+        why = "NaN" if math.isnan(dose.oracle) else "it scores all attributions alike"
+        return f"undefined ({why})"
     return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 

@@ -68,11 +68,13 @@ def metric_test(
         "relevance-mass-accuracy", "relevance-rank-accuracy", or a function ``(model, images, targets,
         attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (the positive mask) and
         `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
-        It gets one image, repeated, with several attributions.
+        It gets one image, repeated, with several attributions. "infidelity" is the one with
+        ``normalize=True``: a map's scale is free, its sign too, so an inverted map scores the same.
     env : str or Environment
         One with a color detector.
     n : int
-        Images, at least 2.
+        Images, at least 2. Where a metric's scores differ from image to image, few of them lower its
+        correlations, intervals and all.
     seed : int
         Of images, damages, subsets and resampling.
     higher_is_better : bool, optional

@@ -110,13 +110,16 @@ def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:
 class _Level(NamedTuple):
     """Steps as one: its sums (places, outputs) at the start, and whether its ReLU can switch.
 
-    `finest` divides all its weights.
+    `finest` divides all its weights; `changes` (1, inputs) bounds what replacements change of its
+    inputs, and `grid` divides those changes.
     """
 
     step: Step
     sums: Numbers
     switches: bool
     finest: float
+    changes: Numbers
+    grid: float
 
 
 class _Walk:
@@ -141,15 +144,18 @@ class _Walk:
         self.behind: tuple[Numbers, Tensor] | None = None
         self._hold(step, sizes)
         switches = self._leave(step, now, low, high)
-        self.levels.append(_Level(step, now, switches, finest(step.weight)))
+        none = np.empty((0, step.weight.shape[1]))  # of changes: no level is joined with the first
+        self.levels.append(_Level(step, now, switches, finest(step.weight), none, math.inf))
 
     def climb(self, step: Step) -> None:
         """Add a later step; it becomes one with the last level if no ReLU can switch between them."""
         linear = _linear(step)
         now, _, _ = spread_ranges(self.now, self.now, *linear)
         low, high, sizes = spread_ranges(self.low, self.high, *linear)
+        changes, grid = (self.high - self.low).max(0, keepdims=True), float(self.grid.min())
         self._hold(step, sizes)
-        level = _Level(step, now, self._leave(step, now, low, high), finest(step.weight))
+        switches = self._leave(step, now, low, high)
+        level = _Level(step, now, switches, finest(step.weight), changes, grid)
         # The first level is left alone: its places are pixels, and their matrices would fill memory.
         below = self.levels[-1] if len(self.levels) > 1 else None
         joined = _joined(below, level) if below and not below.switches else None
@@ -194,7 +200,10 @@ def _linear(step: Step) -> tuple[Places, Places, Numbers, Numbers, int]:
 
 
 def _joined(lower: _Level, upper: _Level) -> _Level | None:
-    """Two levels without a ReLU between them as one, unless float64 would round its weights.
+    """Two levels without a ReLU between them as one, unless float64 would round its weights or sums.
+
+    The layers' own sums prove nothing about those: where one layer cancels fine parts that the one
+    before made, all layers are exact, and what the merged weights make of a change is not.
 
     Levels that no place feeds (of padding alone) stay two.
     """
@@ -211,10 +220,12 @@ def _joined(lower: _Level, upper: _Level) -> _Level | None:
     # Few products differ where blocks of kernels add up to ones; fewer matrices stay in the cache.
     same, firsts = distinct_rows(weight.reshape(len(weight), -1).view(np.uint32))
     weight = weight[firsts]
+    if not fits_exactly(lower.changes, weight, lower.grid * grid):
+        return None
     parent, kind = np.full_like(below.parent, -1), np.zeros_like(below.kind)
     parent[fed], kind[fed] = above.parent[between], same[which]
     step = replace(above, parent=parent, kind=kind, weight=weight)
-    return upper._replace(step=step, finest=grid)
+    return upper._replace(step=step, finest=grid, changes=lower.changes, grid=lower.grid)
 
 
 def _packed(

@@ -1,13 +1,11 @@
 """Anything that attributes becomes a `Method`: names, Captum classes, callables, arrays."""
 
 import inspect
-import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.captum_guards import guard_captum
 from attributionlab.methods.layers import find_layer
-from attributionlab.methods.references import in_one_line, located, said
+from attributionlab.methods.references import in_one_line, located, place_of, said
 
 __all__ = ["Call", "Method", "as_method"]
 
@@ -191,12 +189,6 @@ def _printable(name: str) -> str:
     return shown.encode("utf-8", "backslashreplace").decode()
 
 
-def _place(error: BaseException) -> str:
-    """Where it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-
-
 def _check_settings(name: str, function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
     parameters = _parameters(function)
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -218,7 +210,9 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
     """Run a method; what it raises is told with the environment and the place in its code."""
-    with in_one_line(lambda error: f"{name} raised {said(error)} on {environment}{_place(error)}"):
+    with in_one_line(
+        lambda error: f"{name} raised {said(error)} on {environment}{place_of(error)}"
+    ):
         return call()
 
 

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from attributionlab.errors import AttributionLabError, nearest
 
-__all__ = ["in_one_line", "located", "said"]
+__all__ = ["in_one_line", "located", "place_of", "said"]
 
 
 def located(reference: str, known: Mapping[str, Any]) -> Any:
@@ -63,6 +64,12 @@ def said(error: BaseException) -> str:
     except Exception:  # its own __str__ fails
         text = type(error).__name__
     return " ".join(text.split())
+
+
+def place_of(error: BaseException) -> str:
+    """Where it was raised, in parentheses."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["checked_maps", "checked_replacement", "output_of"]
+__all__ = ["checked_maps", "checked_replacement", "output_of", "shown"]
 
 
 def checked_maps(
@@ -23,7 +23,7 @@ def checked_maps(
     """
     if not isinstance(attributions, Tensor) or attributions.shape != shape:
         raise AttributionLabError(
-            f"attributions are {_shown(attributions)}: pass a tensor of shape {shape}, one value for "
+            f"attributions are {shown(attributions)}: pass a tensor of shape {shape}, one value for "
             f"each pixel (summed over channels)"
         )
     if attributions.is_complex() or attributions.dtype == torch.bool:
@@ -44,11 +44,11 @@ def checked_replacement(
     """What takes the images' place, in their shape."""
     if not isinstance(images, Tensor) or images.ndim != 4 or not images.numel():
         raise AttributionLabError(
-            f"images are {_shown(images)}: pass a tensor of shape (B, C, H, W), B at least 1"
+            f"images are {shown(images)}: pass a tensor of shape (B, C, H, W), B at least 1"
         )
     if not isinstance(replacement, Tensor):
         raise AttributionLabError(
-            f"the replacement is {_shown(replacement)}: pass a tensor, torch.zeros(1) for black"
+            f"the replacement is {shown(replacement)}: pass a tensor, torch.zeros(1) for black"
         )
     try:
         return torch.broadcast_to(replacement, images.shape)
@@ -69,7 +69,7 @@ def output_of(outputs: Float[Tensor, "... outputs"], target: int) -> Float[Tenso
     return outputs[..., target]
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A tensor's shape, or anything else's type."""
     if isinstance(value, Tensor):
         return f"of shape {tuple(value.shape)}"

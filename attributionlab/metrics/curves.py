@@ -238,7 +238,8 @@ def broadcast_replacement(
 ) -> Real[Tensor, "batch channels height width"]:
     """The replacement as one image for each of `images`; a view, no copy."""
     if isinstance(replacement, int | float):
-        replacement = torch.tensor(float(replacement), device=images.device)
+        # What is no tensor has no device, and is refused below.
+        replacement = torch.tensor(float(replacement), device=getattr(images, "device", None))
     return checked_replacement(images, replacement)
 
 

@@ -20,6 +20,7 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.metrics.checked_inputs import shown
 from attributionlab.metrics.curves import (
     Measure,
     Replacement,
@@ -308,14 +309,7 @@ def _orders(
     expected = (len(images), 1, *images.shape[2:])
     if not isinstance(attributions, Tensor) or attributions.shape != expected:
         raise AttributionLabError(
-            f"attributions are {_shown(attributions)}: pass a tensor of shape {expected}, one value "
+            f"attributions are {shown(attributions)}: pass a tensor of shape {expected}, one value "
             "for each pixel of each image, summed over channels"
         )
     return removal_order(attributions, order=order, ties=ties, generator=generator)[:, None]
-
-
-def _shown(value: object) -> str:
-    """A tensor's shape, or anything else's type."""
-    if isinstance(value, Tensor):
-        return f"of shape {tuple(value.shape)}"
-    return f"of type {type(value).__name__}"

@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
@@ -188,7 +188,9 @@ def data_table(frame: "pd.DataFrame") -> RenderableType:
     for name, column in frame.items():
         number = column.dtype.kind in "iuf"
         heading = str(name).replace("_", " ")  # which may be wrapped
-        table.add_column(Text(printable(heading)), justify="right" if number else "left")
+        justify: Literal["right", "left"] = "right" if number else "left"
+        # Long names are broken: cut, those that begin alike could not be told apart.
+        table.add_column(Text(printable(heading)), justify=justify, overflow="fold")
     for row in frame.itertuples(index=False):
         table.add_row(*(Text(_cell(value)) for value in row))
     return table

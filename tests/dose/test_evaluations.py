@@ -172,3 +172,12 @@ def test_what_is_no_metric_is_refused(given, message):
 def test_scores_that_are_no_row_of_numbers_are_refused(seen, returned, message):
     with pytest.raises(AttributionLabError, match=message):
         as_metric(lambda attributions: returned, higher_is_better=True).scores(seen)
+
+
+def test_what_a_metric_raises_is_said_in_one_line_with_its_place(seen):
+    def broken(attributions):
+        raise RuntimeError("boom")
+
+    place = r"\(test_evaluations\.py, line \d+\)"
+    with pytest.raises(AttributionLabError, match=f"^broken raised RuntimeError: boom {place}$"):
+        as_metric(broken, higher_is_better=True).scores(seen)

@@ -1,5 +1,6 @@
 """The test of a metric: right about metrics of which it is known what they do."""
 
+import dataclasses
 import json
 import math
 
@@ -153,6 +154,20 @@ def test_undefined_correlations_are_said_and_written_as_none():
     report = report_of(math.nan)
     assert "undefined (it scores all attributions alike)" in report.findings()[0]
     assert report.to_dict()["doses"][0]["correlations"]["signed"]["value"] is None
+
+
+def test_a_metric_that_scores_nothing_is_not_said_to_have_its_optimum_at_the_truth():
+    report = report_of(math.nan)
+    doses = [each._replace(oracle=math.nan) for each in report.doses]
+    first, *_, last = dataclasses.replace(report, doses=doses).findings()
+    assert "undefined (NaN)" in first
+    assert last == "At 1 of 1 doses the exact mask's score is NaN."
+
+
+def test_the_worst_dose_is_named_only_where_doses_differ():
+    assert "0.30 [0.20, 0.40], at the worst dose" in report_of(0.9, 0.6, 0.4).findings()[1]
+    assert "at the worst dose" not in report_of(0.9, 0.4, 0.4).findings()[1]
+    assert "undefined" in report_of(0.9, 0.4, math.nan).findings()[1]
 
 
 def test_an_axis_that_was_not_tried_is_refused(deletion):

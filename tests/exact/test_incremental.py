@@ -127,6 +127,23 @@ def test_products_that_float64_rounds_say_nothing_about_a_grid():
     assert outputs.flatten().tolist() == [last + unit, last + unit, last]
 
 
+def test_layers_that_cancel_fine_parts_are_merged_only_if_float64_holds_the_product():
+    # Each row of the second layer is orthogonal to (-3, 2, 9), the third adds (4, 5) up to 9/2: every
+    # layer's sums fit float32, while a change times the product of layers needs 63 binary digits.
+    fine = [1 / 4 - 99423 / 2**22, 1 / 4 + 66282 / 2**22, 1 / 4 + 298269 / 2**22]
+    first = given(nn.Conv2d(1, 3, (1, 3), bias=False), [each for each in fine for _ in range(3)])
+    model = nn.Sequential(
+        first,
+        pointwise(2, [3.0, 0.0, 1.0, 2.0, 3.0, 0.0]),
+        pointwise(1, [1 / 2 - 5 * 225737 / 2**21, 1 / 2 + 4 * 225737 / 2**21]),
+        pointwise(1, [1 / 4 + 160383 / 2**20]),
+        nn.Flatten(),
+    )
+    image, order = torch.tensor([[[1.0, 1.0, -1.0]]]), torch.tensor([0, 2, 1])
+    outputs = followed(model, image, torch.zeros(1), order)
+    assert outputs.tolist() == by_passes(model, image, torch.zeros(1), order)
+
+
 def test_a_map_that_is_always_zero_is_followed(generator):
     model = nn.Sequential(*pair([[0.0, 0.0]]), linear(2, [1.0, 2.0], [3.0, 4.0]))
     outputs = followed(model, torch.ones(1, 1, 2), torch.zeros(1), torch.tensor([1, 0]))

@@ -195,6 +195,7 @@ def test_summaries_of_no_curve_are_refused():
         ({"replacement": torch.zeros(5, 1, 1)}, r"replacement has the shape \(5, 1, 1\)"),
         ({"replacement": "black"}, "replacement is of type str"),
         ({"images": torch.zeros(2, 2)}, r"images are of shape \(2, 2\)"),
+        ({"images": [[0.0]]}, "images are of type list: pass a tensor of shape"),
         ({"model": nn.Identity()}, r"the model's output is \(.*\(B, K\)"),
     ],
 )

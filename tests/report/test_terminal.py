@@ -230,3 +230,10 @@ def test_into_a_file_a_table_is_as_wide_as_columns_says_and_has_no_blanks_at_the
     lines = capsys.readouterr().out.splitlines()
     assert widest - 6 < max(map(len, lines)) <= widest
     assert all(line == line.rstrip() for line in lines)
+
+
+def test_names_that_begin_alike_can_be_told_apart_in_a_narrow_table():
+    names = ["integrated-gradients", "integrated-gradients-true-baseline"]
+    shown = text(data_table(pd.DataFrame({"method": names, "f1": 0.5})), 24)
+    assert "…" not in shown
+    assert "baseline" in "".join(line.split()[0] for line in shown.splitlines())
