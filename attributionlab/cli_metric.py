@@ -55,7 +55,7 @@ def run_metric_test(
     from attributionlab.comparison import QUICK_SIZE
     from attributionlab.dose import METRICS, metric_test
     from attributionlab.methods import as_method
-    from attributionlab.report import data_table, print_table
+    from attributionlab.report import data_table, findings_list, print_table
 
     places = check_paths({"json": json, "csv": csv}, read=[metric.rpartition(":")[0], env])
     place = load(env, **({"image_size": QUICK_SIZE} if quick else {}))
@@ -86,7 +86,6 @@ def run_metric_test(
         size = f", {QUICK_SIZE} x {QUICK_SIZE} pixels" if quick else ""
         typer.echo(f"{report.title}{size}\n")
         print_table(data_table(shown), width=140)
-        for sentence in report.findings():
-            typer.echo(f"\n- {sentence}")
+        print_table(findings_list(report.findings()))
     finally:  # whether or not anybody reads the table
         write_all(places, {"json": report.to_json, "csv": report.to_csv})

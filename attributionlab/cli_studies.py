@@ -23,7 +23,10 @@ from attributionlab.cli_options import (
 from attributionlab.errors import AttributionLabError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from attributionlab.compared import Comparison
+    from attributionlab.experiments import Reproduction
 
 __all__ = ["compare_methods", "reproduce_item"]
 
@@ -142,7 +145,7 @@ def reproduce_item(
     """Repeat a table or figure of a paper, and say what differs and why."""
     from attributionlab.experiments import experiment
     from attributionlab.files import make_folder
-    from attributionlab.report import data_table, print_table
+    from attributionlab.report import findings_list, print_table
 
     if out:
         make_folder(out)  # before the work whose results shall lie there
@@ -156,13 +159,39 @@ def reproduce_item(
     )
     written = outcome.save(out, command_line()) if out else []
     typer.echo(f"{outcome.item}: {outcome.title}")
-    for name, table in outcome.tables.items():
-        typer.echo(f"\n{name}")
-        if len(table) <= LONGEST_TABLE:
-            print_table(data_table(table), width=140)
-        else:
-            typer.echo(f"({len(table)} rows; --out DIR writes them)")
-    for finding in outcome.findings:
-        typer.echo(f"\n- {finding}")
+    _print_tables(outcome)
+    print_table(findings_list(outcome.findings))
     for path in written:
         typer.echo(f"written: {path}", err=True)
+
+
+def _print_tables(outcome: "Reproduction") -> None:
+    """The tables that there is room for, and what the others are called."""
+    from rich.text import Text
+
+    from attributionlab.report import data_table, print_table
+
+    left = []
+    for name, table in outcome.tables.items():
+        if len(table) > LONGEST_TABLE or (outcome.shown and name not in outcome.shown):
+            left.append(f"{name} ({_rows(table)})")
+            continue
+        shown, place = _without_one_place(table)
+        typer.echo(f"\n{name}{place}")
+        if name in outcome.shown:
+            print_table(Text(f"({outcome.shown[name]})"), width=140)
+        print_table(data_table(shown), width=140)
+    if left:
+        typer.echo("")
+        print_table(Text(f"More tables with --out DIR: {', '.join(left)}."))
+
+
+def _rows(table: "pd.DataFrame") -> str:
+    return "1 row" if len(table) == 1 else f"{len(table):,} rows"
+
+
+def _without_one_place(table: "pd.DataFrame") -> tuple["pd.DataFrame", str]:
+    """Without the environment that all rows share, and that environment for the heading."""
+    if "environment" not in table or table["environment"].nunique() != 1:
+        return table, ""
+    return table.drop(columns="environment"), f", {table['environment'].iloc[0]}"

@@ -1,17 +1,38 @@
-"""What to say about a setting that is not the number, or the truth value, that a method takes.
+"""What to say about settings, tensors and models' outputs that are not what a function takes.
 
-Each function returns a list of at most one sentence, for `attributionlab.errors.refuse_if`, so that a
-method refuses everything that is wrong at once. NumPy's numbers count as numbers; truth values and
-texts do not, because ``True`` as a count and ``"9"`` are mistakes.
+About a setting, `..._problem` returns a list of at most one sentence, for
+`attributionlab.errors.refuse_if`, so that a method refuses everything that is wrong at once. NumPy's
+numbers count as numbers; truth values and texts do not, because ``True`` as a count and ``"9"`` are
+mistakes. About tensors the other functions raise at once: what comes after them needs their shapes.
 """
 
 import math
-from numbers import Integral, Real
-from typing import cast
+from numbers import Integral
+from numbers import Real as Number
+from typing import Any, cast
 
 import numpy as np
+import torch
+from jaxtyping import Float, Real
+from torch import Tensor
 
-__all__ = ["boolean_problem", "integer_problem", "number_problem"]
+from attributionlab.errors import AttributionLabError
+
+__all__ = [
+    "Replacement",
+    "boolean_problem",
+    "broadcast_replacement",
+    "broadcast_to_images",
+    "checked_images",
+    "checked_outputs",
+    "checked_targets",
+    "integer_problem",
+    "number_problem",
+    "shown",
+]
+
+Replacement = Real[Tensor, "..."] | float | int
+"""What perturbed pixels become: a number, or a tensor that broadcasts to the images."""
 
 
 def integer_problem(name: str, value: object, least: int, most: int | None = None) -> list[str]:
@@ -67,7 +88,7 @@ def number_problem(
     ['alpha is nan: take a number of at least 0']
     """
     fits = (
-        isinstance(value, Real)
+        isinstance(value, Number)
         and not isinstance(value, bool)
         and -math.inf < (number := cast(float, value)) < math.inf
         and (above is None or number > above)
@@ -100,3 +121,100 @@ def boolean_problem(name: str, value: object) -> list[str]:
     if isinstance(value, bool | np.bool_):
         return []
     return [f"{name} is {value!r}: take True or False"]
+
+
+def shown(value: object) -> str:
+    """A tensor's dtype and shape, or anything else's type."""
+    if isinstance(value, Tensor):
+        return f"{value.dtype} of shape {tuple(value.shape)}"
+    return f"of type {type(value).__name__}"
+
+
+def checked_images(
+    images: Any, name: str = "images"
+) -> Real[Tensor, "batch channels height width"]:
+    """Images, if they are a batch that is not empty; `name` is the parameter's, in the plural."""
+    if not isinstance(images, Tensor) or images.ndim != 4 or not images.numel():
+        raise AttributionLabError(
+            f"{name} are {shown(images)}: pass a tensor of shape (B, C, H, W), B at least 1"
+        )
+    return images
+
+
+def broadcast_to_images(
+    values: Tensor, images: Tensor, *, name: str, images_name: str = "images"
+) -> Tensor:
+    """Values in the shape of images, without a copy; the names are the parameters'."""
+    try:
+        return torch.broadcast_to(values, images.shape)
+    except RuntimeError as error:
+        raise AttributionLabError(
+            f"the shape of the {name} is {tuple(values.shape)}: pass one that broadcasts to the "
+            f"{images_name}' {tuple(images.shape)}, such as (C, 1, 1)"
+        ) from error
+
+
+def broadcast_replacement(
+    replacement: Any, images: Any
+) -> Real[Tensor, "batch channels height width"]:
+    """What takes the place of images' pixels, in the shape of the images and without a copy.
+
+    Parameters
+    ----------
+    replacement : Replacement
+        A number, which becomes float64 on the images' device, or a tensor that broadcasts.
+    images : Tensor, (B, C, H, W)
+        Whose pixels are replaced.
+
+    Raises
+    ------
+    AttributionLabError
+        For anything else.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.validation import broadcast_replacement
+    >>> broadcast_replacement(0.5, torch.zeros(1, 1, 1, 2))
+    tensor([[[[0.5000, 0.5000]]]], dtype=torch.float64)
+    """
+    checked_images(images)
+    if isinstance(replacement, Number) and not isinstance(replacement, bool):
+        try:
+            number = float(replacement)
+        except OverflowError as error:
+            raise AttributionLabError(
+                "the replacement is a number beyond the range of float64: pass one that fits the images"
+            ) from error
+        replacement = torch.tensor(number, dtype=torch.float64, device=images.device)
+    if not isinstance(replacement, Tensor):
+        raise AttributionLabError(
+            f"the replacement is {shown(replacement)}: pass a number or a tensor, 0 for black"
+        )
+    return broadcast_to_images(replacement, images, name="replacement")
+
+
+def checked_targets(targets: Any, n: int) -> list[int]:
+    """One class index for each image; the model knows which ones there are."""
+    if (
+        not isinstance(targets, Tensor)
+        or targets.shape != (n,)
+        or targets.is_floating_point()
+        or targets.is_complex()
+        or targets.dtype == torch.bool
+    ):
+        raise AttributionLabError(
+            f"targets are {shown(targets)}: pass a tensor of one integer for each of the {n} images"
+        )
+    return [int(target) for target in targets]
+
+
+def checked_outputs(outputs: Any, n: int) -> Float[Tensor, "batch outputs"]:
+    """What a model returned, if it is a row of outputs for each of n images."""
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != n:
+        what = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise AttributionLabError(
+            f"the model's output is {what} for {n} images: pass one that returns a tensor of shape "
+            f"(B, K), one row for each image"
+        )
+    return outputs

@@ -1,22 +1,24 @@
 """A full curve, pixel by pixel: incremental evaluation, forward passes and Quantus in one process.
 
-One 224 x 224 image, replaced by black pixel by pixel in a random order: 50,177 outputs.
+One 224 x 224 image, replaced by black pixel by pixel in a random order: 50,177 outputs. Rounds of
 
-- incremental: `attributionlab.exact.trajectory`, median of several runs, everything included;
-- forward: the same network in channels-last layout, the fastest of several batch sizes; a full curve is
-  extrapolated from the passes that were timed;
-- Quantus' PixelFlipping (where it is installed: pip install -e ".[quantus]"), `features_in_step=1`,
-  stopped after `--steps` steps and extrapolated. In 0.6.0 a step then replaces one channel of a pixel;
-  only as many steps as there are pixels are counted.
+- `attributionlab.exact.trajectory`, a whole curve, everything included;
+- forward passes of the same network in channels-last layout, in batches of several sizes, of which the
+  fastest counts; a curve is extrapolated from the passes that were timed;
+- steps of Quantus' PixelFlipping (where it is installed: pip install -e ".[quantus]") with
+  `features_in_step=1`. In 0.6.0 a step replaces one channel of a pixel, so a whole curve of a color
+  image takes three steps a pixel; the first ratio counts only one.
 
-Outputs of all three are compared (==). Then time against the number of pixels, peak memory, and what
-compiling costs.
+Rounds follow each other, so that what else the machine does slows all sides alike; figures are
+medians, ratios medians of the rounds' ratios. Outputs of all three are compared (==). Then time against
+the number of pixels, peak memory, and what compiling costs.
 
-    python benchmarks/trajectory.py [--environment multi-color-sum] [--repeats 7] [--steps 300]
+    python benchmarks/trajectory.py [--environment multi-color-sum] [--rounds 9] [--steps 300]
 """
 
 import argparse
 import contextlib
+import importlib.util
 import os
 import resource
 import statistics
@@ -55,14 +57,13 @@ def mixture(image: Tensor, order: Tensor, count: int) -> Tensor:
 
 
 @torch.no_grad()
-def forward_pass(model: nn.Module, image: Tensor, repeats: int) -> tuple[float, int]:
-    """Seconds for each image at the best batch size, and that size."""
-    each = {}
+def forward_pass(model: nn.Module, image: Tensor) -> float:
+    """Seconds for each image at the best batch size."""
+    each = []
     for batch in BATCHES:
         images = image.expand(batch, -1, -1, -1).contiguous(memory_format=torch.channels_last)
-        each[batch] = median(lambda images=images: model(images), 5 * repeats) / batch
-    best = min(each, key=lambda batch: each[batch])
-    return each[best], best
+        each.append(median(lambda images=images: model(images), 3) / batch)
+    return min(each)
 
 
 class Enough(Exception):
@@ -87,15 +88,12 @@ class Watched(nn.Module):
         return outputs
 
 
-def quantus_steps(
+def quantus_step(
     model: nn.Module, image: Tensor, target: int, order: Tensor, steps: int
-) -> tuple[float, Tensor] | None:
-    """Seconds for each step of PixelFlipping and the outputs after each, or None without Quantus."""
-    try:
-        import quantus
-    except ImportError as error:
-        print(f"Quantus could not be imported: {error}")
-        return None
+) -> tuple[float, Tensor]:
+    """Seconds for each step of PixelFlipping, and the outputs after each."""
+    import quantus
+
     watched = Watched(model, steps).eval()
     pixels = order.numel()
     # Attributions fall along the order and are equal in all channels of a pixel.
@@ -161,46 +159,52 @@ def peak_memory(name: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--environment", default="multi-color-sum")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=300, help="of Quantus, in all rounds together")
     options = parser.parse_args()
     env = al.load(options.environment)
     images, labels = env.batch(1, 0)
-    image, black = images[0], torch.zeros(1)
+    image, black, target = images[0], torch.zeros(1), int(env.targets(labels)[0])
     pixels = image[0].numel()
     order = torch.randperm(pixels, generator=torch.Generator().manual_seed(0))
     route = al.exact.route_of(env.model, image, black)
     print(f"{env.name}, {image.shape[1]} x {image.shape[2]}, {torch.get_num_threads()} threads")
     print(f"route: {route.name} ({route.reason})")
+    has_quantus = importlib.util.find_spec("quantus") is not None
+    steps = -(-options.steps // options.rounds)
 
     def curve() -> Tensor:
         return al.exact.trajectory(env.model, image, black, order)
 
-    incremental = median(curve, options.repeats)
+    outputs, said, rounds = curve(), torch.empty(0, 0), []
+    for _ in range(options.rounds):
+        incremental = median(curve, 3)
+        forward = forward_pass(env.model, image)
+        step = float("nan")
+        if has_quantus:
+            step, said = quantus_step(env.model, image, target, order, steps)
+        rounds.append((incremental, forward, step))
+    incremental, forward, step = (statistics.median(each) for each in zip(*rounds, strict=True))
     print(f"incremental: {1000 * incremental:8.1f} ms for {pixels + 1:,} outputs")
-    each, batch = forward_pass(env.model, image, options.repeats)
-    whole = each * (pixels + 1)
+    ratio = statistics.median((pixels + 1) * f / i for i, f, _ in rounds)
     print(
-        f"forward:     {1000 * each:8.2f} ms a pass (batches of {batch}), {whole:,.0f} s for all (from "
-        f"{5 * options.repeats} timed batches): {whole / incremental:,.0f} times as long"
+        f"forward:     {1000 * forward:8.2f} ms a pass, {(pixels + 1) * forward:,.0f} s for all "
+        f"(extrapolated): {ratio:,.0f} times as long"
     )
-    outputs = curve()
     counts = torch.randperm(pixels + 1, generator=torch.Generator().manual_seed(1))[:300].tolist()
     with torch.no_grad():
         passes = torch.cat([env.model(mixture(image, order, count)[None]) for count in counts])
     print(f"equal at 300 random steps: {torch.equal(outputs[counts], passes)}")
-    target = int(env.targets(labels)[0])
-    found = quantus_steps(env.model, image, target, order, options.steps)
-    if found is not None:
-        step, said = found
-        whole = step * pixels
+    if has_quantus:
+        ratio = statistics.median(pixels * q / i for i, _, q in rounds)
         print(
-            f"Quantus:     {1000 * step:8.2f} ms a step, {whole:,.0f} s for {pixels:,} (from "
-            f"{options.steps} timed steps): {whole / incremental:,.0f} times as long"
+            f"Quantus:     {1000 * step:8.2f} ms a step, {pixels * step:,.0f} s for {pixels:,} steps "
+            f"(extrapolated from {steps * options.rounds}): {ratio:,.0f} times as long"
         )
-        whole_pixels = said[len(image) - 1 :: len(image)]
-        same = torch.equal(whole_pixels, outputs[1 : len(whole_pixels) + 1])
-        print(f"equal at its first {len(whole_pixels)} whole pixels: {same}")
+        whole = said[len(image) - 1 :: len(image)]
+        same = torch.equal(whole, outputs[1 : len(whole) + 1])
+        print(f"equal at its first {len(whole)} whole pixels: {same}")
+        print(f"all {pixels * len(image):,} steps of it: {ratio * len(image):,.0f} times as long")
     print("pixels a side, ms for a curve, ns a pixel")
     for size in SIZES:
         sized = al.load("multi-color-sum-uniform", image_size=size)
@@ -210,7 +214,7 @@ def main() -> None:
         def run(model: Any = sized.model, shown: Tensor = shown, along: Tensor = along) -> object:
             return al.exact.trajectory(model, shown, black, along)
 
-        took = median(run, options.repeats)
+        took = median(run, options.rounds)
         print(f"{size:5} {1000 * took:8.1f} {1e9 * took / size**2:8.0f}")
     print(f"peak memory added by a curve: {peak_memory(options.environment):.0f} MiB")
     cold, warm = compiling()

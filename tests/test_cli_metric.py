@@ -56,7 +56,7 @@ def test_it_prints_every_dose_and_what_they_mean(run):
     shown = run("pointing-game", "--method", "saliency")
     assert shown.startswith("pointing-game (higher is better) on the probability of small\n\n")
     assert "strength" in shown
-    assert "over 120 attributions and 2 images" in shown
+    assert "of 120 attributions, mean over 2 images" in " ".join(shown.split())
     assert "share (share of replaced pixels with an unseen color)" in shown
 
 

@@ -19,7 +19,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT = {
     "errors": set(),
     "dyadic": set(),
-    "exact": {"dyadic"},
+    "exact": {"dyadic", "validation"},
     "schema": set(),
     "validation": set(),
     "device": set(),
@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "segmentation": {"validation"},
     "methods": {"exact", "segmentation", "validation"},
     "ranking": set(),
-    "metrics": {"exact"},
+    "metrics": {"exact", "validation"},
     "spec": {"truth"},
     "dataset": {"images", "truth"},
     "environment": {"nets", "images", "truth", "spec", "dataset", "device", "validation"},

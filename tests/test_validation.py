@@ -1,12 +1,24 @@
-"""Settings are refused in one sentence each, whatever was passed in their place."""
+"""Settings, tensors and outputs are refused in one sentence each, whatever was passed instead."""
 
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from attributionlab.validation import boolean_problem, integer_problem, number_problem
+from attributionlab.errors import AttributionLabError
+from attributionlab.validation import (
+    boolean_problem,
+    broadcast_replacement,
+    broadcast_to_images,
+    checked_images,
+    checked_outputs,
+    checked_targets,
+    integer_problem,
+    number_problem,
+    shown,
+)
 
 NO_NUMBERS: list[Any] = [True, False, np.True_, "3", None, [3], math.nan, math.inf, -math.inf, 1j]
 
@@ -62,3 +74,102 @@ def test_truth_values_are_fine(value: Any) -> None:
 @pytest.mark.parametrize("value", ["false", 0, 1, None, [], np.int64(1)])
 def test_what_is_only_truthy_or_falsy_is_refused(value: Any) -> None:
     assert boolean_problem("relu", value) == [f"relu is {value!r}: take True or False"]
+
+
+# Tensors
+
+IMAGES = torch.arange(12.0).reshape(2, 3, 1, 2)
+
+
+def refused(function: Any, *arguments: Any, **names: str) -> str:
+    with pytest.raises(AttributionLabError) as caught:
+        function(*arguments, **names)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_tensors_are_shown_by_type_and_shape_and_all_else_by_type() -> None:
+    assert shown(IMAGES) == "torch.float32 of shape (2, 3, 1, 2)"
+    assert shown(torch.tensor(True)) == "torch.bool of shape ()"
+    assert shown(None) == "of type NoneType"
+    assert shown(IMAGES.numpy()) == "of type ndarray"
+
+
+def test_a_batch_of_images_is_taken_as_it_is() -> None:
+    assert checked_images(IMAGES) is IMAGES
+
+
+@pytest.mark.parametrize("images", [IMAGES[0], IMAGES[:0], IMAGES.numpy(), None, 1.0])
+def test_what_is_no_batch_of_images_is_refused(images: Any) -> None:
+    remedy = "pass a tensor of shape (B, C, H, W), B at least 1"
+    assert refused(checked_images, images) == f"images are {shown(images)}: {remedy}"
+    assert refused(checked_images, images, "inputs") == f"inputs are {shown(images)}: {remedy}"
+    assert refused(broadcast_replacement, 0, images) == f"images are {shown(images)}: {remedy}"
+
+
+@pytest.mark.parametrize("number", [0, -3, 0.1, np.float32(0.1), np.int64(2), math.inf])
+def test_a_number_takes_the_place_of_every_value_in_float64(number: Any) -> None:
+    ends = broadcast_replacement(number, IMAGES)
+    assert ends.dtype == torch.float64
+    assert ends.shape == IMAGES.shape
+    assert (ends == float(number)).all()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1, 1), (3, 1, 2), (2, 1, 1, 1), (2, 3, 1, 2)])
+def test_a_tensor_that_broadcasts_takes_the_images_place_without_a_copy(shape: Any) -> None:
+    values = torch.rand(shape, generator=torch.Generator().manual_seed(0))
+    ends = broadcast_replacement(values, IMAGES)
+    assert torch.equal(ends, values + torch.zeros_like(IMAGES))
+    assert ends.untyped_storage().data_ptr() == values.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("replacement", [None, "black", [0], True, False, 1j, np.zeros(1)])
+def test_a_replacement_that_is_neither_number_nor_tensor_is_refused(replacement: Any) -> None:
+    assert refused(broadcast_replacement, replacement, IMAGES) == (
+        f"the replacement is of type {type(replacement).__name__}: pass a number or a tensor, 0 for "
+        "black"
+    )
+
+
+def test_tensors_that_do_not_broadcast_are_refused_under_their_parameters_name() -> None:
+    remedy = "pass one that broadcasts to the"
+    assert refused(broadcast_replacement, torch.ones(3), IMAGES) == (
+        f"the shape of the replacement is (3,): {remedy} images' (2, 3, 1, 2), such as (C, 1, 1)"
+    )
+    names = {"name": "baselines", "images_name": "inputs"}
+    assert refused(broadcast_to_images, torch.ones(1, 2, 3, 1, 2), IMAGES, **names) == (
+        f"the shape of the baselines is (1, 2, 3, 1, 2): {remedy} inputs' (2, 3, 1, 2), such as "
+        "(C, 1, 1)"
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8])
+def test_targets_are_one_integer_for_each_image(dtype: torch.dtype) -> None:
+    assert checked_targets(torch.tensor([3, 0], dtype=dtype), 2) == [3, 0]
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        *([0, 1], 0, torch.tensor(0), torch.tensor([0]), torch.tensor([[0, 1]])),
+        *(torch.zeros(2), torch.zeros(2) > 0, torch.zeros(2) * 1j),
+    ],
+)
+def test_other_targets_are_refused(targets: Any) -> None:
+    assert refused(checked_targets, targets, 2) == (
+        f"targets are {shown(targets)}: pass a tensor of one integer for each of the 2 images"
+    )
+
+
+def test_outputs_are_one_row_for_each_image() -> None:
+    outputs = torch.ones(2, 5)
+    assert checked_outputs(outputs, 2) is outputs
+    for wrong, what in [
+        *((outputs[0], "(5,)"), (outputs[:1], "(1, 5)"), (outputs[None], "(1, 2, 5)")),
+        ([outputs], "list"),
+    ]:
+        assert refused(checked_outputs, wrong, 2) == (
+            f"the model's output is {what} for 2 images: pass one that returns a tensor of shape "
+            "(B, K), one row for each image"
+        )

@@ -82,7 +82,7 @@ def _drop_pixels(maps: Maps, dose: float, given: _Material) -> Maps:
     return torch.where(given.uniform(2) < dose, 0.0, maps)
 
 
-def _drop_rows(maps: Maps, dose: float, given: _Material) -> Maps:
+def _drop_top(maps: Maps, dose: float, given: _Material) -> Maps:
     before = (given.signed != 0).flatten(1).cumsum(1)
     dropped = (before <= dose * before[:, -1:]).reshape(maps.shape)
     return torch.where(dropped, 0.0, maps)
@@ -144,7 +144,7 @@ DAMAGES: Mapping[str, Damage] = {
         _drop_pixels, (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95), "share of pixels without attribution"
     ),
     "missing top": Damage(
-        _drop_rows, (0.1, 0.25, 0.5, 0.75), "share of the relevant pixels, from the top"
+        _drop_top, (0.1, 0.25, 0.5, 0.75), "share of the relevant pixels, from the top"
     ),
     "missing positive": Damage(_drop_positive, (0.5, 1.0), "by how much they are too small"),
     "missing negative": Damage(_drop_negative, (0.5, 1.0), "by how much they are too small"),

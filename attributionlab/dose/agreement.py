@@ -6,34 +6,28 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.ranking import CorrelationInterval, centered_ranks, middle, row_correlations
+from attributionlab.assess import mean_interval, mean_score
+from attributionlab.ranking import CorrelationInterval, centered_ranks, row_correlations
 
-__all__ = ["Agreement", "RankedBy", "mean_over_images"]
+__all__ = ["Agreement", "RankedBy", "lowest_part", "mean_over_images", "without_rounding"]
 
 Numbers = NDArray[np.float64]
 
 RankedBy = Literal["overall", "positive", "signed"]
-"""The truth's ranking: by mean F1 on the overall mask, on the positive one, or by the lowest of all."""
-
-RESAMPLES = 1000
-"""Each end of a 95 % interval then has a Monte-Carlo error of less than a tenth of the standard error:
-sqrt(0.025 x 0.975 / RESAMPLES) over the normal density at 1.96."""
+"""The truth's ranking: by F1 on the overall mask, on the positive one, or by the lowest of all."""
 
 SAME = 1e-9
-"""Means that differ by less, as a share of the reach of all means, are ties."""
+"""Scores that differ by less, as a share of the reach of all scores, are ties."""
 
 
 class Agreement:
-    """The truth's rankings of candidates, and the resamples that every metric is compared on.
+    """The truth's rankings of the attributions of each image.
 
-    A resample draws the images, with replacement, takes means over them, draws the candidates, with
-    replacement, and ranks them. All metrics and conditions meet the same resamples.
-
-    Drawing images again adds their chance a second time, which lowers correlations: the percentile
-    interval of the resamples may lie below the measured value altogether. It is therefore moved until
-    the resamples' median is the measured value, and cut off at -1 and 1. So it is the interval of the
-    correlation that so many images give: where scores differ from image to image, endlessly many
-    images correlate higher, and the interval need not reach up to that.
+    Attributions are ranked image by image, and correlations averaged over images. So more images make
+    the mean surer and nothing else: ranking by scores that are averaged first would correlate higher
+    and higher with their number, as what differs from image to image averages out, and a metric would
+    break or not by how many there are. The attributions themselves are a fixed panel, not a sample:
+    the interval is one over images, each of which has a network of its own.
 
     Parameters
     ----------
@@ -42,69 +36,64 @@ class Agreement:
     confidence : float
         In (0, 1).
     seed : int
-        Of the resampling.
+        Of the resampling of images.
     """
 
     def __init__(self, f1: Mapping[Any, Numbers], confidence: float, seed: int) -> None:
-        candidates, images = next(iter(f1.values())).shape
-        rng = np.random.default_rng([seed, candidates, images])
-        drawn = rng.integers(0, images, (RESAMPLES, images))
-        # The first row is what was measured, not resampled.
-        self._weights = np.ones((RESAMPLES + 1, images))
-        for row, chosen in enumerate(drawn, start=1):
-            self._weights[row] = np.bincount(chosen, minlength=images)
-        self._items = np.tile(np.arange(candidates), (RESAMPLES + 1, 1))
-        self._items[1:] = rng.integers(0, candidates, (RESAMPLES, candidates))
-        self._confidence = confidence
-        means = {part: self._means(values) for part, values in f1.items()}
-        lowest = np.minimum.reduce([each for each in means.values() if not np.isnan(each[0]).all()])
-        by = {"overall": means["overall"], "positive": means["positive"], "signed": lowest}
-        self._ranks = {name: self._ranked(values) for name, values in by.items()}
+        self._confidence, self._seed = confidence, seed
+        by = {"overall": f1["overall"], "positive": f1["positive"], "signed": lowest_part(f1)}
+        self._ranks = {name: _ranks(values) for name, values in by.items()}
 
     def of(self, scores: Numbers, higher_is_better: bool) -> dict[RankedBy, CorrelationInterval]:
-        """Correlations of a metric's ranking with each of the truth's.
+        """Mean correlation of a metric's ranking with each of the truth's.
 
         Parameters
         ----------
         scores : array, (candidates, images)
-            The metric's, NaN where not applicable: left out of means. A candidate without any makes the
-            correlations NaN, as does a metric that scores all candidates alike.
+            The metric's. An image in which one is NaN, or all are equal, has no ranking: it is left
+            out.
         higher_is_better : bool
             Otherwise scores are ranked the other way round.
+
+        Returns
+        -------
+        dict of str to CorrelationInterval
+            NaN without any image; without an interval where there is one image only.
         """
-        means = self._means(scores)
-        ranks = self._ranked(means if higher_is_better else -means)
+        ranks = _ranks(scores if higher_is_better else -scores)
         result: dict[RankedBy, CorrelationInterval] = {}
         for name in get_args(RankedBy):
-            measured, *resampled = row_correlations(ranks, self._ranks[name])
-            there = np.array([each for each in resampled if not np.isnan(each)])
-            moved = there - np.median(there) + measured if len(there) else there
-            low, high = np.clip(middle(moved, self._confidence), -1, 1).tolist()
-            result[name] = CorrelationInterval(float(measured), low, high)
+            each = row_correlations(ranks, self._ranks[name])
+            interval = mean_interval(each, self._seed, self._confidence)
+            low, high = (np.nan, np.nan) if interval is None else interval
+            result[name] = CorrelationInterval(mean_score(each), float(low), float(high))
         return result
 
-    def _means(self, scores: Numbers) -> Numbers:
-        """Over the images of each resample, (RESAMPLES + 1, candidates)."""
-        there = ~np.isnan(scores)
-        # Measured from the lowest score, equal scores have equal means to the last bit.
-        lowest = np.nanmin(scores) if there.any() else 0.0
-        totals = self._weights @ np.where(there, scores - lowest, 0.0).T
-        counts = self._weights @ there.T.astype(float)
-        means = np.full_like(totals, np.nan)
-        np.divide(totals, counts, out=means, where=counts > 0)
-        return means + lowest
 
-    def _ranked(self, means: Numbers) -> Numbers:
-        # Attributions that are equally right may differ by rounding; that is no order.
-        reach = np.nanmax(means) - np.nanmin(means) if not np.isnan(means).all() else 0.0
-        rounded = np.round(means / reach / SAME) if reach else means
-        return centered_ranks(np.take_along_axis(rounded, self._items, axis=1))
+def lowest_part(f1: Mapping[Any, Numbers]) -> Numbers:
+    """The lowest F1 of the parts of the truth that an image has, in each place."""
+    there = [values for values in f1.values() if not np.isnan(values).all()]
+    lowest: Numbers = np.fmin.reduce(there)
+    return lowest
 
 
 def mean_over_images(scores: Numbers) -> Numbers:
     """(candidates, images) -> (candidates,), NaN left out; NaN without any."""
-    counts = (~np.isnan(scores)).sum(1)
-    totals = np.nansum(scores, axis=1)
-    means = np.full(len(scores), np.nan)
-    np.divide(totals, counts, out=means, where=counts > 0)
-    return means
+    return np.array([mean_score(row) for row in scores])
+
+
+def without_rounding(scores: Numbers) -> Numbers:
+    """Scores (..., candidates) in steps so fine that only rounding disappears.
+
+    Attributions that are equally right may differ by rounding; that is no order.
+    """
+    known = np.isfinite(scores).any(-1, keepdims=True)
+    filled = np.where(known, scores, 0.0)
+    reach = np.nanmax(filled, -1, keepdims=True) - np.nanmin(filled, -1, keepdims=True)
+    rounded: Numbers = np.round(scores / np.where(reach > 0, reach, 1.0) / SAME)
+    return rounded
+
+
+def _ranks(scores: Numbers) -> Numbers:
+    """(candidates, images) -> (images, candidates)"""
+    return centered_ranks(without_rounding(scores.T))

@@ -115,6 +115,10 @@ def conditions_of(
             f"{env.name} has no redundant channels, so no color is unseen to it: take multi-color-sum"
         )
     asked = {axis: AXES[axis].doses for axis in AXES} if doses is None else doses
+    if not isinstance(asked, Mapping) or not asked:
+        raise AttributionLabError(
+            f"doses are {doses!r}: pass a list of doses for each axis, such as {{'share': [0, 1]}}"
+        )
     refuse_if([problem for axis in asked for problem in _problems(axis, asked[axis])])
     usual = {
         "channels": constants["redundant_channels"] or REFERENCE_CHANNELS,
@@ -161,5 +165,7 @@ def _problems(axis: str, doses: Sequence[float]) -> list[str]:
     if not problems and axis == "strength":
         fine = [dose for dose in doses if dose * 4 != round(dose * 4)]
         problems = [f"strength is {dose!r}: take a multiple of 0.25" for dose in fine]
+    if problems:
+        return problems
     whole = [dose for dose in doses if axis in ("channels", "distance") and dose != round(dose)]
-    return problems or [f"{axis} is {dose!r}: take an integer" for dose in whole]
+    return [f"{axis} is {dose!r}: take an integer" for dose in whole]

@@ -72,13 +72,14 @@ def sensitivity(
 def squared_misfit(
     sums: Float64[Tensor, "maps draws sizes"], losses: Float64[Tensor, "draws sizes"]
 ) -> Float64[Tensor, " maps"]:
-    """Mean square of what the output loses less the summed attributions, at the scale that fits best.
+    """Mean square of what the output loses less the summed attributions, at the best scale from 0 up.
 
-    As `attributionlab.metrics.infidelity` with `normalize=True`, over sizes that are evenly spaced.
+    Attributions that are ranked have no common scale, but their sign is theirs. Otherwise as
+    `attributionlab.metrics.infidelity` with `normalize=True`, over sizes that are evenly spaced.
     """
     sums, losses = sums.flatten(1), losses.flatten()
     product, square = sums @ losses, sums.square().sum(1)
-    factor = torch.where(square > 0, product / square, 0.0)
+    factor = torch.where(square > 0, product / square, 0.0).clamp(min=0)
     return (factor[:, None] * sums - losses).square().mean(1)
 
 
@@ -135,6 +136,11 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
     if isinstance(metric, str):
         if metric not in METRICS:
             raise AttributionLabError(f"no metric named {metric!r}: {nearest(metric, METRICS)}")
+        if higher_is_better is not None:
+            raise AttributionLabError(
+                f"higher_is_better is {higher_is_better!r}: {metric} says itself which direction is "
+                "better, leave it out"
+            )
         return METRICS[metric]
     if not callable(metric):
         raise AttributionLabError(f"metric is {metric!r}: pass a name or a function")
@@ -157,14 +163,16 @@ def _anybodys(function: Any, name: str, higher_is_better: bool) -> Metric:
         case, each = seen.case, []
         for maps in torch.split(case.maps, MAPS_AT_ONCE):
             n, mask = len(maps), case.truth.positive
+            # Copies: what a metric writes into, no other metric sees.
             offered = {
-                "replacement": seen.replacement,
-                "truth": mask.expand(n, *mask.shape[1:]),
+                "replacement": seen.replacement.clone(),
+                "truth": mask.repeat(n, 1, 1, 1),
                 "seed": case.seed,
             }
             given = {key: value for key, value in offered.items() if key in taken}
-            repeated = seen.model, case.image.expand(n, *case.image.shape), case.target.expand(n)
-            arguments = (*repeated, maps) if "model" in taken else (maps,)
+            repeated = seen.model, case.image.repeat(n, 1, 1, 1), case.target.repeat(n)
+            arguments = (*repeated, maps.clone()) if "model" in taken else (maps.clone(),)
+            _check_call(function, name, arguments, given)
             with in_one_line(lambda error: f"{name} raised {said(error)}{place_of(error)}"):
                 returned = function(*arguments, **given)
             each.append(_checked_scores(returned, n, name))
@@ -182,16 +190,35 @@ def _parameters(function: Any, name: str) -> frozenset[str]:
         ) from error
 
 
+def _check_call(
+    function: Any, name: str, arguments: tuple[Any, ...], given: Mapping[str, Any]
+) -> None:
+    try:
+        inspect.signature(function).bind(*arguments, **given)
+    except TypeError as error:
+        raise AttributionLabError(
+            f"{name} takes {inspect.signature(function)} ({error}): write it as (model, images, "
+            "targets, attributions, *, ...), or without a model as (attributions, *, ...)"
+        ) from error
+
+
 def _checked_scores(scores: Any, number: int, name: str) -> Scores:
     """What somebody's metric returned, if it is a number for each map."""
     if isinstance(scores, Tensor):
         scores = scores.detach().cpu()
     try:
+        if np.iscomplexobj(scores):
+            raise TypeError
         values = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise AttributionLabError(
             f"{name} returned {type(scores).__name__}: return one number for each attribution"
         ) from error
+    if np.isinf(values).any():
+        raise AttributionLabError(
+            f"{name} returned {values[np.isinf(values)][0]}: return finite numbers, NaN where it does "
+            "not apply"
+        )
     if values.shape != (number,):
         raise AttributionLabError(
             f"{name} returned the shape {values.shape} for {number} attributions: return one number "

@@ -22,6 +22,8 @@ __all__ = ["PAPER_METHODS", "Break", "DoseScore", "MetricReport"]
 PAPER_METHODS = 8
 """How many methods the paper's tables rank."""
 EXAMPLE = 0.65
+FEW_IMAGES = 6
+"""Below it, so many images of a symmetric score lie on one side of the mean more often than in 5 %."""
 
 
 class DoseScore(NamedTuple):
@@ -32,7 +34,7 @@ class DoseScore(NamedTuple):
     unseen: float
     """share of the replaced pixels that have a color unseen to the network, and set it off"""
     correlations: Mapping[RankedBy, CorrelationInterval]
-    """of its ranking with the truth's"""
+    """of its ranking with the truth's, image by image; their mean with its interval"""
     oracle: float
     """mean score of the exact signed mask"""
     shapley: float
@@ -174,34 +176,38 @@ class MetricReport:
                 worst = _said(min(doses, key=_agreement))
                 varies = len({_said(each) for each in doses}) > 1
                 sentences.append(
-                    f"{which}: Spearman correlation with the truth's ranking (lowest mean F1 of all "
-                    f"masks) {worst}{', at the worst dose' if varies else ''}, over "
-                    f"{len(self.candidates)} attributions and {self.n} images."
+                    f"{which}: Spearman correlation with the truth's ranking (lowest F1 of all masks) "
+                    f"of {len(self.candidates)} attributions, mean over {self.n} images: {worst}"
+                    f"{', at the worst dose' if varies else ''}."
                 )
         sentences += [
             f"{broken.axis} ({AXES[broken.axis].meaning}): {broken}." for broken in self.breaks()
         ]
-        sentences += self._optimum()
-        return sentences
+        if self.n < FEW_IMAGES:
+            sentences.append(
+                f"With {self.n} images intervals hold less often than {self.confidence:.0%}: take 8 or "
+                "more before you say that a metric breaks."
+            )
+        return [*sentences, self._optimum()]
 
-    def _optimum(self) -> list[str]:
+    def _optimum(self) -> str:
         """Where the exact mask is not the best map, and which one is."""
         unscored = [each for each in self.doses if math.isnan(each.oracle)]
-        missing = [f"At {len(unscored)} of {len(self.doses)} doses the exact mask's score is NaN."]
+        missing = f"At {len(unscored)} of {len(self.doses)} doses the exact mask's score is NaN."
         scored = [each for each in self.doses if not math.isnan(each.oracle)]
         beaten = [each for each in scored if not each.measures_the_truth]
         if not beaten and unscored:
             return missing
         if not beaten:
-            return ["No attribution at hand scores better than the exact signed mask, at any dose."]
+            return "No attribution at hand scores better than the exact signed mask, at any dose."
         worst = max(beaten, key=lambda each: abs(each.best - each.oracle))
         names = dict.fromkeys(each.best_map for each in beaten)
-        return [
-            *(missing if unscored else []),
-            f"At {len(beaten)} of {len(self.doses)} doses another map scores better than the exact "
-            f"signed mask ({'; '.join(names)}): it measures another truth there. The largest gap is "
-            f"{worst.oracle:.3g} against {worst.best:.3g}, at {worst.axis} {worst.dose:g}.",
-        ]
+        return (
+            f"{missing + ' ' if unscored else ''}At {len(beaten)} of {len(self.doses)} doses another map "
+            f"scores better than the exact signed mask ({'; '.join(names)}): it measures another truth "
+            f"there. The largest gap is {worst.oracle:.3g} against {worst.best:.3g}, at {worst.axis} "
+            f"{worst.dose:g}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""
@@ -268,8 +274,7 @@ def _agreement(dose: DoseScore) -> float:
 def _said(dose: DoseScore) -> str:
     interval = dose.correlations["signed"]
     if math.isnan(interval.value):
-        why = "NaN" if math.isnan(dose.oracle) else "it scores all attributions alike"
-        return f"undefined ({why})"
+        return "undefined (in every image a score is NaN, or all are alike)"
     return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 

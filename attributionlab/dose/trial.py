@@ -31,7 +31,7 @@ __all__ = ["metric_test", "metric_tests"]
 Numbers = NDArray[np.float64]
 
 EXACT_SHAPLEY = "exact Shapley values"
-OTHER_GAME = "Shapley values with the replacement's color (sampled)"
+OTHER_GAME = "Shapley values of the replacement's game"
 BETTER = 0.01
 """By which share of the reach of all scores a map must beat the oracle: the order of pixels with equal
 values, which says nothing, moves an area by some thousandths."""
@@ -55,11 +55,12 @@ def metric_test(
     """Test whether a metric ranks attributions as the truth does, at rising doses of unseen data.
 
     More than a hundred attributions that are wrong by known amounts
-    (`attributionlab.assess.graded_attributions`) are ranked twice: by the metric's mean score and by
-    mean F1 against the masks. `MetricReport` has Spearman's correlation of the two rankings, with an
-    interval from images and attributions drawn again, at each dose of four kinds: strength and number
-    of the network's redundant channels, distance of the replacement from the true baseline, share of
-    the replaced pixels that have an unseen color.
+    (`attributionlab.assess.graded_attributions`) are ranked twice in each image: by the metric and by
+    F1 against the masks. `MetricReport` has Spearman's correlation of the two rankings, its mean over
+    images with an interval, at each dose of four kinds: strength and number of the network's redundant
+    channels, distance of the replacement from the true baseline, share of the replaced pixels that
+    have an unseen color. Each image has random weights of its own, so that no result hangs on one
+    network; the attributions are a fixed panel.
 
     Parameters
     ----------
@@ -68,13 +69,13 @@ def metric_test(
         "relevance-mass-accuracy", "relevance-rank-accuracy", or a function ``(model, images, targets,
         attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (the positive mask) and
         `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
-        It gets one image, repeated, with several attributions. "infidelity" is the one with
-        ``normalize=True``: a map's scale is free, its sign too, so an inverted map scores the same.
+        It gets copies of one image with several attributions; one that draws random subsets should
+        draw the same for all of them, as the built-in ones do by name. "infidelity" leaves the scale
+        of a map free, from 0 up: ranked attributions have no common one.
     env : str or Environment
         One with a color detector.
     n : int
-        Images, at least 2. Where a metric's scores differ from image to image, few of them lower its
-        correlations, intervals and all.
+        Images, at least 2; with fewer than six the interval holds the mean less often than it says.
     seed : int
         Of images, damages, subsets and resampling.
     higher_is_better : bool, optional

@@ -1,7 +1,7 @@
 """Attributions and evaluations without approximation."""
 
-from attributionlab.exact.integral import path_integral
-from attributionlab.exact.replacement import Route, route_of, trajectories, trajectory
-from attributionlab.exact.result import PathIntegral
+from attributionlab.exact.integrals.integral import path_integral
+from attributionlab.exact.integrals.result import PathIntegral
+from attributionlab.exact.stepwise.replacement import Route, route_of, trajectories, trajectory
 
 __all__ = ["PathIntegral", "Route", "path_integral", "route_of", "trajectories", "trajectory"]

@@ -1,18 +1,24 @@
 """What tables of perturbation metrics say, and what the paper's numbers say about each other."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from attributionlab.dose.agreement import mean_over_images
 from attributionlab.experiments.paper_ranks import AREAS, RANKS, PrintedRanks, attainable
 from attributionlab.experiments.perturbation_study import Study
+from attributionlab.ranking import spearman
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["findings"]
+__all__ = ["Subject", "findings"]
+
+Subject = Literal["ranks", "areas", "insertion", "sensitivity_n"]
+"""What sentences are about."""
 
 INSERTION_IS_DELETION = (
     "Appendix G.4 inserts 'in ascending order'. That shows the network the images of Deletion in "
@@ -28,6 +34,7 @@ SIGN = (
 
 
 def findings(
+    about: Subject,
     studies: Sequence[Study],
     correlations: "pd.DataFrame",
     ties: Mapping[str, tuple[float, float]] | None,
@@ -36,6 +43,8 @@ def findings(
 
     Parameters
     ----------
+    about : {"ranks", "areas", "insertion", "sensitivity_n"}
+        What the first of them are about.
     studies : sequence of Study
         What was measured.
     correlations : DataFrame
@@ -45,23 +54,31 @@ def findings(
     """
     printed = list(dict.fromkeys(RANKS[each.env.name].item for each in studies))
     tables = [next(t for t in RANKS.values() if t.item == item) for item in printed]
-    sentences = [_ours(rows) for _, rows in correlations.groupby("environment", sort=False)]
-    sentences += [_printed(table) for table in tables]
-    if ties is not None:
-        return [*sentences, *_best_areas(studies[0]), _ties(ties)]
-    between = " and ".join(f"{each.between_insertion_and_deletion():.2f}" for each in tables)
-    return [
-        *sentences,
-        _ten_methods(),
-        *(_replacement(each) for each in studies),
-        INSERTION_IS_DELETION.format(between),
-        SIGN,
-    ]
+    by_place = correlations.groupby("environment", sort=False)
+    ranks = [_ours(each, by_place.get_group(each.env.name)) for each in studies]
+    ranks += [_printed(table) for table in tables]
+    sensitivity = [_undefined(each) for each in studies if not _defined(each).all()]
+    insertion, areas = [], []
+    if ties is None:
+        between = " and ".join(f"{each.between_insertion_and_deletion():.2f}" for each in tables)
+        ranks.append(_ten_methods())
+        insertion = [*(_replacement(each) for each in studies)]
+        insertion += [INSERTION_IS_DELETION.format(between)]
+        sensitivity.append(SIGN)
+    else:
+        areas = [*_best_areas(studies[0]), _ties(ties)]
+    if about == "insertion":
+        insertion = [*(_insertion(each) for each in studies), *_changed_order(studies), *insertion]
+    if about == "sensitivity_n":
+        sensitivity = [*(_sensitivity(each) for each in studies), *sensitivity]
+    groups = {"ranks": ranks, "areas": areas, "insertion": insertion, "sensitivity_n": sensitivity}
+    return [*groups.pop(about), *(sentence for group in groups.values() for sentence in group)]
 
 
-def _ours(rows: "pd.DataFrame") -> str:
+def _ours(each: Study, rows: "pd.DataFrame") -> str:
     """One environment's correlations."""
-    name = rows["environment"].iloc[0]
+    name = each.env.name
+    methods, images = f"{len(RANKS[name].ranks)} methods", _images(each)
     said = [
         f"{truth} truth, {maps}: "
         + ", ".join(
@@ -70,9 +87,51 @@ def _ours(rows: "pd.DataFrame") -> str:
         for (truth, maps), group in rows.groupby(["truth", "maps"], sort=False)
     ]
     return (
-        f"{name}: rank correlation of Insertion, Deletion and Sensitivity-N with F1, with 95 % "
-        f"intervals (images and methods drawn again): {'; '.join(said)}."
+        f"{name}: rank correlation of Insertion, Deletion and Sensitivity-N with F1, of {methods} by "
+        f"their means over {images}: {'; '.join(said)}. In brackets 95 % intervals (images and methods "
+        f"drawn again): they are of the correlation that {images} and {methods} give, not of the one "
+        "that many would give."
     )
+
+
+def _insertion(each: Study) -> str:
+    return (
+        f"Insertion in {each.env.name}, mean area over {_images(each)}, highest first: "
+        f"{_ordered(each, 'insertion')}."
+    )
+
+
+def _sensitivity(each: Study) -> str:
+    return (
+        f"Sensitivity-N in {each.env.name}, mean correlation over all N where it is defined and over "
+        f"{_images(each)}, highest first: {_ordered(each, 'sensitivity_n')}."
+    )
+
+
+def _ordered(each: Study, metric: str) -> str:
+    """Methods with their means, the highest first."""
+    by_mean: dict[str, list[str]] = {}
+    means = mean_over_images(each.scores[metric])
+    known = np.flatnonzero(~np.isnan(means)).tolist()
+    for index in sorted(known, key=lambda i: -means[i]):
+        by_mean.setdefault(f"{means[index] + 0.0:.2f}", []).append(each.methods[index])
+    return "; ".join(f"{mean} {', '.join(names)}" for mean, names in by_mean.items())
+
+
+def _changed_order(studies: Sequence[Study]) -> list[str]:
+    """Is the order by Insertion another one without the Unseen Data Effect?"""
+    first, *others = studies
+    means = [mean_over_images(each.scores["insertion"]) for each in studies]
+    return [
+        f"The orders of {len(first.methods)} maps by Insertion in {first.env.name} and in "
+        f"{other.env.name} correlate by {spearman(means[0], ours):.2f}."
+        for other, ours in zip(others, means[1:], strict=True)
+    ]
+
+
+def _images(each: Study) -> str:
+    count = len(each.counted)
+    return "1 image" if count == 1 else f"{count} images"
 
 
 def _printed(table: PrintedRanks) -> str:
@@ -113,14 +172,30 @@ def _replacement(each: Study) -> str:
             f"The replacement (0, 0, 0) has no effect of its own in {env.name}: an image of it alone "
             "has logits of zero, as the background has."
         )
-    defined = ~np.isnan(each.curves["sensitivity_n"]).all((0, 1))
     return (
         f"The replacement (0, 0, 0) is an unseen color in {env.name}: an image of it alone has the "
         f"logits {', '.join(map(str, logits))}, where the background has zeros, so that the more is "
-        f"replaced the more class {int(np.argmax(logits))} wins, whatever else the image shows. At "
-        f"{(~defined).mean():.0%} of all N every draw gives the same probability in every image: there "
-        "Sensitivity-N is not defined, and left out."
+        f"replaced the more class {int(np.argmax(logits))} wins, whatever else the image shows."
     )
+
+
+def _undefined(each: Study) -> str:
+    """At which N there is nothing to correlate with."""
+    missing = ~_defined(each)
+    first = int(each.points["sensitivity_n"][missing][0])
+    where = (
+        f"from N = {first:,} on" if missing[missing.argmax() :].all() else f"first at N = {first:,}"
+    )
+    return (
+        f"Sensitivity-N in {each.env.name} is not defined at {missing.mean():.0%} of all N ({where}): "
+        "every draw gives the same probability in every image. They are left out of its means."
+    )
+
+
+def _defined(each: Study) -> NDArray[np.bool_]:
+    """(points,): at which N some image has a correlation for some method."""
+    known = ~np.isnan(each.curves["sensitivity_n"])
+    return np.logical_or.reduce(known, axis=(0, 1), keepdims=True).reshape(-1)
 
 
 def _best_areas(each: Study) -> list[str]:

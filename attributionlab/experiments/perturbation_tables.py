@@ -1,64 +1,48 @@
-"""Tables 2 to 6 and figures 9, 18, 20 and 21: do perturbation metrics rank methods as the truth does?
+"""Ranks, areas, correlations and curves of perturbation metrics, the paper's beside ours."""
 
-One run of an environment yields its table of ranks, areas, correlations and curves; items that share
-environments share a run.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import rankdata
 
-from attributionlab.dose.agreement import Agreement, RankedBy, mean_over_images
-from attributionlab.experiments.comparison_plan import environment_of
+from attributionlab.dose.agreement import RankedBy, mean_over_images
 from attributionlab.experiments.paper_ranks import AREAS, METRICS, RANKS
-from attributionlab.experiments.perturbation_findings import findings
-from attributionlab.experiments.perturbation_study import (
-    Numbers,
-    Study,
-    constant_by_ties,
-    magnitude_of,
-    study,
-)
-from attributionlab.experiments.reproduction import Reproduction
-from attributionlab.progress import track
-from attributionlab.report import CurvePanel, curves_figure
+from attributionlab.experiments.perturbation_study import Numbers, Study, magnitude_of
+from attributionlab.experiments.ranks_of_means import AgreementOfMeans
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
-__all__ = ["ITEMS", "perturbation_tables"]
+__all__ = [
+    "COLORS",
+    "FROM_BASELINE",
+    "MODULO",
+    "READINGS",
+    "SIGNED",
+    "UNIFORM",
+    "WITHOUT",
+    "areas_table",
+    "correlations_table",
+    "curves_table",
+    "images_table",
+    "means_table",
+    "ranks_table",
+    "scores_table",
+    "summary_table",
+    "ties_table",
+    "two_by_two_table",
+]
 
 MODULO, COLORS = "single-color-modulo", "multi-color-sum"
 WITHOUT, UNIFORM = "multi-color-sum-in-distribution", "multi-color-sum-uniform"
-
-ITEMS = {
-    "table-2": (
-        "Rank correlations of three metrics with the truth, 2 x 2",
-        (COLORS, WITHOUT, UNIFORM),
-    ),
-    "table-3": ("Ranks of methods in single-color-modulo", (MODULO,)),
-    "table-4": ("Insertion and Deletion AUC in single-color-modulo", (MODULO,)),
-    "table-5": ("Ranks of methods in multi-color-sum", (COLORS,)),
-    "table-6": ("Ranks of methods in both readings of appendix I", (WITHOUT, UNIFORM)),
-    "figure-9": (
-        "Insertion curves with and without the Unseen Data Effect",
-        (COLORS, WITHOUT, UNIFORM),
-    ),
-    "figure-18": ("Sensitivity-N in single-color-modulo", (MODULO,)),
-    "figure-20": ("Sensitivity-N in multi-color-sum", (COLORS,)),
-    "figure-21": ("Sensitivity-N in both readings of appendix I", (WITHOUT, UNIFORM)),
-}
-"""By item its title and where it is measured."""
 SIGNED = ("occlusion", "integrated-gradients", "integrated-gradients-true-baseline")
 """Methods whose signs are at the mercy of a remainder, which falls by 29 once in 30 pixels."""
 FROM_BASELINE = {name: f"{name}-true-baseline" for name in ("occlusion", "integrated-gradients")}
 READINGS = {
     MODULO: {"magnitude": {name: magnitude_of(name) for name in SIGNED}, "signed": {}},
     **{
-        name: {"from black": {}, "from the true baseline": FROM_BASELINE}
+        name: {"black baseline": {}, "true baseline": FROM_BASELINE}
         for name in (COLORS, WITHOUT, UNIFORM)
     },
 }
@@ -69,58 +53,6 @@ HIGHER_IS_BETTER = {"f1": True, "insertion": True, "deletion": False, "sensitivi
 CONFIDENCE = 0.95
 DECIMALS = 5
 """To which scores are rounded before they are ranked: what float32 maps make differ less is a tie."""
-AXES = {
-    "insertion": ("Insertion", "fraction of pixels inserted", "{} (higher is better)"),
-    "deletion": ("Deletion", "fraction of pixels removed", "{} (lower is better)"),
-    "sensitivity_n": ("Sensitivity-N", "pixels removed (N)", "correlation (higher is better)"),
-}
-
-
-def perturbation_tables(
-    item: str, *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
-) -> Reproduction:
-    """Insertion, Deletion and Sensitivity-N beside the truth's F1, for the methods of the paper.
-
-    Parameters
-    ----------
-    item : str
-        A name in `ITEMS`.
-    n : int, optional
-        Images of each environment; 4, or 2 in a quick run, by default.
-    quick : bool
-        Images of 72 x 72 pixels, and not every N of Sensitivity-N.
-    seed : int
-        Of images, methods, draws and intervals.
-    show_progress : bool
-        Show progress on standard error.
-    """
-    title, names = ITEMS[item]
-    n = n or (2 if quick else 4)
-    studies = []
-    for name in names:
-        methods = [*RANKS[name].ranks, *([] if name == MODULO else FROM_BASELINE.values())]
-        unsigned = SIGNED if name == MODULO else ()
-
-        def shown(methods: Sequence[str], name: str = name) -> Iterator[str]:
-            return track(methods, len(methods), f"{item} on {name}", show_progress)
-
-        env = environment_of(name, quick)
-        studies.append(study(env, methods, n, seed, unsigned=unsigned, quick=quick, track=shown))
-    correlations = correlations_table(studies, seed)
-    tables = {
-        "summary": _summary(correlations),
-        "ranks": ranks_table(studies),
-        "scores": _scores(studies),
-        "correlations": correlations,
-        "images": _images(studies),
-        "curves": _curves(studies),
-    }
-    ties = None
-    if names == (MODULO,):
-        ties = constant_by_ties(studies[0].env, n, seed)
-        tables |= {"areas": _areas(studies[0]), "ties": _ties(ties)}
-    figures = {"curves": _figure(studies, title)}
-    return Reproduction(item, title, tables, figures, findings(studies, correlations, ties))
 
 
 def ranks_table(studies: Sequence[Study]) -> "pd.DataFrame":
@@ -163,7 +95,7 @@ def correlations_table(studies: Sequence[Study], seed: int) -> "pd.DataFrame":
             methods = _read(each, reading)
             parts: tuple[RankedBy, ...] = ("overall", "positive")
             f1: dict[str, Numbers] = {part: _of(each, f"f1_{part}", methods) for part in parts}
-            agreement = Agreement(f1, CONFIDENCE, seed)
+            agreement = AgreementOfMeans(f1, CONFIDENCE, seed)
             found = {
                 metric: agreement.of(_of(each, metric, methods), HIGHER_IS_BETTER[metric])
                 for metric in METRICS
@@ -210,7 +142,7 @@ def _ranks(means: Numbers, higher_is_better: bool) -> Numbers:
     return ranks
 
 
-def _summary(correlations: "pd.DataFrame") -> "pd.DataFrame":
+def summary_table(correlations: "pd.DataFrame") -> "pd.DataFrame":
     """A row for each environment, truth and start: ours with its interval, and the paper's."""
     import pandas as pd
 
@@ -218,13 +150,37 @@ def _summary(correlations: "pd.DataFrame") -> "pd.DataFrame":
     for key, group in correlations.groupby(["environment", "truth", "maps"], sort=False):
         row = dict(zip(("environment", "truth", "maps"), key, strict=True))
         for line in group.itertuples():
-            row[line.metric] = f"{line.ours:.2f} ({line.low:.2f} to {line.high:.2f})"
+            row[line.metric] = f"{line.ours:.2f} ({line.low:.2f}, {line.high:.2f})"
         said = [f"{number:.2f}" for number in group["paper"] if not np.isnan(number)]
         rows.append({**row, "paper": ", ".join(said)})
     return pd.DataFrame(rows)
 
 
-def _scores(studies: Sequence[Study]) -> "pd.DataFrame":
+def two_by_two_table(correlations: "pd.DataFrame") -> "pd.DataFrame":
+    """Table 2 for either truth: with and without the Unseen Data Effect, ours beside the paper's."""
+    import pandas as pd
+
+    summary = summary_table(correlations)
+    effects = {COLORS: "with", WITHOUT: "without"}
+    first = summary["maps"] == next(iter(READINGS[COLORS]))
+    rows = summary[first & summary["environment"].isin(effects)]
+    chosen = [*METRICS, "paper"]
+    effect = rows["environment"].map(effects)
+    return pd.DataFrame({"unseen_data_effect": effect, "truth": rows["truth"]}).join(rows[chosen])
+
+
+def means_table(studies: Sequence[Study], metric: str) -> "pd.DataFrame":
+    """One metric by method, means over images, a column for each environment."""
+    import pandas as pd
+
+    columns = {
+        each.env.name: pd.Series(mean_over_images(each.scores[metric]), list(each.methods))
+        for each in studies
+    }
+    return pd.DataFrame(columns).rename_axis("method").reset_index()
+
+
+def scores_table(studies: Sequence[Study]) -> "pd.DataFrame":
     """Means over images."""
     import pandas as pd
 
@@ -239,7 +195,7 @@ def _scores(studies: Sequence[Study]) -> "pd.DataFrame":
     )
 
 
-def _images(studies: Sequence[Study]) -> "pd.DataFrame":
+def images_table(studies: Sequence[Study]) -> "pd.DataFrame":
     """One row for each environment, method and image."""
     import pandas as pd
 
@@ -256,7 +212,7 @@ def _images(studies: Sequence[Study]) -> "pd.DataFrame":
     )
 
 
-def _curves(studies: Sequence[Study]) -> "pd.DataFrame":
+def curves_table(studies: Sequence[Study]) -> "pd.DataFrame":
     """The curves as they are drawn: mean, least and largest over images."""
     import pandas as pd
 
@@ -277,7 +233,7 @@ def _curves(studies: Sequence[Study]) -> "pd.DataFrame":
     return pd.concat(frames, ignore_index=True)
 
 
-def _areas(each: Study) -> "pd.DataFrame":
+def areas_table(each: Study) -> "pd.DataFrame":
     """Table 4 beside ours, maps with and without their signs."""
     import pandas as pd
 
@@ -295,7 +251,7 @@ def _areas(each: Study) -> "pd.DataFrame":
     )
 
 
-def _ties(ties: dict[str, tuple[float, float]]) -> "pd.DataFrame":
+def ties_table(ties: dict[str, tuple[float, float]]) -> "pd.DataFrame":
     """What a constant map scores, by how its ties are broken, the paper's numbers in the first row."""
     import pandas as pd
 
@@ -304,24 +260,3 @@ def _ties(ties: dict[str, tuple[float, float]]) -> "pd.DataFrame":
         {"ties": name, "insertion": insertion, "deletion": deletion}
         for name, (insertion, deletion) in rows.items()
     )
-
-
-def _figure(studies: Sequence[Study], title: str) -> "Figure":
-    """A row for each environment, a column for each metric."""
-    rows = []
-    for each in studies:
-        output = "share of counted pixels found" if each.env.counting.modulus else "probability"
-        rows.append(
-            [
-                CurvePanel(
-                    f"{name}, {each.env.name}",
-                    xlabel,
-                    ylabel.format(output),
-                    each.points[metric],
-                    dict(zip(each.methods, each.curves[metric], strict=True)),
-                )
-                for metric, (name, xlabel, ylabel) in AXES.items()
-            ]
-        )
-    images = len(studies[0].counted)
-    return curves_figure(rows, f"{title}: means of {images} images, bands from least to largest")

@@ -11,7 +11,7 @@ from attributionlab.experiments.attributionlab_figures import PLANS
 from attributionlab.experiments.comparison_plan import carry_out
 from attributionlab.experiments.deep_shap_signs import deepshap_signs
 from attributionlab.experiments.model_summary import table_1
-from attributionlab.experiments.perturbation_tables import ITEMS, perturbation_tables
+from attributionlab.experiments.perturbation_items import ITEMS, perturbation_tables
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.segmentations import figure_6, figure_24
 from attributionlab.experiments.trained_network import figure_3

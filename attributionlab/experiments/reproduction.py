@@ -33,6 +33,8 @@ class Reproduction:
         By name.
     findings : list of str
         What the paper says, what was measured here, and why they differ.
+    shown : mapping of str to str
+        The tables that a terminal has room for, and how to read each; without any, all short ones.
     run : mapping
         What it was run with: n, quick, seed and settings.
     """
@@ -42,6 +44,7 @@ class Reproduction:
     tables: Mapping[str, "pd.DataFrame"]
     figures: Mapping[str, "Figure"]
     findings: list[str]
+    shown: Mapping[str, str] = field(default_factory=dict)
     run: Mapping[str, Any] = field(default_factory=dict)
 
     def save(self, folder: str | Path, command: str) -> list[Path]:

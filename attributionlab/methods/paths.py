@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import nearest, refuse_if
 from attributionlab.exact import path_integral
-from attributionlab.exact.double import DoubleCopy
+from attributionlab.exact.integrals.double import DoubleCopy
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.findings import Finding, tell

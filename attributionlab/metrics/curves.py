@@ -1,7 +1,6 @@
 """Curves of a model's output while pixels are perturbed, the area under them, and their spread."""
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -9,16 +8,21 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from attributionlab import exact
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact.checks import checked_targets
-from attributionlab.metrics.checked_inputs import checked_replacement, output_of
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.exact.stepwise.checks import checked_counts, checked_orders
+from attributionlab.metrics.checked_inputs import output_of, warn_of_forward_passes
+from attributionlab.validation import (
+    Replacement,
+    broadcast_replacement,
+    checked_targets,
+    integer_problem,
+    shown,
+)
 
 __all__ = [
     "CurveSummary",
     "Measure",
-    "Replacement",
     "area_under_curve",
-    "broadcast_replacement",
     "curve_counts",
     "curve_fractions",
     "outputs_along",
@@ -28,10 +32,6 @@ __all__ = [
 Measure = Literal["output", "changed-steps"]
 """What replacing pixels one after the other does: to the output as it is, or at how many steps the
 output changes at all (AttributionLab, F.4 and F.5: for outputs that wrap)."""
-
-
-Replacement = Real[Tensor, "..."] | float | int
-"""What perturbed pixels become: a number, or a tensor that broadcasts to the images."""
 
 
 class CurveSummary(NamedTuple):
@@ -89,8 +89,13 @@ def outputs_along(
     Raises
     ------
     AttributionLabError
-        For targets that the model does not have, shapes that do not fit, or an unknown measure; and
-        whatever `exact.trajectories` refuses.
+        For targets that the model does not have, shapes that do not fit, an unknown measure, and
+        outputs that are not finite real numbers; and whatever `exact.trajectories` refuses.
+
+    Warns
+    -----
+    AttributionLabWarning
+        Of more than 100,000 forward passes, where the model's layers rule out the incremental route.
 
     Examples
     --------
@@ -105,22 +110,31 @@ def outputs_along(
     if measure not in get_args(Measure):
         raise AttributionLabError(f"measure is {measure!r}: take 'output' or 'changed-steps'")
     ends = broadcast_replacement(replacement, images)
-    every = range(orders.shape[2] + 1)
-    chosen = every if counts is None else counts
-    if measure == "changed-steps" and not all(count in every for count in chosen):
-        raise AttributionLabError(
-            f"counts reach from {min(chosen)} to {max(chosen)}: pass integers from 0 to {every[-1]}"
-        )
-    asked = None if measure == "changed-steps" or chosen == every else chosen
+    pixels = images[0, 0].numel()
+    every = range(pixels + 1)
+    checked_orders(orders, len(images), pixels)
+    whole = counts is None or (isinstance(counts, range) and counts == every)
+    chosen = every if whole else checked_counts(counts, pixels).tolist()
+    asked = None if measure == "changed-steps" or whole else chosen
+    classes = checked_targets(targets, len(images))
+    evaluated = len(every) if asked is None else len(chosen)
+    warn_of_forward_passes(
+        model,
+        images,
+        len(images) * orders.shape[1] * evaluated,
+        'measure="changed-steps" needs every step: pass fewer images or orders'
+        if measure == "changed-steps"
+        else "pass a larger step=, or fewer counts=",
+    )
     result = images.new_empty((*orders.shape[:2], len(chosen)), dtype=torch.float64)
-    for index, target in enumerate(checked_targets(targets, len(images))):
+    for index, target in enumerate(classes):
         # One image at a time: (D, S, K) may be large where there are many classes.
         one = slice(index, index + 1)
         outputs = exact.trajectories(model, images[one], ends[one], orders[one], counts=asked)
         curves = output_of(outputs[0], target).double()
         if measure == "changed-steps":
             curves = _changes_seen(curves)
-            curves = curves if chosen == every else curves[:, torch.as_tensor(chosen)]
+            curves = curves if whole else curves[:, torch.as_tensor(chosen)]
         result[index] = curves
     return result
 
@@ -136,7 +150,7 @@ def curve_counts(pixels: int, step: int = 1) -> Sequence[int]:
     >>> curve_counts(10, step=4)
     [0, 4, 8, 10]
     """
-    _refuse_step(step)
+    pixels, step = _checked_step(pixels, step)
     if pixels % step == 0:
         return range(0, pixels + 1, step)
     return [*range(0, pixels, step), pixels]
@@ -151,7 +165,7 @@ def curve_fractions(pixels: int, step: int = 1) -> Float[Tensor, " counts"]:
     >>> curve_fractions(10, step=4)
     tensor([0.0000, 0.4000, 0.8000, 1.0000], dtype=torch.float64)
     """
-    _refuse_step(step)
+    pixels, step = _checked_step(pixels, step)
     counts = torch.arange(
         0, pixels + step, step, dtype=torch.float64
     )  # 3 ms faster than from a list
@@ -181,6 +195,13 @@ def area_under_curve(
     >>> area_under_curve(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([0.0, 0.5, 1.0]))
     tensor([0.2500], dtype=torch.float64)
     """
+    for name, values in (("curves", curves), ("fractions", fractions)):
+        if not isinstance(values, Tensor) or not values.ndim or values.is_complex():
+            raise AttributionLabError(f"{name} are {shown(values)}: pass a tensor of real numbers")
+    if fractions.shape != curves.shape[-1:]:
+        raise AttributionLabError(
+            f"fractions are {shown(fractions)}: pass {curves.shape[-1]}, one for each point of a curve"
+        )
     return torch.trapezoid(curves.double(), fractions.to(curves.device).double())
 
 
@@ -207,9 +228,11 @@ def summarize_curves(curves: Float[Tensor, "samples counts"]) -> CurveSummary:
     >>> summary.mean, summary.standard_deviation
     (tensor([3., 0.], dtype=torch.float64), tensor([2., 0.], dtype=torch.float64))
     """
+    if not isinstance(curves, Tensor) or curves.ndim != 2 or not len(curves) or curves.is_complex():
+        raise AttributionLabError(
+            f"curves are {shown(curves)}: pass a tensor of shape (B, S), at least one curve"
+        )
     values = curves.double()
-    if not len(values):
-        raise AttributionLabError("there are no curves to summarize: pass at least one")
     samples = (~values.isnan()).sum(0)
     mean = values.nansum(0) / samples
     variance = (values - mean).square().nansum(0) / (samples - 1)
@@ -233,16 +256,7 @@ def _changes_seen(outputs: Tensor) -> Tensor:
     return seen / seen[..., -1:]
 
 
-def broadcast_replacement(
-    replacement: Replacement, images: Real[Tensor, "batch channels height width"]
-) -> Real[Tensor, "batch channels height width"]:
-    """The replacement as one image for each of `images`; a view, no copy."""
-    if isinstance(replacement, int | float):
-        # What is no tensor has no device, and is refused below.
-        replacement = torch.tensor(float(replacement), device=getattr(images, "device", None))
-    return checked_replacement(images, replacement)
-
-
-def _refuse_step(step: int) -> None:
-    if not isinstance(step, Integral) or isinstance(step, bool) or step < 1:
-        raise AttributionLabError(f"step is {step!r}: take a number of pixels, at least 1")
+def _checked_step(pixels: int, step: int) -> tuple[int, int]:
+    """Both, the step no longer than the curve; NumPy's small integers would overflow."""
+    refuse_if([*integer_problem("pixels", pixels, 1), *integer_problem("step", step, 1)])
+    return int(pixels), min(int(step), int(pixels))

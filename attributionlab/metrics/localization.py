@@ -18,6 +18,7 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.checked_inputs import checked_maps
 from attributionlab.metrics.marking import metric
+from attributionlab.validation import shown
 
 __all__ = ["pointing_game", "relevance_mass_accuracy", "relevance_rank_accuracy"]
 
@@ -112,7 +113,8 @@ def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
     Raises
     ------
     AttributionLabError
-        For attributions with NaN, a mask that is not of type bool, and shapes that differ.
+        For attributions with NaN, a mask that is not of type bool, has several channels or no pixel,
+        and shapes that differ.
 
     References
     ----------
@@ -139,10 +141,16 @@ def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
 def _checked(
     attributions: Tensor, truth: Tensor
 ) -> tuple[Float[Tensor, "batch pixels"], Bool[Tensor, "batch pixels"]]:
-    if not isinstance(truth, Tensor) or truth.dtype != torch.bool or truth.ndim != 4:
-        shown = truth.dtype if isinstance(truth, Tensor) else type(truth).__name__
+    if (
+        not isinstance(truth, Tensor)
+        or truth.dtype != torch.bool
+        or truth.ndim != 4
+        or truth.shape[1] != 1
+        or not truth.numel()
+    ):
         raise AttributionLabError(
-            f"the truth is {shown}: pass a mask, a tensor of bool of shape (B, 1, H, W)"
+            f"the truth is {shown(truth)}: pass a mask, a tensor of torch.bool of shape (B, 1, H, W) "
+            "with at least one pixel"
         )
     batch, _, height, width = truth.shape
     return checked_maps(attributions, (batch, 1, height, width)), truth.flatten(1)

@@ -9,6 +9,7 @@ from jaxtyping import Int, Real
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.metrics.checked_inputs import refuse_other_than_maps
 
 __all__ = ["Order", "Ties", "removal_order"]
 
@@ -29,6 +30,7 @@ def removal_order(
     """Pixels of each image from the first to be perturbed to the last.
 
     Signed values are compared as they are: under "morf" a large negative attribution comes last.
+    Infinite values have their place: before or behind all others.
 
     Parameters
     ----------
@@ -50,7 +52,8 @@ def removal_order(
     Raises
     ------
     AttributionLabError
-        For NaN, which has no place in an order, another shape, an unknown word or a missing generator.
+        For NaN, which has no place in an order, numbers that are not real, truth values, another
+        shape, no pixel at all, an unknown word and a missing generator.
 
     Examples
     --------
@@ -67,14 +70,12 @@ def removal_order(
         problems.append(f"order is {order!r}: take 'morf' or 'lerf'")
     if ties not in get_args(Ties):
         problems.append(f"ties is {ties!r}: take 'stable' or 'random'")
-    if ties == "random" and generator is None:
-        problems.append("ties='random' without a generator: pass torch.Generator().manual_seed(0)")
-    if attributions.ndim != 4 or attributions.shape[1] != 1:
+    if ties == "random" and not isinstance(generator, torch.Generator):
         problems.append(
-            f"attributions have the shape {tuple(attributions.shape)}: sum them over channels to "
-            "(B, 1, H, W)"
+            f"ties='random' with {generator!r} for a generator: pass torch.Generator().manual_seed(0)"
         )
     refuse_if(problems)
+    refuse_other_than_maps(attributions)
     # float64 holds every narrower number exactly, and numpy sorts it several times faster than torch.
     values = attributions.detach().flatten(1).double().cpu().numpy()
     if np.isnan(values).any():

@@ -19,19 +19,17 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.metrics.checked_inputs import shown
+from attributionlab.metrics.checked_inputs import refuse_other_than_maps
 from attributionlab.metrics.curves import (
     Measure,
-    Replacement,
     area_under_curve,
-    broadcast_replacement,
     curve_counts,
     curve_fractions,
     outputs_along,
 )
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import Order, Ties, removal_order
+from attributionlab.validation import Replacement, broadcast_replacement
 
 __all__ = ["deletion", "deletion_curve", "insertion", "insertion_curve", "pixel_flipping"]
 
@@ -91,7 +89,13 @@ def deletion_curve(
     ------
     AttributionLabError
         For NaN among attributions, shapes that do not fit, targets that the model does not have,
-        unknown words and steps below 1; and whatever `exact.trajectories` refuses.
+        unknown words, steps below 1, and outputs that are not finite real numbers; and whatever
+        `exact.trajectories` refuses.
+
+    Warns
+    -----
+    AttributionLabWarning
+        Of more than 100,000 forward passes, see `outputs_along`: a larger `step` needs fewer.
 
     Examples
     --------
@@ -306,10 +310,5 @@ def _orders(
     generator: torch.Generator | None,
 ) -> Tensor:
     """One order (B, 1, P) for each image."""
-    expected = (len(images), 1, *images.shape[2:])
-    if not isinstance(attributions, Tensor) or attributions.shape != expected:
-        raise AttributionLabError(
-            f"attributions are {shown(attributions)}: pass a tensor of shape {expected}, one value "
-            "for each pixel of each image, summed over channels"
-        )
+    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     return removal_order(attributions, order=order, ties=ties, generator=generator)[:, None]

@@ -7,22 +7,25 @@ Both are lower where they are better. The first asks what Sensitivity-N asks, an
 agree too; the second asks nothing about the model: a method that always returns the same map scores 0.
 """
 
-import math
 from collections.abc import Callable
-from numbers import Integral
-from numbers import Real as Number
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
-from attributionlab.exact.checks import checked_targets
-from attributionlab.exact.forward import checked_outputs
-from attributionlab.metrics.checked_inputs import checked_maps, output_of
-from attributionlab.metrics.curves import Replacement, broadcast_replacement
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.exact.stepwise.checks import checked_pair, kind_of
+from attributionlab.metrics.checked_inputs import checked_maps, output_of, seed_problem
 from attributionlab.metrics.marking import metric
+from attributionlab.validation import (
+    Replacement,
+    boolean_problem,
+    checked_outputs,
+    checked_targets,
+    integer_problem,
+    number_problem,
+)
 
 __all__ = ["infidelity", "max_sensitivity"]
 
@@ -58,17 +61,18 @@ def infidelity(
     model : nn.Module
         (B, C, H, W) -> (B, K); the output that is explained.
     images : Tensor, (B, C, H, W)
-        Integers become float32.
+        Converted to the type of the model's parameters, float32 if it has none.
     targets : Tensor of int, (B,)
         Classes; zeros for a regression.
     attributions : Tensor, (B, 1, H, W)
         Signed, with their scale: it counts unless `normalize`.
-    replacement : Tensor
-        What removed pixels become; broadcasts to the images.
+    replacement : float or Tensor
+        What removed pixels become: a number, or what broadcasts to the images.
     draws : int
         Subsets for each image.
     seed : int
-        Of the subsets. Image after image draws from one stream.
+        Of the subsets, at least 0. Image after image draws from one stream: the subsets depend on an
+        image's place in the batch. Batches one after the other need a seed for each.
     normalize : bool
         Whether attributions are first multiplied by the number that fits them best, as in Captum.
 
@@ -80,7 +84,8 @@ def infidelity(
     Raises
     ------
     AttributionLabError
-        For shapes that do not fit, NaN attributions, targets that the model does not have, draws < 1.
+        For shapes that do not fit; images, replacements, attributions or outputs that are not finite
+        real numbers; targets that the model does not have; draws < 1; and seeds out of range.
 
     References
     ----------
@@ -97,16 +102,21 @@ def infidelity(
     >>> infidelity(model, image, torch.tensor([0]), image, replacement=torch.zeros(1))
     tensor([0.], dtype=torch.float64)
     """
-    ends = broadcast_replacement(replacement, images)
-    batch, _, height, width = images.shape
+    starts, ends = checked_pair(images, replacement, *kind_of(model))
+    batch, _, height, width = starts.shape
     maps = checked_maps(attributions, (batch, 1, height, width)).reshape(batch, 1, height, width)
-    _refuse_settings(draws=draws)
-    generator = torch.Generator().manual_seed(seed)
+    refuse_if(
+        [
+            *integer_problem("draws", draws, 1),
+            *seed_problem(seed),
+            *boolean_problem("normalize", normalize),
+        ]
+    )
+    generator = torch.Generator().manual_seed(int(seed))
     scores = [
-        _infidelity(model, image, end.to(image), target, values, draws, generator, normalize)
+        _infidelity(model, image, end, target, values, draws, generator, normalize)
         for image, end, target, values in zip(
-            *(_floating(images), ends, checked_targets(targets, batch), maps.to(images.device)),
-            strict=True,
+            *(starts, ends, checked_targets(targets, batch), maps.to(starts.device)), strict=True
         )
     ]
     return torch.stack(scores)
@@ -133,11 +143,12 @@ def max_sensitivity(
     ----------
     attribute : callable
         `attribute(model, images, targets)` -> attributions (B, C, H, W) or (B, 1, H, W). It is given
-        several noisy copies of one image at a time; a method that draws random numbers seeds itself.
+        several noisy copies of one image at a time, with gradients on; a method that draws random
+        numbers seeds itself.
     model : nn.Module
         Handed to it.
     images : Tensor, (B, C, H, W)
-        Integers become float32.
+        Converted to the type of the model's parameters, float32 if it has none.
     targets : Tensor of int, (B,)
         Classes; zeros for a regression.
     radius : float
@@ -145,7 +156,7 @@ def max_sensitivity(
     draws : int
         Noisy copies of each image.
     seed : int
-        Of the noise. Image after image draws from one stream.
+        Of the noise, at least 0. Image after image draws from one stream, as in `infidelity`.
 
     Returns
     -------
@@ -155,7 +166,8 @@ def max_sensitivity(
     Raises
     ------
     AttributionLabError
-        For a radius that is not positive, draws < 1, and attributions of another shape or with NaN.
+        For a radius that is not positive, draws < 1, seeds out of range, and images or attributions
+        of another shape or that are not finite real numbers.
 
     References
     ----------
@@ -172,14 +184,22 @@ def max_sensitivity(
     >>> bool(score <= 0.5 * 2 / 5)  # four values change by at most 0.5; the image's norm is 5
     True
     """
-    broadcast_replacement(0, images)
-    _refuse_settings(draws=draws, radius=radius)
-    generator = torch.Generator().manual_seed(seed)
+    if not callable(attribute):
+        raise AttributionLabError(
+            f"attribute is {attribute!r}: pass a function of model, images and targets"
+        )
+    starts, _ = checked_pair(images, 0, *kind_of(model))
+    refuse_if(
+        [
+            *number_problem("radius", radius, above=0, most=torch.finfo(starts.dtype).max),
+            *integer_problem("draws", draws, 1),
+            *seed_problem(seed),
+        ]
+    )
+    generator = torch.Generator().manual_seed(int(seed))
     scores = [
         _max_sensitivity(attribute, model, image, target, radius, draws, generator)
-        for image, target in zip(
-            _floating(images), checked_targets(targets, len(images)), strict=True
-        )
+        for image, target in zip(starts, checked_targets(targets, len(starts)), strict=True)
     ]
     return torch.stack(scores)
 
@@ -237,9 +257,11 @@ def _max_sensitivity(
         return explained(inputs)
 
     def explained(shown: Tensor) -> Tensor:
-        targets = torch.full((len(shown),), target, device=shown.device)
-        with torch.enable_grad():  # which Captum switches off
-            attributions = attribute(model, shown, targets)
+        # Captum switches gradients off, the caller perhaps inference mode on. A method may change its
+        # copy of the images.
+        with torch.inference_mode(False), torch.enable_grad():
+            targets = torch.full((len(shown),), target, device=shown.device)
+            attributions = attribute(model, shown.clone(), targets)
         return _summed(attributions, shown.shape)
 
     def noisy(shown: Tensor) -> Tensor:
@@ -256,17 +278,12 @@ def _max_sensitivity(
     return score[0]
 
 
-def _floating(images: Tensor) -> Tensor:
-    return images if images.is_floating_point() else images.float()
-
-
 def _summed(attributions: Any, shape: torch.Size) -> Tensor:
     """What a method returned, in float64 and summed over channels."""
     batch, channels, height, width = shape
-    one = (batch, 1, height, width)
-    if isinstance(attributions, Tensor) and attributions.shape == (batch, channels, height, width):
-        attributions = attributions.double().sum(1, keepdim=True)
-    return checked_maps(attributions, one).reshape(one)
+    each = isinstance(attributions, Tensor) and attributions.shape == shape
+    maps = checked_maps(attributions, (batch, channels if each else 1, height, width))
+    return maps.reshape(batch, -1, height, width).sum(1, keepdim=True)
 
 
 def _subset(height: int, width: int, generator: torch.Generator) -> Bool[Tensor, "1 height width"]:
@@ -281,13 +298,3 @@ def _subset(height: int, width: int, generator: torch.Generator) -> Bool[Tensor,
 def _at_once(draws: int, image: Tensor) -> int:
     """How many copies of an image go through a model together; Captum warns above `draws`."""
     return min(draws, max(1, PIXELS_AT_ONCE // image[0].numel()))
-
-
-def _refuse_settings(**settings: Any) -> None:
-    problems = []
-    draws, radius = settings["draws"], settings.get("radius", 1.0)
-    if not isinstance(draws, Integral) or isinstance(draws, bool) or draws < 1:
-        problems.append(f"draws is {draws!r}: pass an integer of at least 1")
-    if not isinstance(radius, Number) or not 0 < float(radius) < math.inf:
-        problems.append(f"radius is {radius!r}: pass a positive number, in units of the images")
-    refuse_if(problems)

@@ -22,9 +22,10 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.metrics.checked_inputs import checked_maps
-from attributionlab.metrics.curves import Measure, Replacement
+from attributionlab.metrics.curves import Measure
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.subset_sizes import each_effects
+from attributionlab.validation import Replacement
 
 __all__ = ["sensitivity_n", "sensitivity_n_curve"]
 
@@ -47,7 +48,7 @@ def sensitivity_n_curve(
     """Sensitivity-N at each size; holds the subsets of one image at a time.
 
     To score several attributions of the same images, evaluate the model once with `subset_effects`,
-    which has these parameters and errors, and ask it for `correlations`.
+    which has these parameters, errors and warnings, and ask it for `correlations`.
 
     Returns
     -------
@@ -95,7 +96,8 @@ def sensitivity_n(
 ) -> Float[Tensor, " batch"]:
     """Mean of `sensitivity_n_curve` over the sizes at which it is defined (AttributionLab, G.5).
 
-    Parameters and errors of `subset_effects`.
+    Parameters, errors and warnings of `subset_effects`. An image's subsets, and with them its score,
+    depend on its place in the batch: pass all images in one call, or another seed with each batch.
 
     Returns
     -------

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral
 from typing import Any, get_args
 
 import numpy as np
@@ -25,9 +24,19 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact import trajectories
-from attributionlab.exact.checks import checked_targets
-from attributionlab.metrics.checked_inputs import checked_maps, output_of
-from attributionlab.metrics.curves import Measure, Replacement, broadcast_replacement
+from attributionlab.metrics.checked_inputs import (
+    checked_maps,
+    output_of,
+    seed_problem,
+    warn_of_forward_passes,
+)
+from attributionlab.metrics.curves import Measure
+from attributionlab.validation import (
+    Replacement,
+    broadcast_replacement,
+    checked_targets,
+    integer_problem,
+)
 
 __all__ = ["SubsetEffects", "each_effects", "subset_effects"]
 
@@ -113,14 +122,17 @@ def subset_effects(
         Any real dtype.
     targets : Tensor of int, (B,)
         Classes; zeros for a regression.
-    replacement : Tensor
-        What removed pixels become; broadcasts to the images, (C, 1, 1) for one color.
+    replacement : float or Tensor
+        What removed pixels become: a number, or what broadcasts to the images, (C, 1, 1) for one color.
     sizes : sequence of int, optional
         The N, ascending, in 1 .. H W; all of them by default.
     draws : int
-        Permutations for each image, at least 3. Image after image draws from one stream.
+        Permutations for each image, at least 3.
     seed : int
-        Of the permutations.
+        Of the permutations, at least 0. Image after image draws from one stream: the permutations are a
+        function of the seed, the draws, the image's size and its place in the batch. So pass all images
+        in one call, or another seed with each batch: with one seed for all, batches share their draws,
+        and an image in another place gets others.
     measure : {"output", "changed-steps"}
         The output's loss, or at how many of the first N steps of one pixel each the output changed
         (!=). The latter is AttributionLab's form for outputs that wrap, such as remainders (F.5); it
@@ -134,8 +146,14 @@ def subset_effects(
     Raises
     ------
     AttributionLabError
-        For sizes out of range or not ascending, fewer than 3 draws, an unknown measure, shapes that do
-        not fit, targets that the model does not have, and outputs that are not finite.
+        For sizes out of range or not ascending, fewer than 3 draws, seeds out of range, an unknown
+        measure, shapes that do not fit, targets that the model does not have, and images, replacements
+        or outputs that are not finite real numbers.
+
+    Warns
+    -----
+    AttributionLabWarning
+        Of more than 100,000 forward passes, where the model's layers rule out the incremental route.
 
     Examples
     --------
@@ -184,9 +202,17 @@ def each_effects(
     """
     ends = broadcast_replacement(replacement, images)
     height, width = images.shape[2:]
-    asked = _checked_settings(sizes, draws, measure, height * width)
+    asked = _checked_settings(sizes, draws, seed, measure, height * width)
     cases = list(zip(images, ends, checked_targets(targets, len(images)), strict=True))
-    generator = torch.Generator().manual_seed(seed)
+    warn_of_forward_passes(
+        model,
+        images,
+        len(images) * draws * len(_counts(asked, measure)),
+        'measure="changed-steps" needs every step: pass a smaller largest of sizes=, or fewer draws='
+        if measure == "changed-steps"
+        else "pass fewer sizes=, or fewer draws=",
+    )
+    generator = torch.Generator().manual_seed(int(seed))
     kept = torch.tensor(asked, device=images.device)
 
     def effects() -> Iterator[SubsetEffects]:
@@ -210,24 +236,25 @@ def _changes(
     measure: Measure,
 ) -> Float[Tensor, "draws sizes"]:
     """What the removal of each order's first pixels does to one image's output."""
-    steps = range(sizes[-1] + 1)
-    counts = steps if measure == "changed-steps" or len(sizes) == sizes[-1] else [0, *sizes]
+    counts = _counts(sizes, measure)
     last = torch.tensor(sizes, device=orders.device) - 1
     changes = []
     for some in torch.split(orders, max(1, OUTPUTS_AT_ONCE // len(counts))):
         along = trajectories(model, image[None], end[None], some[None], counts=counts)
         outputs = output_of(along[0], target)
-        if not outputs.isfinite().all():
-            raise AttributionLabError(
-                "the model's output is not finite for an image with removed pixels: correlations "
-                "would be undefined, choose another replacement or output"
-            )
         if measure == "output":
             changes.append(outputs[:, :1].double() - outputs[:, 1:].double())
         else:
             changed = (outputs[:, 1:] != outputs[:, :-1]).double()
             changes.append(changed.cumsum(1)[:, last])
     return torch.cat(changes)
+
+
+def _counts(sizes: Sequence[int], measure: Measure) -> Sequence[int]:
+    """After how many removed pixels the model is asked."""
+    if measure == "changed-steps" or len(sizes) == sizes[-1]:
+        return range(sizes[-1] + 1)
+    return [0, *sizes]
 
 
 def _correlations(
@@ -240,7 +267,8 @@ def _correlations(
 
     Both variables are measured from the first draw. Equal values then leave exact zeros; and as the
     first is 0, Cauchy and Schwarz bound the variance from below, D sum x^2 - (sum x)^2 >= sum x^2, so
-    the difference loses a factor of D to rounding at worst.
+    the difference loses a factor of D to rounding at worst. Changes are multiplied by a power of two
+    for each size, with which the largest is about 1: squares then stay in range.
     """
     # numpy, not torch: so many short steps are slow in threads that share busy cores.
     draws, pixels = orders.shape
@@ -248,6 +276,10 @@ def _correlations(
     bits = 62 - pixels.bit_length()  # sums of P values stay within +-2^62
     units = np.rint(np.ldexp(values, bits - exponent)).astype(np.int64)
     most, every = sizes[-1], len(sizes) == sizes[-1]
+    # Changes that are not all equal then lie 2^-53 or more from the first: their squares stay.
+    _, exponents = np.frexp(np.maximum(changes.max(0), -changes.min(0)))
+    scale = np.ldexp(1.0, -exponents.clip(min=-1021))
+    start = changes[0] * scale
     sum_x, sum_y, sum_xx, sum_yy, sum_xy = np.zeros((5, len(sizes)))
     first = 0
     for draw, (order, change) in enumerate(zip(orders, changes, strict=True)):
@@ -256,7 +288,7 @@ def _correlations(
             sums = sums[sizes - 1]
         if draw == 0:
             first = sums
-        x, y = (sums - first).astype(np.float64), change - changes[0]
+        x, y = (sums - first).astype(np.float64), change * scale - start
         sum_x += x
         sum_y += y
         sum_xx += x * x
@@ -272,15 +304,19 @@ def _correlations(
     return correlation
 
 
-def _checked_settings(sizes: Any, draws: Any, measure: Any, pixels: int) -> Sequence[int]:
+def _checked_settings(
+    sizes: Any, draws: Any, seed: Any, measure: Any, pixels: int
+) -> Sequence[int]:
     """The sizes, all from 1 to the number of pixels unless given; everything wrong at once."""
     problems = []
-    asked = range(1, pixels + 1) if sizes is None else list(sizes)
-    wrong = [
-        size
-        for size in asked
-        if not isinstance(size, Integral) or isinstance(size, bool) or not 1 <= int(size) <= pixels
-    ]
+    try:
+        asked = range(1, pixels + 1) if sizes is None else list(sizes)
+    except TypeError as error:
+        raise AttributionLabError(
+            f"sizes are {sizes!r}: pass a list of numbers of pixels, such as [1, {pixels}]"
+        ) from error
+    given = [] if sizes is None else asked
+    wrong = [size for size in given if integer_problem("size", size, 1, pixels)]
     if wrong:
         problems.append(
             f"sizes contain {wrong[0]!r}: pass numbers of pixels, integers from 1 to {pixels}"
@@ -289,8 +325,7 @@ def _checked_settings(sizes: Any, draws: Any, measure: Any, pixels: int) -> Sequ
         problems.append("sizes are empty: pass at least one number of pixels")
     elif any(later <= earlier for earlier, later in pairwise(asked)):
         problems.append("sizes are not ascending: pass sorted(set(sizes))")
-    if not isinstance(draws, Integral) or isinstance(draws, bool) or draws < 3:
-        problems.append(f"draws is {draws!r}: pass an integer of at least 3, such as 100")
+    problems += [*integer_problem("draws", draws, 3), *seed_problem(seed)]
     if measure not in get_args(Measure):
         problems.append(
             f"measure is {measure!r}: pass one of {', '.join(map(repr, get_args(Measure)))}"

@@ -12,6 +12,7 @@ from attributionlab.report.terminal import (
     comparison_table,
     data_table,
     explained,
+    findings_list,
     names_table,
     print_table,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "doses_figure",
     "explained",
     "faithfulness_page",
+    "findings_list",
     "maps_figure",
     "names_table",
     "print_table",

@@ -7,9 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attributionlab.report.palette import LINE_COLORS
+
 __all__ = ["DoseLine", "doses_figure"]
 
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
+COLORS = (*LINE_COLORS, "#999999")
 MARKERS = "osD^vPX*"
 
 

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -23,6 +23,7 @@ __all__ = [
     "comparison_table",
     "data_table",
     "explained",
+    "findings_list",
     "names_table",
     "print_table",
     "printable",
@@ -202,6 +203,17 @@ def _cell(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(printable(str(value)))
+
+
+def findings_list(findings: Iterable[str]) -> RenderableType:
+    """Sentences below each other, wrapped, each behind a dash and a blank line."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column()
+    table.add_column(overflow="fold")
+    for finding in findings:
+        table.add_row("")
+        table.add_row("-", Text(printable(finding)))
+    return table
 
 
 def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:

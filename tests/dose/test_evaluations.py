@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import nnls
 
 import attributionlab as al
 from attributionlab import AttributionLabError
@@ -76,16 +77,18 @@ def test_sensitivity_is_nan_where_the_output_never_changes(seen):
     assert np.isnan(METRICS["sensitivity-n"].scores(still)).all()
 
 
-def test_infidelity_is_what_the_best_multiple_of_a_map_leaves_unexplained():
+def test_infidelity_is_what_the_best_multiple_from_0_up_leaves_unexplained():
     generator = torch.Generator().manual_seed(0)
-    sums = torch.randn(3, 5, 4, generator=generator, dtype=torch.float64)
-    sums[2] = 0
+    sums = torch.randn(4, 5, 4, generator=generator, dtype=torch.float64)
     losses = torch.randn(5, 4, generator=generator, dtype=torch.float64)
+    sums[2], sums[3] = 0, -sums[0]  # one of the two opposites fits best when it is inverted
     got = squared_misfit(sums, losses)
-    for index in range(3):
-        fit = np.linalg.lstsq(sums[index].reshape(-1, 1).numpy(), losses.flatten().numpy())
-        left = losses.flatten().numpy() - sums[index].flatten().numpy() * fit[0]
-        assert float(got[index]) == pytest.approx((left**2).mean(), abs=1e-12)
+    for index in range(4):
+        [factor], _ = nnls(sums[index].reshape(-1, 1).numpy(), losses.flatten().numpy())
+        left = losses.flatten().numpy() - sums[index].flatten().numpy() * factor
+        # Twenty terms near 1, each off by some roundings.
+        assert float(got[index]) == pytest.approx((left**2).mean(), abs=1e-13)
+    assert got[0] != got[3]
 
 
 def test_localization_is_held_against_the_positive_mask(seen):
@@ -129,7 +132,24 @@ def test_a_metric_of_anybodys_gets_what_it_declares(seen):
     expected = seen.case.maps.sum((1, 2, 3)).numpy()
     np.testing.assert_array_equal(adapted.scores(seen), expected.astype(np.float64))
     assert (adapted.name, adapted.higher_is_better, adapted.perturbs) == ("mine", False, True)
-    assert got == {"model": seen.model, "replacement": seen.replacement, "seed": 5}
+    assert torch.equal(got.pop("replacement"), seen.replacement)
+    assert got == {"model": seen.model, "seed": 5}
+
+
+def test_a_metric_that_writes_into_what_it_gets_changes_nothing_for_others(seen):
+    kept = [seen.case.maps, seen.case.image, seen.replacement, seen.case.truth.signed]
+    before = [each.clone() for each in kept]
+
+    def careless(model, images, targets, attributions, *, replacement, truth):
+        scores = attributions.sum((1, 2, 3)).clone()
+        for each in (images, attributions, replacement, targets):
+            each.zero_()
+        truth.fill_(True)
+        return scores
+
+    adapted = as_metric(careless, higher_is_better=True)
+    np.testing.assert_array_equal(adapted.scores(seen), adapted.scores(seen))
+    assert all(torch.equal(each, one) for each, one in zip(kept, before, strict=True))
 
 
 def test_a_metric_without_a_model_gets_maps_alone_and_may_return_a_list(seen):
@@ -181,3 +201,29 @@ def test_what_a_metric_raises_is_said_in_one_line_with_its_place(seen):
     place = r"\(test_evaluations\.py, line \d+\)"
     with pytest.raises(AttributionLabError, match=f"^broken raised RuntimeError: boom {place}$"):
         as_metric(broken, higher_is_better=True).scores(seen)
+
+
+def test_a_direction_for_a_built_in_metric_is_refused():
+    with pytest.raises(
+        AttributionLabError, match="insertion says itself which direction is better"
+    ):
+        as_metric("insertion", higher_is_better=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda model, attributions: attributions,
+            r"takes \(model, attributions\) \(too many.*\): write it as \(model, images, targets,",
+        ),
+        (lambda attributions: attributions.sum((1, 2, 3)) / 0, "returned (inf|nan|-inf)"),
+        (
+            lambda attributions: attributions.sum((1, 2, 3)) * 1j,
+            "returned Tensor: return one number",
+        ),
+    ],
+)
+def test_what_a_metric_may_not_take_or_return_is_said(seen, function, message):
+    with pytest.raises(AttributionLabError, match=message):
+        as_metric(function, higher_is_better=True).scores(seen)

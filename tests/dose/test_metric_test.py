@@ -77,7 +77,7 @@ def test_deletion_ranks_better_without_unseen_data_and_its_distance_is_a_step(de
     assert clean.oracle == pytest.approx(clean.shapley, abs=0.01)
     assert far.best < far.oracle
     assert far.shapley == pytest.approx(far.oracle, abs=0.01)
-    assert far.best_map == "Shapley values with the replacement's color (sampled)"
+    assert far.best_map == "Shapley values of the replacement's game"
     assert any("measures another truth" in sentence for sentence in deletion.findings())
 
 
@@ -152,7 +152,7 @@ def test_a_metric_breaks_where_the_upper_end_falls_below_the_threshold_for_good(
 
 def test_undefined_correlations_are_said_and_written_as_none():
     report = report_of(math.nan)
-    assert "undefined (it scores all attributions alike)" in report.findings()[0]
+    assert "undefined (in every image a score is NaN, or all are alike)" in report.findings()[0]
     assert report.to_dict()["doses"][0]["correlations"]["signed"]["value"] is None
 
 
@@ -160,7 +160,7 @@ def test_a_metric_that_scores_nothing_is_not_said_to_have_its_optimum_at_the_tru
     report = report_of(math.nan)
     doses = [each._replace(oracle=math.nan) for each in report.doses]
     first, *_, last = dataclasses.replace(report, doses=doses).findings()
-    assert "undefined (NaN)" in first
+    assert "undefined (in every image a score is NaN" in first
     assert last == "At 1 of 1 doses the exact mask's score is NaN."
 
 

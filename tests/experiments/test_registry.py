@@ -48,6 +48,37 @@ def test_items_of_one_run_keep_their_own_names():
         assert EXPERIMENTS[item].args[0].item == item
 
 
+def test_a_terminal_shows_what_it_has_room_for_and_names_the_rest(monkeypatch, capsys):
+    place = {"environment": ["here"] * 2, "method": ["a", "b"]}
+    tables = {
+        "own": pd.DataFrame({**place, "rank": [1.5, 1.5]}),
+        "places": pd.DataFrame({"environment": ["here", "there"], "rank": [1.0, 2.0]}),
+        "more": pd.DataFrame({"x": [1.0]}),
+        "long": pd.DataFrame({"x": range(1234)}),
+    }
+    shown = {"own": "1 is best", "places": "by environment", "long": "very"}
+    sentence = "word " * 60
+    outcome = Reproduction("tiny", "a title", tables, {}, [sentence, "short"], shown)
+    monkeypatch.setitem(
+        registry.EXPERIMENTS, "tiny", lambda *, n, quick, seed, show_progress: outcome
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.main(["reproduce", "tiny"]) == 0
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert lines[2:5] == ["own, here", "(1 is best)", "method  rank"]
+    assert [line.split() for line in lines[9:11]] == [
+        ["(by", "environment)"],
+        ["environment", "rank"],
+    ]
+    assert "More tables with --out DIR: more (1 row), long (1,234 rows)." in lines
+    assert max(map(len, lines)) <= 80
+    assert "\n\n- word word" in printed
+    assert "\n  word word" in printed
+    assert printed.endswith("\n\n- short\n")
+    assert list(tables["own"]) == ["environment", "method", "rank"]
+
+
 def test_the_command_prints_and_writes_everything(tiny, tmp_path, capsys):
     out = tmp_path / "new" / "folder"
     arguments = ["reproduce", "tiny", "--n", "3", "--quick", "--seed", "5", "--out", str(out)]

@@ -111,10 +111,25 @@ def test_the_counts_of_a_whole_curve_are_a_range_which_costs_nothing():
     assert curve_counts(12, 4) == range(0, 13, 4)
 
 
+def test_a_step_may_be_any_integer_and_longer_than_the_curve():
+    assert curve_counts(1000, np.int8(100)) == range(0, 1001, 100)
+    assert len(curve_fractions(1000, np.int8(100))) == 11
+    for huge in (10**18, 10**30):
+        assert list(curve_counts(1000, huge)) == [0, 1000]
+        assert curve_fractions(1000, huge).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("pixels", [0, -5, 2.5, True])
+def test_a_number_of_pixels_that_no_image_has_is_refused(pixels):
+    for function in (curve_counts, curve_fractions):
+        with pytest.raises(AttributionLabError, match=r"pixels is .*: take an integer of at least"):
+            function(pixels)
+
+
 @pytest.mark.parametrize("step", [0, -1, 1.0, True, "1"])
 def test_a_step_that_is_no_number_of_pixels_is_refused(step):
     for function in (curve_counts, curve_fractions):
-        with pytest.raises(AttributionLabError, match=r"step is .*: take a number of pixels"):
+        with pytest.raises(AttributionLabError, match=r"step is .*: take an integer of at least 1"):
             function(10, step)
 
 
@@ -164,7 +179,8 @@ def test_a_single_sample_has_no_standard_deviation():
 
 
 @pytest.mark.parametrize("measure", ["output", "changed-steps"])
-@pytest.mark.parametrize("counts", [[0, 5], [-1, 2], [0.5]])
+@pytest.mark.parametrize("counts", [[0, 5], [-1, 2], [0.5], [], [True], [3, 2], [2, 2], 3])
+@pytest.mark.usefixtures("without_shape_checks")
 def test_counts_that_no_trajectory_has_are_refused(measure, counts):
     with pytest.raises(AttributionLabError, match=r"counts .*from 0 to 4"):
         outputs_along(
@@ -178,9 +194,69 @@ def test_counts_that_no_trajectory_has_are_refused(measure, counts):
         )
 
 
-def test_summaries_of_no_curve_are_refused():
-    with pytest.raises(AttributionLabError, match="there are no curves to summarize"):
-        summarize_curves(torch.zeros(0, 3))
+@pytest.mark.parametrize(
+    ("curves", "fractions", "message"),
+    [
+        (torch.zeros(3), torch.zeros(2), r"fractions are .*\(2,\): pass 3, one for each point"),
+        (torch.zeros(2, 3), torch.zeros(2, 3), "fractions are .*: pass 3, one for each point"),
+        ([0.0], torch.zeros(1), "curves are of type list: pass a tensor of real numbers"),
+        (torch.tensor(1.0), torch.zeros(1), "curves are torch.float32 of shape .*: pass a tensor"),
+        (torch.zeros(1) * 1j, torch.zeros(1), "curves are torch.complex64"),
+        (torch.zeros(1), [0.0], "fractions are of type list"),
+    ],
+)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_areas_of_what_are_no_curves_are_refused(curves, fractions, message):
+    with pytest.raises(AttributionLabError, match=message):
+        area_under_curve(curves, fractions)
+
+
+@pytest.mark.parametrize("measure", ["output", "changed-steps"])
+@pytest.mark.usefixtures("without_shape_checks")
+def test_counts_may_be_an_array(measure):
+    image, orders = torch.arange(4.0).reshape(1, 1, 2, 2), torch.arange(4).expand(1, 1, 4)
+    call = {"replacement": 1, "measure": measure}
+    total = nn.Sequential(nn.Flatten(), nn.Linear(4, 1, bias=False))
+    got = outputs_along(
+        total, image, torch.tensor([0]), orders, counts=np.array([1, 3], np.uint8), **call
+    )
+    listed = outputs_along(total, image, torch.tensor([0]), orders, counts=[1, 3], **call)
+    assert torch.equal(got, listed)
+
+
+@pytest.mark.parametrize(
+    "curves", [torch.zeros(0, 3), torch.zeros(3), torch.zeros(1, 1) * 1j, [[1.0]], None]
+)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_summaries_of_what_are_no_curves_are_refused(curves):
+    with pytest.raises(AttributionLabError, match=r"curves are .*: pass .* at least one curve"):
+        summarize_curves(curves)
+
+
+class Odd(nn.Module):
+    """A model whose outputs are of one kind."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, images):
+        total = images.flatten(1).sum(1, keepdim=True)
+        return {"nan": total.log() * 0, "inf": total.log(), "complex": total * 1j}[self.kind]
+
+
+@pytest.mark.parametrize("kind", ["nan", "inf", "complex"])
+@pytest.mark.parametrize("measure", ["output", "changed-steps"])
+@pytest.mark.usefixtures("without_shape_checks")
+def test_outputs_that_are_no_finite_real_numbers_are_refused(kind, measure):
+    image, order = torch.ones(1, 1, 1, 2), torch.tensor([[[0, 1]]])
+    message = {
+        "nan": "the model's output is not finite: nan for target 0 and an image with replaced",
+        "inf": "the model's output is not finite: -inf for target 0",
+        "complex": "the model's output is torch.complex64: pass one that returns real numbers",
+    }[kind]
+    with pytest.raises(AttributionLabError, match=message):
+        outputs_along(Odd(kind), image, torch.tensor([0]), order, replacement=0, measure=measure)
 
 
 @pytest.mark.usefixtures("without_shape_checks")
@@ -192,10 +268,26 @@ def test_summaries_of_no_curve_are_refused():
         ({"targets": torch.tensor([0.0, 1.0])}, "targets are torch.float32"),
         ({"targets": torch.tensor([0])}, "one integer for each of the 2 images"),
         ({"measure": "probability"}, "measure is 'probability': take 'output' or 'changed-steps'"),
-        ({"replacement": torch.zeros(5, 1, 1)}, r"replacement has the shape \(5, 1, 1\)"),
+        ({"replacement": torch.zeros(5, 1, 1)}, r"shape of the replacement is \(5, 1, 1\)"),
         ({"replacement": "black"}, "replacement is of type str"),
-        ({"images": torch.zeros(2, 2)}, r"images are of shape \(2, 2\)"),
+        ({"images": torch.zeros(2, 2)}, r"images are torch.float32 of shape \(2, 2\)"),
         ({"images": [[0.0]]}, "images are of type list: pass a tensor of shape"),
+        ({"images": [[0.0]], "replacement": torch.ones(1)}, "images are of type list"),
+        ({"replacement": 10**400}, "the replacement is a number beyond the range of float64: pass"),
+        ({"replacement": True}, "the replacement is"),
+        ({"replacement": torch.ones(1).bool()}, "torch.bool"),
+        ({"replacement": torch.ones(1) * 1j}, "torch.complex64"),
+        ({"replacement": math.nan}, "the value nan at"),
+        (
+            {"orders": torch.arange(4).expand(2, 4)},
+            r"orders are torch.int64 of shape \(2, 4\): pass",
+        ),
+        ({"orders": [[[0, 1, 2, 3]]] * 2}, r"orders are of type list: .*here \(2, D, 4\)"),
+        (
+            {"orders": torch.arange(4).expand(3, 1, 4)},
+            r"orders are torch.int64 of shape \(3, 1, 4\)",
+        ),
+        ({"orders": torch.arange(3).expand(2, 1, 3)}, "an order has 3 pixels, the images have 4"),
         ({"model": nn.Identity()}, r"the model's output is \(.*\(B, K\)"),
     ],
 )

@@ -67,9 +67,25 @@ def test_bad_input_is_refused_with_the_remedy():
         relevance_mass_accuracy(torch.tensor([[[[1.0, -2.0]]]]), mask)
     for function in (pointing_game, relevance_mass_accuracy, relevance_rank_accuracy):
         for maps, truth, message in [
-            (torch.ones(1, 1, 1, 2), mask.float(), "the truth is torch.float32: pass a mask"),
-            (torch.ones(1, 1, 1, 2), [True], "the truth is list: pass a mask"),
-            (torch.ones(1, 1, 2, 1), mask, r"attributions are of shape \(1, 1, 2, 1\): pass"),
+            (
+                torch.ones(1, 1, 1, 2),
+                mask.float(),
+                "the truth is torch.float32 of shape .*: pass a mask",
+            ),
+            (torch.ones(1, 1, 1, 2), [True], "the truth is of type list: pass a mask"),
+            (
+                torch.ones(1, 2, 1, 2),
+                mask.expand(1, 2, 1, 2),
+                r"bool of shape \(1, 2, 1, 2\): pass",
+            ),
+            (torch.ones(0, 1, 1, 2), mask[:0], r"shape \(0, 1, 1, 2\): pass .* at least one pixel"),
+            (torch.ones(1, 1, 0, 2), mask[:, :, :0], r"shape \(1, 1, 0, 2\): pass"),
+            (mask * 1j, mask, "attributions are torch.complex64: pass real numbers"),
+            (
+                torch.ones(1, 1, 2, 1),
+                mask,
+                r"attributions are torch.float32 of shape \(1, 1, 2, 1\): pass",
+            ),
             ([1.0, 2.0], mask, "attributions are of type list"),
             (mask, mask, "attributions are torch.bool: pass real numbers"),
             (

@@ -63,6 +63,13 @@ def test_attributions_may_have_any_real_type(dtype):
     assert removal_order(maps).tolist() == [[2, 0, 3, 1]]
 
 
+def test_infinite_values_have_their_place_and_equal_ones_reading_order():
+    infinity = float("inf")
+    maps = torch.tensor([[[[1.0, -infinity, infinity], [infinity, -infinity, 2.0]]]])
+    assert removal_order(maps).tolist() == [[2, 3, 5, 0, 1, 4]]
+    assert removal_order(maps, order="lerf").tolist() == [[1, 4, 0, 5, 2, 3]]
+
+
 def test_attributions_that_require_a_gradient_are_ordered_like_others():
     assert removal_order(torch.ones(1, 1, 1, 2, requires_grad=True)).tolist() == [[0, 1]]
 
@@ -84,12 +91,24 @@ def test_ties_stay_in_reading_order_in_maps_as_large_as_images(generator):
         (
             torch.zeros(1, 1, 2, 2),
             {"ties": "random"},
-            r"ties='random' without a generator: pass torch.Generator\(\).manual_seed\(0\)",
+            r"ties='random' with None for a generator: pass torch.Generator\(\).manual_seed\(0\)",
         ),
+        (
+            torch.zeros(1, 1, 2, 2),
+            {"ties": "random", "generator": 0},
+            r"ties='random' with 0 for a generator",
+        ),
+        (None, {}, "attributions are of type NoneType: pass a tensor"),
+        ([[[[1.0]]]], {}, "attributions are of type list: pass a tensor"),
+        (np.zeros((1, 1, 2, 2)), {}, "attributions are of type ndarray: pass a tensor"),
+        (torch.zeros(0, 1, 2, 2), {}, r"shape \(0, 1, 2, 2\): pass a tensor of shape"),
+        (torch.zeros(1, 1, 0, 2), {}, r"shape \(1, 1, 0, 2\): pass a tensor of shape"),
+        (torch.zeros(1, 1, 2, 2) * 1j, {}, "attributions are torch.complex64: pass real numbers"),
+        (torch.ones(1, 1, 2, 2).bool(), {}, r"torch.bool: pass real numbers, mask.float\(\) for"),
         (
             torch.zeros(1, 3, 2, 2),
             {},
-            r"attributions have the shape \(1, 3, 2, 2\): sum them over channels to \(B, 1, H, W\)",
+            r"of shape \(1, 3, 2, 2\): pass a tensor of shape \(B, 1, H, W\), .* over channels\)",
         ),
         (
             torch.tensor([[[[0.0, 0.0, 0.0]]], [[[0.0, 0.0, float("nan")]]]]),

@@ -260,7 +260,7 @@ def test_random_ties_need_a_generator_and_repeat_with_its_seed():
     images, canvases, targets, maps = case_of(9)
     arguments = (Foreign(), images, targets, 0 * maps)
     for function in (deletion, insertion, pixel_flipping):
-        with pytest.raises(AttributionLabError, match="without a generator"):
+        with pytest.raises(AttributionLabError, match="with None for a generator"):
             function(*arguments, replacement=canvases, ties="random")
         first, again, other = (
             function(
@@ -309,13 +309,26 @@ def test_a_step_as_large_as_the_image_leaves_the_two_ends():
     )
 
 
+class Logarithm(nn.Module):
+    def forward(self, images):
+        return images.flatten(1).sum(1, keepdim=True).log()
+
+
+@pytest.mark.parametrize("measure", ["output", "changed-steps"])
+@pytest.mark.parametrize("function", [deletion, insertion, pixel_flipping])
+def test_outputs_that_are_not_finite_are_refused_and_not_called_not_applicable(function, measure):
+    call = (Logarithm(), torch.ones(1, 1, 1, 2), torch.tensor([0]), torch.ones(1, 1, 1, 2))
+    with pytest.raises(AttributionLabError, match="output is not finite: -inf for target 0"):
+        function(*call, replacement=0, measure=measure)
+
+
 @pytest.mark.usefixtures("without_shape_checks")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (
             {"attributions": torch.zeros(2, 2, 4, 3)},
-            r"attributions are of shape \(2, 2, 4, 3\): pass .* \(2, 1, 4, 3\)",
+            r"attributions are torch.float32 of shape \(2, 2, 4, 3\): pass .* \(2, 1, 4, 3\)",
         ),
         ({"attributions": torch.zeros(2, 1, 3, 4)}, r"\(2, 1, 3, 4\): pass"),
         ({"attributions": None}, "attributions are of type NoneType: pass"),
@@ -324,8 +337,14 @@ def test_a_step_as_large_as_the_image_leaves_the_two_ends():
         ({"step": 0}, "step is 0"),
         ({"order": "best"}, "order is 'best'"),
         ({"measure": "logit"}, "measure is 'logit'"),
-        ({"replacement": torch.zeros(4, 1, 1)}, r"replacement has the shape \(4, 1, 1\)"),
-        ({"images": torch.zeros(2, 4)}, r"images are of shape \(2, 4\)"),
+        ({"replacement": torch.zeros(4, 1, 1)}, r"shape of the replacement is \(4, 1, 1\)"),
+        (
+            {"attributions": torch.ones(2, 1, 4, 3) * 1j},
+            "attributions are torch.complex64: pass real",
+        ),
+        ({"attributions": torch.ones(2, 1, 4, 3).bool()}, "attributions are torch.bool: pass real"),
+        ({"images": [1.0], "replacement": 0}, "images are of type list"),
+        ({"images": torch.zeros(2, 4)}, r"images are torch.float32 of shape \(2, 4\)"),
     ],
 )
 @pytest.mark.parametrize("function", [deletion, insertion, pixel_flipping])

@@ -14,6 +14,18 @@ from attributionlab.metrics import robustness
 from attributionlab.metrics.robustness import infidelity, max_sensitivity
 
 TARGETS = torch.tensor([1, 0])
+BAD_SEEDS = [None, 1.5, "a", True, 2**70, -1]
+
+
+class Apply(nn.Module):
+    """A function as a layer."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, images):
+        return self.function(images)
 
 
 def smooth_model(seed: int, channels: int, pixels: int) -> nn.Module:
@@ -153,6 +165,39 @@ def test_copies_of_an_image_come_a_few_at_a_time(monkeypatch):
     assert seen == [1, 3, 3, 1]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32])
+def test_images_are_converted_to_the_type_of_the_model(dtype):
+    images = torch.tensor([[[[1.0, 0.0, 2.0], [3.0, 1.0, 0.0]]]])
+    for model in (smooth_model(0, 1, 6).float(), smooth_model(0, 1, 6)):
+        settings = {"replacement": 1, "draws": 3}
+        expected = infidelity(model, images, TARGETS[:1], images, **settings)
+        got = infidelity(model, images.to(dtype), TARGETS[:1], images, **settings)
+        assert torch.equal(got, expected)
+        noisy = {"radius": 0.5, "draws": 3}
+        expected = max_sensitivity(gradient, model, images, TARGETS[:1], **noisy)
+        got = max_sensitivity(gradient, model, images.to(dtype), TARGETS[:1], **noisy)
+        assert torch.equal(got, expected)
+
+
+def test_a_method_that_overwrites_its_images_changes_neither_the_callers_nor_the_score():
+    def overwriting(model, images, targets):
+        return images.mul_(2)
+
+    images = torch.ones(1, 1, 2, 3)
+    call = (nn.Identity(), images, TARGETS[:1])
+    got = max_sensitivity(overwriting, *call, radius=0.5)
+    assert (images == 1).all()
+    assert got == max_sensitivity(lambda *call: 2 * call[1], *call, radius=0.5)
+
+
+def test_a_method_that_needs_gradients_gets_them_in_inference_mode_too():
+    model, images = smooth_model(0, 1, 6), torch.ones(1, 1, 2, 3).double()
+    expected = max_sensitivity(gradient, model, images, TARGETS[:1], radius=0.5)
+    with torch.inference_mode():
+        got = max_sensitivity(gradient, model, images + 0, TARGETS[:1] + 0, radius=0.5)
+    assert torch.equal(got, expected)
+
+
 def test_both_say_that_lower_is_better():
     for function in (infidelity, max_sensitivity):
         assert not function.higher_is_better
@@ -162,12 +207,29 @@ def test_both_say_that_lower_is_better():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"draws": 0}, "draws is 0: pass an integer of at least 1"),
+        ({"draws": 0}, "draws is 0: take an integer of at least 1"),
         ({"draws": 2.5}, "draws is 2.5"),
         ({"attributions": torch.full((2, 1, 2, 3), math.nan)}, "the value nan in image 0"),
         ({"attributions": torch.ones(2, 1, 3, 2)}, r"pass a tensor of shape \(2, 1, 2, 3\)"),
         ({"targets": torch.tensor([1, 2])}, "a target is 2: the model has 2 outputs"),
         ({"replacement": torch.ones(2)}, "broadcasts to the images'"),
+        ({"replacement": math.nan}, "replacement: the value nan at"),
+        ({"replacement": torch.tensor(math.inf)}, "replacement: the value inf at"),
+        ({"replacement": torch.ones(1) * 1j}, "replacement: torch.complex64 is no type of real"),
+        ({"replacement": torch.ones(1).bool()}, "replacement: torch.bool is no type of real"),
+        ({"replacement": True}, "the replacement is of type bool"),
+        ({"images": torch.full((2, 1, 2, 3), math.nan)}, "images: the value nan at"),
+        ({"images": [[1.0]]}, "images are of type list"),
+        ({"attributions": torch.ones(2, 1, 2, 3) * 1j}, "torch.complex64: pass real numbers"),
+        ({"attributions": torch.ones(2, 1, 2, 3).bool()}, "torch.bool: pass real numbers"),
+        ({"normalize": "false"}, "normalize is 'false': take True or False"),
+        ({"model": torch.relu}, "pass an nn.Module"),
+        ({"model": nn.Sequential(nn.Flatten(), Apply(torch.log))}, "output is not finite: "),
+        (
+            {"model": nn.Sequential(nn.Flatten(), Apply(lambda values: values * 1j))},
+            "output is torch.complex64: pass one that returns real numbers",
+        ),
+        *((({"seed": seed}), "seed is .*: take an integer from 0 to") for seed in BAD_SEEDS),
         ({"model": nn.Identity()}, r"shape \(B, K\)"),
     ],
 )
@@ -187,15 +249,21 @@ def test_infidelity_refuses_bad_input_with_the_remedy(settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"radius": 0}, "radius is 0: pass a positive number, in units of the images"),
+        ({"radius": 0}, "radius is 0: take a number above 0"),
         ({"radius": math.inf}, "radius is inf"),
         ({"radius": "1"}, "radius is '1'"),
+        ({"radius": 10**400}, "radius is 10.*: take a number above 0 and of at most"),
+        ({"attribute": None}, "attribute is None: pass a function of model, images and targets"),
         ({"draws": True}, "draws is True"),
         ({"targets": torch.tensor([0])}, "one integer for each of the 2 images"),
-        ({"images": torch.ones(2, 2)}, r"images are of shape \(2, 2\)"),
+        ({"images": torch.ones(2, 2)}, r"images are torch.float32 of shape \(2, 2\)"),
         ({"attribute": lambda *call: call[1][:, :, :1]}, r"pass a tensor of shape \(1, 1, 2, 3\)"),
         ({"attribute": lambda *call: call[1] * math.nan}, "the value nan"),
         ({"attribute": lambda *call: None}, "attributions are of type NoneType"),
+        ({"attribute": lambda *call: call[1] * 1j}, "attributions are torch.complex128: pass real"),
+        ({"attribute": lambda *call: call[1] > 0}, "attributions are torch.bool: pass real"),
+        ({"images": torch.full((2, 1, 2, 3), math.nan)}, "images: the value nan at"),
+        *((({"seed": seed}), "seed is .*: take an integer from 0 to") for seed in BAD_SEEDS),
     ],
 )
 @pytest.mark.usefixtures("without_shape_checks")

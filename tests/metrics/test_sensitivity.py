@@ -63,5 +63,5 @@ def test_attributions_are_refused_before_the_model_is_asked(images):
         def forward(self, images):
             raise AssertionError
 
-    with pytest.raises(AttributionLabError, match="attributions are of shape"):
+    with pytest.raises(AttributionLabError, match=r"attributions are torch.float32 of shape"):
         sensitivity_n(Unasked(), images, TARGETS, images[:1], replacement=0)

@@ -16,6 +16,7 @@ from attributionlab.metrics.subset_sizes import SubsetEffects, each_effects, sub
 
 MEASURES = st.sampled_from(["output", "changed-steps"])
 BLACK = torch.zeros(1)
+BAD_SEEDS = [None, 1.5, "a", True, 2**70, -1]
 
 
 def foreign_model(seed: int, channels: int, pixels: int) -> nn.Module:
@@ -110,6 +111,24 @@ def test_correlations_are_pearsons_whatever_offset_and_scale_the_numbers_have(
     # Multiples of 1/8 are summed exactly. Means over at most 8 draws then lose a factor of 8 in each of
     # three differences: 2^-53 * 8^3 < 1e-13.
     assert got == pytest.approx(nan_for_none(expected), abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("exponent", [-1060, -1022, -600, -500, 500, 600, 1020])
+def test_changes_of_any_magnitude_correlate_as_those_about_1_do(exponent, generator):
+    orders = torch.stack([torch.randperm(6, generator=generator) for _ in range(7)])
+    changes = torch.randint(-7, 8, (7, 6), generator=generator).double()
+    changes[:, 2] = torch.tensor([-1, -2, 0, -4, -3, 0, -7])  # none is above 0
+    changes[:, 3] = 5  # says nothing
+    maps = torch.randn(1, 1, 2, 3, generator=generator)
+    expected = by_hand(changes.tolist(), orders.tolist(), (2, 3)).correlations(maps)
+    scaled = torch.ldexp(changes, torch.tensor(exponent // 2))
+    scaled = torch.ldexp(scaled, torch.tensor(exponent - exponent // 2))
+    got = by_hand(scaled.tolist(), orders.tolist(), (2, 3)).correlations(maps)
+    assert torch.equal(got.nan_to_num(9), expected.nan_to_num(9))
+    changes[:, 1] = scaled[:, 1]  # one size of another magnitude than the others
+    got = by_hand(changes.tolist(), orders.tolist(), (2, 3)).correlations(maps)
+    assert torch.equal(got.nan_to_num(9), expected.nan_to_num(9))
+    assert got.isnan().tolist() == [[False, False, False, True, False, True]]
 
 
 def test_correlations_are_scipys():
@@ -236,6 +255,18 @@ def test_sizes_pick_from_all_sizes_and_draws_depend_on_the_seed_alone():
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
+def test_permutations_are_a_function_of_the_seed_and_the_place_in_the_batch():
+    model = foreign_model(5, 1, 6)
+    images = torch.arange(18.0).reshape(3, 1, 2, 3)
+    targets = torch.tensor([0, 1, 0])
+    first = subset_effects(model, images, targets, replacement=BLACK, draws=4, seed=2**64 - 1)
+    second = subset_effects(
+        model, images.flip(0)[:2], targets[:2], replacement=BLACK, draws=4, seed=2**64 - 1
+    )
+    assert torch.equal(first.orders[:2], second.orders)
+    assert not torch.equal(first.orders[0], first.orders[1])
+
+
 @pytest.mark.parametrize("measure", ["output", "changed-steps"])
 def test_neither_images_one_by_one_nor_few_draws_at_a_time_change_the_effects(measure, monkeypatch):
     model = foreign_model(5, 1, 6)
@@ -276,7 +307,10 @@ def test_numbers_and_integer_images_are_taken():
         ({"sizes": []}, "sizes are empty"),
         ({"sizes": [2, 1]}, r"not ascending: pass sorted\(set\(sizes\)\)"),
         ({"sizes": [2, 2]}, "not ascending"),
-        ({"draws": 2}, "draws is 2: pass an integer of at least 3"),
+        ({"draws": 2}, "draws is 2: take an integer of at least 3"),
+        ({"sizes": 5}, r"sizes are 5: pass a list of numbers of pixels, such as \[1, 4\]"),
+        ({"sizes": torch.tensor(5)}, r"sizes are tensor\(5\): pass a list"),
+        *((({"seed": seed}), "seed is .*: take an integer from 0 to") for seed in BAD_SEEDS),
         ({"draws": 3.0}, "draws is 3.0"),
         ({"measure": "steps"}, "measure is 'steps': pass one of 'output', 'changed-steps'"),
         ({"draws": 1, "sizes": [9]}, "sizes contain 9.*; draws is 1"),
@@ -285,7 +319,7 @@ def test_numbers_and_integer_images_are_taken():
         ({"targets": torch.tensor([2])}, "a target is 2: the model has 2 outputs, pass 0 to 1"),
         ({"targets": torch.tensor([-1])}, "a target is -1"),
         ({"targets": torch.tensor([0, 1])}, "one integer for each of the 1 images"),
-        ({"images": torch.ones(1, 2, 2)}, r"images are of shape \(1, 2, 2\)"),
+        ({"images": torch.ones(1, 2, 2)}, r"images are torch.float32 of shape \(1, 2, 2\)"),
         ({"model": nn.Identity()}, r"returns a tensor of shape \(B, K\)"),
     ],
 )

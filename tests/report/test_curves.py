@@ -43,7 +43,7 @@ def test_panels_are_in_order_and_labelled():
     assert [axis.get_title() for axis in figure.axes] == ["a", "b", "c", "d"]
     assert {axis.get_xlabel() for axis in figure.axes} == {"fraction"}
     assert {axis.get_ylabel() for axis in figure.axes} == {"output"}
-    assert figure.get_suptitle() == "title"
+    assert figure.get_suptitle().splitlines()[0] == "title"
 
 
 def test_a_method_looks_the_same_in_every_panel_and_in_the_legend():
@@ -67,10 +67,55 @@ def test_twenty_eight_methods_all_look_different():
 
 
 def test_lines_that_lie_on_each_other_can_be_told_apart_by_their_width():
-    curves = {name: [[1, 1, 1]] for name in "abc"}
-    [axis] = curves_figure([[panel("same", **curves)]]).axes
+    alike = {name: [[1, 1, 1]] for name in "abc"}
+    apart = {name: [[i, 1, 1]] for i, name in enumerate("abc")}
+    axis, _ = curves_figure([[panel("same", **alike), panel("different", **apart)]]).axes
     widths = [line.get_linewidth() for line in axis.lines]
     assert widths == sorted(set(widths), reverse=True)
+
+
+def test_lines_that_coincide_in_all_panels_are_drawn_once_under_all_names():
+    nan = np.nan
+    first = {
+        "a": [[0, 5, nan]],
+        "b": [[0, 4, nan], [0, 6, nan]],
+        "c": [[0, 5, 5]],
+        "d": [[9, 5, 0]],
+    }
+    second = {"a": [[1, 2, 3]], "b": [[1, 2, 3]], "c": [[1, 2, 3]], "d": [[0, 0, 0]]}
+    figure = curves_figure([[panel("first", **first), panel("second", **second)]])
+    assert [len(axis.lines) for axis in figure.axes] == [3, 3]
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a =\nb", "c", "d"]
+
+
+@pytest.mark.parametrize(("apart", "lines"), [(0.001, 1), (0.003, 2)])
+def test_lines_coincide_when_they_cannot_be_told_apart_in_a_panel_of_this_height(apart, lines):
+    curves = {"a": [[0, 100, 100]], "b": [[0, 100, 100 * (1 - apart)]]}
+    [axis] = curves_figure([[panel("close", **curves)]]).axes
+    assert len(axis.lines) == lines
+
+
+@pytest.mark.parametrize(("count", "bands"), [(6, 6), (7, 0)])
+def test_only_few_curves_have_bands_and_the_title_says_so(count, bands):
+    curves = {f"method {i}": [[i, i, i], [i, i, i + 1]] for i in range(count)}
+    figure = curves_figure([[panel("many", **curves)]])
+    [axis] = figure.axes
+    assert len(axis.collections) == bands
+    said = (
+        "bands: from the least to the largest" if bands else "no bands, since there are more than 6"
+    )
+    assert said in figure.get_suptitle().replace("\n", " ")
+
+
+def test_a_panel_is_gray_where_all_its_curves_have_ended():
+    ended = [[1, 2, np.nan]]
+    [axis] = curves_figure([[panel("ended", a=ended, b=[[0, np.nan, np.nan]])]]).axes
+    [gray] = axis.patches
+    assert (gray.get_x(), gray.get_x() + gray.get_width()) == (0.5, 1)
+    assert [text.get_text() for text in axis.texts] == ["not defined"]
+    [axis] = curves_figure([[panel("whole", a=ended, b=[[0, 1, 2]])]]).axes
+    assert not axis.patches
 
 
 @pytest.mark.filterwarnings("error")

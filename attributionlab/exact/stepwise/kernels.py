@@ -11,10 +11,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["distinct_rows", "follow", "spread_pairs", "spread_ranges"]
+from attributionlab.exact.stepwise.tree import Numbers, Places
 
-Numbers = NDArray[np.float64]
-Places = NDArray[np.int32]
+__all__ = ["distinct_rows", "follow", "spread_pairs", "spread_ranges", "sums_of_pairs"]
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -68,54 +68,64 @@ def distinct_rows(rows: NDArray[np.uint32]) -> tuple[Places, Places]:
 
 
 @_compiled
+def sums_of_pairs(
+    start: Numbers, end: Numbers, kind: Places, weight: Numbers
+) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """What each pair (start[n], end[n]) adds to the outputs of its matrix weight[kind[n]].
+
+    Four arrays (pairs, outputs): at the start, at the end, and the magnitudes of both added up.
+    """
+    pairs, inputs, outputs = len(kind), weight.shape[1], weight.shape[2]
+    first, last = np.zeros((pairs, outputs)), np.zeros((pairs, outputs))
+    first_size, last_size = np.zeros((pairs, outputs)), np.zeros((pairs, outputs))
+    for pair in range(pairs):
+        matrix = kind[pair]
+        for i in range(inputs):
+            value = start[pair, i]
+            if value != 0:
+                for o in range(outputs):
+                    term = weight[matrix, i, o] * value
+                    first[pair, o] += term
+                    first_size[pair, o] += abs(term)
+            value = end[pair, i]
+            if value != 0:
+                for o in range(outputs):
+                    term = weight[matrix, i, o] * value
+                    last[pair, o] += term
+                    last_size[pair, o] += abs(term)
+    return first, last, first_size, last_size
+
+
+@_compiled
 def spread_pairs(
-    pixels: Places,
-    start: Numbers,
-    end: Numbers,
+    pairs: Places,
+    first: Numbers,
+    last: Numbers,
+    first_size: Numbers,
+    last_size: Numbers,
     parent: Places,
-    kind: Places,
-    weight: Numbers,
     bias: Numbers,
     places: int,
 ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """Sums of the first map: at the start, at least, at most, and of magnitudes at most.
 
-    Each pixel is one of the pairs start[pixels[p]], end[pixels[p]] and adds the one or the other.
+    Each pixel adds what its pair does at the start or at the end (`sums_of_pairs`).
     """
-    inputs, outputs = weight.shape[1], weight.shape[2]
+    outputs = len(bias)
     now, least = np.empty((places, outputs)), np.empty((places, outputs))
     most, size = np.empty((places, outputs)), np.empty((places, outputs))
     for place in range(places):
         for o in range(outputs):
             now[place, o] = least[place, o] = most[place, o] = bias[o]
             size[place, o] = abs(bias[o])
-    first, last = np.empty(outputs), np.empty(outputs)
-    first_size, last_size = np.empty(outputs), np.empty(outputs)
-    for pixel in range(len(pixels)):
-        above = parent[pixel]
-        if above < 0:
-            continue
-        for o in range(outputs):
-            first[o] = last[o] = first_size[o] = last_size[o] = 0.0
-        pair, matrix = pixels[pixel], kind[pixel]
-        for i in range(inputs):
-            value = start[pair, i]
-            if value != 0:
-                for o in range(outputs):
-                    term = weight[matrix, i, o] * value
-                    first[o] += term
-                    first_size[o] += abs(term)
-            value = end[pair, i]
-            if value != 0:
-                for o in range(outputs):
-                    term = weight[matrix, i, o] * value
-                    last[o] += term
-                    last_size[o] += abs(term)
-        for o in range(outputs):
-            now[above, o] += first[o]
-            least[above, o] += min(first[o], last[o])
-            most[above, o] += max(first[o], last[o])
-            size[above, o] += max(first_size[o], last_size[o])
+    for pixel in range(len(pairs)):
+        above, pair = parent[pixel], pairs[pixel]
+        if above >= 0:
+            for o in range(outputs):
+                now[above, o] += first[pair, o]
+                least[above, o] += min(first[pair, o], last[pair, o])
+                most[above, o] += max(first[pair, o], last[pair, o])
+                size[above, o] += max(first_size[pair, o], last_size[pair, o])
     return now, least, most, size
 
 
@@ -160,8 +170,6 @@ def spread_ranges(
 def follow(
     order: NDArray[np.int64],
     counts: NDArray[np.int64],
-    pixels: Places,
-    moves: Numbers,
     levels: NDArray[np.int64],
     parents: Places,
     kinds: Places,
@@ -176,13 +184,12 @@ def follow(
         Pixels in the order of their replacement.
     counts : array, (S,)
         After how many of them to tell.
-    pixels, moves : arrays, (P,) and (kinds of pixels, inputs)
-        What each pixel's replacement adds to the inputs of the first level.
     levels : array, (levels, 6)
         For each: where its entries of `parents` and `kinds`, of `weights` and of `state` begin; its
         inputs and outputs; whether a ReLU follows that can switch.
     parents, kinds, weights : arrays
-        As in `Step`, of all levels, one after the other.
+        As in `Step`, of all levels, one after the other. The first level has one input, which a
+        replacement changes by 1: its matrices are what each pair of pixels changes.
     state : array
         Sums of all levels, (places, outputs) each, before their ReLU. It is changed.
     """
@@ -197,9 +204,7 @@ def follow(
     for step in range(len(order) + 1):
         if step > 0:
             place = np.int64(order[step - 1])
-            pair = pixels[place]
-            for i in range(levels[0, 3]):
-                change[i] = moves[pair, i]
+            change[0] = 1.0
             for level in range(last + 1):
                 above = parents[levels[level, 0] + place]
                 if above < 0:

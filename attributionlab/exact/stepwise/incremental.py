@@ -14,9 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.exact.certified import Proof, finest, fits_exactly, grid_of_sums
-from attributionlab.exact.kernels import distinct_rows, follow, spread_pairs, spread_ranges
-from attributionlab.exact.tree import Numbers, Places, Pointwise, Step, Tree
+from attributionlab.exact.stepwise.certified import Proof, finest, fits_exactly, grid_of_sums
+from attributionlab.exact.stepwise.kernels import (
+    distinct_rows,
+    follow,
+    spread_pairs,
+    spread_ranges,
+    sums_of_pairs,
+)
+from attributionlab.exact.stepwise.tree import Numbers, Places, Pointwise, Step, Tree
 
 __all__ = ["Mixture", "mixture_of"]
 
@@ -30,16 +36,12 @@ class Mixture:
 
     Parameters
     ----------
-    pixels, moves : arrays, (P,) and (kinds of pixels, inputs)
-        What each pixel's replacement adds to the inputs of the first level.
     levels, parents, kinds, weights, state : arrays
         As for `follow`.
     head : Head
         What the last map becomes.
     """
 
-    pixels: Places
-    moves: Numbers
     levels: NDArray[np.int64]
     parents: Places
     kinds: Places
@@ -52,8 +54,6 @@ class Mixture:
         roots = follow(
             order,
             counts,
-            self.pixels,
-            self.moves,
             self.levels,
             self.parents,
             self.kinds,
@@ -95,16 +95,22 @@ def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:
     proof = Proof(image.dtype)
     rows = torch.cat([image, replacement]).flatten(1).T  # (P, 2C)
     rows = rows.clone(memory_format=torch.contiguous_format)
-    words = rows.view(torch.int32)  # numpy has no bfloat16
-    pixels, firsts = distinct_rows(words.numpy().view(np.uint32))
-    pairs = rows[torch.from_numpy(firsts)].chunk(2, dim=1)
-    features, grid = proof.rows(tree.front, torch.cat(pairs))
+    words = rows.view(torch.int32).numpy().view(np.uint32)  # numpy has no bfloat16
+    # Pixels with the same values in the same place of their window do the same.
+    below = tree.steps[0]
+    pairs, firsts = distinct_rows(np.column_stack([words, below.kind.view(np.uint32)]))
+    both = torch.cat(rows[torch.from_numpy(firsts)].chunk(2, dim=1))
+    features, grid = proof.rows(tree.front, both)
     start, end = features.double().numpy().reshape(2, len(firsts), -1)
+    sums = sums_of_pairs(start, end, below.kind[firsts], below.weight)
     walk = _Walk(proof, grid)
-    walk.enter(tree.steps[0], spread_pairs(pixels, start, end, *_linear(tree.steps[0])))
+    walk.enter(below, spread_pairs(pairs, *sums, below.parent, below.bias, below.places))
     for step in tree.steps[1:]:
         walk.climb(step)
-    return Mixture(pixels, end - start, *_packed(walk.levels), _head(tree, walk, image.dtype))
+    # To `follow`, a replacement is what it changes of the first map.
+    changes = replace(below, kind=pairs, weight=(sums[1] - sums[0])[:, None])
+    walk.levels[0] = walk.levels[0]._replace(step=changes)
+    return Mixture(*_packed(walk.levels), _head(tree, walk, image.dtype))
 
 
 class _Level(NamedTuple):
@@ -213,9 +219,9 @@ def _joined(lower: _Level, upper: _Level) -> _Level | None:
     if not fed.any() or not fits_exactly(below.weight, above.weight, grid):
         return None
     between = below.parent[fed]
-    pair = below.kind[fed].astype(np.int64) * len(above.weight) + above.kind[between]
-    pairs, which = np.unique(pair, return_inverse=True)
-    first, second = np.divmod(pairs, len(above.weight))
+    kinds = np.column_stack([below.kind[fed], above.kind[between]])
+    which, firsts = distinct_rows(kinds.view(np.uint32))
+    first, second = kinds[firsts].T
     weight = below.weight[first] @ above.weight[second]
     # Few products differ where blocks of kernels add up to ones; fewer matrices stay in the cache.
     same, firsts = distinct_rows(weight.reshape(len(weight), -1).view(np.uint32))

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.exact import forward, route_of, trajectories, trajectory
+from attributionlab.exact import route_of, trajectories, trajectory
+from attributionlab.exact.stepwise import forward
 from exact.random_networks import Opaque
-from exact.small_networks import by_passes, followed, pair
+from exact.stepwise.small_networks import by_passes, followed, pair
 
 REPLACEMENTS = ("black", "true", "integers", "halves", "partly", "floats")
 
@@ -38,6 +39,32 @@ def permutations(n, pixels, generator):
 def some_counts(n, pixels, generator):
     chosen = torch.randperm(pixels + 1, generator=generator)[:n]
     return sorted(chosen.tolist())
+
+
+# Numbers as replacements
+
+
+@pytest.mark.parametrize("number", [3, 0.1, -2.5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_number_replaces_all_values_of_a_pixel_in_the_precision_of_the_model(number, dtype):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 12, bias=False)).to(dtype)
+    nn.init.eye_(model[1].weight)  # no output is rounded, in whatever batch
+    image, order = torch.ones(3, 2, 2), torch.tensor([2, 0, 3, 1])
+    end = torch.tensor(number, dtype=torch.float64)
+    outputs = trajectory(model, image, number, order)
+    assert torch.equal(outputs, trajectory(model, image, end, order))
+    assert (outputs[-1] == end.to(dtype)).all()
+    several = trajectories(model, image[None], number, order[None, None])
+    assert torch.equal(several[0, 0], outputs)
+
+
+def test_a_number_decides_the_route_as_its_tensor_does():
+    env = al.load("single-color-modulo", image_size=16)
+    image = env.batch(1)[0][0]
+    for number in (0, 0.1, 1e30):
+        assert route_of(env.model, image, number) == route_of(
+            env.model, image, torch.tensor(number)
+        )
 
 
 # The catalogue

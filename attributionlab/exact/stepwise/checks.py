@@ -5,12 +5,30 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.exact.checks import shown
+from attributionlab.validation import broadcast_replacement, shown
 
-__all__ = ["checked_image", "checked_order", "checked_pair", "checked_trajectories"]
+__all__ = [
+    "checked_counts",
+    "checked_image",
+    "checked_order",
+    "checked_orders",
+    "checked_pair",
+    "checked_trajectories",
+    "kind_of",
+]
+
+
+def kind_of(model: Any) -> tuple[torch.dtype, torch.device | None]:
+    """In which numbers and where a model computes; float32 and anywhere without parameters."""
+    if not isinstance(model, nn.Module):
+        raise AttributionLabError(f"the model is {shown(model)}: pass an nn.Module")
+    for parameter in model.parameters():
+        if parameter.is_floating_point():
+            return parameter.dtype, parameter.device
+    return torch.float32, None
 
 
 def checked_image(image: Any) -> None:
@@ -30,21 +48,14 @@ def checked_order(order: Any) -> None:
 
 
 def checked_pair(
-    images: Any, replacements: Any, dtype: torch.dtype, device: torch.device | None
+    images: Any, replacement: Any, dtype: torch.dtype, device: torch.device | None
 ) -> tuple[
     Float[Tensor, "batch channels height width"], Float[Tensor, "batch channels height width"]
 ]:
-    """Images and their replacements in the model's numbers, of the same shape."""
-    if not isinstance(images, Tensor) or images.ndim != 4 or not images.numel():
-        raise AttributionLabError(
-            f"images are {shown(images)}: pass a tensor of shape (B, C, H, W), B at least 1"
-        )
-    if not isinstance(replacements, Tensor):
-        raise AttributionLabError(
-            f"the replacement is {shown(replacements)}: pass a tensor, torch.zeros(1) for black"
-        )
+    """Images and their replacement in the model's numbers, of the same shape."""
+    ends = broadcast_replacement(replacement, images)
     converted = []
-    for name, values in (("images", images), ("replacement", replacements)):
+    for name, values in (("images", images), ("replacement", ends)):
         if values.is_complex() or values.dtype == torch.bool:
             raise AttributionLabError(f"{name}: {values.dtype} is no type of real numbers")
         if values.device != (device or images.device):
@@ -60,14 +71,7 @@ def checked_pair(
                 "the model computes; pass other numbers"
             )
         converted.append(numbers)
-    try:
-        ends = torch.broadcast_to(converted[1], images.shape)
-    except RuntimeError as error:
-        raise AttributionLabError(
-            f"the replacement has the shape {tuple(replacements.shape)}: pass one that broadcasts to "
-            f"the images' {tuple(images.shape)}, such as (C, 1, 1)"
-        ) from error
-    return converted[0], ends
+    return converted[0], converted[1]
 
 
 def checked_trajectories(
@@ -85,19 +89,24 @@ def checked_trajectories(
     """Where trajectories start and end, and after how many replacements to evaluate."""
     starts, ends = checked_pair(images, replacements, dtype, device)
     pixels = starts.shape[2] * starts.shape[3]
+    _check_permutations(checked_orders(orders, len(starts), pixels), pixels)
+    return starts, ends, checked_counts(counts, pixels)
+
+
+def checked_orders(orders: Any, n: int, pixels: int) -> Int[Tensor, "batch draws pixels"]:
+    """Orders for each of n images, as far as their type and number tell."""
     if (
         not isinstance(orders, Tensor)
         or orders.ndim != 3
-        or len(orders) != len(starts)
+        or len(orders) != n
         or not orders.numel()
         or orders.dtype != torch.int64
     ):
         raise AttributionLabError(
             f"orders are {shown(orders)}: pass a tensor of torch.int64 of shape (B, D, P), here "
-            f"({len(starts)}, D, {pixels})"
+            f"({n}, D, {pixels})"
         )
-    _check_permutations(orders, pixels)
-    return starts, ends, _checked_counts(counts, pixels)
+    return orders
 
 
 def _check_permutations(orders: Tensor, pixels: int) -> None:
@@ -121,7 +130,8 @@ def _check_permutations(orders: Tensor, pixels: int) -> None:
         )
 
 
-def _checked_counts(counts: Any, pixels: int) -> Tensor:
+def checked_counts(counts: Any, pixels: int) -> Int[Tensor, " counts"]:
+    """After how many replacements to evaluate; all numbers of them for None."""
     if counts is None:
         return torch.arange(pixels + 1)
     try:

@@ -8,22 +8,22 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
 from attributionlab.exact.chain import chain_of
-from attributionlab.exact.checks import shown
-from attributionlab.exact.forward import by_forward_passes
-from attributionlab.exact.replacement_checks import (
+from attributionlab.exact.stepwise.checks import (
     checked_image,
     checked_order,
     checked_pair,
     checked_trajectories,
+    kind_of,
 )
-from attributionlab.exact.tree import Tree, UnservedError, tree_of
+from attributionlab.exact.stepwise.forward import by_forward_passes
+from attributionlab.exact.stepwise.tree import Tree, UnservedError, tree_of
+from attributionlab.validation import Replacement
 
 if TYPE_CHECKING:
-    from attributionlab.exact.incremental import Mixture
+    from attributionlab.exact.stepwise.incremental import Mixture
 
-__all__ = ["Route", "route_of", "trajectories", "trajectory"]
+__all__ = ["Route", "followed_tree", "route_of", "trajectories", "trajectory"]
 
 
 class Route(NamedTuple):
@@ -36,7 +36,7 @@ class Route(NamedTuple):
 def trajectory(
     model: nn.Module,
     image: Real[Tensor, "channels height width"],
-    replacement: Real[Tensor, "..."],
+    replacement: Replacement,
     order: Int[Tensor, " pixels"],
 ) -> Float[Tensor, "steps outputs"]:
     """Outputs after 0, 1, ..., P single-pixel replacements.
@@ -48,9 +48,9 @@ def trajectory(
         differs (batch normalization, dropout).
     image : Tensor, (C, H, W)
         Where the trajectory starts.
-    replacement : Tensor
-        Where it ends: (C, H, W), or what broadcasts to it, such as a pixel (C, 1, 1). Any finite
-        values, inside a network's valid box or outside.
+    replacement : float or Tensor
+        Where it ends: a number, (C, H, W), or what broadcasts to it, such as a pixel (C, 1, 1). Any
+        finite values, inside a network's valid box or outside.
     order : Tensor of int64, (P,)
         A permutation of the flat indices 0 to P - 1 = H W - 1; all channels of a pixel are replaced
         together.
@@ -74,7 +74,7 @@ def trajectory(
     >>> torch.nn.init.ones_(model[1].weight).shape
     torch.Size([1, 4])
     >>> image = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
-    >>> trajectory(model, image, torch.zeros(1), torch.tensor([3, 0, 1, 2])).T
+    >>> trajectory(model, image, 0, torch.tensor([3, 0, 1, 2])).T
     tensor([[10.,  6.,  5.,  3.,  0.]])
     """
     checked_image(image)
@@ -85,7 +85,7 @@ def trajectory(
 def trajectories(
     model: nn.Module,
     images: Real[Tensor, "batch channels height width"],
-    replacements: Real[Tensor, "..."],
+    replacements: Replacement,
     orders: Int[Tensor, "batch draws pixels"],
     *,
     counts: Sequence[int] | None = None,
@@ -101,7 +101,7 @@ def trajectories(
     Parameters
     ----------
     model, images, replacements
-        As for `trajectory`, with a batch of images; `replacements` broadcasts to them.
+        As for `trajectory`, with a batch of images; `replacements` is a number or broadcasts to them.
     orders : Tensor of int64, (B, D, P)
         For each image D permutations of its pixels.
     counts : sequence of int, optional
@@ -125,7 +125,7 @@ def trajectories(
     -----
     The image is compared with its replacement pixel by pixel, the layers in front run once on each
     different pair of pixels. Then the proof that no sum is rounded is made anew for this image and this
-    replacement (`attributionlab.exact.certified`). It holds for all orders, which share it.
+    replacement (`attributionlab.exact.stepwise.certified`). It holds for all orders, which share it.
 
     Threads share the draws of an image, as many as `torch.get_num_threads()`. The compiled loops are
     made when first used (some seconds) and kept in numba's cache.
@@ -140,10 +140,10 @@ def trajectories(
     >>> al.exact.trajectories(env.model, images, torch.zeros(3, 1, 1), orders).shape
     torch.Size([2, 3, 577, 4])
     """
-    dtype, device = _kind_of(model)
+    dtype, device = kind_of(model)
     starts, ends, asked = checked_trajectories(images, replacements, orders, counts, dtype, device)
     try:
-        tree = _tree(model, starts)
+        tree = followed_tree(model, starts)
     except UnservedError:
         tree = None
     results = []
@@ -162,7 +162,7 @@ def trajectories(
 def route_of(
     model: nn.Module,
     image: Real[Tensor, "channels height width"],
-    replacement: Real[Tensor, "..."],
+    replacement: Replacement,
 ) -> Route:
     """How `trajectory` evaluates a model on an image and its replacement.
 
@@ -181,33 +181,30 @@ def route_of(
     >>> import torch
     >>> import attributionlab as al
     >>> env = al.load("single-color-modulo", image_size=24)
-    >>> al.exact.route_of(env.model, env.batch(1)[0][0], torch.zeros(1)).name
+    >>> al.exact.route_of(env.model, env.batch(1)[0][0], 0).name
     'incremental'
     >>> average = torch.nn.Sequential(torch.nn.AvgPool2d(2), torch.nn.Flatten())
-    >>> al.exact.route_of(average, torch.ones(1, 2, 2), torch.zeros(1)).reason
+    >>> al.exact.route_of(average, torch.ones(1, 2, 2), 0).reason
     'it is not a sequence of nn.Conv2d, nn.Linear, nn.ReLU and nn.Flatten without hooks'
     """
     checked_image(image)
-    dtype, device = _kind_of(model)
+    dtype, device = kind_of(model)
     start, end = checked_pair(image[None], replacement, dtype, device)
     try:
-        _mixture(_tree(model, start), start[0], end[0])
+        _mixture(followed_tree(model, start), start[0], end[0])
     except UnservedError as error:
         return Route("forward", str(error))
     return Route("incremental", "every pixel has one path to the outputs, and no sum is rounded")
 
 
-def _kind_of(model: nn.Module) -> tuple[torch.dtype, torch.device | None]:
-    """In which numbers and where a model computes; float32 and anywhere without parameters."""
-    if not isinstance(model, nn.Module):
-        raise AttributionLabError(f"the model is {shown(model)}: pass an nn.Module")
-    for parameter in model.parameters():
-        if parameter.is_floating_point():
-            return parameter.dtype, parameter.device
-    return torch.float32, None
+def followed_tree(model: nn.Module, images: Tensor) -> Tree:
+    """A model's layers as they are followed; whether sums are rounded, an image has to show.
 
-
-def _tree(model: nn.Module, images: Tensor) -> Tree:
+    Raises
+    ------
+    UnservedError
+        If they cannot be.
+    """
     if torch.is_autocast_enabled(images.device.type):
         raise UnservedError(
             "autocast is on, and its layers compute in other numbers than their weights have"
@@ -221,7 +218,8 @@ def _tree(model: nn.Module, images: Tensor) -> Tree:
 
 
 def _mixture(tree: Tree, image: Tensor, replacement: Tensor) -> "Mixture":
-    from attributionlab.exact.incremental import mixture_of  # numba takes a second to import
+    # Imported where it is needed: numba takes a second to import.
+    from attributionlab.exact.stepwise.incremental import mixture_of
 
     return mixture_of(tree, image.cpu(), replacement.cpu())
 

@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.validation import broadcast_to_images, checked_images, shown
 
-__all__ = ["checked_path", "checked_targets", "settings_problems", "shown"]
+__all__ = ["checked_path", "settings_problems"]
 
 
 def settings_problems(tolerance: Any, max_panels: Any, max_evaluations: Any) -> list[str]:
@@ -35,10 +36,7 @@ def checked_path(
     Float[Tensor, "batch channels height width"], Float[Tensor, "batch channels height width"]
 ]:
     """Where the paths of all images start and end, in float64."""
-    if not isinstance(inputs, Tensor) or inputs.ndim != 4 or not inputs.numel():
-        raise AttributionLabError(
-            f"inputs are {shown(inputs)}: pass a tensor of shape (B, C, H, W), B at least 1"
-        )
+    checked_images(inputs, "inputs")
     if not isinstance(baselines, Tensor):
         raise AttributionLabError(
             f"baselines are {shown(baselines)}: pass a tensor, torch.zeros(1) for black"
@@ -50,13 +48,7 @@ def checked_path(
             if values.is_complex() or values.dtype == torch.bool
         ]
     )
-    try:
-        starts = torch.broadcast_to(baselines, inputs.shape)
-    except RuntimeError as error:
-        raise AttributionLabError(
-            f"baselines have the shape {tuple(baselines.shape)}: pass one that broadcasts to the "
-            f"inputs' {tuple(inputs.shape)}, such as (C, 1, 1)"
-        ) from error
+    starts = broadcast_to_images(baselines, inputs, name="baselines", images_name="inputs")
     path = starts.detach().double().contiguous(), inputs.detach().double().contiguous()
     for name, values in zip(("baselines", "inputs"), path, strict=True):
         if not values.isfinite().all():
@@ -65,25 +57,3 @@ def checked_path(
                 f"{name} have the value {float(values[where])} at {where}: pass finite numbers"
             )
     return path
-
-
-def checked_targets(targets: Any, n: int) -> list[int]:
-    """One class index for each image; the model knows which ones there are."""
-    if (
-        not isinstance(targets, Tensor)
-        or targets.shape != (n,)
-        or targets.is_floating_point()
-        or targets.is_complex()
-        or targets.dtype == torch.bool
-    ):
-        raise AttributionLabError(
-            f"targets are {shown(targets)}: pass a tensor of one integer for each of the {n} images"
-        )
-    return [int(target) for target in targets]
-
-
-def shown(value: Any) -> str:
-    """A tensor's dtype and shape, or anything else's type."""
-    if isinstance(value, Tensor):
-        return f"{value.dtype} of shape {tuple(value.shape)}"
-    return f"of type {type(value).__name__}"

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from attributionlab.exact import route_of, trajectory
-from exact.small_networks import by_passes, followed, given, linear, pair, pointwise, sums
+from exact.stepwise.small_networks import by_passes, followed, given, linear, pair, pointwise, sums
 
 EDGE = 2.0**24 - 1
 

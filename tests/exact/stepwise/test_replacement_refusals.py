@@ -12,9 +12,10 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.errors import AttributionLabError
-from attributionlab.exact import incremental, route_of, trajectories, trajectory
+from attributionlab.exact import route_of, trajectories, trajectory
+from attributionlab.exact.stepwise import incremental
 from exact.random_networks import Opaque
-from exact.small_networks import by_passes, pair
+from exact.stepwise.small_networks import by_passes, pair
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
@@ -59,14 +60,21 @@ def with_value(value, place, dtype=torch.float32):
         ),
         (IMAGES[:0], ZERO, "images are torch.float32 of shape (0, 1, 2, 2): pass a tensor of"),
         (IMAGES.numpy(), ZERO, "images are of type ndarray: pass a tensor of shape (B, C, H, W)"),
-        (IMAGES, 0.0, "the replacement is of type float: pass a tensor, torch.zeros(1) for black"),
+        (IMAGES, "black", "the replacement is of type str: pass a number or a tensor, 0 for black"),
+        (IMAGES, True, "the replacement is of type bool: pass a number or a tensor, 0 for black"),
+        (
+            IMAGES,
+            float("nan"),
+            "replacement: the value nan at (0, 0, 0, 0) is no finite torch.float32",
+        ),
+        (IMAGES, 1e39, "replacement: the value 1e+39 at (0, 0, 0, 0) is no finite torch.float32"),
         (
             IMAGES,
             torch.zeros(3, 1, 1),
-            "the replacement has the shape (3, 1, 1): pass one that broadcasts to the images' (2, 1, "
-            "2, 2), such as (C, 1, 1)",
+            "the shape of the replacement is (3, 1, 1): pass one that broadcasts to the images' (2, "
+            "1, 2, 2), such as (C, 1, 1)",
         ),
-        (IMAGES, torch.zeros(1, 2, 1, 2, 2), "the replacement has the shape (1, 2, 1, 2, 2): pass"),
+        (IMAGES, torch.zeros(1, 2, 1, 2, 2), "the shape of the replacement is (1, 2, 1, 2, 2)"),
         (IMAGES > 0, ZERO, "images: torch.bool is no type of real numbers"),
         (IMAGES, ZERO + 0j, "replacement: torch.complex64 is no type of real numbers"),
         (
@@ -75,7 +83,7 @@ def with_value(value, place, dtype=torch.float32):
             "images: the value nan at (1, 0, 0, 1) is no finite torch.float32, in which the model "
             "computes; pass other numbers",
         ),
-        (IMAGES, -1 / ZERO, "replacement: the value -inf at (0,) is no finite torch.float32"),
+        (IMAGES, -1 / ZERO, "replacement: the value -inf at (0, 0, 0, 0) is no finite"),
         (
             with_value(1e39, (0, 0, 1, 0), torch.float64),
             ZERO,

@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attributionlab.exact.chain import ROUNDING, Chain, Convolution, Layer, Relu
-from attributionlab.exact.endings import logit_weights, probability_weights
-from attributionlab.exact.panels import Effort, TooManyKinksError, active_share, refine
+from attributionlab.exact.integrals.endings import logit_weights, probability_weights
+from attributionlab.exact.integrals.panels import Effort, TooManyKinksError, active_share, refine
 
 __all__ = ["integrate_chain"]
 

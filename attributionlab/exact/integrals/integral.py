@@ -8,12 +8,13 @@ from torch import Tensor, nn
 
 from attributionlab.errors import refuse_if
 from attributionlab.exact.chain import ROUNDING, Chain, chain_of
-from attributionlab.exact.checks import checked_path, checked_targets, settings_problems
-from attributionlab.exact.double import DoubleCopy
-from attributionlab.exact.panels import FINEST, Effort, TooManyKinksError
-from attributionlab.exact.quadrature import integrate_gradients
-from attributionlab.exact.result import PathIntegral, Route
-from attributionlab.exact.segments import integrate_chain
+from attributionlab.exact.integrals.checks import checked_path, settings_problems
+from attributionlab.exact.integrals.double import DoubleCopy
+from attributionlab.exact.integrals.panels import FINEST, Effort, TooManyKinksError
+from attributionlab.exact.integrals.quadrature import integrate_gradients
+from attributionlab.exact.integrals.result import PathIntegral, Route
+from attributionlab.exact.integrals.segments import integrate_chain
+from attributionlab.validation import checked_targets
 
 __all__ = ["path_integral"]
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.validation import checked_outputs
 
 __all__ = ["by_forward_passes"]
 
@@ -30,17 +30,6 @@ def by_forward_passes(
         for images in _batches(image, replacement, orders, counts, at_once)
     ]
     return torch.cat(outputs).reshape(len(orders), len(counts), -1)
-
-
-def checked_outputs(outputs: object, n: int) -> Tensor:
-    """What a model returned, if it is a row of outputs for each of n images."""
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != n:
-        shown = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise AttributionLabError(
-            f"the model's output is {shown} for {n} images: pass one that returns a tensor of shape "
-            f"(B, K), one row for each image"
-        )
-    return outputs
 
 
 def _batches(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attributionlab.dyadic import exact_steps, grid_step
-from attributionlab.exact.tree import Numbers, Pointwise, UnservedError
+from attributionlab.exact.stepwise.tree import Numbers, Pointwise, UnservedError
 
 __all__ = ["Proof", "finest", "fits_exactly", "grid_of_sums"]
 
@@ -106,8 +106,11 @@ def grid_of_sums(weight: Tensor, bias: Tensor, grid: Tensor) -> Tensor:
 
 def fits_exactly(first: Numbers, second: Numbers, grid: float) -> bool:
     """Whether float64 holds all products of matrices (..., a, b) and (..., b, c), given their grid."""
-    size = float(np.abs(first).sum(-1).max() * np.abs(second).max())
-    return size <= exact_steps(torch.float64) * grid
+    with np.errstate(over="ignore"):  # infinity does not fit
+        size = float(np.abs(first).sum(-1).max() * np.abs(second).max())
+    limits = torch.finfo(torch.float64)
+    in_range = limits.tiny <= grid and size <= limits.max
+    return in_range and size <= exact_steps(torch.float64) * grid
 
 
 def finest(values: Numbers) -> float:

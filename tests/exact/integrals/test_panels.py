@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attributionlab.exact.panels import (
+from attributionlab.exact.integrals.panels import (
     FINEST,
     Effort,
     TooManyKinksError,

@@ -13,10 +13,10 @@ import attributionlab as al
 import oracles
 from attributionlab.exact import path_integral
 from attributionlab.exact.chain import ROUNDING, chain_of
-from attributionlab.exact.double import DoubleCopy
-from attributionlab.exact.integral import MARGIN
-from attributionlab.exact.panels import Effort
-from attributionlab.exact.segments import integrate_chain
+from attributionlab.exact.integrals.double import DoubleCopy
+from attributionlab.exact.integrals.integral import MARGIN
+from attributionlab.exact.integrals.panels import Effort
+from attributionlab.exact.integrals.segments import integrate_chain
 from exact.random_networks import Case, Opaque, as_rational, cases, rational
 
 CASES = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
@@ -295,7 +295,7 @@ def test_with_unseen_colors_each_channel_agrees_with_adaptive_quadrature(start, 
 def test_knowing_pixels_apart_or_alike_gives_the_same(monkeypatch):
     path = explained("multi-color-sum", 16, "probability", "zero")
     alike = path_integral(*path)
-    monkeypatch.setattr("attributionlab.exact.segments.FEW_PIXELS", 0)
+    monkeypatch.setattr("attributionlab.exact.integrals.segments.FEW_PIXELS", 0)
     apart = path_integral(*path)
     torch.testing.assert_close(alike.attributions, apart.attributions, rtol=0, atol=1e-14)
 
@@ -303,7 +303,7 @@ def test_knowing_pixels_apart_or_alike_gives_the_same(monkeypatch):
 def test_small_chunks_give_the_same(monkeypatch):
     path = explained("multi-color-sum", 24, "probability", "zero")
     at_once = path_integral(*path)
-    monkeypatch.setattr("attributionlab.exact.segments.NUMBERS_AT_ONCE", 2**13)
+    monkeypatch.setattr("attributionlab.exact.integrals.segments.NUMBERS_AT_ONCE", 2**13)
     chunked = path_integral(*path)
     assert torch.equal(at_once.panels, chunked.panels)
     torch.testing.assert_close(at_once.attributions, chunked.attributions, rtol=0, atol=1e-14)

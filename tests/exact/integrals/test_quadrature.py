@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attributionlab.exact.quadrature import GAUSS, KRONROD, NODES, integrate_gradients
+from attributionlab.exact.integrals.quadrature import GAUSS, KRONROD, NODES, integrate_gradients
 
 
 def density_of(function, derivative):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.validation import checked_outputs
 
 __all__ = ["DoubleCopy"]
 
@@ -70,13 +71,7 @@ class DoubleCopy:
                 f"{tuple(images.shape)} ({_first_line(error)}): pass a model that runs in float64, "
                 "and inputs of the shape and on the device that it takes"
             ) from error
-        if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(images):
-            shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise AttributionLabError(
-                f"{type(self.model).__name__} answers {shape} to {len(images)} images: pass a model "
-                f"whose outputs have the shape ({len(images)}, K)"
-            )
-        return outputs
+        return checked_outputs(outputs, len(images))
 
     def _gradient(self, output: Tensor, images: Tensor) -> Tensor:
         try:

@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.exact import forward, route_of, trajectory
-from attributionlab.exact.incremental import MOST_VALUES
-from exact.random_trees import random_tree
-from exact.small_networks import by_passes, followed, given, linear, pair, pointwise
+from attributionlab.exact import route_of, trajectory
+from attributionlab.exact.stepwise import forward
+from attributionlab.exact.stepwise.incremental import MOST_VALUES
+from exact.stepwise.random_trees import random_tree
+from exact.stepwise.small_networks import by_passes, followed, given, linear, pair, pointwise
 
 
 @pytest.fixture
