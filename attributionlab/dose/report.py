@@ -203,10 +203,10 @@ class MetricReport:
         worst = max(beaten, key=lambda each: abs(each.best - each.oracle))
         names = dict.fromkeys(each.best_map for each in beaten)
         return (
-            f"{missing + ' ' if unscored else ''}At {len(beaten)} of {len(self.doses)} doses another map "
-            f"scores better than the exact signed mask ({'; '.join(names)}): it measures another truth "
-            f"there. The largest gap is {worst.oracle:.3g} against {worst.best:.3g}, at {worst.axis} "
-            f"{worst.dose:g}."
+            f"{missing + ' ' if unscored else ''}At {len(beaten)} of {len(self.doses)} doses another "
+            f"map scores better than the exact signed mask ({'; '.join(names)}): it measures another "
+            f"truth there. The largest gap is {worst.oracle:.3g} against {worst.best:.3g}, at "
+            f"{worst.axis} {worst.dose:g}."
         )
 
     def to_dict(self) -> dict[str, Any]:
