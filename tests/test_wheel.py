@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-TESTS_OF_THE_WHEEL = ("test_catalog.py", "test_cli.py", "test_faithfulness.py")
+TESTS_OF_THE_WHEEL = ("test_catalog.py", "test_faithfulness.py")
 SHARED = ("conftest.py", "shape_checks.py", "oracles.py", "cases.py")
 
 
@@ -74,6 +74,19 @@ def test_the_command_works_elsewhere(installed, tmp_path):
     arguments = ["test", "oracle", "--env", "uniform-accumulator", "--n", "2", "--json", "out.json"]
     assert "oracle: pass" in run("-m", "attributionlab", *arguments, cwd=tmp_path, path=installed)
     assert (tmp_path / "out.json").exists()
+
+
+def test_compiled_loops_work_elsewhere_and_keep_their_cache(installed, tmp_path):
+    code = (
+        "import attributionlab as al, torch; env = al.load('multi-color-sum', image_size=16);"
+        "image = env.batch(1)[0][0];"
+        "outputs = al.exact.trajectory(env.model, image, 0, torch.arange(256));"
+        "black = env.model(torch.zeros(1, 3, 16, 16));"
+        "print(al.exact.route_of(env.model, image, 0).name, torch.equal(outputs[-1:], black))"
+    )
+    for _ in range(2):  # compiled, then loaded
+        assert run("-c", code, cwd=tmp_path, path=installed) == "incremental True\n"
+    assert list(installed.rglob("kernels.follow*.nbi"))
 
 
 def test_the_tests_pass_on_the_wheel(installed, tmp_path):
