@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attributionlab.device import without_tf32
 from attributionlab.validation import checked_outputs
 
 __all__ = ["by_forward_passes"]
@@ -25,10 +26,11 @@ def by_forward_passes(
     """Show the model each image in which the first so many pixels of an order are replaced."""
     pixels = orders.shape[1]
     at_once = max(1, PIXELS_AT_ONCE // pixels)
-    outputs = [
-        checked_outputs(model(images), len(images))
-        for images in _batches(image, replacement, orders, counts, at_once)
-    ]
+    with without_tf32():
+        outputs = [
+            checked_outputs(model(images), len(images))
+            for images in _batches(image, replacement, orders, counts, at_once)
+        ]
     return torch.cat(outputs).reshape(len(orders), len(counts), -1)
 
 

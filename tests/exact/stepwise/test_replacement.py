@@ -236,3 +236,21 @@ def test_threads_share_the_draws_and_change_nothing(generator):
             assert all(torch.equal(call.result(), alone) for call in calls)
     finally:
         torch.set_num_threads(1)
+
+
+def test_models_are_asked_without_tf32_and_the_setting_is_put_back():
+    seen = []
+
+    class Watching(nn.Module):
+        def forward(self, images):
+            seen.append((torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32))
+            return images.flatten(1)
+
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = True
+    try:
+        trajectory(Watching(), torch.ones(1, 1, 2), 0, torch.tensor([0, 1]))
+        assert torch.backends.cudnn.allow_tf32
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+    assert set(seen) == {(False, False)}
