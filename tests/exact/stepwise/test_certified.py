@@ -1,10 +1,12 @@
 """The proof serves what does not round, up to the last number, and leaves the rest to the model."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from attributionlab.exact import route_of, trajectory
+from attributionlab.exact.stepwise.certified import fits_exactly
 from exact.stepwise.small_networks import by_passes, followed, given, linear, pair, pointwise, sums
 
 EDGE = 2.0**24 - 1
@@ -172,3 +174,13 @@ def test_weights_that_are_no_numbers_are_left_to_the_model(place):
     assert route == ("forward", "its layer 1 has weights that are no finite numbers")
     outputs = trajectory(model, image, torch.ones(1), torch.tensor([0, 1]))
     assert torch.equal(outputs.isnan(), torch.tensor([[place == "weight"]] * 2 + [[False]]))
+
+
+@pytest.mark.parametrize("exponent", [-600, 600])
+def test_products_beyond_the_range_of_float64_do_not_fit(exponent):
+    """They round to 0 or infinity, and so does their grid: neither is less than the other."""
+    matrix = np.full((1, 1, 1), 2.0**exponent)
+    with np.errstate(over="ignore"):
+        grid = float(np.float64(2.0**exponent) ** 2)
+    assert not fits_exactly(matrix, matrix, grid)
+    assert fits_exactly(matrix, np.ones((1, 1, 1)), 2.0**exponent)
