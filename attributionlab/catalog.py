@@ -10,9 +10,10 @@ from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.images import GENERATORS, Recipe
-from attributionlab.nets import BUILDERS, Network, temperature_problems
+from attributionlab.nets import BUILDERS, Network, camouflaged, temperature_problems
 from attributionlab.schema import convert, default_constants
 from attributionlab.spec import EnvironmentSpec, shown_distractors
+from attributionlab.validation import integer_problem
 
 __all__ = ["as_environments", "describe", "environments", "load", "load_call"]
 
@@ -22,10 +23,12 @@ ENVIRONMENT_CONSTANTS: dict[str, Any] = {
     "smoothing": float,
     "temperature": float,
     "keep_degenerate": bool,
+    "camouflage": int,
 }
 """Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
-the image side, the softmax temperature, whether images with an empty or tied truth are kept."""
-OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate"}
+the image side, the softmax temperature, whether images with an empty or tied truth are kept, the seed
+of a camouflage."""
+OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "camouflage"}
 SMOOTHING = 0.04
 """Default of `smoothing`: 9 pixels at 224, a cell of the 25 x 25 maps that CAMs are made of."""
 
@@ -224,6 +227,7 @@ def _environment_problems(spec: EnvironmentSpec) -> list[str]:
         for name, value, least in (("size", spec.size, 1), ("seed", spec.seed, 0))
         if value < least
     ]
+    problems += integer_problem("camouflage", spec.constants.get("camouflage", 0), 0)
     smoothing = spec.constants["smoothing"]
     if not 0 < smoothing <= 1:
         problems.append(
@@ -248,6 +252,8 @@ def _build(spec: EnvironmentSpec) -> Environment:
     refuse_if(problems, spec.name)
     network, recipe = made
     _check_fit(spec, network, recipe)
+    if "camouflage" in spec.constants:
+        network = camouflaged(network, spec.constants["camouflage"])
     env = Environment(spec, network, recipe)
     env.dataset(1)[0]  # an impossible data set fails here and not when it is used
     return env

@@ -122,6 +122,20 @@ def run_test(
     seeds: Annotated[
         int, typer.Option(help="Runs of a method that draws random numbers on each image.")
     ] = 1,
+    truths: Annotated[
+        bool,
+        typer.Option(
+            "--truths",
+            help="Score also against ablation, insertion, Shapley values and integrated gradients.",
+        ),
+    ] = False,
+    camouflage: Annotated[
+        int,
+        typer.Option(
+            metavar="K",
+            help="How far maps drift between K functionally equal networks; 0 to leave it out.",
+        ),
+    ] = 0,
     device: Device = "cpu",
     html: Annotated[
         Path | None, typer.Option(help="Write one page with everything to this file.")
@@ -162,6 +176,8 @@ def run_test(
             settings=parse_settings(set_ or []),
             preset=preset,
             seeds=seeds,
+            truths=truths,
+            camouflage=camouflage,
             device=device,
             show_progress=True,
             command=command_line(),

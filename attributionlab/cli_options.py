@@ -47,7 +47,7 @@ Claimed = Annotated[
     str | None,
     typer.Option(
         "--claim",
-        help="signed, overall, positive or positive-smoothed; the method's own by default.",
+        help="signed, overall, positive, positive-smoothed or agreed; the method's own by default.",
     ),
 ]
 Explained = Annotated[str | None, typer.Option("--output", help="probability or logit.")]

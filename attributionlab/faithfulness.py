@@ -25,6 +25,7 @@ __all__ = ["DEFAULT_ENVIRONMENTS", "faithfulness_test"]
 DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
 MOST_IMAGES = 1_000_000
 MOST_SEEDS = 1_000
+MOST_NETWORKS = 100
 
 
 def faithfulness_test(
@@ -41,6 +42,8 @@ def faithfulness_test(
     truth_output: Output | None = None,
     seeds: int = 1,
     diagnosed: bool = True,
+    truths: bool = False,
+    camouflage: int = 0,
     device: str | torch.device | None = None,
     show_progress: bool = False,
     command: str | None = None,
@@ -63,9 +66,11 @@ def faithfulness_test(
         How many images of each environment, and which.
     gamma : float
         The F1 in (0, 1] that must be reached.
-    claim : {"signed", "overall", "positive", "positive-smoothed"}, optional
+    claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}, optional
         What must reach it; the method's own claim, or "signed", by default. "signed" takes the lowest
-        of the parts overall, positive and negative that an environment has.
+        of the parts overall, positive and negative that an environment has; "agreed" does so on the
+        pixels to which every definition in ``env.truths`` gives the same sign, and asks nothing about
+        the others.
     output : {"probability", "logit"}, optional
         Which output of a classifier is explained; the method's own choice, or the probability, by
         default. A regression has one output, which is explained in any case.
@@ -79,6 +84,12 @@ def faithfulness_test(
         How often a method that draws random numbers is run on each image, under different seeds.
     diagnosed : bool
         Look beyond the verdict at 8 images: ceilings, the runner-up class, likely causes.
+    truths : bool
+        Score the maps of these 8 images also against every definition of the truth: single-pixel
+        ablation and insertion, Shapley values, integrated gradients (``env.truths``).
+    camouflage : int
+        On how many other networks, camouflaged but functionally equal (``env.camouflaged``), the
+        method explains these 8 images again; how far its maps drift is reported and decides nothing.
     device : str or torch.device, optional
         Where to compute; by default where the environments are, at first the CPU.
     show_progress : bool
@@ -108,11 +119,18 @@ def faithfulness_test(
     """
     contestant = as_method(method, METHODS | CONTROLS, settings)
     asked = contestant.claim or "signed" if claim is None else claim
-    claim, gamma = _checked(n, seed, seeds, gamma, diagnosed, asked, output, truth_output)
+    claim, gamma = _checked(
+        *(n, seed, seeds, camouflage, gamma, diagnosed, truths, asked, output, truth_output)
+    )
     chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
     names = [env.name for env in chosen]
     if len({(env.name, env.spec.digest) for env in chosen}) < len(chosen):
         raise AttributionLabError(f"environments are {names}: name each once")
+    for env in chosen:
+        if camouflage and "camouflage" in env.spec.constants:
+            raise AttributionLabError(
+                f"camouflage is {camouflage}, but {env.name} is camouflaged already: pass the plain one"
+            )
     if device is not None:
         chosen = [env.to(device) for env in chosen]
     options = _beyond_defaults(
@@ -140,7 +158,9 @@ def faithfulness_test(
                 )
                 trial = Trial(
                     *(env, explained, held, claim, gamma, int(n), int(seed), int(seeds)),
-                    diagnosed=diagnosed,
+                    diagnosed=diagnosed or truths,
+                    truths=truths,
+                    camouflage=int(camouflage),
                     options=options,
                 )
                 outcome = carry_out(run, trial, show_progress)
@@ -166,7 +186,7 @@ def faithfulness_test(
         f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, gamma={gamma}, "
         f"claim={claim!r}, output={output!r}, settings={said_settings(contestant.settings)}, "
         f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
-        f"diagnosed={diagnosed}, device={device!r})",
+        f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, device={device!r})",
         versions=library_versions(),
     )
 
@@ -187,19 +207,22 @@ def _checked(
     n: int,
     seed: int,
     seeds: int,
+    camouflage: int,
     gamma: float,
     diagnosed: bool,
+    truths: bool,
     claim: str,
     *outputs: str | None,
 ) -> tuple[Claim, float]:
     """The claim and gamma, or all that is wrong at once."""
     problems = [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
     problems += integer_problem("seeds", seeds, 1, MOST_SEEDS)
+    problems += integer_problem("camouflage", camouflage, 0, MOST_NETWORKS)
     if not isinstance(gamma, Real) or isinstance(gamma, bool) or not 0 < gamma <= 1:
         problems.append(f"gamma is {gamma!r}: take a number in (0, 1]")
     if claim not in get_args(Claim):
         problems.append(f"claim is {claim!r}: {nearest(str(claim), get_args(Claim))}")
-    problems += boolean_problem("diagnosed", diagnosed)
+    problems += boolean_problem("diagnosed", diagnosed) + boolean_problem("truths", truths)
     problems += [
         f"output is {output!r}: {nearest(str(output), get_args(Output))}"
         for output in outputs

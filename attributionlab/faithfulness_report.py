@@ -29,7 +29,7 @@ class FaithfulnessReport:
     Parameters
     ----------
     claim : str
-        What was tested: "signed", "overall", "positive" or "positive-smoothed".
+        What was tested: "signed", "overall", "positive", "positive-smoothed" or "agreed".
     gamma : float
         The F1 that must be reached.
     method : str

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from attributionlab.assess import (
     ControlScore,
     Diagnosis,
+    Drift,
     Evidence,
     Hint,
     Interval,
@@ -26,6 +27,7 @@ __all__ = [
     "EnvironmentResult",
     "Example",
     "ImageScores",
+    "TruthScore",
     "ends",
     "hint_document",
     "mean_of",
@@ -54,6 +56,20 @@ class Example(NamedTuple):
     """(H, W), -1, 0, +1"""
     attribution: NDArray[np.float32]
     """(H, W), normalized to [-1, 1]"""
+
+
+class TruthScore(NamedTuple):
+    """Attributions against one definition of the truth: means over the studied images."""
+
+    definition: str
+    meaning: str
+    source: str
+    rank_correlation: float | None
+    """None, here and below, where it is defined for no image"""
+    cosine: float | None
+    sign_agreement: float | None
+    efficiency_gap: float | None
+    """what the attributions' sum misses of the definition's, as a share; None for masks"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +129,14 @@ class EnvironmentResult:
     completeness_gap : array or None
         For methods whose attributions claim to sum to an output change: per image, the share of that
         change which they miss.
+    drift : Drift or None
+        How far the method's maps lie apart on functionally equal networks, if that was asked.
     attributions : array
         (n, H, W), normalized to [-1, 1].
     examples : sequence of Example
         From the worst to the best image.
+    truth_scores : sequence of TruthScore
+        Against every definition of the truth, on the studied images; empty if nobody asked.
     """
 
     name: str
@@ -145,8 +165,10 @@ class EnvironmentResult:
     constants: Mapping[str, Any] = field(repr=False)
     seconds: float
     completeness_gap: NDArray[np.float64] | None = field(repr=False)
+    drift: Drift | None = field(repr=False)
     attributions: NDArray[np.float32] = field(repr=False)
     examples: Sequence[Example] = field(repr=False)
+    truth_scores: Sequence[TruthScore] = ()
 
     def mean(self, part: str, score: str) -> float | None:
         """Mean over the images to which it applies, None without any."""
@@ -200,8 +222,10 @@ class EnvironmentResult:
             "bar": list(self.bar),
             "ceilings": dict(self.ceilings),
             "own_ceiling": self.own_ceiling,
+            "truths": [score._asdict() for score in self.truth_scores],
             "runner_up": self.runner_up and {"images": self.studied_images, **self.runner_up},
             "diagnosis": _diagnosis(self.diagnosis),
+            "drift": None if self.drift is None else self.drift.to_dict(),
             "stochastic": self.stochastic,
             "seeds": self.seeds,
             "seed_sd": self.seed_sd,

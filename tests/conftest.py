@@ -8,8 +8,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+import shape_checks
+
 # Nothing above imports the package: from here on its annotations are checked at every call.
-jaxtyping.install_import_hook("attributionlab", "shape_checks.checked")
+shape_checks.install()
 
 torch.set_num_threads(1)
 

@@ -360,3 +360,58 @@ def trajectory(
         if counts is None or step in counts:
             outputs.append(model(mixed[None])[0].tolist())
     return outputs
+
+
+# Layers
+
+
+def feed_forward(layers: Sequence[dict[str, Any]], image: list[Any]) -> list[Fraction]:
+    """A network on one image (C, H, W), in fractions, as nested loops.
+
+    A layer is {"weight": (out, in, k, k), "bias": (out,), "stride": s, "padding": p, "relu": bool} or,
+    behind the flattened map, {"weight": (out, in), "bias": (out,), "relu": bool}.
+    """
+    maps: Any = [[[Fraction(value) for value in row] for row in channel] for channel in image]
+    for layer in layers:
+        if "stride" in layer:
+            maps = _convolved(layer, maps)
+        else:
+            if isinstance(maps[0], list):
+                maps = [value for channel in maps for row in channel for value in row]
+            rows = zip(layer["weight"], layer["bias"], strict=True)
+            maps = [
+                sum((Fraction(w) * x for w, x in zip(row, maps, strict=True)), Fraction(bias))
+                for row, bias in rows
+            ]
+        if layer["relu"]:
+            maps = _positive(maps)
+    if isinstance(maps[0], list):
+        maps = [value for channel in maps for row in channel for value in row]
+    return list(maps)
+
+
+def _positive(values: Any) -> Any:
+    if isinstance(values, list):
+        return [_positive(value) for value in values]
+    return max(values, Fraction(0))
+
+
+def _convolved(layer: dict[str, Any], maps: Any) -> Any:
+    side, kernel = len(maps[0]), len(layer["weight"][0][0])
+    places = range((side + 2 * layer["padding"] - kernel) // layer["stride"] + 1)
+    return [
+        [[_at(layer, maps, output, top, left) for left in places] for top in places]
+        for output in range(len(layer["weight"]))
+    ]
+
+
+def _at(layer: dict[str, Any], maps: Any, output: int, top: int, left: int) -> Fraction:
+    total, side = Fraction(layer["bias"][output]), len(maps[0])
+    for channel, kernel in enumerate(layer["weight"][output]):
+        for dy, row in enumerate(kernel):
+            for dx, weight in enumerate(row):
+                y = top * layer["stride"] - layer["padding"] + dy
+                x = left * layer["stride"] - layer["padding"] + dx
+                if weight and 0 <= y < side and 0 <= x < side:
+                    total += Fraction(weight) * maps[channel][y][x]
+    return total

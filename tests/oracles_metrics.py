@@ -229,3 +229,44 @@ def rank_accuracy(values: Sequence[float], mask: Sequence[bool]) -> float | None
     if n == 0:
         return None
     return statistics.mean(sum(mask[p] for p in order[:n]) / n for order in rankings(values))
+
+
+# Attributions against values
+
+
+def rank_correlation(attributions, values):
+    """Pearson's correlation of mean ranks, from their definition."""
+
+    def ranks(numbers):
+        return [
+            sum(other < one for other in numbers) + (sum(o == one for o in numbers) + 1) / 2
+            for one in numbers
+        ]
+
+    a, v = ranks(attributions), ranks(values)
+    middle = (len(a) + 1) / 2
+    a, v = [r - middle for r in a], [r - middle for r in v]
+    if not any(v):
+        return math.nan
+    if not any(a):
+        return 0.0
+    product = sum(x * y for x, y in zip(a, v, strict=True))
+    return product / math.sqrt(sum(x * x for x in a) * sum(y * y for y in v))
+
+
+def cosine(attributions, values):
+    """Of the angle between two lists of numbers."""
+    if not any(values):
+        return math.nan
+    if not any(attributions):
+        return 0.0
+    product = sum(a * v for a, v in zip(attributions, values, strict=True))
+    return product / (math.hypot(*attributions) * math.hypot(*values))
+
+
+def sign_agreement(attributions, values):
+    """Share of the values other than 0 whose sign the attribution has."""
+    there = [(a, v) for a, v in zip(attributions, values, strict=True) if v != 0]
+    if not there:
+        return math.nan
+    return sum((a > 0) == (v > 0) and a != 0 for a, v in there) / len(there)

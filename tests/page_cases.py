@@ -93,6 +93,8 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
         "seeds": 1,
         "seed_sd": None,
         "studied_images": 8,
+        "drift": None,
+        "truths": [],
     }
     result |= changes
     result.setdefault("verdict_bands", bands(result["claim_ci"] or [result["claim_f1"]] * 2))

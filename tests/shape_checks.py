@@ -1,10 +1,32 @@
 """What checks the shapes and dtypes of arrays while testing."""
 
+import inspect
 from collections.abc import Callable
-from typing import Any, get_args
+from functools import partial
+from typing import Any, get_args, get_type_hints
 
+import jaxtyping
 from beartype import beartype
 from jaxtyping import AbstractArray
+
+
+def install() -> None:
+    """Check the package's array annotations at every call, from its import on.
+
+    jaxtyping's import hook decorates every function, and each call of a decorated one binds its
+    arguments to its signature. That took a third of this suite, most of it for functions that speak
+    of no array: these stay as they are.
+    """
+    decorate = jaxtyping.jaxtyped
+
+    def jaxtyped(thing: Any = None, **how: Any) -> Any:
+        if thing is None:
+            return partial(jaxtyped, **how)
+        function = thing.__init__ if inspect.isclass(thing) else thing
+        return decorate(thing, **how) if _may_speak_of_arrays(function) else thing
+
+    jaxtyping.jaxtyped = jaxtyped  # what the code that the hook compiles asks for by name
+    jaxtyping.install_import_hook("attributionlab", "shape_checks.checked")
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,6 +40,14 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         name: hint for name, hint in hints.items() if _speaks_of_arrays(hint)
     }
     return beartype(function) if function.__annotations__ else function
+
+
+def _may_speak_of_arrays(function: Callable[..., Any]) -> bool:
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError:  # a class that is not defined yet
+        return True
+    return any(map(_speaks_of_arrays, hints.values()))
 
 
 def _speaks_of_arrays(hint: Any) -> bool:

@@ -67,8 +67,8 @@ def test_the_method_that_is_broken_below_is_right_before():
     assert report.hints == []
 
 
-def first_cause(method, environments):
-    report = al.faithfulness_test(method, environments, n=32)
+def first_cause(method, environments, n=16):
+    report = al.faithfulness_test(method, environments, n=n)
     assert report.verdict == "fail"
     assert report.hints[0].says in " ".join(repr(report).split())
     return report.hints[0].cause
@@ -87,4 +87,4 @@ def test_it_fails_and_the_first_cause_is_how_it_was_broken(environments, method)
 
 
 def test_signs_that_are_wrong_in_three_of_four_images_are_named(environments):
-    assert first_cause(flipped(environments, 32), environments) == "sign-flips"
+    assert first_cause(flipped(environments, 32), environments, 32) == "sign-flips"

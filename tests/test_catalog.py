@@ -430,7 +430,11 @@ def test_paths_of_the_catalogues_own_files_load_too():
         ("uniform-accumulator", {"dataset": "four-colors"}, "color-patches makes 3 channels"),
         ("number-checker", {"dataset": "four-colors"}, "number-sum takes images of 1 channels"),
         ("number-checker", {"number": 0}, "number is 0, the background: take another"),
-        ("single-color-modulo", {"image_size": 512}, "at most 4,920 counted pixels"),
+        (
+            "single-color-modulo",
+            {"image_size": 72, "modulus": 7, "max_count": 100},
+            "at most 105 counted pixels",
+        ),
         ("single-color-modulo", {"max_count": 10**7}, "take at most 2,000"),
         ("multi-color-sum", {"redundant_strength": 1e300}, "take 0 to 16777216"),
         ("multi-color-sum", {"temperature": 2.0**-140}, "take a power of two"),

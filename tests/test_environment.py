@@ -118,10 +118,10 @@ def test_a_batch_is_the_first_samples_of_the_data_set_channels_last(small):
     assert images.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_worker_processes_make_the_same_bytes(small):
+def test_a_worker_process_makes_the_same_bytes(small):
     dataset = small["multi-color-sum-distractors"].dataset(6, seed=3)
     direct = list(dataset)
-    loader = DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="spawn")
+    loader = DataLoader(dataset, batch_size=4, num_workers=1, multiprocessing_context="spawn")
     batches = list(loader)
     assert all(isinstance(batch, al.Sample) for batch in batches)
     assert [len(batch.label) for batch in batches] == [4, 2]
@@ -467,7 +467,7 @@ def test_moving_to_a_device_moves_model_and_baseline_and_returns_the_environment
         assert env.to("cpu") is env
         assert env.device == torch.device("cpu")
         # A device without memory stands in for an accelerator.
-        monkeypatch.setattr("attributionlab.environment.as_device", torch.device)
+        monkeypatch.setattr("attributionlab.environment.environment.as_device", torch.device)
         assert env.to("meta").baseline.device.type == env.device.type == "meta"
         model = env.softmax_model or env.model
         assert {p.device.type for p in model.parameters()} == {"meta"}

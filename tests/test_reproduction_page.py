@@ -26,6 +26,9 @@ ITEMS = {
         *numbered("Figure", 26),
         "Section 4.1",
         "Section 5",
+        "Implementation invariance",
+        "Which truth",
+        "Camouflage",
     ],
     "Soundness and completeness": [
         *numbered("Table", 3),

@@ -4,6 +4,7 @@ import jaxtyping
 import pytest
 import torch
 
+from attributionlab.methods import Preset
 from attributionlab.nets import Signal, evaluate, number_checker
 from attributionlab.truth import Truth
 
@@ -20,6 +21,13 @@ from attributionlab.truth import Truth
 def test_an_array_against_its_annotation_is_an_error(call):
     with pytest.raises(jaxtyping.TypeCheckError):
         call()
+
+
+def test_functions_and_classes_that_speak_of_no_array_are_called_without_checks():
+    for function in (number_checker, Preset.__init__):
+        assert not hasattr(function, "__wrapped__")
+    for function in (evaluate, Truth.__init__, Signal.__init__):
+        assert hasattr(function, "__wrapped__")
 
 
 @pytest.mark.usefixtures("without_shape_checks")

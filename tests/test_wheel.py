@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-TESTS_OF_THE_WHEEL = ("test_catalog.py", "test_faithfulness.py")
+TESTS_OF_THE_WHEEL = ("test_catalog.py", "test_faithfulness_report.py")
 SHARED = ("conftest.py", "shape_checks.py", "oracles.py", "cases.py")
 
 
@@ -68,12 +68,9 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
 def test_the_command_works_elsewhere(installed, tmp_path):
     where = run("-c", "import attributionlab as a; print(a.__file__)", cwd=tmp_path, path=installed)
     assert Path(where.strip()).is_relative_to(installed)
-    listed = run("-m", "attributionlab", "list", cwd=tmp_path, path=installed)
-    for path in (REPOSITORY / "designs").glob("*.toml"):
-        assert path.stem in listed
-    arguments = ["test", "oracle", "--env", "uniform-accumulator", "--n", "2", "--json", "out.json"]
+    arguments = ["test", "oracle", "--env", "uniform-accumulator", "--n", "2", "--html", "out.html"]
     assert "oracle: pass" in run("-m", "attributionlab", *arguments, cwd=tmp_path, path=installed)
-    assert (tmp_path / "out.json").exists()
+    assert (tmp_path / "out.html").exists()
 
 
 def test_compiled_loops_work_elsewhere_and_keep_their_cache(installed, tmp_path):
@@ -92,9 +89,11 @@ def test_compiled_loops_work_elsewhere_and_keep_their_cache(installed, tmp_path)
 def test_the_tests_pass_on_the_wheel(installed, tmp_path):
     for name in (*SHARED, *TESTS_OF_THE_WHEEL):
         shutil.copy(REPOSITORY / "tests" / name, tmp_path / name)
+    designs = {path.stem for path in (REPOSITORY / "designs").glob("*.toml")}
     (tmp_path / "test_home.py").write_text(
         "import attributionlab\n\n"
         f"def test_home():\n    assert attributionlab.__file__.startswith({str(installed)!r})\n"
+        f"\ndef test_designs():\n    assert set(attributionlab.environments()) == {designs!r}\n"
         "\ndef test_plugin(assert_faithful):\n"
         "    assert_faithful('oracle', env='uniform-accumulator', n=2)\n"
     )

@@ -30,6 +30,7 @@ from attributionlab.assess.intervals import (
     paired_difference,
     verdict_of,
 )
+from attributionlab.assess.invariance import Drift
 from attributionlab.assess.likeness import look_alikes
 from attributionlab.assess.scores import mean_score
 from attributionlab.assess.shares import missing_shares, pixel_kinds
@@ -44,6 +45,7 @@ __all__ = [
     "Band",
     "ControlScore",
     "Diagnosis",
+    "Drift",
     "Evidence",
     "Graded",
     "Hint",

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attributionlab.metrics import magnitudes
 from attributionlab.metrics.curves import area_under_curve, curve_fractions, outputs_along
 from attributionlab.metrics.orders import removal_order
-from attributionlab.truth import Truth
+from attributionlab.truth import Truth, marginal_contributions
 
 __all__ = ["DRAWS", "SIZES", "Areas", "Case", "Seen"]
 
@@ -135,10 +135,8 @@ class Seen:
         """Shapley values of the pixels where absent ones are the replacement's, sampled: the mean of
         what each contributes in `DRAWS` random orders (Castro, Gomez and Tejada, 2009).
         """
-        contributions = self._along_draws[:, :-1] - self._along_draws[:, 1:]
-        values = torch.zeros(DRAWS, self.case.pixels, dtype=torch.float64)
-        values.scatter_(1, self.case.draws, contributions)
-        return values.mean(0).reshape(1, *self.case.image.shape[1:])
+        values = marginal_contributions(self._along_draws, self.case.draws).mean(0)
+        return values.reshape(1, *self.case.image.shape[1:])
 
     @cached_property
     def _along_draws(self) -> Float64[Tensor, "draws counts"]:

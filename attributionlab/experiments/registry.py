@@ -8,6 +8,8 @@ from typing import Any
 
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.experiments.attributionlab_figures import PLANS
+from attributionlab.experiments.camouflage_drift import camouflage_drift
+from attributionlab.experiments.camouflage_weights import camouflage_weights
 from attributionlab.experiments.comparison_plan import carry_out
 from attributionlab.experiments.deep_shap_signs import deepshap_signs
 from attributionlab.experiments.model_summary import table_1
@@ -16,6 +18,7 @@ from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.segmentations import figure_6, figure_24
 from attributionlab.experiments.trained_network import figure_3
 from attributionlab.experiments.unseen_data_dose import unseen_data_dose
+from attributionlab.experiments.which_truth import which_truth
 from attributionlab.validation import integer_problem
 
 __all__ = ["EXPERIMENTS", "experiment"]
@@ -32,6 +35,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     **{item: partial(perturbation_tables, item) for item in ITEMS},
     "deepshap-signs": deepshap_signs,
     "unseen-data-dose": unseen_data_dose,
+    "camouflage-drift": camouflage_drift,
+    "camouflage-weights": camouflage_weights,
+    "which-truth": which_truth,
 }
 
 

@@ -38,6 +38,12 @@ from attributionlab.metrics.perturbation import (
 from attributionlab.metrics.robustness import infidelity, max_sensitivity
 from attributionlab.metrics.sensitivity import sensitivity_n, sensitivity_n_curve
 from attributionlab.metrics.subset_sizes import SubsetEffects, subset_effects
+from attributionlab.metrics.values import (
+    cosine,
+    efficiency_gap,
+    rank_correlation,
+    sign_agreement,
+)
 
 __all__ = [
     "Alignment",
@@ -50,10 +56,12 @@ __all__ = [
     "alignment",
     "area_under_curve",
     "best_map",
+    "cosine",
     "curve_counts",
     "curve_fractions",
     "deletion",
     "deletion_curve",
+    "efficiency_gap",
     "f1",
     "infidelity",
     "insertion",
@@ -67,12 +75,14 @@ __all__ = [
     "pixel_flipping",
     "pointing_game",
     "precision",
+    "rank_correlation",
     "recall",
     "relevance_mass_accuracy",
     "relevance_rank_accuracy",
     "removal_order",
     "sensitivity_n",
     "sensitivity_n_curve",
+    "sign_agreement",
     "subset_effects",
     "summarize_curves",
 ]

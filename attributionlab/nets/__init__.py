@@ -9,6 +9,7 @@ from attributionlab.nets.accumulator import (
     redundant_weights,
     uniform_accumulator,
 )
+from attributionlab.nets.camouflage import MOVES, camouflaged
 from attributionlab.nets.checker import greater_than, number_checker
 from attributionlab.nets.detector import Color, color_detector, detector_budget
 from attributionlab.nets.exactness import (
@@ -36,6 +37,7 @@ from attributionlab.nets.stage import Stage, evaluate, to_convolutions, to_linea
 
 __all__ = [
     "BUILDERS",
+    "MOVES",
     "Accumulator",
     "Color",
     "LayerBudget",
@@ -43,6 +45,7 @@ __all__ = [
     "Network",
     "Signal",
     "Stage",
+    "camouflaged",
     "check_budget",
     "color_detector",
     "color_sum",

@@ -7,7 +7,7 @@ stride drops), and ceil(s / 3) is the side of the next map. The last map has sid
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -193,6 +193,7 @@ class _Chain:
         self.levels: list[Level] = []
         self.budgets: list[LayerBudget] = []
         self.per_pixel, self.step = 1.0, 1.0
+        self.upper = torch.ones(channels, image_size, image_size).double()
 
     def add_level_of_ones(self, redundant: Tensor | None = None) -> None:
         weight = _same_channel(torch.ones(self.channels, KERNEL, KERNEL))
@@ -201,8 +202,11 @@ class _Chain:
             # A pixel fires its color's channel or all redundant channels, never both.
             self.per_pixel = max(1.0, float(redundant.abs().sum(1).max()))
             self.step = min(1.0, float(grid_step(redundant).min()))
+        # Other channels than the own add to a pixel's own, and never more than per_pixel in all.
+        if not self.levels:
+            self.upper *= self.per_pixel
         output, side = self._convolve(weight)
-        self._account(self.per_pixel * self._pixels_below, self.step)
+        self._account(self.per_pixel * self._pixels_below, self.step, self.step)
         self.levels.append(Level(side, output))
 
     def add_block(self, generator: torch.Generator) -> None:
@@ -214,10 +218,11 @@ class _Chain:
         kernels = shares / scale[:, :, None, None]  # w_ij
         hidden, side = self._convolve(_own_kernels(kernels))
         # Dividing by a power of two moves sum and grid alike: the shares decide.
-        self._account(self.per_pixel * self._pixels_below, self.step * grid, scale)
+        fine = self.step * grid
+        self._account(self.per_pixel * self._pixels_below, fine, fine, scale)
         output = self._append(_convolution(_same_channel_merge(scale)))
-        self._account(self.per_pixel * self._pixels_below, self.step * grid)
         # The shares sum to 1, so the block's outputs lie on the grid of its inputs again.
+        self._account(self.per_pixel * self._pixels_below, fine, self.step)
         self.levels.append(Level(side, output, hidden))
 
     def finish(self) -> Accumulator:
@@ -244,15 +249,25 @@ class _Chain:
         return self._append(_convolution(weight, stride, padding)), side
 
     def _append(self, layer: nn.Conv2d) -> nn.Module:
+        # Bounds place by place: windows at the border hold fewer pixels. No weight here is negative
+        # but those of redundant channels, which are part of what one pixel can add.
+        own = layer.weight.detach()[:, : len(self.upper)].double()
+        self.upper = nn.functional.conv2d(self.upper, own, None, layer.stride, layer.padding)
         activation = nn.ReLU()
         self.modules += [layer, activation]
         return activation
 
-    def _account(self, largest_sum: float, step: float, scale: Tensor | None = None) -> None:
-        """Hold the layer just made against the budget; `scale` divides the neurons' weights."""
+    def _account(
+        self, largest_sum: float, step: float, output_step: float, scale: Tensor | None = None
+    ) -> None:
+        """Hold the layer just made against the budget; `scale` divides the neurons' weights.
+
+        `step` is the grid of what the neurons add up, `output_step` that of the results.
+        """
         layer = f"accumulator layer {len(self.budgets) + 1}"
-        share = 1 / (torch.ones(1) if scale is None else scale.flatten()).double()
-        self.budgets.append(check_budget(layer, largest_sum * share, step * share))
+        share = 1 / (torch.ones(len(self.upper)) if scale is None else scale.flatten()).double()
+        budget = check_budget(layer, largest_sum * share, step * share)
+        self.budgets.append(replace(budget, signal=Signal(self.upper, output_step * share)))
 
 
 def _random_shares(

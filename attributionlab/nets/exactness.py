@@ -5,7 +5,7 @@ power of two, its *grid step*. Builders hold the sum of absolute terms of each l
 2^24 such steps (`attributionlab.dyadic`), for every input in the valid box, seen or unseen.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,18 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.nets.stage import Stage
 
 __all__ = ["LayerBudget", "Signal", "check_budget", "stage_budget"]
+
+
+@dataclass(frozen=True)
+class Signal:
+    """What a layer can receive: channel c carries multiples of ``step[c]`` in ``[0, upper[c]]``.
+
+    `upper` is one bound for each channel, wherever it is, or a map of bounds (channels, height, width):
+    at the border of an image windows hold fewer pixels.
+    """
+
+    upper: Float[Tensor, "channels *map"]
+    step: Float[Tensor, " channels"]
 
 
 @dataclass(frozen=True)
@@ -30,19 +42,17 @@ class LayerBudget:
         Largest sum of absolute terms of the layer's neurons over the valid box.
     steps : float
         Largest quotient of such a sum and its neuron's grid step; at most 2^24.
+    finest : float
+        Smallest grid step of a neuron's terms; infinity where all terms are 0.
+    signal : Signal, optional
+        What leaves the layer, behind its ReLU, as tightly as its builder knows it.
     """
 
     layer: str
     largest_sum: float
     steps: float
-
-
-@dataclass(frozen=True)
-class Signal:
-    """What a layer can receive: channel c carries multiples of ``step[c]`` in ``[0, upper[c]]``."""
-
-    upper: Float[Tensor, " channels"]
-    step: Float[Tensor, " channels"]
+    finest: float
+    signal: Signal | None = field(default=None, repr=False, compare=False)
 
 
 def check_budget(
@@ -69,7 +79,7 @@ def check_budget(
             "take a smaller image_size, fewer or weaker redundant channels, or the uniform "
             "accumulator"
         )
-    return LayerBudget(layer, float(sums.max()), needed)
+    return LayerBudget(layer, float(sums.max()), needed, float(steps.min()))
 
 
 def stage_budget(
@@ -100,4 +110,5 @@ def stage_budget(
     budget = check_budget(layer, sums, steps)
     if upper is None:
         upper = (weight.clamp(min=0) @ signal.upper + bias).clamp(min=0)
-    return Signal(upper, steps), budget
+    output = Signal(upper, steps)
+    return output, replace(budget, signal=output)

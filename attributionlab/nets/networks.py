@@ -59,6 +59,11 @@ class Network:
         What each layer needs of the exactness budget.
     effective : dict of str to float
         Constants that were snapped to a grid, with the value in force.
+    plain : nn.Sequential, optional
+        The model before it was camouflaged, of the parts named above. A camouflaged `model` has the
+        parts `features`, `flatten` and, where layers follow, `head`.
+    moves : tuple of str
+        How it was camouflaged, in words, in order.
     """
 
     model: nn.Sequential
@@ -69,6 +74,8 @@ class Network:
     max_count: int
     budgets: list[LayerBudget] = field(repr=False)
     effective: dict[str, float] = field(default_factory=dict)
+    plain: nn.Sequential | None = field(default=None, repr=False)
+    moves: tuple[str, ...] = ()
 
 
 def number_sum(

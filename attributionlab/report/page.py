@@ -12,6 +12,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.report.invariance import drift_meaning, drift_number, drift_seeds_text
 from attributionlab.report.pictures import (
     ERROR_COLORS,
     SIGNED_COLORS,
@@ -40,6 +41,7 @@ from attributionlab.report.reading import (
 )
 from attributionlab.report.shortening import shortened
 from attributionlab.report.terminal import explained
+from attributionlab.report.truths import TRUTH_COLUMNS, truth_score_text
 
 __all__ = ["Panel", "faithfulness_page"]
 
@@ -128,11 +130,15 @@ def _template() -> jinja2.Template:
     )
     templates.filters |= {
         "ceiling": ceiling_phrase,
+        "drift_meaning": drift_meaning,
+        "drift_number": drift_number,
+        "drift_seeds": drift_seeds_text,
         "gap": gap_text,
         "interval": interval_text,
         "listed": listed,
         "required": required,
         "score": score_text,
+        "truth_score": truth_score_text,
         "sentence": sentence,
         "studied": first_images,
     }
@@ -158,6 +164,7 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
                 "anchor": f"environment-{place}",
                 "explained": explained(result),
                 "scores": _scores(result),
+                "drift": result.get("drift"),
                 "shares": _shares(result["diagnosis"], numbers),
                 "curve": _curve(panel.image_f1, document["gamma"]),
                 "open": undecided(label, result, document["n"])
@@ -176,6 +183,7 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         ],
         "parts": [part for part in PARTS if any(result.get(part) for result in results)],
         "few_images": few_images_text(document["n"]),
+        "truth_columns": TRUTH_COLUMNS,
         "ceilings": [
             name
             for name in dict.fromkeys(name for result in results for name in result["ceilings"])

@@ -180,7 +180,37 @@ def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType
         for check in document["checks"]
         if not check["passed"]
     ]
-    return Group(table, *lines)
+    return Group(table, *lines, *_precisions(documents))
+
+
+def _precisions(documents: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """What numbers of half precision hold: one row for each environment."""
+    shown = [document for document in documents if document.get("precisions")]
+    named = [precision["dtype"] for document in shown[:1] for precision in document["precisions"]]
+    if not named:
+        return []
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("environment", *named):
+        table.add_column(heading)
+    for document in shown:
+        cells = [_precision_text(precision) for precision in document["precisions"]]
+        table.add_row(Text(document["environment"]), *map(Text, cells))
+    said = (
+        "Half precision, a report and no check: images whose logits equal those in float32, and the "
+        "largest difference of a logit; proved: equal for any image in the valid box."
+    )
+    return ["", table, Text(said, style="dim")]
+
+
+def _precision_text(precision: Mapping[str, Any]) -> str:
+    said = f"{precision['equal']} of {precision['images']}"
+    if precision["proved"]:
+        return f"{said}, proved"
+    if precision["largest_difference"] is None:
+        return f"{said}, not finite"
+    if precision["equal"] == precision["images"]:
+        return said
+    return f"{said}, off by {precision['largest_difference']:,.6g}"
 
 
 def data_table(frame: "pd.DataFrame") -> RenderableType:

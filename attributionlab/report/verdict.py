@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attributionlab.report.invariance import drift_seeds_text, drift_text
 from attributionlab.report.reading import (
     PARTS,
     ceiling_phrase,
@@ -21,6 +22,7 @@ from attributionlab.report.reading import (
     undecided,
 )
 from attributionlab.report.terminal import explained, printable, verdict_text
+from attributionlab.report.truths import truths_table
 
 __all__ = ["report_table"]
 
@@ -52,7 +54,9 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     for title, text in _notes(document):
         notes.add_row(title, Text(text))
     foot = Text("Passing is necessary for faithfulness, never sufficient.", style="dim")
-    return Group(head, "", _scores_table(document), "", notes, "", foot)
+    truths = truths_table(document["environments"])
+    held = [] if truths is None else [truths, ""]
+    return Group(head, "", _scores_table(document), "", *held, notes, "", foot)
 
 
 def _scores_table(document: Mapping[str, Any]) -> Table:
@@ -105,11 +109,15 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("bar", _bar),
         ("seeds", _seeds),
         ("runner-up", _runner_up),
+        ("drift", _drift),
     ):
         for label, result in named:
             if said := tell(result):
                 yield title, f"{label}: {said}"
                 title = ""
+    drifts = [result["drift"] for result in document["environments"] if result.get("drift")]
+    if any(not drift["refused"] for drift in drifts):
+        yield "  to load them", drift_seeds_text(drifts[0]["networks"])
     if said := controls_text(document):
         yield "controls", said
 
@@ -159,6 +167,11 @@ def _seeds(result: Mapping[str, Any]) -> str:
     return (
         f"{said}; the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over them"
     )
+
+
+def _drift(result: Mapping[str, Any]) -> str:
+    """How far maps lie apart on functionally equal networks."""
+    return drift_text(result["drift"]) if result.get("drift") else ""
 
 
 def _runner_up(result: Mapping[str, Any]) -> str:

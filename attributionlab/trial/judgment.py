@@ -25,6 +25,7 @@ from attributionlab.results import (
     ImageScores,
     mean_of,
 )
+from attributionlab.trial.against import truth_scores
 from attributionlab.trial.question import Trial
 from attributionlab.trial.run import Outcome
 from attributionlab.trial.study import ceilings_of, evidence_of
@@ -81,8 +82,10 @@ def judge(outcome: Outcome, trial: Trial, method: Method) -> EnvironmentResult:
         constants=env.spec.constants,
         seconds=outcome.seconds,
         completeness_gap=outcome.gaps,
+        drift=outcome.drift,
         attributions=outcome.maps[:, 0].numpy(),
         examples=_examples(outcome, outcome.by_seed[0][decisive]["f1"], trial),
+        truth_scores=truth_scores(outcome, trial) if trial.truths else (),
     )
 
 
@@ -110,7 +113,7 @@ def _control(name: str, f1: Mapping[str, NDArray[np.float64]], trial: Trial) -> 
     """A control by its mean: what it must do does not depend on the images."""
     part = _lowest(f1)
     score = None if part is None else mean_of(f1[part])
-    return control_score(name, trial.claim, score, trial.gamma)
+    return control_score(name, trial.form, score, trial.gamma)
 
 
 def _runner_up(outcome: Outcome) -> dict[str, float | None] | None:

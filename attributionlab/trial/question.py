@@ -21,9 +21,16 @@ from attributionlab.metrics import (
 from attributionlab.progress import track
 from attributionlab.truth import Output, Truth, smoothed
 
-__all__ = ["Claim", "Scene", "Trial", "chosen_outputs", "joined"]
+__all__ = ["STUDIED_IMAGES", "Claim", "Scene", "Trial", "chosen_outputs", "joined"]
 
-Claim = Literal["signed", "overall", "positive", "positive-smoothed"]
+Claim = Literal["signed", "overall", "positive", "positive-smoothed", "agreed"]
+"""What a verdict may rest on. "agreed" is "signed" on the pixels to which all definitions of the truth
+give the same sign; nothing is asked about the others."""
+
+
+STUDIED_IMAGES = 8
+"""On how many images ceilings, likenesses, the runner-up and drift are looked at, which decide
+nothing."""
 
 
 class Scene(NamedTuple):
@@ -38,6 +45,12 @@ class Scene(NamedTuple):
     truth: Truth
     first: int
     """index of the first of them in the test"""
+    agreed: Tensor | None = None
+    """(B, 1, H, W) bool, which pixels are asked about; all of them without it"""
+
+    def asked(self, maps: Tensor) -> Tensor:
+        """Maps with nothing on the pixels that are not asked about."""
+        return maps if self.agreed is None else maps * self.agreed.to(maps.device)
 
     def part(self, start: int, stop: int) -> "Scene":
         """Some of the images."""
@@ -48,6 +61,7 @@ class Scene(NamedTuple):
             self.patches[chosen],
             Truth(self.truth.signed[chosen]),
             self.first + start,
+            None if self.agreed is None else self.agreed[chosen],
         )
 
     def single(self) -> Iterator["Scene"]:
@@ -58,12 +72,14 @@ class Scene(NamedTuple):
 
 def joined(scenes: Sequence[Scene]) -> Scene:
     """Several batches as one."""
+    agreed = [scene.agreed for scene in scenes if scene.agreed is not None]
     return Scene(
         torch.cat([scene.images for scene in scenes]),
         torch.cat([scene.targets for scene in scenes]),
         torch.cat([scene.patches for scene in scenes]),
         Truth(torch.cat([scene.truth.signed for scene in scenes])),
         scenes[0].first,
+        torch.cat(agreed) if agreed else None,
     )
 
 
@@ -87,6 +103,10 @@ class Trial:
         How often a method that draws random numbers is run on each image.
     diagnosed : bool
         Whether to ask beyond the verdict: ceilings, a class that lost, what is missing and why.
+    truths : bool
+        Whether to score maps against every definition of the truth, too.
+    camouflage : int
+        On how many camouflaged networks the method is asked again; 0 for none.
     options : mapping
         What the user asked for beyond the defaults, for commands that ask the same.
     """
@@ -100,12 +120,19 @@ class Trial:
     seed: int
     seeds: int = 1
     diagnosed: bool = True
+    truths: bool = False
+    camouflage: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def form(self) -> str:
+        """What is made of the truth, whichever pixels it is about: "agreed" is "signed" on some."""
+        return "signed" if self.claim == "agreed" else self.claim
 
     @property
     def claimed_parts(self) -> tuple[str, ...]:
         """The parts of which the lowest decides."""
-        return get_args(Part) if self.claim == "signed" else (self.claim,)
+        return get_args(Part) if self.form == "signed" else (self.form,)
 
     def claimed(self, truth: Truth) -> Tensor:
         """The truth that the claim is about, with its signs."""
@@ -141,8 +168,8 @@ class Trial:
         loader, first = self.env.loader(self.n, self.seed), 0
         for images, labels, patches in track(loader, len(loader), title, show_progress):
             targets = self.env.targets(labels)
-            truth = self.env.truth(images, targets, self.truth_output)
-            yield Scene(images, targets, patches, truth, first)
+            truth, agreed = self._truth(images, targets)
+            yield Scene(images, targets, patches, truth, first, agreed)
             first += len(images)
 
     def runner_up(self, scene: Scene) -> Scene:
@@ -150,8 +177,18 @@ class Trial:
         counts = self.env.counting.counts(scene.images)
         counts[torch.arange(len(counts)), scene.targets] = -1
         targets = counts.argmax(1)
-        truth = self.env.truth(scene.images, targets, self.truth_output)
-        return scene._replace(targets=targets, truth=truth)
+        truth, agreed = self._truth(scene.images, targets)
+        return scene._replace(targets=targets, truth=truth, agreed=agreed)
+
+    def _truth(self, images: Tensor, targets: Tensor) -> tuple[Truth, Tensor | None]:
+        """The masks, and where all definitions agree if the claim asks for that."""
+        truth = self.env.truth(images, targets, self.truth_output)
+        if self.claim != "agreed":
+            return truth, None
+        place = self.env.device
+        truths = self.env.truths(images.to(place), targets.to(place), self.truth_output)
+        agreement = truths.agreement()
+        return Truth(agreement.signed.cpu()), agreement.agreed.cpu()
 
 
 def chosen_outputs(

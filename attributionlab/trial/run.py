@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.assess import CONTROLS, pixel_kinds
+from attributionlab.assess import CONTROLS, Drift, pixel_kinds
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods import Finding, Method, as_method, heard
@@ -23,13 +23,11 @@ from attributionlab.trial.calls import (
     control_maps,
     peculiarities,
 )
-from attributionlab.trial.question import Scene, Trial
+from attributionlab.trial.drift import drift_of
+from attributionlab.trial.question import STUDIED_IMAGES, Scene, Trial
 from attributionlab.truth import Truth
 
-__all__ = ["STUDIED_IMAGES", "Outcome", "carry_out"]
-
-STUDIED_IMAGES = 8
-"""On how many images ceilings, likenesses and the runner-up are looked at, which decide nothing."""
+__all__ = ["Outcome", "carry_out"]
 
 
 class Outcome(NamedTuple):
@@ -37,6 +35,8 @@ class Outcome(NamedTuple):
 
     maps: Tensor
     """(n, 1, H, W), summed over channels and normalized to [-1, 1]; of the first seed"""
+    studied_maps: Tensor
+    """(B, 1, H, W), of the studied images, as the method gave them; empty if nobody asks"""
     images: Tensor
     """(n, C, H, W), uint8"""
     truth: Truth
@@ -62,12 +62,16 @@ class Outcome(NamedTuple):
     findings: list[Finding]
     gaps: NDArray[np.float64] | None
     """(n,), the completeness gap of each image, None where no method looked"""
+    drift: Drift | None
+    """between functionally equal networks, None if nobody asks"""
 
 
 class _Batch(NamedTuple):
     """What is kept of one batch."""
 
     maps: Tensor
+    studied_maps: Tensor
+    """of the images looked at, not normalized"""
     kinds: Tensor
     runs: list[dict[str, Alignment]]
     """by seed"""
@@ -101,6 +105,7 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
     lost = [batch.runner_up for batch in batches if isinstance(batch.runner_up, dict)]
     return Outcome(
         maps=torch.cat([batch.maps for batch in batches]),
+        studied_maps=torch.cat([batch.studied_maps for batch in batches]),
         images=torch.cat(images),
         truth=Truth(torch.cat(truths)),
         kinds=torch.cat([batch.kinds for batch in batches]),
@@ -124,6 +129,7 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
         seconds=sum(batch.seconds for batch in batches) / trial.n,
         findings=findings,
         gaps=np.array(gaps) if len(gaps) == trial.n else None,
+        drift=drift_of(method, trial, show_progress) if trial.camouflage else None,
     )
 
 
@@ -142,18 +148,22 @@ def _run(
         attributed = attribute_scene(method, trial, scene, always)
     seconds = time.perf_counter() - start
     # float32 halves the memory of what is kept, and is precise enough within [-1, 1].
-    maps = normalize(attributed.maps).float()
+    maps = normalize(scene.asked(attributed.maps)).float()
     runs = [trial.scores(maps, scene.truth, claimed)]
     for repeat in range(1, trial.seeds if attributed.random else 1):
         with heard():  # what there is to say has been said of the first seed
             again = attribute_scene(method, trial, scene, always, repeat)
-        runs.append(trial.scores(normalize(again.maps).float(), scene.truth, claimed))
+        maps_again = normalize(scene.asked(again.maps)).float()
+        runs.append(trial.scores(maps_again, scene.truth, claimed))
     drawn = {
-        name: trial.control_f1(control_maps(control, trial, scene, always), scene.truth, claimed)
+        name: trial.control_f1(
+            scene.asked(control_maps(control, trial, scene, always)), scene.truth, claimed
+        )
         for name, control in controls.items()
     }
     return _Batch(
         maps=maps,
+        studied_maps=attributed.maps[: 0 if looked_at is None else len(looked_at.images)].cpu(),
         kinds=_kinds(scene, env) if trial.diagnosed else torch.empty(0),
         runs=runs,
         random=attributed.random,
@@ -193,7 +203,7 @@ def _runner_up(
     except AttributionLabError as error:
         text = f"could not be had for the class of the second-most pixels: {error}"
         return Finding(text, len(scene.images))
-    maps = normalize(attributed.maps).float()
+    maps = normalize(other.asked(attributed.maps)).float()
     return trial.scores(maps, other.truth, trial.claimed(other.truth))
 
 

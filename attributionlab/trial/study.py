@@ -49,17 +49,17 @@ def ceilings_of(
         regions[own] = outcome.regions.cpu()
     elif "own" in sizes and never_negative:  # cells of both signs sharpen each other's edges
         own = _cells(sizes["own"])
-    elif trial.claim == "signed" and never_negative:
+    elif trial.form == "signed" and never_negative:
         own = POSITIVE_ONLY
     ceilings = part_ceilings(
         scene.truth,
-        trial.claim,
+        trial.form,
         trial.claimed(scene.truth),
         regions=regions,
         grids=grids,
-        shapley=_shapley(scene, trial),
+        shapley=scene.asked(_shapley(scene, trial)),
     )
-    best = claim_ceilings(ceilings, trial.claim)
+    best = claim_ceilings(ceilings, trial.form)
     return best, own if own in best else None
 
 
@@ -73,7 +73,7 @@ def evidence_of(
 ) -> Evidence:
     """What is known about why F1 is missing."""
     env, scene = trial.env, joined(outcome.studied)
-    smooth = trial.claim == "positive-smoothed"
+    smooth = trial.form == "positive-smoothed"
     shares = missing_shares(
         outcome.maps,
         outcome.truth.signed,
@@ -90,7 +90,7 @@ def evidence_of(
         in_shell=method.reference != method.name and not env.overrides,
         overrides=env.overrides,
         options=trial.options,
-        claim=trial.claim,
+        claim=trial.form,
         part=part,
         gamma=trial.gamma,
         missing=sum(float(share.nanmean()) for share in shares.values()),
@@ -101,7 +101,7 @@ def evidence_of(
             scene.images,
             scene.patches,
             env.baseline.cpu(),
-            trial.claim,
+            trial.form,
             trial.claimed(scene.truth) if smooth else None,
             tested=trial.n,
             others=_truths(scene, trial),

@@ -1,6 +1,6 @@
 """Certificates: every network held against oracles of plain integers, and its truth proved."""
 
-from attributionlab.verification.certificate import Certificate, Check
+from attributionlab.verification.certificate import Certificate, Check, Precision
 from attributionlab.verification.certification import verify
 
-__all__ = ["Certificate", "Check", "verify"]
+__all__ = ["Certificate", "Check", "Precision", "verify"]

@@ -1,13 +1,13 @@
 """What was held against which oracle, and whether it agreed."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-__all__ = ["Certificate", "Check", "Tally"]
+__all__ = ["Certificate", "Check", "Precision", "Tally"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,29 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Precision:
+    """What the network answers in numbers of fewer bits: a report, nothing that can fail.
+
+    Parameters
+    ----------
+    dtype : str
+        "float16" or "bfloat16".
+    images, equal : int
+        How many images were shown, and for how many all logits equal those in float32.
+    largest_difference : float, optional
+        Of a logit; None where a logit is no finite number.
+    proved : bool
+        Whether the exactness budget proves that all logits are equal, for any image of the valid box.
+    """
+
+    dtype: str
+    images: int
+    equal: int
+    largest_difference: float | None
+    proved: bool
+
+
+@dataclass(frozen=True)
 class Certificate:
     """Everything that was checked about one environment.
 
@@ -48,10 +71,13 @@ class Certificate:
         Its name.
     checks : list of Check
         In the order of the network: pixels, sums, head, the whole.
+    precisions : list of Precision
+        One for each number type of half precision.
     """
 
     environment: str
     checks: list[Check]
+    precisions: list[Precision] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -64,6 +90,7 @@ class Certificate:
             "environment": self.environment,
             "passed": self.passed,
             "checks": [asdict(check) | {"passed": check.passed} for check in self.checks],
+            "precisions": [asdict(precision) for precision in self.precisions],
         }
 
 

@@ -9,12 +9,14 @@ from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.progress import track
 from attributionlab.verification.arithmetic import arithmetic_checks
+from attributionlab.verification.camouflage import camouflage_checks
 from attributionlab.verification.certificate import Certificate, Check
 from attributionlab.verification.heads import head_checks
 from attributionlab.verification.interventions import intervention_checks
 from attributionlab.verification.oracle import Oracle
 from attributionlab.verification.outputs import anywhere_in_the_box, output_checks
 from attributionlab.verification.pixels import detector_checks
+from attributionlab.verification.precision import half_precisions
 from attributionlab.verification.sums import sum_checks
 
 __all__ = ["verify"]
@@ -47,7 +49,9 @@ def verify(
     Returns
     -------
     Certificate
-        One `Check` per claim; checks that do not apply to the environment are left out.
+        One `Check` per claim; checks that do not apply to the environment are left out. Those about
+        the parts of a camouflaged network (detector, accumulator, head) are about the network before
+        it was camouflaged, and one holds the two against each other.
 
     Examples
     --------
@@ -69,14 +73,14 @@ def verify(
 
     costly = len(oracle.background) > 1 and env.recipe.image_size >= 100
     few, moves = (samples[:2], MOVES_OF_COSTLY) if costly else (samples, MOVES)
+    anywhere = anywhere_in_the_box(env, samples, generator())
     parts: list[Callable[[], list[Check]]] = [
         lambda: sum_checks(env, oracle, generator()),
         lambda: head_checks(env, oracle, generator()),
         lambda: output_checks(env, oracle, samples, labels, generator()),
         lambda: intervention_checks(env, oracle, few, moves, generator()),
-        lambda: arithmetic_checks(
-            env, torch.cat([samples[:1], anywhere_in_the_box(env, samples, generator())])
-        ),
+        lambda: arithmetic_checks(env, torch.cat([samples[:1], anywhere])),
+        lambda: camouflage_checks(env, oracle, torch.cat([samples, anywhere]), generator()),
     ]
     with without_tf32():
         # The detector shows progress of its own: it takes all the time where it is exhaustive.
@@ -85,4 +89,7 @@ def verify(
         )
         for part in track(parts, len(parts), f"verify {env.name}", show_progress):
             checks += part()
-    return Certificate(env.name, checks)
+        # Half precision takes a CPU ten times as long.
+        shown = torch.cat([samples[:1], anywhere[:1] if costly else anywhere])
+        precisions = half_precisions(env, shown)
+    return Certificate(env.name, checks, precisions)

@@ -4,10 +4,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["run"]
+from attributionlab.environment import Environment
+
+__all__ = ["hand_made", "run"]
 
 PIXELS_AT_ONCE = 2**18
 """Larger batches only take memory, but never fewer than two images: one could not influence another."""
+
+
+def hand_made(env: Environment) -> nn.Module:
+    """The network as it was built, with a detector, an accumulator and a head that can be named."""
+    return env.model if env.network.plain is None else env.network.plain
 
 
 def run(

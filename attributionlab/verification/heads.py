@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.verification.certificate import Check, Tally
-from attributionlab.verification.execution import run
+from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle
 
 __all__ = ["head_checks", "head_domain"]
@@ -59,7 +59,7 @@ def _head_check(env: Environment, oracle: Oracle, generator: torch.Generator) ->
             "remainder",
             f"The head's output is x % {oracle.modulus} for every count x up to the stated bound.",
         )
-    head = env.model.get_submodule("head")
+    head = hand_made(env).get_submodule("head")
     for counts in head_domain(env, oracle, generator):
         expected = counts[:, : len(oracle.counted)].double()
         if oracle.modulus is not None:

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from attributionlab.environment import Environment
 from attributionlab.progress import track
 from attributionlab.verification.certificate import Check, Tally
-from attributionlab.verification.execution import run
+from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle, Pixel, code, codes
 
-__all__ = ["color_check", "detector_checks", "every_color"]
+__all__ = ["color_check", "color_sample", "detector_checks", "every_color"]
 
 ALL_COLORS = 2**24
 COLORS_AT_ONCE = 2**18
@@ -30,7 +30,7 @@ def detector_checks(
     show_progress: bool,
 ) -> list[Check]:
     """Check the detector of an environment, if it has one."""
-    parts = dict(env.model.named_children())
+    parts = dict(hand_made(env).named_children())
     if "detector" not in parts:
         return []
     detector = parts["detector"]

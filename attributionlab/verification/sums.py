@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.verification.certificate import Check, Tally
-from attributionlab.verification.execution import run
+from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle
 
 __all__ = ["sum_checks"]
@@ -26,7 +26,7 @@ RANDOM_SUBSETS = 8
 
 def sum_checks(env: Environment, oracle: Oracle, generator: torch.Generator) -> list[Check]:
     """Check the accumulator of an environment."""
-    accumulator = env.model.get_submodule("accumulator")
+    accumulator = hand_made(env).get_submodule("accumulator")
     side = env.recipe.image_size
     checks = [
         _weights_check(accumulator, oracle.channels),

@@ -10,6 +10,11 @@ from attributionlab.faithfulness import DEFAULT_ENVIRONMENTS
 INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")
 
 
+def judged(control, environments, n, **asked):
+    """Verdicts and scores, without a look for likely causes."""
+    return al.faithfulness_test(control, environments, n=n, diagnosed=False, **asked)
+
+
 @pytest.fixture(scope="module")
 def environments():
     """The whole catalogue at a size at which every patch still has several pixels."""
@@ -18,7 +23,7 @@ def environments():
 
 def test_the_oracle_scores_one_wherever_it_applies(environments):
     for claim in ("signed", "overall", "positive"):
-        report = al.faithfulness_test("oracle", list(environments.values()), n=2, claim=claim)
+        report = judged("oracle", list(environments.values()), 2, claim=claim)
         assert report.verdict == "pass"
         for result in report.environments:
             assert result.mean("overall", "f1") == 1
@@ -29,29 +34,29 @@ def test_the_oracle_scores_one_wherever_it_applies(environments):
 
 def test_the_inverted_oracle_fails_on_signs_and_passes_without_them(environments):
     for env in environments.values():
-        assert al.faithfulness_test("inverted-oracle", env, n=2).verdict == "fail"
-        assert al.faithfulness_test("inverted-oracle", env, n=2, claim="overall").verdict == "pass"
+        assert judged("inverted-oracle", env, 2).verdict == "fail"
+        assert judged("inverted-oracle", env, 2, claim="overall").verdict == "pass"
 
 
 @pytest.mark.parametrize("claim", ["signed", "overall", "positive"])
 @pytest.mark.parametrize("control", ["random", "constant"])
 def test_random_and_constant_fail_everywhere(environments, control, claim):
     for env in environments.values():
-        assert al.faithfulness_test(control, env, n=2, claim=claim).verdict == "fail"
+        assert judged(control, env, 2, claim=claim).verdict == "fail"
 
 
 @pytest.mark.parametrize("claim", ["signed", "positive"])
 @pytest.mark.parametrize("control", INPUT_ONLY)
 def test_no_map_of_the_foreground_passes_where_there_are_distractors(environments, control, claim):
     env = environments["multi-color-sum-distractors"]
-    assert al.faithfulness_test(control, env, n=16, claim=claim).verdict == "fail"
+    assert judged(control, env, 16, claim=claim).verdict == "fail"
 
 
 def test_distractors_lower_the_overall_score_of_the_foreground_by_their_share(environments):
     """F1 = 2 / (2 + d) with d distractor pixels per counted pixel, image by image."""
     env = environments["multi-color-sum-distractors"]
     images, labels = env.batch(8)
-    report = al.faithfulness_test("non-background", env, n=8)
+    report = judged("non-background", env, 8)
     counted = env.truth(images, labels).overall.sum((1, 2, 3))
     foreground = (images != env.baseline).any(1).sum((1, 2))
     expected = 2 / (2 + (foreground - counted) / counted)
@@ -65,7 +70,7 @@ def test_distractors_lower_the_overall_score_of_the_foreground_by_their_share(en
 
 
 def test_without_distractors_the_foreground_is_the_whole_overall_truth(environments):
-    report = al.faithfulness_test("non-background", environments["multi-color-sum"], n=4)
+    report = judged("non-background", environments["multi-color-sum"], 4)
     assert report.environments[0].mean("overall", "f1") == 1
     assert report.environments[0].mean("positive", "f1") < 1
 

@@ -51,7 +51,10 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("cause", BROKEN)
-@pytest.mark.parametrize(("size", "claim"), [(72, "signed"), (72, "overall"), (224, "signed")])
+@pytest.mark.parametrize(
+    ("size", "claim"),
+    [(72, "signed"), (72, "overall"), pytest.param(224, "signed", marks=pytest.mark.slow)],
+)
 def test_a_broken_method_gets_its_own_diagnosis_wherever_it_fails(small, large, size, cause, claim):
     broken, words = BROKEN[cause]
     failed = 0

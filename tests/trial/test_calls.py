@@ -135,7 +135,7 @@ def test_chance_that_no_seed_sets_is_said(colors):
     assert "draws random numbers that no seed sets" in said(quietly(method, colors, n=2))
 
 
-@pytest.mark.parametrize("size", [24, 224])
+@pytest.mark.parametrize("size", [24, pytest.param(224, marks=pytest.mark.slow)])
 def test_images_that_a_method_mixes_are_noticed_at_every_size(size):
     env = al.load("multi-color-sum", image_size=size)
 
@@ -162,7 +162,7 @@ def test_each_image_of_a_method_that_draws_has_a_seed_of_its_own(wide):
         return gradient(model, inputs, targets) * (1 if torch.rand(()) < 0.5 else -1)
 
     for method in (declared, from_global_state):
-        [result] = quietly(method, wide, n=12).environments
+        [result] = quietly(method, wide, n=12, diagnosed=False).environments
         assert result.stochastic
         assert set(np.round(result.scores["positive"]["f1"], 3)) == {0.0, 1.0}
         low, high = result.claim_interval

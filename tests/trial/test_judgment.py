@@ -41,13 +41,14 @@ def right_on(env, n, count):
 
 
 def test_the_intervals_are_those_of_the_scores_of_the_images(colors):
-    [result] = al.faithfulness_test("random", colors, n=9, seed=3).environments
+    asked = {"n": 9, "seed": 3, "diagnosed": False}
+    [result] = al.faithfulness_test("random", colors, **asked).environments
     for part, scores in result.scores.items():
         for score, values in scores.items():
             assert result.intervals[part][score] == mean_interval(values, 3)
     claimed = {part: result.scores[part]["f1"] for part in ("overall", "positive", "negative")}
     assert result.claim_interval == least_mean_interval(claimed, 3)
-    [overall] = al.faithfulness_test("random", colors, n=9, seed=3, claim="overall").environments
+    [overall] = al.faithfulness_test("random", colors, claim="overall", **asked).environments
     assert overall.claim_interval == mean_interval(overall.scores["overall"]["f1"], 3)
     document = result.to_dict()
     assert document["claim_ci"] == list(result.claim_interval)
@@ -97,10 +98,11 @@ def test_the_gravest_verdict_of_the_environments_is_that_of_the_test(colors, mod
 
 def test_controls_score_what_they_score_when_they_are_tested_themselves(shapes):
     for claim in ("signed", "positive-smoothed"):
-        [result] = al.faithfulness_test("sobel", shapes, n=3, claim=claim).environments
+        asked = {"n": 3, "claim": claim, "diagnosed": False}
+        [result] = al.faithfulness_test("sobel", shapes, **asked).environments
         assert set(result.controls) == set(CONTROLS)
         for name, control in result.controls.items():
-            [itself] = al.faithfulness_test(name, shapes, n=3, claim=claim).environments
+            [itself] = al.faithfulness_test(name, shapes, **asked).environments
             # Maps of a method under test are kept in float32, those of a control are not.
             assert control.claim_f1 == pytest.approx(itself.claim_f1, abs=1e-6)
             assert control.passes == (itself.claim_f1 >= 0.5)

@@ -18,6 +18,7 @@ from attributionlab.exact.stepwise.certified import Proof, finest, fits_exactly,
 from attributionlab.exact.stepwise.kernels import (
     distinct_rows,
     follow,
+    follow_each,
     spread_pairs,
     spread_ranges,
     sums_of_pairs,
@@ -40,6 +41,8 @@ class Mixture:
         As for `follow`.
     head : Head
         What the last map becomes.
+    pixels : int
+        P.
     """
 
     levels: NDArray[np.int64]
@@ -48,6 +51,7 @@ class Mixture:
     weights: Numbers
     state: Numbers
     head: "Head"
+    pixels: int
 
     def outputs(self, order: NDArray[np.int64], counts: NDArray[np.int64]) -> Tensor:
         """Outputs (S, K) after so many replacements."""
@@ -59,6 +63,13 @@ class Mixture:
             self.kinds,
             self.weights,
             self.state.copy(),
+        )
+        return self.head.outputs(roots)
+
+    def single_outputs(self) -> Tensor:
+        """Outputs (P, K) where one pixel alone is replaced."""
+        roots = follow_each(
+            self.pixels, self.levels, self.parents, self.kinds, self.weights, self.state
         )
         return self.head.outputs(roots)
 
@@ -110,7 +121,7 @@ def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:
     # To `follow`, a replacement is what it changes of the first map.
     changes = replace(below, kind=pairs, weight=(sums[1] - sums[0])[:, None])
     walk.levels[0] = walk.levels[0]._replace(step=changes)
-    return Mixture(*_packed(walk.levels), _head(tree, walk, image.dtype))
+    return Mixture(*_packed(walk.levels), _head(tree, walk, image.dtype), len(rows))
 
 
 class _Level(NamedTuple):

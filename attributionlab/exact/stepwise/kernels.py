@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from attributionlab.exact.stepwise.tree import Numbers, Places
 
-__all__ = ["distinct_rows", "follow", "spread_pairs", "spread_ranges", "sums_of_pairs"]
+__all__ = [
+    "distinct_rows",
+    "follow",
+    "follow_each",
+    "spread_pairs",
+    "spread_ranges",
+    "sums_of_pairs",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -167,6 +174,68 @@ def spread_ranges(
 
 
 @_compiled
+def _climb(
+    pixel: int,
+    keeps: bool,
+    levels: NDArray[np.int64],
+    parents: Places,
+    kinds: Places,
+    weights: Numbers,
+    state: Numbers,
+    change: Numbers,
+    further: Numbers,
+    reached: Numbers,
+) -> None:
+    """Follow the replacement of one pixel from map to map, until it changes nothing or is on top.
+
+    Parameters
+    ----------
+    pixel : int
+        Which one.
+    keeps : bool
+        Whether `state` becomes that of the image with the pixel replaced, or stays as it is.
+    levels, parents, kinds, weights, state : arrays
+        As for `follow`.
+    change, further : arrays
+        Room for the widest level.
+    reached : array, (outputs,)
+        Becomes the last map's sums, before their ReLU, if the change gets there.
+    """
+    last = len(levels) - 1
+    place = np.int64(pixel)
+    change[0] = 1.0
+    for level in range(last + 1):
+        above = parents[levels[level, 0] + place]
+        if above < 0:
+            break
+        width_in, width_out = levels[level, 3], levels[level, 4]
+        matrix = levels[level, 1] + kinds[levels[level, 0] + place] * width_in * width_out
+        sums = levels[level, 2] + above * width_out
+        for o in range(width_out):
+            further[o] = 0.0
+        for i in range(width_in):
+            if change[i] != 0:
+                for o in range(width_out):
+                    further[o] += weights[matrix + i * width_out + o] * change[i]
+        moved = False
+        for o in range(width_out):
+            if further[o] != 0:
+                before = state[sums + o]
+                after = before + further[o]
+                if keeps:
+                    state[sums + o] = after
+                if level == last:
+                    reached[o] = after
+                if levels[level, 5]:
+                    further[o] = max(after, 0.0) - max(before, 0.0)
+                moved |= further[o] != 0
+        if not moved:
+            break
+        change, further = further, change
+        place = np.int64(above)
+
+
+@_compiled
 def follow(
     order: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -193,49 +262,54 @@ def follow(
     state : array
         Sums of all levels, (places, outputs) each, before their ReLU. It is changed.
     """
-    widest = 1
-    for level in range(len(levels)):
-        widest = max(widest, levels[level, 3], levels[level, 4])
+    widest = max(levels[:, 3].max(), levels[:, 4].max())
     change, further = np.empty(widest), np.empty(widest)
     last = len(levels) - 1
     outputs, root = levels[last, 4], levels[last, 2]
+    reached = state[root : root + outputs].copy()
     result = np.empty((len(counts), outputs))
     told = 0
     for step in range(len(order) + 1):
         if step > 0:
-            place = np.int64(order[step - 1])
-            change[0] = 1.0
-            for level in range(last + 1):
-                above = parents[levels[level, 0] + place]
-                if above < 0:
-                    break
-                width_in, width_out = levels[level, 3], levels[level, 4]
-                matrix = levels[level, 1] + kinds[levels[level, 0] + place] * width_in * width_out
-                sums = levels[level, 2] + above * width_out
-                for o in range(width_out):
-                    further[o] = 0.0
-                for i in range(width_in):
-                    if change[i] != 0:
-                        for o in range(width_out):
-                            further[o] += weights[matrix + i * width_out + o] * change[i]
-                moved = False
-                for o in range(width_out):
-                    if further[o] != 0:
-                        before = state[sums + o]
-                        after = before + further[o]
-                        state[sums + o] = after
-                        if levels[level, 5]:
-                            further[o] = max(after, 0.0) - max(before, 0.0)
-                        moved |= further[o] != 0
-                if not moved:
-                    break
-                change, further = further, change
-                place = np.int64(above)
+            pixel = order[step - 1]
+            _climb(pixel, True, levels, parents, kinds, weights, state, change, further, reached)
         while told < len(counts) and counts[told] == step:
             for o in range(outputs):
-                value = state[root + o]
-                result[told, o] = max(value, 0.0) if levels[last, 5] else value
+                result[told, o] = max(reached[o], 0.0) if levels[last, 5] else reached[o]
             told += 1
         if told == len(counts):
             break
+    return result
+
+
+@_compiled
+def follow_each(
+    pixels: int,
+    levels: NDArray[np.int64],
+    parents: Places,
+    kinds: Places,
+    weights: Numbers,
+    state: Numbers,
+) -> Numbers:
+    """Values of the last map where one pixel alone is replaced, for each pixel: (pixels, outputs).
+
+    Parameters
+    ----------
+    pixels : int
+        P.
+    levels, parents, kinds, weights, state : arrays
+        As for `follow`; here `state` is left as it is.
+    """
+    widest = max(levels[:, 3].max(), levels[:, 4].max())
+    change, further = np.empty(widest), np.empty(widest)
+    last = len(levels) - 1
+    outputs, root = levels[last, 4], levels[last, 2]
+    result = np.empty((pixels, outputs))
+    for pixel in range(pixels):
+        result[pixel] = state[root : root + outputs]
+        reached = result[pixel]
+        _climb(pixel, False, levels, parents, kinds, weights, state, change, further, reached)
+        if levels[last, 5]:
+            for o in range(outputs):
+                reached[o] = max(reached[o], 0.0)
     return result

@@ -1,6 +1,6 @@
 """What a model says while one pixel after the other is replaced."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -23,7 +23,7 @@ from attributionlab.validation import Replacement
 if TYPE_CHECKING:
     from attributionlab.exact.stepwise.incremental import Mixture
 
-__all__ = ["Route", "followed_tree", "route_of", "trajectories", "trajectory"]
+__all__ = ["Route", "followed_tree", "mixtures_of", "route_of", "trajectories", "trajectory"]
 
 
 class Route(NamedTuple):
@@ -142,16 +142,9 @@ def trajectories(
     """
     dtype, device = kind_of(model)
     starts, ends, asked = checked_trajectories(images, replacements, orders, counts, dtype, device)
-    try:
-        tree = followed_tree(model, starts)
-    except UnservedError:
-        tree = None
     results = []
-    for image, end, order in zip(starts, ends, orders, strict=True):
-        try:
-            mixture = None if tree is None else _mixture(tree, image, end)
-        except UnservedError:
-            mixture = None
+    mixtures = mixtures_of(model, starts, ends)
+    for image, end, order, mixture in zip(starts, ends, orders, mixtures, strict=True):
         if mixture is None:
             results.append(by_forward_passes(model, image, end, order, asked))
         else:
@@ -215,6 +208,21 @@ def followed_tree(model: nn.Module, images: Tensor) -> Tree:
             "it is not a sequence of nn.Conv2d, nn.Linear, nn.ReLU and nn.Flatten without hooks"
         )
     return tree_of(chain, images.shape[1], (images.shape[2], images.shape[3]))
+
+
+def mixtures_of(
+    model: nn.Module, images: Tensor, replacements: Tensor
+) -> Iterator["Mixture | None"]:
+    """Each image (B, C, H, W) with its replacement, ready to be followed; None for forward passes."""
+    try:
+        tree = followed_tree(model, images)
+    except UnservedError:
+        tree = None
+    for image, replacement in zip(images, replacements, strict=True):
+        try:
+            yield None if tree is None else _mixture(tree, image, replacement)
+        except UnservedError:
+            yield None
 
 
 def _mixture(tree: Tree, image: Tensor, replacement: Tensor) -> "Mixture":

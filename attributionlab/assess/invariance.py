@@ -1,0 +1,199 @@
+"""How far a method's maps drift between networks that compute the same function."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Drift"]
+
+VANISHING = 2.0**-20
+"""What is left of rounding in float64, whose unit is 2^-29 of float32's; the rest is for chance."""
+
+TIGHT = 0.01
+"""Drift above which a bound says nothing: absolute weights forbid the cancellation on which duplicated
+and mirrored neurons rest, so that their bound may exceed the map itself."""
+
+
+def _nothing() -> NDArray[np.float64]:
+    return np.empty((0, 0))
+
+
+def _no_maps() -> NDArray[np.float32]:
+    return np.empty((0, 0, 0), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    r"""A method's maps on K functionally equal networks against its maps on the plain one.
+
+    Implementation invariance (Sundararajan et al., 2017): methods should give equal attributions for
+    networks whose outputs are equal for all inputs. Maps are summed over channels and not normalized.
+    The drift of an image is :math:`\lVert a_k - a \rVert / \lVert a \rVert` (Euclidean). It is 0 where
+    both maps are zero everywhere; where the plain map alone is, no drift is defined: such pairs are
+    counted (`appeared`) and left out of `median` and `largest`, and `largest_difference` sees them.
+
+    A property of the method, which decides nothing about a verdict.
+
+    Parameters
+    ----------
+    networks : sequence of int
+        The seeds of the camouflaged networks (`attributionlab.load(name, camouflage=SEED)`).
+    images : int
+        How many, the first ones of the test.
+    refused : str
+        Why there is no drift, empty if there is one.
+    sizes : array
+        (images,), the Euclidean norm of each plain map.
+    apart : array
+        (networks, images), the Euclidean distance of each map from the plain one.
+    differences : array
+        (networks, images), the largest absolute difference, in the attributions' own unit.
+    correlations : array
+        (networks, images), Spearman's rank correlation over pixels with the plain map; NaN where a map
+        is constant.
+    plain_f1 : float or None
+        The claim's F1 on the plain network, of these images.
+    network_f1 : sequence of float or None
+        The same on each camouflaged network.
+    integer_images_only : bool
+        Whether the method was seen to show the network only integer images of the valid box, to ask
+        for no gradient and to look at no layer: it gets equal answers, so its drift must be 0.
+    bounds : array or None
+        (networks, images), how far apart rounding can take the two maps, where that is derived.
+    in_float64 : float or None
+        The largest drift of the first image where the same is computed in float64; None if the maps are
+        equal anyway, or the method does not run in float64.
+    samples : array
+        (1 + networks, H, W), the maps of the first image, that on the plain network first.
+    """
+
+    networks: Sequence[int]
+    images: int
+    refused: str = ""
+    sizes: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    apart: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    differences: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    correlations: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    plain_f1: float | None = None
+    network_f1: Sequence[float | None] = ()
+    integer_images_only: bool = False
+    bounds: NDArray[np.float64] | None = field(default=None, repr=False)
+    in_float64: float | None = None
+    samples: NDArray[np.float32] = field(default_factory=_no_maps, repr=False)
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """(networks, images), the drift of each image, NaN where it is not defined."""
+        return self._relative(self.apart)
+
+    @property
+    def median(self) -> float | None:
+        """Of the drifts of all images and networks."""
+        return _of(np.nanmedian, self.distances)
+
+    @property
+    def largest(self) -> float | None:
+        """Of the drifts of all images and networks."""
+        return _of(np.nanmax, self.distances)
+
+    @property
+    def largest_difference(self) -> float | None:
+        """Of two attributions of one pixel."""
+        return _of(np.max, self.differences)
+
+    @property
+    def rank_correlation(self) -> float | None:
+        """Of the median image and network."""
+        return _of(np.nanmedian, self.correlations)
+
+    @property
+    def appeared(self) -> int:
+        """How many maps are not zero although the plain map of the same image is."""
+        return int(np.isnan(self.distances).sum())
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all maps are equal (`==`) to the plain ones."""
+        return bool((self.differences == 0).all())
+
+    @property
+    def rounding_bound(self) -> float | None:
+        """The largest drift to which rounding can lead, None where no bound is derived."""
+        return None if self.bounds is None else _of(np.nanmax, self._relative(self.bounds))
+
+    @property
+    def within_bound(self) -> bool | None:
+        """Whether no image drifts farther than rounding can take it; None where no bound is derived."""
+        return None if self.bounds is None else bool((self.apart <= self.bounds).all())
+
+    @property
+    def has_tight_bound(self) -> bool:
+        """Whether a bound is derived that a hundredth of a map would exceed."""
+        return self.rounding_bound is not None and self.rounding_bound <= TIGHT
+
+    @property
+    def vanishes(self) -> bool | None:
+        """Whether next to nothing of the drift is left in float64; None where that is not known."""
+        if self.in_float64 is None or self.largest is None:
+            return None
+        return self.in_float64 <= VANISHING * self.largest
+
+    @property
+    def reading(self) -> str:
+        """In words: "equal, as it must be", "differs, where it must not" (of a method that shows the
+        network integer images only), "equal", "within rounding", "beyond rounding" or "drifts"; empty
+        if there is none.
+
+        A derived bound decides where it is tight. Where it is not, or there is none, it is rounding if
+        the drift vanishes in float64.
+        """
+        if self.refused:
+            return ""
+        if self.integer_images_only:
+            return "equal, as it must be" if self.is_zero else "differs, where it must not"
+        if self.is_zero:
+            return "equal"
+        if self.within_bound and (self.has_tight_bound or self.vanishes):
+            return "within rounding"
+        if self.within_bound is not None:
+            return "beyond rounding"
+        return "within rounding" if self.vanishes else "drifts"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON file: numbers, None for what does not apply."""
+        scored = [f1 for f1 in self.network_f1 if f1 is not None]
+        return {
+            "networks": list(self.networks),
+            "images": self.images,
+            "refused": self.refused,
+            "reading": self.reading,
+            "median": self.median,
+            "largest": self.largest,
+            "largest_difference": self.largest_difference,
+            "appeared": self.appeared,
+            "rank_correlation": self.rank_correlation,
+            "plain_f1": self.plain_f1,
+            "lowest_f1": min(scored, default=None),
+            "highest_f1": max(scored, default=None),
+            "integer_images_only": self.integer_images_only,
+            "rounding_bound": self.rounding_bound,
+            "in_float64": self.in_float64,
+        }
+
+    def _relative(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Beside the plain map: 0 of nothing is 0, more than that is not defined."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(self.sizes > 0, amounts / self.sizes, np.nan)
+        return np.where(amounts == 0, 0.0, shares)
+
+
+def _of(statistic: Any, values: NDArray[np.float64]) -> float | None:
+    """A statistic of what is defined, None without any or if it is not finite."""
+    if not np.isfinite(values).any():
+        return None
+    found = float(statistic(values))
+    return found if math.isfinite(found) else None

@@ -1,0 +1,143 @@
+"""What an environment takes: images of its box, targets that it has, counts up to its bound."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.images import Recipe
+from attributionlab.nets import Network
+from attributionlab.spec import EnvironmentSpec, known_colors
+from attributionlab.truth import Counting
+from attributionlab.validation import broadcast_to_images, shown
+
+__all__ = ["Admission"]
+
+
+class Admission:
+    """The checks of one environment.
+
+    Parameters
+    ----------
+    spec, network, recipe
+        What the environment is made of.
+    counting : Counting
+        What counts in it.
+    """
+
+    def __init__(
+        self, spec: EnvironmentSpec, network: Network, recipe: Recipe, counting: Counting
+    ) -> None:
+        self.spec, self.network, self.recipe, self.counting = spec, network, recipe, counting
+
+    def images(self, images: Any) -> Float[Tensor, "batch channels height width"]:
+        """Images, if they are integers in the valid box."""
+        side, channels = self.recipe.image_size, self.recipe.channels
+        shape_is_right = isinstance(images, Tensor) and images.shape[1:] == (channels, side, side)
+        if not shape_is_right or not len(images):
+            shape = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
+            raise AttributionLabError(
+                f"images are {shape}: {self.spec.name} takes a tensor of shape (B, {channels}, "
+                f"{side}, {side}), B at least 1"
+            )
+        checked: Tensor = images
+        self._check_box(checked, "images")
+        return checked
+
+    def baselines(
+        self, baseline: Any, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch channels height width"]:
+        """A baseline, if it is integers in the valid box, in the images' shape."""
+        if not isinstance(baseline, Tensor):
+            raise AttributionLabError(
+                f"the baseline is {shown(baseline)}: pass a tensor, such as torch.zeros(1) for black"
+            )
+        self._check_box(baseline, "the baseline")
+        values = baseline.to(images.device, images.dtype)
+        return broadcast_to_images(values, images, name="baseline")
+
+    def targets(self, targets: Any, n: int) -> Int[Tensor, " batch"]:
+        """One class index for each of n images."""
+        try:
+            targets = torch.as_tensor(targets)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise AttributionLabError(
+                f"targets are {targets!r}: pass one integer for each of the {n} images"
+            ) from error
+        if targets.shape != (n,) or targets.is_floating_point() or targets.dtype == torch.bool:
+            raise AttributionLabError(
+                f"targets are {targets.dtype} of shape {tuple(targets.shape)}: pass one integer for "
+                f"each of the {n} images"
+            )
+        outside = targets[(targets < 0) | (targets >= self.network.classes)]
+        if len(outside):
+            raise AttributionLabError(
+                f"target {int(outside[0])} does not exist: {self.spec.name} has the outputs 0 to "
+                f"{self.network.classes - 1}"
+                + (" (a regression's targets are zeros)" if self.network.classes == 1 else "")
+            )
+        checked: Tensor = targets.long()
+        return checked
+
+    def check_counts(
+        self,
+        images: Float[Tensor, "batch channels height width"],
+        baselines: Float[Tensor, "batch channels height width"] | None = None,
+    ) -> None:
+        """Refuse images with more counted pixels than the network is right for.
+
+        With baselines no mixture of an image and its baseline may have more.
+        """
+        counted = self.counting.classes_of(images)
+        most = int(self.counting.counts(images).max())
+        if baselines is not None:
+            absent = self.counting.classes_of(baselines)
+            most = max(
+                int(((counted == index) | (absent == index)).sum((1, 2, 3)).max())
+                for index in range(self.network.classes)
+            )
+        if most > self.network.max_count:
+            what = "an image" if baselines is None else "an image mixed with its baseline"
+            raise AttributionLabError(
+                f"{self.spec.name}: {what} has {most} counted pixels, the network is right up to "
+                f"{self.network.max_count}: use smaller patches or a larger max_count"
+            )
+
+    def unseen(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Bool[Tensor, "batch 1 height width"]:
+        """Pixels whose colors set off the Unseen Data Effect; none where it is off."""
+        if not self.network.effective.get("redundant_strength"):
+            return torch.zeros_like(images[:, :1], dtype=torch.bool)
+        return Counting(known_colors(self.spec)).classes_of(images) < 0
+
+    def check_colors(
+        self, images: Float[Tensor, "batch channels height width"], remedy: str = ""
+    ) -> None:
+        """Refuse images with colors that set off the Unseen Data Effect."""
+        unseen = self.unseen(images)
+        if unseen.any():
+            i, _, y, x = (int(k) for k in unseen.nonzero()[0])
+            color = tuple(int(value) for value in images[i, :, y, x])
+            what = remedy or (
+                "no mask holds there; set redundant_strength=0 or use the environment's own images"
+            )
+            raise AttributionLabError(
+                f"image {i} has {int(unseen[i].sum())} pixels of colors that {self.spec.name} was "
+                f"not made for, the first {color} at {(y, x)}: {what}"
+            )
+
+    def _check_box(self, values: Tensor, name: str) -> None:
+        verb, have = ("is", "has") if name.startswith("the ") else ("are", "have")
+        if values.is_complex() or values.dtype == torch.bool:
+            raise AttributionLabError(f"{name} {verb} {values.dtype}: pass float32 numbers")
+        top = self.network.highest
+        outside = ~((values >= 0) & (values <= top) & (values == values.round()))
+        if outside.any():
+            where = tuple(int(i) for i in outside.nonzero()[0])
+            raise AttributionLabError(
+                f"{name} {have} the value {float(values[where]):g} at {where}: {self.spec.name} "
+                f"takes integers in [0, {top}], not scaled or normalized ones"
+            )

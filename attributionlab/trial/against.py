@@ -1,0 +1,47 @@
+"""A method's maps held against every definition of the truth, not against masks alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
+from attributionlab.results import TruthScore, mean_of
+from attributionlab.trial.question import Trial, joined
+from attributionlab.trial.run import Outcome
+from attributionlab.truth import Definition
+
+__all__ = ["truth_scores"]
+
+SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "rank_correlation": rank_correlation,
+    "cosine": cosine,
+    "sign_agreement": sign_agreement,
+}
+
+
+def truth_scores(outcome: Outcome, trial: Trial) -> list[TruthScore]:
+    """Scores of the studied images' maps, not normalized, against each definition; means over images.
+
+    An efficiency gap compares sums: what the attributions' sum misses of the definition's.
+    """
+    env, scene = trial.env, joined(outcome.studied)
+    truths = env.truths(
+        scene.images.to(env.device), scene.targets.to(env.device), trial.truth_output
+    )
+    maps = outcome.studied_maps.to(env.device)
+    return [_score(maps, definition) for definition in truths.values()]
+
+
+def _score(maps: Tensor, definition: Definition) -> TruthScore:
+    values = torch.where(definition.signs != 0, definition.values, 0.0)
+    found: dict[str, Any] = {
+        name: mean_of(score(maps, values).cpu().numpy()) for name, score in SCORED.items()
+    }
+    gap = None
+    if definition.name != "mask":  # signs have no sum that attributions could miss
+        sums = definition.values.sum((1, 2, 3))
+        gap = mean_of(efficiency_gap(maps, sums).cpu().numpy())
+    known = definition.name, definition.meaning, definition.source
+    return TruthScore(*known, **found, efficiency_gap=gap)

@@ -1,0 +1,234 @@
+"""Outputs after single replacements are equal, to the last bit, to one forward pass for each pixel."""
+
+import re
+
+import pytest
+import torch
+from hypothesis import given, settings
+from torch import nn
+
+import attributionlab as al
+import oracles_truth
+from attributionlab.errors import AttributionLabError
+from attributionlab.exact import route_of, single_replacements, trajectories
+from attributionlab.exact.stepwise import forward
+from attributionlab.exact.stepwise.incremental import mixture_of
+from attributionlab.exact.stepwise.replacement import followed_tree
+from exact.random_networks import Opaque, cases
+from exact.stepwise.random_trees import random_tree
+from exact.stepwise.small_networks import given as layer_of
+from exact.stepwise.small_networks import pair, pointwise
+
+
+def by_passes(model, image, replacement):
+    """One forward pass for each pixel."""
+    with torch.no_grad():
+        return oracles_truth.single_replacements(model, image, replacement.expand_as(image))
+
+
+def followed(model, image, replacement):
+    """The outputs of a model that has to be served incrementally."""
+    assert route_of(model, image, replacement).name == "incremental"
+    return single_replacements(model, image[None], replacement)[0]
+
+
+# By hand
+
+
+def test_each_row_belongs_to_one_pixel_in_the_order_of_rows():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(6, 1, bias=False))
+    model[1].weight.data = torch.tensor([[1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0]])
+    outputs = single_replacements(model, torch.ones(1, 1, 2, 3), 0)
+    assert outputs.tolist() == [[[111111.0 - 10**p] for p in range(6)]]
+
+
+def test_all_channels_of_a_pixel_are_replaced_together():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 1, bias=False))
+    nn.init.ones_(model[1].weight)
+    image = torch.tensor([[[[1.0, 2.0]], [[4.0, 8.0]]]])
+    assert single_replacements(model, image, 0).flatten().tolist() == [10, 5]
+
+
+def test_replacements_do_not_add_up():
+    # Together two pixels would switch the ReLU off; neither does so alone.
+    model = nn.Sequential(*pair([[1.0, 1.0]]), nn.Linear(1, 1, bias=False), nn.ReLU())
+    model[2].weight.data = torch.ones(1, 1)
+    outputs = followed(model, torch.tensor([[[5.0, 3.0]]]), torch.tensor([[[-2.0, -4.0]]]))
+    assert outputs.flatten().tolist() == [1, 1]
+
+
+def test_a_relu_of_the_last_map_cuts_what_falls_below():
+    convolution = layer_of(nn.Conv2d(1, 2, (1, 2), bias=False), [1.0, 1.0, -1.0, -1.0])
+    model = nn.Sequential(convolution, nn.ReLU(), nn.Flatten())
+    image, end = torch.tensor([[[5.0, 3.0]]]), torch.tensor([[[-9.0, 3.0]]])
+    outputs = followed(model, image, end)
+    assert outputs.tolist() == [[0, 6], [8, 0]]
+
+
+def test_pixels_that_feed_nothing_change_nothing():
+    # Every second column lies between windows.
+    convolution = layer_of(nn.Conv2d(1, 1, 1, stride=2, bias=False), [2.0])
+    model = nn.Sequential(convolution, pointwise(1, [1.0], [1.0]), nn.Flatten())
+    outputs = followed(model, torch.tensor([[[3.0, 7.0]]]), torch.zeros(1))
+    assert outputs.flatten().tolist() == [1, 7]
+
+
+# Against forward passes
+
+
+@pytest.mark.parametrize("name", al.environments())
+def test_environments_are_followed_exactly(name, generator):
+    env = al.load(name, image_size=16)
+    image = env.batch(1)[0][0]
+    integers = torch.randint(int(image.max()) + 1, image.shape, generator=generator).float()
+    for output in env.outputs:
+        model = env.explained_model(output)
+        for end in (torch.zeros(1), integers):
+            assert followed(model, image, end).tolist() == by_passes(model, image, end)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_configurations_are_followed_exactly(seed, generator):
+    generator.manual_seed(seed)
+
+    def one_of(*choices):
+        return choices[int(torch.randint(len(choices), (), generator=generator))]
+
+    env = al.load(
+        one_of("multi-color-sum", "multi-color-sum-distractors"),
+        image_size=one_of(*range(16, 25)),
+        weight_seed=seed,
+        accumulator=one_of("uniform", "nonuniform"),
+        redundant_channels=one_of(0, 1, 3),
+        redundant_strength=one_of(0.25, 1.0, 3.0),
+        temperature=one_of(1, 8, 256),
+    )
+    image = env.batch(1, seed=seed)[0][0]
+    integers = torch.randint(256, image.shape, generator=generator).float()
+    end = one_of(torch.zeros(1), env.baseline, integers, integers / 2)
+    model = env.explained_model(one_of(*env.outputs))
+    assert followed(model, image, end).tolist() == by_passes(model, image, end)
+    # Insertion: the same question with the ends swapped.
+    start = end.expand_as(image).contiguous()
+    assert followed(model, start, image).tolist() == by_passes(model, start, image)
+
+
+@pytest.fixture
+def agrees(monkeypatch):
+    """The route of a random network, if its outputs are those of forward passes."""
+    # Networks that round do so in the same way in batches of one, in the same layout of memory.
+    monkeypatch.setattr(forward, "PIXELS_AT_ONCE", 1)
+
+    def agrees(seed, dtype=torch.float32):
+        case = random_tree(seed, dtype)
+
+        def alike(images):
+            return case.model(images.contiguous(memory_format=torch.channels_last))
+
+        outputs = single_replacements(case.model, case.image[None], case.replacement)[0]
+        assert outputs.dtype == dtype
+        assert outputs.tolist() == by_passes(alike, case.image, case.replacement), seed
+        return route_of(case.model, case.image, case.replacement).name
+
+    return agrees
+
+
+def test_random_trees_are_followed_exactly(agrees):
+    routes = [agrees(seed) for seed in range(150)]
+    assert routes.count("incremental") > 90
+    assert routes.count("forward") > 10
+
+
+def test_random_trees_in_float64_are_followed_exactly(agrees):
+    assert [agrees(seed, torch.float64) for seed in range(200, 230)].count("incremental") > 5
+
+
+@pytest.mark.slow
+def test_thousands_of_random_trees_are_followed_exactly(agrees):
+    assert [agrees(seed) for seed in range(1000, 5000)].count("incremental") > 2500
+
+
+@settings(max_examples=30)
+@given(cases())
+def test_random_networks_with_overlapping_windows_are_shown_each_image(case):
+    outputs = single_replacements(case.model, case.start, case.end)
+    assert outputs[0].tolist() == by_passes(case.model, case.start[0], case.end[0])
+
+
+# Routes, batches, types
+
+
+def test_images_keep_their_places_and_take_the_route_that_serves_them():
+    model = pair([[1.0, 1.0]])
+    images = torch.tensor([[[[1.0, 2.0]]], [[[2.0**24, 1.0]]], [[[4.0, 8.0]]]])
+    ends = torch.tensor([[[[0.0, 0.0]]], [[[2.0, 0.0]]], [[[1.0, 1.0]]]])
+    routes = [route_of(model, image, end).name for image, end in zip(images, ends, strict=True)]
+    assert routes == ["incremental", "forward", "incremental"]
+    outputs = single_replacements(model, images, ends)
+    assert outputs[..., 0].tolist() == [[2, 1], [3, 2**24], [9, 5]]
+
+
+def test_any_model_is_shown_the_same_images(generator, monkeypatch):
+    env = al.load("multi-color-sum", image_size=16)
+    images, _ = env.batch(2)
+    served = single_replacements(env.model, images, 0)
+    for at_once in (1, 256 * 7, 256 * 1000):
+        monkeypatch.setattr(forward, "PIXELS_AT_ONCE", at_once)
+        assert torch.equal(single_replacements(Opaque(env.model), images, 0), served)
+
+
+def test_they_are_the_first_steps_of_all_trajectories(generator):
+    env = al.load("single-color-modulo", image_size=16)
+    images, _ = env.batch(1)
+    orders = torch.stack([torch.arange(256).roll(-p) for p in range(256)])
+    steps = trajectories(env.model, images, 0, orders[None], counts=[1])
+    assert torch.equal(single_replacements(env.model, images, 0), steps[:, :, 0])
+
+
+def test_asking_leaves_a_mixture_as_it_was(generator):
+    env = al.load("multi-color-sum", image_size=16)
+    image = env.batch(1)[0][0]
+    mixture = mixture_of(followed_tree(env.model, image[None]), image, torch.zeros_like(image))
+    order, counts = torch.randperm(256, generator=generator).numpy(), torch.arange(257).numpy()
+    curve, outputs = mixture.outputs(order, counts), mixture.single_outputs()
+    assert torch.equal(mixture.single_outputs(), outputs)
+    assert torch.equal(mixture.outputs(order, counts), curve)
+
+
+def test_a_network_in_float64_answers_in_float64(generator):
+    env = al.load("multi-color-sum", image_size=16)
+    model, image = env.model.double(), env.batch(1)[0][0]
+    end = torch.rand(image.shape, generator=generator) * 255
+    outputs = followed(model, image, end)
+    assert outputs.dtype == torch.float64
+    assert outputs.tolist() == by_passes(model, image.double(), end.double())
+
+
+def test_no_gradient_is_kept(generator):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    for served in (model, Opaque(model)):
+        assert not single_replacements(served, torch.ones(1, 1, 2, 2), 0).requires_grad
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("images", "replacement", "message"),
+    [
+        (torch.ones(1, 2, 2), 0, "images are torch.float32 of shape (1, 2, 2): pass a tensor"),
+        (torch.ones(1, 1, 2, 2), "black", "the replacement is of type str: pass a number"),
+        (torch.ones(1, 1, 2, 2), float("inf"), "replacement: the value inf at (0, 0, 0, 0)"),
+        (torch.ones(1, 1, 2, 2), torch.ones(3, 1, 1), "the shape of the replacement is (3, 1, 1)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(images, replacement, message):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    with pytest.raises(AttributionLabError, match=re.escape(message)):
+        single_replacements(model, images, replacement)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_a_model_that_returns_no_rows_is_refused():
+    with pytest.raises(AttributionLabError, match="the model's output is"):
+        single_replacements(nn.Identity(), torch.ones(1, 1, 2, 2), 0)
+    with pytest.raises(AttributionLabError, match=re.escape("pass an nn.Module")):
+        single_replacements(torch.sum, torch.ones(1, 1, 2, 2), 0)

@@ -1,0 +1,250 @@
+"""All definitions of an environment's truth: against the network itself, pixel by pixel."""
+
+import re
+
+import pytest
+import torch
+
+import attributionlab as al
+import oracles
+
+SIZE = 8
+COLORFUL = "multi-color-sum"
+PLAIN = "multi-color-sum-in-distribution"
+
+
+def scattered(env: al.Environment, colors, seed=0):
+    """An image of the background with one pixel of each color, in different cells of the sums."""
+    image = env.baseline.expand(-1, SIZE, SIZE).clone()
+    places = torch.randperm(SIZE**2, generator=torch.Generator().manual_seed(seed))
+    for place, color in zip(places.tolist(), colors, strict=False):
+        image[:, place // SIZE, place % SIZE] = torch.tensor(color).float()
+    return image
+
+
+def some_colors(env: al.Environment, counts=(3, 2, 0, 2)):
+    return [env.counting.values[k] for k, n in enumerate(counts) for _ in range(n)]
+
+
+def says(env: al.Environment, images, target: int, output: str):
+    """The explained output in float64, by forward passes."""
+    with torch.no_grad():
+        logits = env.model(images).double()
+    if output == "probability":
+        logits = torch.softmax(logits / env.temperature, dim=1)
+    return logits[:, target]
+
+
+def one_by_one(env, start, end, target, output):
+    """f(start) - f(start with one pixel of end), for each pixel, (1, H, W)."""
+    images = []
+    for pixel in range(SIZE**2):
+        image = start.clone()
+        image[:, pixel // SIZE, pixel % SIZE] = end[:, pixel // SIZE, pixel % SIZE]
+        images.append(image)
+    before = says(env, start[None], target, output)
+    return (before - says(env, torch.stack(images), target, output)).reshape(1, SIZE, SIZE)
+
+
+def by_enumeration(env, image, baseline, target, output):
+    """(1, H, W): Shapley values of the pixels that differ, through the network."""
+    places = (image != baseline).any(0).nonzero().tolist()
+    images = []
+    for chosen in range(2 ** len(places)):
+        coalition = baseline.clone()
+        for player, (y, x) in enumerate(places):
+            if chosen >> player & 1:
+                coalition[:, y, x] = image[:, y, x]
+        images.append(coalition)
+    answers = says(env, torch.stack(images), target, output).tolist()
+    values = oracles.shapley(
+        lambda coalition: answers[sum(1 << player for player in coalition)], len(places)
+    )
+    result = torch.zeros(1, SIZE, SIZE, dtype=torch.float64)
+    for (y, x), value in zip(places, values, strict=True):
+        result[0, y, x] = value
+    return result
+
+
+BASELINES = {
+    "true": lambda env, image: env.baseline.expand_as(image),
+    "black": lambda env, image: torch.zeros_like(image),
+    "a counted color": lambda env, image: (
+        torch.tensor(env.counting.values[1]).float()[:, None, None].expand_as(image)
+    ),
+}
+
+
+@pytest.mark.parametrize("output", ["probability", "logit"])
+@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("name", [COLORFUL, PLAIN])
+def test_effects_of_single_pixels_are_those_that_forward_passes_show(name, baseline, output):
+    env = al.load(name, image_size=SIZE, temperature=2)
+    image = scattered(env, some_colors(env))
+    absent = BASELINES[baseline](env, image)
+    truths = env.truths(image[None], torch.tensor([1]), output, baseline=absent, precision=100)
+    for kind, start, end, sign in (
+        ("ablation", image, absent, 1),
+        ("insertion", absent, image, -1),
+    ):
+        expected = sign * one_by_one(env, start, end, 1, output)
+        found = truths[kind].values[0]
+        # Two softmaxes of float64 in the twin, and their difference.
+        assert torch.allclose(found, expected, rtol=0, atol=1e-14 * max(1, expected.abs().max()))
+    change = says(env, torch.stack([image, absent]), 1, output)
+    assert truths.changes.item() == pytest.approx(float(change[0] - change[1]), abs=1e-14)
+
+
+def test_where_unseen_colors_disturb_effects_are_evaluated_and_shapley_values_estimated():
+    env = al.load(COLORFUL, image_size=SIZE)
+    image = scattered(env, some_colors(env))
+    seen = env.truths(image[None], torch.tensor([0]))
+    unseen = env.truths(image[None], torch.tensor([0]), baseline=torch.zeros(1), precision=1.0)
+    assert {each.name: each.source for each in seen.values()} == {
+        "mask": "closed form",
+        "ablation": "closed form",
+        "insertion": "closed form",
+        "shapley": "closed form",
+        "integrated-gradients": "path integral",
+        "count-path": "closed form",
+    }
+    assert {each.name: each.source for each in unseen.values()} == {
+        "ablation": "evaluation",
+        "insertion": "evaluation",
+        "shapley": "estimate",
+        "integrated-gradients": "path integral",
+    }
+
+
+@pytest.mark.parametrize("output", ["probability", "logit"])
+def test_an_estimate_lies_within_its_errors_of_all_coalitions(output):
+    env = al.load(COLORFUL, image_size=SIZE, temperature=2, redundant_strength=0.5)
+    unseen = [(1, 2, 3), (200, 0, 200), (9, 9, 9)]
+    image = scattered(env, [*some_colors(env, (2, 1, 1, 0)), *unseen])
+    exact = by_enumeration(env, image, env.baseline.expand_as(image), 0, output)
+    found = env.sampled_shapley(image, 0, output, precision=0.02)
+    assert found.reached
+    assert bool((found.standard_errors <= 0.02).all())
+    # Seven values; each lies beyond 5 standard errors in less than one of a million draws.
+    assert bool(((found.values - exact).abs() <= 5 * found.standard_errors + 1e-12).all())
+    definition = env.truths(image[None], torch.tensor([0]), output, precision=0.02)["shapley"]
+    assert torch.equal(definition.values[0], found.values)
+    assert torch.equal(definition.error[0], 3 * found.standard_errors)
+
+
+@pytest.mark.parametrize("output", ["probability", "logit"])
+def test_shapley_values_of_other_baselines_are_those_of_all_coalitions(output):
+    env = al.load(PLAIN, image_size=SIZE, temperature=2)
+    image = scattered(env, some_colors(env))
+    for baseline in (torch.zeros(1), torch.tensor([7.0, 8.0, 9.0])[:, None, None]):
+        # Pixels of the background differ from the baseline too, and count in neither: no players.
+        absent = torch.where((image == env.baseline).all(0), image, baseline)
+        expected = by_enumeration(env, image, absent, 1, output)
+        found = env.shapley(image, 1, output, baseline=baseline)
+        assert torch.allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_images_of_a_batch_have_truths_of_their_own():
+    env = al.load(COLORFUL, image_size=24)
+    images, labels = env.batch(3)
+    together = env.truths(images, labels)
+    for index in range(3):
+        alone = env.truths(images[index : index + 1], labels[index : index + 1])
+        for name, definition in alone.items():
+            assert torch.equal(together[name].values[index], definition.values[0])
+            assert together[name].values.shape == (3, 1, 24, 24)
+            assert definition.error.shape == (1, 1, 24, 24)
+        assert together.changes[index] == alone.changes[0]
+
+
+@pytest.mark.parametrize("name", ["single-color-modulo", "number-checker", PLAIN])
+def test_all_definitions_give_the_masks_signs_where_nothing_unseen_lies_on_the_way(name):
+    env = al.load(name, image_size=24)
+    images, labels = env.batch(2)
+    targets = env.targets(labels)
+    truths = env.truths(images, targets)
+    agreement = truths.agreement()
+    assert agreement.agreed.all()
+    assert torch.equal(agreement.signed, env.truth(images, targets).signed)
+
+
+def test_efficient_definitions_sum_to_the_change_of_the_output():
+    env = al.load(PLAIN, image_size=24)
+    images, labels = env.batch(2)
+    truths = env.truths(images, labels)
+    for name in ("shapley", "integrated-gradients", "count-path"):
+        assert bool((truths.efficiency_gaps(name) < 1e-9).all())
+    assert bool((truths.efficiency_gaps("ablation") > 0.01).all())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            {"targets": torch.tensor([4])},
+            "target 4 does not exist: multi-color-sum has the outputs",
+        ),
+        ({"targets": torch.tensor([-1])}, "target -1 does not exist"),
+        ({"output": "log"}, "output is 'log': take 'probability' or 'logit'"),
+        ({"baseline": torch.tensor(-1.0)}, "the baseline has the value -1 at (): multi-color-sum"),
+        (
+            {"baseline": torch.tensor([0.5])},
+            "the baseline has the value 0.5 at (0,): multi-color-sum",
+        ),
+        (
+            {"baseline": torch.zeros(2, 1, 1)},
+            "the shape of the baseline is (2, 1, 1): pass one that",
+        ),
+        ({"baseline": 0}, "the baseline is of type int: pass a tensor, such as torch.zeros(1)"),
+        ({"precision": 0}, "precision is 0: take a number above 0"),
+        ({"seed": -1}, "seed is -1: take an integer of at least 0"),
+    ],
+    ids=str,
+)
+def test_questions_that_make_no_sense_are_refused_in_one_line(wrong, message):
+    import inspect
+
+    env = al.load(COLORFUL, image_size=SIZE)
+    asked = {"targets": torch.tensor([0]), **wrong}
+    with pytest.raises(al.AttributionLabError, match=re.escape(message)) as refused:
+        inspect.unwrap(type(env).truths)(env, env.batch(1)[0], **asked)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_request_without_a_closed_form_names_the_estimate():
+    env = al.load(COLORFUL, image_size=SIZE)
+    image = scattered(env, some_colors(env))
+    with pytest.raises(al.AttributionLabError, match="sampled_shapley"):
+        env.shapley(image, 0, baseline=torch.zeros(1))
+    counted = torch.tensor(env.counting.values[1]).float()[:, None, None]
+    with pytest.raises(al.AttributionLabError, match="sampled_shapley"):
+        env.shapley(image, 0, baseline=counted)
+    found = env.sampled_shapley(image, 0, baseline=counted, precision=1.0)
+    assert found.values.shape == (1, SIZE, SIZE)
+    with pytest.warns(al.AttributionLabWarning, match="after 2,000 permutations, 1e-09 were asked"):
+        env.sampled_shapley(image, 0, baseline=counted, precision=1e-9)
+
+
+def test_mixtures_with_more_counted_pixels_than_the_network_is_right_for_are_refused():
+    env = al.load("single-color-modulo", image_size=24, max_count=120)
+    image = env.batch(1)[0][0]
+    with pytest.raises(
+        al.AttributionLabError, match="mixed with its baseline has 576 counted pixels"
+    ):
+        env.shapley(image, 0, baseline=torch.ones(1))
+
+
+def test_a_camouflaged_environment_has_the_same_truths():
+    env = al.load(COLORFUL, image_size=24)
+    other = env.camouflaged(2)
+    images, labels = env.batch(1)
+    mine, others = env.truths(images, labels), other.truths(images, labels)
+    for name in ("mask", "ablation", "insertion", "shapley", "count-path"):
+        assert torch.equal(mine[name].values, others[name].values)
+    assert other.spec.constants["camouflage"] == 2
+    assert al.load(COLORFUL, image_size=24, camouflage=2).spec.digest == other.spec.digest
+    assert env.spec.digest != other.spec.digest
+    with pytest.raises(al.AttributionLabError, match="has the camouflage 2 already"):
+        other.camouflaged(3)
+    with pytest.raises(al.AttributionLabError, match="camouflage is -1"):
+        al.load(COLORFUL, image_size=24, camouflage=-1)

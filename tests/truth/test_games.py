@@ -1,0 +1,223 @@
+"""Closed forms of a counting game: against every coalition, one by one, along paths, at full size."""
+
+import math
+import random
+import re
+import time
+
+import pytest
+import torch
+
+import attributionlab as al
+import oracles_truth
+from attributionlab.truth.enumeration import enumerated_shapley
+from attributionlab.truth.games import CountingGame
+
+
+def row(classes):
+    return torch.tensor([[list(classes)]])
+
+
+def random_game(case):
+    """Up to 12 pixels: colors, distractors and background in image and baseline; output in turn."""
+    chance = random.Random(case)
+    classes, players = chance.randint(2, 6), chance.randint(1, 12 if case % 20 == 0 else 8)
+    present, absent = ([chance.randint(-1, classes - 1) for _ in range(players)] for _ in range(2))
+    output = ["probability", "probability", "logit", "modulo"][case % 4]
+    temperature = 2.0 ** chance.uniform(-4, 12) if output == "probability" else None
+    if temperature:  # pixels between two counted colors have no closed form
+        for pixel in range(players):
+            if -1 not in (present[pixel], absent[pixel]) and chance.random() < 0.7:
+                chance.choice([present, absent])[pixel] = -1
+            elif -1 not in (present[pixel], absent[pixel]):
+                absent[pixel] = present[pixel]
+    modulus = chance.randint(2, 5) if output == "modulo" else None
+    return present, absent, classes, temperature, modulus
+
+
+def game_of(present, absent, classes, target, temperature, modulus):
+    output = "logit" if temperature is None else "probability"
+    return CountingGame(row(present), row(absent), classes, target, output, temperature, modulus)
+
+
+def worth(game):
+    """What the game gives to coalitions of its pixels."""
+
+    def value(coalitions):
+        of_class = torch.where(coalitions, game.present.flatten(), game.absent.flatten())
+        counts = torch.stack([(of_class == c).sum(1) for c in range(game.classes)], 1)
+        return game.value(counts)
+
+    return value
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_shapley_values_are_those_of_all_coalitions(block):
+    # 200 random cases, each for all of its targets
+    for case in range(50 * block, 50 * block + 50):
+        present, absent, classes, temperature, modulus = random_game(case)
+        for target in range(classes):
+            game = game_of(present, absent, classes, target, temperature, modulus)
+            solution = game.shapley()
+            expected = enumerated_shapley(worth(game), len(present))
+            wrong = (solution.values.flatten() - expected).abs()
+            assert float(wrong.max()) <= 1e-10
+            # Enumeration rounds differences of numbers up to 12.
+            assert bool((wrong <= solution.bounds.flatten() + 2.0**-48).all())
+
+
+@pytest.mark.parametrize("case", range(16))
+def test_single_pixels_have_the_effects_of_their_replacements(case):
+    present, absent, classes, temperature, modulus = random_game(case)
+    everybody = frozenset(range(len(present)))
+
+    def says(coalition):
+        counts = oracles_truth.counts_of_coalition(present, absent, coalition, classes)
+        return oracles_truth.said(counts, 0, temperature, modulus)
+
+    game = game_of(present, absent, classes, 0, temperature, modulus)
+    assert game.full == pytest.approx(float(says(everybody)), rel=1e-13)
+    assert game.empty == pytest.approx(float(says(frozenset())), rel=1e-13)
+    ablation, insertion = game.ablation(), game.insertion()
+    for pixel in everybody:
+        lost = float(says(everybody) - says(everybody - {pixel}))
+        gained = float(says(frozenset({pixel})) - says(frozenset()))
+        for solution, right in ((ablation, lost), (insertion, gained)):
+            wrong = abs(float(solution.values[0, 0, pixel]) - right)
+            assert wrong <= float(solution.bounds[0, 0, pixel])
+            assert wrong <= 1e-12 * abs(right)
+
+
+def test_an_effect_far_below_the_rounding_of_the_output_keeps_its_sign():
+    # The probability is 1 - e^-100; without one pixel of the other color it is larger by some e^-100.
+    game = game_of([0] * 101 + [1], [-1] * 102, 2, 0, 1.0, None)
+    effects = game.ablation()
+    change = math.exp(-100) * math.expm1(-1)  # 1 / (1 + e^-101) - 1 / (1 + e^-100)
+    assert float(effects.values[0, 0, -1]) == pytest.approx(change, rel=1e-12)
+    assert float(effects.bounds[0, 0, -1]) < abs(change) * 1e-11
+
+
+@pytest.mark.parametrize("case", range(0, 200, 4))
+def test_the_count_path_is_complete_and_equal_moves_share_equally(case):
+    present, absent, classes, temperature, modulus = random_game(case)
+    absent[0] = (present[0] + 2) % (classes + 1) - 1  # between counted colors too
+    for target in range(classes):
+        game = game_of(present, absent, classes, target, temperature, modulus)
+        solution = game.count_path()
+        assert float(solution.values.sum()) == pytest.approx(game.full - game.empty, abs=1e-13)
+        assert solution.error <= 1e-10
+
+
+def test_the_count_path_gives_a_pixel_its_share_of_the_gradients():
+    present, absent = [0, 0, 1, 2, -1, 1], [-1, 1, -1, 2, 0, 1]
+    game = game_of(present, absent, 3, 0, 2.0, None)
+    gradients = oracles_truth.mean_gradients([1, 2, 1], [2, 2, 1], 0, 2.0, 2000)
+    a, b, _ = gradients
+    expected = [a, a - b, b, 0, -a, 0]
+    # A midpoint sum errs by the second derivative / (24 steps^2).
+    assert game.count_path().values[0, 0].tolist() == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(("present", "absent"), [([0, 0, 1, 0], [-1, -1, 0, 1])])
+def test_additive_outputs_give_every_definition_the_same_values(present, absent):
+    game = game_of(present, absent, 2, 0, None, None)
+    for solution in (game.shapley(), game.ablation(), game.insertion(), game.count_path()):
+        assert solution.values.tolist() == [[[1.0, 1.0, -1.0, 1.0]]]
+        assert solution.error == 0
+
+
+@pytest.mark.parametrize(
+    ("present", "absent", "expected"),
+    [([0] * 7, [-1] * 7, 2 / 7), ([-1] * 4 + [0], [0] * 4 + [0], 1 / 4), ([1, -1], [1, -1], 0)],
+)
+def test_a_remainder_of_moves_in_one_direction_is_shared_equally(present, absent, expected):
+    # 7 mod 5 = 2 from 0; 1 mod 5 = 1 from 5 mod 5 = 0
+    game = game_of(present, absent, 2, 0, None, 5)
+    of_movers = [expected if p != a else 0 for p, a in zip(present, absent, strict=True)]
+    for solution in (game.shapley(), game.count_path()):
+        assert solution.values[0, 0].tolist() == pytest.approx(of_movers, abs=1e-15)
+        assert solution.error <= 1e-15
+
+
+# Full size
+
+SIDE = 224
+
+
+def full_size(temperature, seed=0):
+    """Four colors, a background and distractors; the baseline has some pixels of colors too."""
+    chance = torch.Generator().manual_seed(seed)
+    draw = torch.rand(2, 1, SIDE, SIDE, generator=chance)
+    present = torch.where(draw[0] < 0.05, (draw[0] * 80).long().clamp(0, 3), -1)
+    absent = torch.where(draw[1] < 0.01, 2, -1)
+    absent[(present >= 0) & (absent >= 0)] = -1
+    return CountingGame(present, absent, 4, 0, "probability", temperature)
+
+
+def test_a_full_image_is_efficient_symmetric_and_fast():
+    game = full_size(temperature=8.0)
+    started = time.process_time()
+    solution = game.shapley()
+    # 0.4 s on an idle core; the bound leaves room for a busy machine and for checked annotations.
+    assert time.process_time() - started < 10
+    assert abs(float(solution.values.sum()) - (game.full - game.empty)) <= 1e-9
+    assert solution.error <= 1e-9
+    for present in range(-1, 4):
+        for absent in (-1, 2):
+            same = solution.values[(game.present == present) & (game.absent == absent)]
+            assert len(same.unique()) <= 1
+    assert not solution.values[game.present == game.absent].any()
+
+
+@pytest.mark.parametrize("temperature", [2.0**-20, 1.0, 300.0])
+def test_the_count_path_of_a_full_image_is_complete(temperature):
+    game = full_size(temperature)
+    solution = game.count_path()
+    assert abs(float(solution.values.sum()) - (game.full - game.empty)) <= 1e-12
+
+
+# Refusals
+
+
+def test_moves_between_counted_colors_have_no_closed_form():
+    game = game_of([0, 1], [1, -1], 2, 0, 1.0, None)
+    assert not game.has_closed_shapley
+    assert game.has_closed_count_path
+    assert game_of([0, 1], [1, -1], 2, 0, None, None).has_closed_shapley
+    with pytest.raises(al.AttributionLabError, match=r"1 pixels count.*env\.sampled_shapley"):
+        game.shapley()
+
+
+def test_a_remainder_has_no_path_where_counts_rise_and_fall():
+    game = game_of([0, 0, -1], [-1, -1, 0], 2, 0, None, 3)
+    assert game.has_closed_shapley
+    assert not game.has_closed_count_path
+    with pytest.raises(al.AttributionLabError, match=r"2 pixels raise the count and 1 lower it"):
+        game.count_path()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classes": 0}, "classes is 0: take an integer of at least 1"),
+        ({"target": 2}, "target is 2: take an integer from 0 to 1"),
+        ({"target": -1}, "target is -1: take an integer from 0 to 1"),
+        ({"output": "softmax"}, "output is 'softmax': take 'probability' or 'logit'"),
+        ({"temperature": None}, "temperature is None: take a number above 0"),
+        ({"temperature": -1.0}, "temperature is -1.0: take a number above 0"),
+        ({"temperature": math.inf}, "temperature is inf: take a number above 0"),
+        ({"output": "logit", "modulus": 1}, "modulus is 1: take an integer of at least 2"),
+        ({"modulus": 3}, "a probability has no modulus: take output 'logit'"),
+        ({"present": row([0, 2])}, "a pixel is of class 2: take -1 to 1"),
+        ({"absent": row([-2, 0])}, "a pixel is of class -2: take -1 to 1"),
+        ({"absent": row([0])}, "shapes (1, 1, 2) and (1, 1, 1): pass (1, H, W)"),
+        ({"absent": row([0, 0]).int()}, "torch.int64 and torch.int32: pass int64"),
+    ],
+)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_games_that_do_not_exist_are_refused(changes, message):
+    good = {"present": row([0, 1]), "absent": row([-1, -1]), "classes": 2, "target": 0}
+    good |= {"output": "probability", "temperature": 1.0}
+    with pytest.raises(al.AttributionLabError, match=re.escape(message)) as caught:
+        CountingGame(**{**good, **changes})
+    assert "\n" not in str(caught.value)
