@@ -23,12 +23,12 @@ ENVIRONMENT_CONSTANTS: dict[str, Any] = {
     "smoothing": float,
     "temperature": float,
     "keep_degenerate": bool,
-    "camouflage": int,
+    "camouflage_seed": int,
 }
 """Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
 the image side, the softmax temperature, whether images with an empty or tied truth are kept, the seed
 of a camouflage."""
-OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "camouflage"}
+OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "camouflage_seed"}
 SMOOTHING = 0.04
 """Default of `smoothing`: 9 pixels at 224, a cell of the 25 x 25 maps that CAMs are made of."""
 
@@ -227,7 +227,7 @@ def _environment_problems(spec: EnvironmentSpec) -> list[str]:
         for name, value, least in (("size", spec.size, 1), ("seed", spec.seed, 0))
         if value < least
     ]
-    problems += integer_problem("camouflage", spec.constants.get("camouflage", 0), 0)
+    problems += integer_problem("camouflage_seed", spec.constants.get("camouflage_seed", 0), 0)
     smoothing = spec.constants["smoothing"]
     if not 0 < smoothing <= 1:
         problems.append(
@@ -252,8 +252,8 @@ def _build(spec: EnvironmentSpec) -> Environment:
     refuse_if(problems, spec.name)
     network, recipe = made
     _check_fit(spec, network, recipe)
-    if "camouflage" in spec.constants:
-        network = camouflaged(network, spec.constants["camouflage"])
+    if "camouflage_seed" in spec.constants:
+        network = camouflaged(network, spec.constants["camouflage_seed"])
     env = Environment(spec, network, recipe)
     env.dataset(1)[0]  # an impossible data set fails here and not when it is used
     return env

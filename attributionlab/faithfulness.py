@@ -127,7 +127,7 @@ def faithfulness_test(
     if len({(env.name, env.spec.digest) for env in chosen}) < len(chosen):
         raise AttributionLabError(f"environments are {names}: name each once")
     for env in chosen:
-        if camouflage and "camouflage" in env.spec.constants:
+        if camouflage and "camouflage_seed" in env.spec.constants:
             raise AttributionLabError(
                 f"camouflage is {camouflage}, but {env.name} is camouflaged already: pass the plain one"
             )

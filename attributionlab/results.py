@@ -68,7 +68,7 @@ class TruthScore(NamedTuple):
     """None, here and below, where it is defined for no image"""
     cosine: float | None
     sign_agreement: float | None
-    efficiency_gap: float | None
+    sum_gap: float | None
     """what the attributions' sum misses of the definition's, as a share; None for masks"""
 
 

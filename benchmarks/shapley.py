@@ -33,7 +33,7 @@ def main() -> None:
         seconds = []
         for _ in range(options.repeats):
             start = time.perf_counter()
-            _, error = softmax_shapley(counts, 0, temperature)
+            error = softmax_shapley(counts, 0, temperature).error
             seconds.append(time.perf_counter() - start)
         print(
             f"temperature {temperature:<12.6g}{statistics.median(seconds):8.2f} s"

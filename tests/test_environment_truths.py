@@ -144,12 +144,15 @@ def test_shapley_values_of_other_baselines_are_those_of_all_coalitions(output):
         assert torch.allclose(found, expected, rtol=0, atol=1e-12)
 
 
-def test_images_of_a_batch_have_truths_of_their_own():
+@pytest.mark.parametrize("baseline", [None, 0], ids=["true baseline", "black, which is unseen"])
+def test_images_of_a_batch_have_truths_of_their_own(baseline):
     env = al.load(COLORFUL, image_size=24)
     images, labels = env.batch(3)
-    together = env.truths(images, labels)
+    labels = torch.tensor([int(labels[0]), *((int(label) + 1) % 4 for label in labels[1:])])
+    asked = {"baseline": baseline, "precision": 1.0}
+    together = env.truths(images, labels, **asked)
     for index in range(3):
-        alone = env.truths(images[index : index + 1], labels[index : index + 1])
+        alone = env.truths(images[index : index + 1], labels[index : index + 1], **asked)
         for name, definition in alone.items():
             assert torch.equal(together[name].values[index], definition.values[0])
             assert together[name].values.shape == (3, 1, 24, 24)
@@ -166,6 +169,24 @@ def test_all_definitions_give_the_masks_signs_where_nothing_unseen_lies_on_the_w
     agreement = truths.agreement()
     assert agreement.agreed.all()
     assert torch.equal(agreement.signed, env.truth(images, targets).signed)
+
+
+def test_a_baseline_that_counts_has_no_mask():
+    env = al.load(PLAIN, image_size=SIZE)
+    image = scattered(env, some_colors(env))[None]
+    counted = torch.tensor(env.counting.values[1]).float()[:, None, None]
+    found = env.truths(image, torch.tensor([0]), baseline=counted, precision=1.0)
+    assert list(found) == ["ablation", "insertion", "shapley", "integrated-gradients", "count-path"]
+
+
+def test_a_pixel_that_has_the_baselines_value_has_none_and_no_error():
+    env = al.load(COLORFUL, image_size=24)
+    images, labels = env.batch(1)
+    found = env.truths(images, labels)["integrated-gradients"]
+    same = (images == env.baseline).all(1, keepdim=True)
+    assert bool((found.values[same] == 0).all())
+    assert bool((found.error[same] == 0).all())
+    assert bool((found.error[~same] > 0).all())
 
 
 def test_efficient_definitions_sum_to_the_change_of_the_output():
@@ -195,9 +216,12 @@ def test_efficient_definitions_sum_to_the_change_of_the_output():
             {"baseline": torch.zeros(2, 1, 1)},
             "the shape of the baseline is (2, 1, 1): pass one that",
         ),
-        ({"baseline": 0}, "the baseline is of type int: pass a tensor, such as torch.zeros(1)"),
+        (
+            {"baseline": "black"},
+            "the baseline is of type str: pass a number or a tensor, 0 for black",
+        ),
         ({"precision": 0}, "precision is 0: take a number above 0"),
-        ({"seed": -1}, "seed is -1: take an integer of at least 0"),
+        ({"seed": -1}, "seed is -1: take an integer from 0 to 18446744073709551615"),
     ],
     ids=str,
 )
@@ -215,13 +239,15 @@ def test_a_request_without_a_closed_form_names_the_estimate():
     env = al.load(COLORFUL, image_size=SIZE)
     image = scattered(env, some_colors(env))
     with pytest.raises(al.AttributionLabError, match="sampled_shapley"):
-        env.shapley(image, 0, baseline=torch.zeros(1))
+        env.shapley(image, 0, baseline=0)
     counted = torch.tensor(env.counting.values[1]).float()[:, None, None]
     with pytest.raises(al.AttributionLabError, match="sampled_shapley"):
         env.shapley(image, 0, baseline=counted)
     found = env.sampled_shapley(image, 0, baseline=counted, precision=1.0)
     assert found.values.shape == (1, SIZE, SIZE)
-    with pytest.warns(al.AttributionLabWarning, match="after 2,000 permutations, 1e-09 were asked"):
+    with pytest.warns(
+        al.AttributionLabWarning, match="after 2,000 permutations, more than asked for"
+    ):
         env.sampled_shapley(image, 0, baseline=counted, precision=1e-9)
 
 
@@ -241,10 +267,37 @@ def test_a_camouflaged_environment_has_the_same_truths():
     mine, others = env.truths(images, labels), other.truths(images, labels)
     for name in ("mask", "ablation", "insertion", "shapley", "count-path"):
         assert torch.equal(mine[name].values, others[name].values)
-    assert other.spec.constants["camouflage"] == 2
-    assert al.load(COLORFUL, image_size=24, camouflage=2).spec.digest == other.spec.digest
+    for camouflaged in (other, al.load(COLORFUL, image_size=24, camouflage_seed=2)):
+        assert camouflaged.network.moves
+        assert camouflaged.network.plain is not None
+        assert str(camouflaged.model) != str(env.model)
+    assert other.spec.constants["camouflage_seed"] == 2
+    assert al.load(COLORFUL, image_size=24, camouflage_seed=2).spec.digest == other.spec.digest
     assert env.spec.digest != other.spec.digest
     with pytest.raises(al.AttributionLabError, match="has the camouflage 2 already"):
         other.camouflaged(3)
-    with pytest.raises(al.AttributionLabError, match="camouflage is -1"):
-        al.load(COLORFUL, image_size=24, camouflage=-1)
+    with pytest.raises(al.AttributionLabError, match="camouflage_seed is -1"):
+        al.load(COLORFUL, image_size=24, camouflage_seed=-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])
+def test_images_of_any_type_have_the_same_truths(dtype):
+    env = al.load(COLORFUL, image_size=SIZE)
+    image = scattered(env, some_colors(env))
+    assert torch.equal(env.shapley(image.to(dtype), 0), env.shapley(image, 0))
+    asked = {
+        "targets": torch.tensor([0]),
+        "baseline": torch.zeros(1, dtype=dtype),
+        "precision": 100,
+    }
+    found, expected = env.truths(image[None].to(dtype), **asked), env.truths(image[None], **asked)
+    assert all(torch.equal(found[name].values, expected[name].values) for name in expected)
+
+
+def test_truths_and_definitions_are_equal_to_themselves_only():
+    env = al.load(PLAIN, image_size=SIZE)
+    image = scattered(env, some_colors(env))[None]
+    first, second = (env.truths(image, torch.tensor([0])) for _ in range(2))
+    assert first == first
+    assert first != second
+    assert first["mask"] != second["mask"]

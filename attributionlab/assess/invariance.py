@@ -13,9 +13,12 @@ __all__ = ["Drift"]
 VANISHING = 2.0**-20
 """What is left of rounding in float64, whose unit is 2^-29 of float32's; the rest is for chance."""
 
+NEGLIGIBLE = 2.0**-44
+"""Drift that is rounding in float64 (512 units) even where float32, by chance, shows none."""
+
 TIGHT = 0.01
-"""Drift above which a bound says nothing: absolute weights forbid the cancellation on which duplicated
-and mirrored neurons rest, so that their bound may exceed the map itself."""
+"""Drift above which a bound that holds says nothing: absolute weights forbid the cancellation on which
+duplicated and mirrored neurons rest, so that their bound may exceed the map itself."""
 
 
 def _nothing() -> NDArray[np.float64]:
@@ -41,7 +44,7 @@ class Drift:
     Parameters
     ----------
     networks : sequence of int
-        The seeds of the camouflaged networks (`attributionlab.load(name, camouflage=SEED)`).
+        The seeds of the camouflaged networks (`attributionlab.load(name, camouflage_seed=SEED)`).
     images : int
         How many, the first ones of the test.
     refused : str
@@ -64,9 +67,12 @@ class Drift:
         for no gradient and to look at no layer: it gets equal answers, so its drift must be 0.
     bounds : array or None
         (networks, images), how far apart rounding can take the two maps, where that is derived.
-    in_float64 : float or None
-        The largest drift of the first image where the same is computed in float64; None if the maps are
-        equal anyway, or the method does not run in float64.
+    sizes_in_float64 : array or None
+        `sizes` where the same is computed in float64; None if that decides nothing, or the method does
+        not run in float64.
+    apart_in_float64 : array or None
+        `apart` in float64, of all images; NaN on networks where it decides nothing: the maps are equal
+        anyway, or a tight bound holds.
     samples : array
         (1 + networks, H, W), the maps of the first image, that on the plain network first.
     """
@@ -82,13 +88,14 @@ class Drift:
     network_f1: Sequence[float | None] = ()
     integer_images_only: bool = False
     bounds: NDArray[np.float64] | None = field(default=None, repr=False)
-    in_float64: float | None = None
+    sizes_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
+    apart_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
     samples: NDArray[np.float32] = field(default_factory=_no_maps, repr=False)
 
     @property
     def distances(self) -> NDArray[np.float64]:
         """(networks, images), the drift of each image, NaN where it is not defined."""
-        return self._relative(self.apart)
+        return _relative(self.apart, self.sizes)
 
     @property
     def median(self) -> float | None:
@@ -123,7 +130,7 @@ class Drift:
     @property
     def rounding_bound(self) -> float | None:
         """The largest drift to which rounding can lead, None where no bound is derived."""
-        return None if self.bounds is None else _of(np.nanmax, self._relative(self.bounds))
+        return None if self.bounds is None else _of(np.nanmax, _relative(self.bounds, self.sizes))
 
     @property
     def within_bound(self) -> bool | None:
@@ -131,25 +138,42 @@ class Drift:
         return None if self.bounds is None else bool((self.apart <= self.bounds).all())
 
     @property
-    def has_tight_bound(self) -> bool:
-        """Whether a bound is derived that a hundredth of a map would exceed."""
-        return self.rounding_bound is not None and self.rounding_bound <= TIGHT
+    def settled(self) -> NDArray[np.bool_]:
+        """(networks, images), where no float64 is needed: the maps are equal, or a bound that a
+        hundredth of the plain map would exceed holds.
+        """
+        equal: NDArray[np.bool_] = self.differences == 0
+        if self.bounds is None:
+            return equal
+        tight = _relative(self.bounds, self.sizes) <= TIGHT
+        return equal | (tight & (self.apart <= self.bounds))
+
+    @property
+    def in_float64(self) -> float | None:
+        """The largest drift of all images and networks of which it is computed in float64."""
+        if self.apart_in_float64 is None or self.sizes_in_float64 is None:
+            return None
+        return _of(np.nanmax, _relative(self.apart_in_float64, self.sizes_in_float64))
 
     @property
     def vanishes(self) -> bool | None:
-        """Whether next to nothing of the drift is left in float64; None where that is not known."""
-        if self.in_float64 is None or self.largest is None:
+        """Whether next to nothing of any image's drift is left in float64, where that was looked at;
+        None if it was not.
+        """
+        if self.apart_in_float64 is None or self.sizes_in_float64 is None:
             return None
-        return self.in_float64 <= VANISHING * self.largest
+        of_image = VANISHING * self.apart.max(0)
+        next_to_nothing = np.maximum(of_image, NEGLIGIBLE * self.sizes_in_float64)
+        return not (self.apart_in_float64 > next_to_nothing).any()
 
     @property
     def reading(self) -> str:
         """In words: "equal, as it must be", "differs, where it must not" (of a method that shows the
-        network integer images only), "equal", "within rounding", "beyond rounding" or "drifts"; empty
-        if there is none.
+        network integer images only), "equal", "within rounding", "beyond rounding" (of a method with a
+        derived bound), "drifts" or "not known"; empty if there is none.
 
-        A derived bound decides where it is tight. Where it is not, or there is none, it is rounding if
-        the drift vanishes in float64.
+        More than rounding is what exceeds a bound, or is left in float64. Rounding is what a tight
+        bound covers, or what vanishes in float64, image by image.
         """
         if self.refused:
             return ""
@@ -157,11 +181,11 @@ class Drift:
             return "equal, as it must be" if self.is_zero else "differs, where it must not"
         if self.is_zero:
             return "equal"
-        if self.within_bound and (self.has_tight_bound or self.vanishes):
-            return "within rounding"
-        if self.within_bound is not None:
+        if self.within_bound is False:
             return "beyond rounding"
-        return "within rounding" if self.vanishes else "drifts"
+        if self.vanishes is False:
+            return "drifts" if self.bounds is None else "beyond rounding"
+        return "within rounding" if self.vanishes or self.settled.all() else "not known"
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON file: numbers, None for what does not apply."""
@@ -184,11 +208,12 @@ class Drift:
             "in_float64": self.in_float64,
         }
 
-    def _relative(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Beside the plain map: 0 of nothing is 0, more than that is not defined."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = np.where(self.sizes > 0, amounts / self.sizes, np.nan)
-        return np.where(amounts == 0, 0.0, shares)
+
+def _relative(amounts: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Beside the plain map: 0 of nothing is 0, more than that is not defined."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(sizes > 0, amounts / sizes, np.nan)
+    return np.where(amounts == 0, 0.0, shares)
 
 
 def _of(statistic: Any, values: NDArray[np.float64]) -> float | None:

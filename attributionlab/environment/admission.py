@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int, Real
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
@@ -32,7 +32,7 @@ class Admission:
     ) -> None:
         self.spec, self.network, self.recipe, self.counting = spec, network, recipe, counting
 
-    def images(self, images: Any) -> Float[Tensor, "batch channels height width"]:
+    def images(self, images: Any) -> Real[Tensor, "batch channels height width"]:
         """Images, if they are integers in the valid box."""
         side, channels = self.recipe.image_size, self.recipe.channels
         shape_is_right = isinstance(images, Tensor) and images.shape[1:] == (channels, side, side)
@@ -47,12 +47,14 @@ class Admission:
         return checked
 
     def baselines(
-        self, baseline: Any, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch channels height width"]:
+        self, baseline: Any, images: Real[Tensor, "batch channels height width"]
+    ) -> Real[Tensor, "batch channels height width"]:
         """A baseline, if it is integers in the valid box, in the images' shape."""
+        if isinstance(baseline, int | float) and not isinstance(baseline, bool):
+            baseline = torch.tensor(float(baseline))
         if not isinstance(baseline, Tensor):
             raise AttributionLabError(
-                f"the baseline is {shown(baseline)}: pass a tensor, such as torch.zeros(1) for black"
+                f"the baseline is {shown(baseline)}: pass a number or a tensor, 0 for black"
             )
         self._check_box(baseline, "the baseline")
         values = baseline.to(images.device, images.dtype)
@@ -71,6 +73,7 @@ class Admission:
                 f"targets are {targets.dtype} of shape {tuple(targets.shape)}: pass one integer for "
                 f"each of the {n} images"
             )
+        targets = targets.long()
         outside = targets[(targets < 0) | (targets >= self.network.classes)]
         if len(outside):
             raise AttributionLabError(
@@ -78,22 +81,22 @@ class Admission:
                 f"{self.network.classes - 1}"
                 + (" (a regression's targets are zeros)" if self.network.classes == 1 else "")
             )
-        checked: Tensor = targets.long()
+        checked: Tensor = targets
         return checked
 
     def check_counts(
         self,
-        images: Float[Tensor, "batch channels height width"],
-        baselines: Float[Tensor, "batch channels height width"] | None = None,
+        images: Real[Tensor, "batch channels height width"],
+        baselines: Real[Tensor, "batch channels height width"] | None = None,
     ) -> None:
         """Refuse images with more counted pixels than the network is right for.
 
         With baselines no mixture of an image and its baseline may have more.
         """
-        counted = self.counting.classes_of(images)
-        most = int(self.counting.counts(images).max())
-        if baselines is not None:
-            absent = self.counting.classes_of(baselines)
+        if baselines is None:
+            most = int(self.counting.counts(images).max())
+        else:
+            counted, absent = (self.counting.classes_of(each) for each in (images, baselines))
             most = max(
                 int(((counted == index) | (absent == index)).sum((1, 2, 3)).max())
                 for index in range(self.network.classes)
@@ -106,7 +109,7 @@ class Admission:
             )
 
     def unseen(
-        self, images: Float[Tensor, "batch channels height width"]
+        self, images: Real[Tensor, "batch channels height width"]
     ) -> Bool[Tensor, "batch 1 height width"]:
         """Pixels whose colors set off the Unseen Data Effect; none where it is off."""
         if not self.network.effective.get("redundant_strength"):
@@ -114,7 +117,7 @@ class Admission:
         return Counting(known_colors(self.spec)).classes_of(images) < 0
 
     def check_colors(
-        self, images: Float[Tensor, "batch channels height width"], remedy: str = ""
+        self, images: Real[Tensor, "batch channels height width"], remedy: str = ""
     ) -> None:
         """Refuse images with colors that set off the Unseen Data Effect."""
         unseen = self.unseen(images)

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from attributionlab.dataset import Accept, Sample, SampleDataset
 from attributionlab.device import as_device
 from attributionlab.environment.admission import Admission
-from attributionlab.environment.known import KnownTruths
+from attributionlab.environment.known_truths import KnownTruths
 from attributionlab.environment.summary import described
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images import Recipe
@@ -157,7 +157,7 @@ class Environment(KnownTruths):
         Returns
         -------
         Environment
-            Equal to ``attributionlab.load(..., camouflage=seed)``; this one stays as it is.
+            Equal to ``attributionlab.load(..., camouflage_seed=seed)``; this one stays as it is.
 
         Examples
         --------
@@ -167,19 +167,22 @@ class Environment(KnownTruths):
         >>> bool((env.model(images) == env.camouflaged(3).model(images)).all())
         True
         """
-        if "camouflage" in self.spec.constants:
+        if "camouflage_seed" in self.spec.constants:
             raise AttributionLabError(
-                f"{self.name} has the camouflage {self.spec.constants['camouflage']} already: "
+                f"{self.name} has the camouflage {self.spec.constants['camouflage_seed']} already: "
                 "camouflage the plain environment"
             )
-        refuse_if(integer_problem("camouflage", seed, 0))
-        constants = dict(sorted({**self.spec.constants, "camouflage": int(seed)}.items()))
+        refuse_if(integer_problem("camouflage_seed", seed, 0))
+        constants = dict(sorted({**self.spec.constants, "camouflage_seed": int(seed)}.items()))
         env = Environment(
             replace(self.spec, constants=constants),
             camouflaged(self.network, int(seed)),
             self.recipe,
         )
-        env.reference, env.overrides = self.reference, {**self.overrides, "camouflage": int(seed)}
+        env.reference, env.overrides = (
+            self.reference,
+            {**self.overrides, "camouflage_seed": int(seed)},
+        )
         return env.to(self.device)
 
     def summary(self) -> str:

@@ -37,7 +37,7 @@ def described(env: "Environment") -> str:
     rows |= {f"  {name}": _shown(value) for name, value in spec.constants.items()}
     rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
     rows["spec"] = spec.digest[:16]
-    return "\n".join([env.name, *(f"  {key:<20}{value}" for key, value in rows.items())])
+    return "\n".join([env.name, *(f"  {key:<20} {value}" for key, value in rows.items())])
 
 
 def _shown(value: Any) -> str:

@@ -9,6 +9,7 @@ import torch
 from attributionlab.assess import Drift
 from attributionlab.environment import Environment
 from attributionlab.errors import refuse_if
+from attributionlab.exact.rounding import UNIT
 from attributionlab.experiments.comparison_plan import environment_of
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.methods import METHODS, Preset, as_method
@@ -17,6 +18,7 @@ from attributionlab.nets import MOVES, camouflaged
 from attributionlab.progress import track
 from attributionlab.report import MapsRow, maps_figure
 from attributionlab.report.drifts import DriftLine, drifts_figure
+from attributionlab.report.invariance import MEANINGS
 from attributionlab.trial import Trial, chosen_outputs
 from attributionlab.trial.drift import camouflage_seeds, drift_on
 from attributionlab.validation import integer_problem
@@ -59,7 +61,7 @@ def camouflage_drift(
     Parameters
     ----------
     n : int, optional
-        Images, at most 8; 1, or 2 in a quick run, by default.
+        Images, of which the first few are looked at; 1, or 2 in a quick run, by default.
     quick : bool
         Images of 72 x 72 pixels.
     seed : int
@@ -96,14 +98,15 @@ def camouflage_drift(
         )
     }
     side = place.recipe.image_size
-    setting = f"{place.name}, {side} x {side}, networks: {networks}, images: {min(n, 8)}"
+    images = next(iter(found.values())).images  # the first few of n
+    setting = f"{place.name}, {side} x {side}, networks: {networks}, images: {images}"
     return Reproduction(
         "camouflage-drift",
         "How far maps drift between networks that compute the same function",
         {"drift": _table(methods, found), "moves": _moves_table(moves)},
         {
             "drift": drifts_figure(
-                _lines(methods, found), f"Equal functions, equal maps?\n{setting}"
+                _lines(methods, found), UNIT, f"Equal functions, equal maps?\n{setting}"
             ),
             "maps": maps_figure(
                 _rows(place, found, seed),
@@ -204,11 +207,11 @@ def _findings(
         by_reading.setdefault(drift.reading, []).append(name)
     sentences = [
         "All networks give equal outputs (==) for every integer image. Camouflages: "
-        f"{', '.join(map(str, seeds))} (`attributionlab.load(name, camouflage=SEED)`)."
+        f"{', '.join(map(str, seeds))} (`attributionlab.load(name, camouflage_seed=SEED)`)."
     ]
-    for reading, said in READINGS.items():
+    for reading, said in MEANINGS.items():
         if names := by_reading.get(reading):
-            sentences.append(f"{', '.join(names)}: {said}")
+            sentences.append(f"{', '.join(names)}: {said}.")
     for name in MOVED:
         worst = max(MOVES, key=lambda move: moves[name, move].largest or 0.0)
         kept = [move for move in MOVES if moves[name, move].is_zero]
@@ -217,19 +220,3 @@ def _findings(
             f"at all by {', '.join(kept) or 'none'}."
         )
     return sentences
-
-
-READINGS = {
-    "equal, as it must be": "show the networks integer images only and ask for no gradient; 0, as it "
-    "must be.",
-    "differs, where it must not": "show the networks integer images only, and drift all the same: an "
-    "error of this laboratory.",
-    "equal": "the same maps, bit for bit.",
-    "within rounding": "drift by rounding: next to nothing is left in float64, or a derived bound "
-    "holds.",
-    "beyond rounding": "drift by more than rounding, although they are gradients of equal functions: "
-    "on kinks a gradient is a convention.",
-    "drifts": "drift by more than rounding of sums: these maps depend on more than what a network "
-    "computes, or rounding decides on which side of a kink a path is.",
-}
-"""What the methods of a reading have in common."""

@@ -18,7 +18,15 @@ from attributionlab.metrics import (
 )
 from attributionlab.truth import Definition, Truth, Truths
 
-__all__ = ["agreement_row", "definition_rows", "mask_scores", "pair_rows", "signs_shared"]
+__all__ = [
+    "agreement_row",
+    "definition_rows",
+    "known",
+    "mask_scores",
+    "opposed",
+    "pair_rows",
+    "signs_shared",
+]
 
 Row = dict[str, Any]
 Maps = Float[Tensor, "batch 1 height width"]
@@ -50,7 +58,7 @@ def pair_rows(truths: Truths) -> Iterator[Row]:
             "second": second.name,
             "rank_correlation": float(rank_correlation(*pair)) if has_order else float("nan"),
             "cosine": float(cosine(*pair)) if has_order else float("nan"),
-            "signs": signs_shared(first.signs, second.signs),
+            "signs_shared": signs_shared(first.signs, second.signs),
         }
 
 
@@ -78,12 +86,24 @@ def definition_rows(truths: Truths, truth: Truth | None) -> Iterator[Row]:
 
 
 def agreement_row(truths: Truths) -> Row:
-    """Of one image: the share of all and of the relevant pixels on which all definitions agree."""
+    """Of one image: shares of all and of the relevant pixels on which all definitions agree.
+
+    `opposed` is the share of the relevant pixels that raise the output by one definition and lower it
+    by another. On the relevant pixels that are left, some definition gives no sign: its value is 0, or
+    no larger than its error.
+    """
     agreed = truths.agreement().agreed
     return {
         "pixels_agreed": float(agreed.double().mean()),
         "relevant_agreed": _share(agreed, relevant(truths)),
+        "opposed": _share(opposed(truths), relevant(truths)),
     }
+
+
+def opposed(truths: Truths) -> Tensor:
+    """Pixels to which one definition gives + and another -: bool (B, 1, H, W)."""
+    signs = torch.stack([each.signs for each in truths.values()])
+    return (signs > 0).any(0) & (signs < 0).any(0)
 
 
 def relevant(truths: Truths) -> Tensor:

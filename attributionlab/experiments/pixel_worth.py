@@ -1,10 +1,14 @@
 r"""What one pixel of each color is worth to a class's probability, by definition and by DeepLift.
 
 With counts k, T the temperature and p = softmax(k / T), one pixel of color c changes the probability
-of the target t by about :math:`p_t ([c = t] - p_c) / T`, and one of every color by exactly nothing.
-So a definition that adds up such changes gives the losing colors together what it gives the target, and
-definitions differ in how the losers share: ablation by their probabilities at the image, insertion into
-a baseline without counts equally, whatever the image (K - 1 : -1 : ... : -1, at every temperature).
+of the target t by about :math:`p_t ([c = t] - p_c) / T`, to first order in 1 / T, and one of every
+color by exactly nothing. To that order, so for T >> 1, a definition that adds up such changes gives the
+losing colors together minus what it gives the target, and definitions differ in how the losers share:
+ablation by their probabilities at the image, insertion into a baseline without counts equally.
+
+Two hold at every temperature: insertion's K - 1 : -1 : ... : -1, whatever the image, and the sum of the
+count path, which integrates the first order itself. Ablation takes a whole pixel away: where the winner
+is sure of itself, the losers together have -exp(-1 / T) times what the target's pixel has.
 """
 
 from collections.abc import Iterator
@@ -46,9 +50,10 @@ def worth_rows(
 
     Means over the pixels of a color, on a scale on which the target's is K - 1; `spread` is the largest
     standard deviation within a color on the same scale, `sum` the sum over all pixels as a share of the
-    output's change. What DeepLift's should be follows from counts: Captum gives the target's pixels
-    :math:`m (K - 1) / K` each and all other counted ones :math:`-m / K`, with
-    :math:`m = (f(x) - f(b)) / k_t`, in sum :math:`1 - \bar k / k_t` of the change (`expected_sum`).
+    output's change (not of a mask, which has no sizes). What DeepLift's should be follows from counts:
+    Captum gives the target's pixels :math:`m (K - 1) / K` each and all other counted ones
+    :math:`-m / K`, with :math:`m = (f(x) - f(b)) / k_t`, in sum :math:`1 - \bar k / k_t` of the change
+    (`expected_sum`).
     """
     classes = env.counting.classes_of(image)
     counts = [int((classes == each).sum()) for each in range(env.network.classes)]
@@ -78,7 +83,7 @@ def deep_lift_rows(truths: Truths, lifted: Tensor) -> Iterator[Row]:
             "definition": name,
             "rank_correlation": float(rank_correlation(lifted, values)),
             "cosine": float(cosine(lifted, values)),
-            "signs": signs_shared(lifted.sign().to(torch.int8), definition.signs),
+            "signs_shared": signs_shared(lifted.sign().to(torch.int8), definition.signs),
         }
 
 

@@ -14,6 +14,7 @@ from attributionlab.experiments.definitions_compared import (
     agreement_row,
     definition_rows,
     known,
+    opposed,
     pair_rows,
 )
 from attributionlab.experiments.pixel_worth import (
@@ -51,11 +52,17 @@ DRAWN = {
     ("single-color-modulo", "logit"): "count modulo 30",
 }
 SHOWN = {
-    "environments": "shares of pixels on which all definitions agree: of all, of those that matter to "
-    "one; the two that are least alike",
-    "worth": "one pixel of each color, target = 3; sum: share of the output's change",
-    "deep-shap": "DeepLift's map from the true baseline held against each definition",
+    "environments": "shares of pixels on which all definitions agree: of all, and of the relevant "
+    "ones, to which some definition gives a sign; opposed: share of the relevant ones that raise the "
+    "output by one definition and lower it by another; the two definitions that are least alike",
+    "colors": "one pixel of each losing color, on a scale on which the target's is 3; spread: largest "
+    "standard deviation within a color on that scale; sum: of all values, as a share of the output's "
+    "change; f1: against the parts of the mask",
+    "deep-shap": "DeepLift's map from the true baseline held against each definition; signs shared: of "
+    "the pixels with a sign in either map, the share with the same one in both",
 }
+COLORS_OF = "multi-color-sum"
+"""Whose rows of "worth" are printed: where images are the same only integrated gradients differ."""
 
 
 class Case(NamedTuple):
@@ -93,9 +100,10 @@ def which_truth(
     -------
     Reproduction
         Tables of means over images: "environments" (`agreement_row`, and the least alike of the pairs),
-        "definitions" (`definition_rows`), "pairs" (`pair_rows`), "worth" (`worth_rows`), "deep-shap"
-        (`deep_lift_rows`), "temperatures" (`temperature_rows`); "images" and
-        "worth-images" have the rows of "definitions" and "worth" by image.
+        "definitions" (`definition_rows`), "pairs" (`pair_rows`), "worth" (`worth_rows`), "colors"
+        (those of one environment), "deep-shap" (`deep_lift_rows`), "temperatures"
+        (`temperature_rows`); "images" and "worth-images" have the rows of "definitions" and "worth" by
+        image.
     """
     import pandas as pd
 
@@ -127,11 +135,13 @@ def which_truth(
     temperatures = pd.DataFrame(list(_temperature_rows(quick, min(n, TEMPERATURE_IMAGES), seed)))
     every = {name: pd.DataFrame(of_name) for name, of_name in rows.items()}
     pairs = _means(every["pairs"], ["first", "second"])
+    worth = _means(every["worth"], ["definition"])
     tables = {
         "environments": _environments(_means(every["agreement"], []), pairs),
         "definitions": _means(every["definitions"], ["definition", "source"]),
         "pairs": pairs,
-        "worth": _means(every["worth"], ["definition"]),
+        "worth": worth,
+        "colors": _colors(worth),
         "deep-shap": _means(every["deep-shap"], ["definition"]),
         "temperatures": _mean(temperatures, ["temperature", "definition"]),
         "images": every["definitions"],
@@ -207,6 +217,7 @@ def _drawing(label: str, env: Environment, image: Tensor, truths: Truths) -> Def
         | {"mask": "signs only", "agreement": f"on {share:.0%} of pixels\nthat matter to one"},
         agreement.agreed[0, 0].numpy(),
         agreement.signed[0, 0].numpy(),
+        opposed(truths)[0, 0].numpy(),
     )
 
 
@@ -224,6 +235,12 @@ def _environments(agreement: "pd.DataFrame", pairs: "pd.DataFrame") -> "pd.DataF
     return pd.concat([agreement, pd.DataFrame(lowest)], axis=1)
 
 
+def _colors(worth: "pd.DataFrame") -> "pd.DataFrame":
+    """One environment's rows without the columns in which all are alike or nearly all empty."""
+    here = worth[worth.environment == COLORS_OF].reset_index(drop=True)
+    return here.drop(columns=["output", "target", "expected_sum"])
+
+
 def _means(images: "pd.DataFrame", keys: Sequence[str]) -> "pd.DataFrame":
     """Means over the images of each case, in the order in which rows come."""
     return _mean(images.drop(columns="sample"), ["environment", "output", *keys])
@@ -235,11 +252,11 @@ def _mean(images: "pd.DataFrame", keys: Sequence[str]) -> "pd.DataFrame":
 
 def _worth_figure(tables: dict[str, "pd.DataFrame"], default: float) -> "Figure":
     worth, sizes = tables["worth"], tables["temperatures"]
-    here = worth[worth.environment == "multi-color-sum"].set_index("definition")
+    here = worth[worth.environment == COLORS_OF].set_index("definition")
     lines = {
         name: (of_one.temperature.tolist(), of_one.target_pixel.tolist())
         for name, of_one in sizes.groupby("definition", sort=False)
     }
     worths = {name: dict(here.loc[name, list(PLACES)]) for name in here.index}
-    title = "What one pixel is worth: of each color (multi-color-sum), and by temperature"
+    title = f"What one pixel is worth: of each color ({COLORS_OF}), and by temperature"
     return worth_figure(worths, lines, default, title)

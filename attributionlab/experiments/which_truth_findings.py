@@ -40,8 +40,8 @@ def _proportional(tables: Tables) -> str:
     alike = table[(table.relevant_agreed == 1) & (table.cosine > 1 - ALIKE)]
     named = ", ".join(alike[alike.output == "logit"].environment)
     return (
-        f"In {len(alike)} of {len(table)} cases all definitions give proportional values: {named} "
-        f"(output logit){_of_probabilities(alike)}. There one truth serves all."
+        f"In {len(alike)} of {len(table)} cases all definitions give proportional values (mean cosine "
+        f"over images): {named} (output logit){_of_probabilities(alike)}. There one truth serves all."
     )
 
 
@@ -82,8 +82,10 @@ def _unseen_baseline(tables: Tables) -> list[str]:
             "path through counts, and Shapley values are an estimate (three standard errors are at "
             f"most {shapley.error / shapley.largest:.0%} of the largest value). The {len(here)} "
             f"definitions left agree on the sign of {_at(table, name).relevant_agreed:.0%} of the "
-            f"pixels that matter to one; the largest effects are {largest['ablation']:.1g} by ablation "
-            f"and {largest['insertion']:.1g} by insertion, which meets a saturated softmax."
+            f"pixels that matter to one, give opposite signs to {_at(table, name).opposed:.0%}, and on "
+            "the rest some give none: a value of 0, or no larger than its error. The largest effects "
+            f"are {largest['ablation']:.1g} by ablation and {largest['insertion']:.1g} by insertion, "
+            "which meets a saturated softmax."
         )
     return sentences
 
@@ -121,13 +123,12 @@ def _saturation(table: "pd.DataFrame") -> str:
     low, high = sizes.iloc[0], sizes.iloc[-1]
     ends = sizes[["ablation", "insertion"]]
     above = sizes.index[sizes.shapley > ends.max(axis=1)].tolist()
+    below = sizes.index[sizes.shapley < ends.min(axis=1)].tolist()
     between = sizes.index[sizes.shapley.between(ends.min(axis=1), ends.max(axis=1))].tolist()
-    orders = math.log10(low.insertion) - _log10(low.ablation)
-    said = "more than 300" if math.isinf(orders) else f"{orders:.0f}"
     sentence = (
         f"Saturation: at temperature {sizes.index[0]:g} a pixel of the target is worth "
         f"{low.ablation:.1g} by ablation at the image and {low.insertion:.2g} by insertion at the "
-        f"baseline ({said} orders of magnitude), {low.shapley:.1g} by its Shapley value; at "
+        f"baseline ({_apart(low.insertion, low.ablation)}), {low.shapley:.1g} by its Shapley value; at "
         f"{sizes.index[-1]:g} they are within {max(high) / min(high) - 1:.0%} of each other. The "
         f"Shapley value lies between the other two at {_listed(between)}"
     )
@@ -135,7 +136,21 @@ def _saturation(table: "pd.DataFrame") -> str:
         sentence += (
             f", above both at {_listed(above)}: the softmax is steepest in the middle of the way"
         )
+    if below:
+        sentence += (
+            f", below both at {_listed(below)}: counts that are nearly tied in the image are not so in "
+            "most of its coalitions, where the softmax is flat"
+        )
     return sentence + "."
+
+
+def _apart(first: float, second: float) -> str:
+    """How far apart two sizes are, the first of which is positive."""
+    orders = abs(math.log10(first) - _log10(second))
+    if math.isinf(orders):
+        return "more than 300 orders of magnitude apart"
+    # Rounded to fewer than one, orders say nothing.
+    return f"{orders:.0f} orders of magnitude apart" if orders >= 1.5 else f"{10**orders:.2g} to 1"
 
 
 def _log10(size: float) -> float:
@@ -157,8 +172,8 @@ def _losers(worth: "pd.DataFrame") -> str:
         "One pixel of the target to one of each losing color, by their counts: "
         f"insertion {ratio('insertion')}, Shapley {ratio('shapley')}, count path "
         f"{ratio('count-path')}, ablation {ratio('ablation')}. One pixel of every color more changes "
-        "no probability, so the losers together weigh (nearly) what the target weighs, and the "
-        "definitions differ in how they "
+        "no probability, so to first order in 1 / temperature the losers together weigh what the "
+        "target weighs (exactly so by insertion and count path), and definitions differ in how they "
         "share it. No definition gives the mask's uniform -1 as a size "
         f"({ratio('mask')}): in size it would weigh the losers three times too much."
     )

@@ -15,13 +15,16 @@ from attributionlab.report.palette import LINE_COLORS
 
 __all__ = ["DefinitionsRow", "definitions_figure", "worth_figure"]
 
-LOWERS, NEITHER, RAISES, DISPUTED = "#2166ac", "#f7f7f7", "#b2182b", "#e6ab02"
-"""The ends and the middle of the maps' palette, and a color that is on none of its sides."""
+LOWERS, NEITHER, RAISES = "#2166ac", "#f7f7f7", "#b2182b"
+"""The ends and the middle of the maps' palette."""
+UNTOLD, OPPOSED = "#f6e3a1", "#e6ab02"
+"""Two shades that are on none of its sides."""
 VERDICTS = {
     "all: raises the output": RAISES,
     "all: lowers it": LOWERS,
     "all: no effect": NEITHER,
-    "they differ": DISPUTED,
+    "only some give a sign": UNTOLD,
+    "opposite signs": OPPOSED,
 }
 MARKERS = "osD^v<>PX"
 
@@ -41,6 +44,8 @@ class DefinitionsRow(NamedTuple):
     """(H, W): where all definitions give the same sign"""
     signs: NDArray[np.int8]
     """(H, W): that sign"""
+    opposed: NDArray[np.bool_]
+    """(H, W): where one gives + and another -"""
 
 
 def definitions_figure(rows: Sequence[DefinitionsRow], title: str = "") -> Figure:
@@ -83,9 +88,9 @@ def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _show_agreement(axis: Axes, row: DefinitionsRow) -> None:
-    verdicts = np.where(row.agreed, row.signs, 2)
-    colors = ListedColormap([LOWERS, NEITHER, RAISES, DISPUTED])
-    axis.imshow(verdicts, cmap=colors, vmin=-1.5, vmax=2.5, interpolation="nearest")
+    verdicts = np.where(row.agreed, row.signs, np.where(row.opposed, 3, 2))
+    colors = ListedColormap([LOWERS, NEITHER, RAISES, UNTOLD, OPPOSED])
+    axis.imshow(verdicts, cmap=colors, vmin=-1.5, vmax=3.5, interpolation="nearest")
     axis.set(xticks=[], yticks=[])
     axis.set_xlabel(row.notes.get("agreement", ""), fontsize=7)
 

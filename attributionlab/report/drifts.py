@@ -10,7 +10,6 @@ from attributionlab.report.palette import LINE_COLORS
 
 __all__ = ["DriftLine", "drifts_figure"]
 
-FLOAT32 = 2.0**-24
 ZERO_GAP = 30.0
 """How far to the left of the smallest drift a drift of exactly 0 is drawn, as a factor."""
 
@@ -27,13 +26,15 @@ class DriftLine(NamedTuple):
     lowest_f1: float
 
 
-def drifts_figure(lines: Sequence[DriftLine], title: str = "") -> Figure:
+def drifts_figure(lines: Sequence[DriftLine], unit: float, title: str = "") -> Figure:
     """Drift on the left, on a logarithmic axis where 0 has a place of its own; F1 on the right.
 
     Parameters
     ----------
     lines : sequence of DriftLine
         From top to bottom.
+    unit : float
+        Largest relative rounding error of one operation of float32, drawn as a line.
     title : str
         Above both panels.
     """
@@ -42,7 +43,7 @@ def drifts_figure(lines: Sequence[DriftLine], title: str = "") -> Figure:
     drifts, scores = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
     colors = _colors(lines)
     values = [v for line in lines for v in (line.median, line.largest, line.in_float64) if v]
-    zero = min([*values, FLOAT32]) / ZERO_GAP
+    zero = min([*values, unit]) / ZERO_GAP
     for place, line in enumerate(lines):
         color = colors[line.family]
         ends = [max(value, zero) for value in (line.median, line.largest)]
@@ -62,7 +63,7 @@ def drifts_figure(lines: Sequence[DriftLine], title: str = "") -> Figure:
     drifts.set_xticks([zero, *(10.0**p for p in powers)], ["0", *(f"1e{p}" for p in powers)])
     drifts.minorticks_off()
     drifts.set_xlim(zero / 4, 8 * largest)
-    drifts.axvline(FLOAT32, color="#777777", linewidth=0.9, linestyle=":")
+    drifts.axvline(unit, color="#777777", linewidth=0.9, linestyle=":")
     drifts.axvline(1, color="#777777", linewidth=0.9)
     drifts.set_yticks(range(len(lines)), [line.method for line in lines], fontsize=8)
     drifts.set_ylim(len(lines) - 0.4, -0.6)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["drift_meaning", "drift_number", "drift_seeds_text", "drift_text"]
+__all__ = ["MEANINGS", "drift_meaning", "drift_number", "drift_seeds_text", "drift_text"]
 
 SHOWN_SEEDS = 3
 MEANINGS = {
@@ -17,7 +17,10 @@ MEANINGS = {
     "beyond rounding": "more than rounding: on kinks a gradient is a convention (ReLU'(0) = 0), and "
     "depends on how the function is built",
     "drifts": "more than rounding of sums: equal functions get different maps",
+    "not known": "whether it is rounding is not known: the method does not run in float64, and no "
+    "bound of use is derived",
 }
+"""What each reading of a drift says about a method."""
 
 
 def drift_number(value: float | None) -> str:
@@ -94,12 +97,12 @@ def drift_seeds_text(networks: Sequence[int]) -> str:
     Examples
     --------
     >>> drift_seeds_text([7, 8])
-    'attributionlab.load(..., camouflage=SEED), SEED 7, 8'
+    'attributionlab.load(..., camouflage_seed=SEED), SEED 7, 8'
     """
     shown = ", ".join(map(str, networks[:SHOWN_SEEDS]))
     more = f" and {len(networks) - SHOWN_SEEDS:,} more (--json)"
     return (
-        f"attributionlab.load(..., camouflage=SEED), SEED {shown}"
+        f"attributionlab.load(..., camouflage_seed=SEED), SEED {shown}"
         f"{more if len(networks) > SHOWN_SEEDS else ''}"
     )
 

@@ -184,6 +184,9 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         "parts": [part for part in PARTS if any(result.get(part) for result in results)],
         "few_images": few_images_text(document["n"]),
         "truth_columns": TRUTH_COLUMNS,
+        "truth_meanings": {
+            row["definition"]: row["meaning"] for result in results for row in result["truths"]
+        },
         "ceilings": [
             name
             for name in dict.fromkeys(name for result in results for name in result["ceilings"])

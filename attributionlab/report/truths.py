@@ -15,7 +15,7 @@ TRUTH_COLUMNS = {
     "rank_correlation": "rank corr.",
     "cosine": "cosine",
     "sign_agreement": "signs",
-    "efficiency_gap": "sum gap",
+    "sum_gap": "sum gap",
 }
 """Heading of each score."""
 
@@ -41,7 +41,8 @@ def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | 
     legend = (
         f"Against each definition of the truth ({first_images(environments[0])}): Spearman's "
         "correlation and cosine over all pixels; share of the pixels with a value whose sign is right; "
-        "what the attributions' sum misses of the definition's. No part of the verdict."
+        "sum gap: what the attributions' sum misses of the definition's, as a share of it (only "
+        "methods that distribute the output aim at 0). No part of the verdict."
     )
     return Group(table, Text(legend, style="dim"))
 
@@ -50,6 +51,6 @@ def truth_score_text(name: str, value: float | None) -> str:
     """A score as it is printed: gaps in percent, nothing where it is not defined."""
     if value is None:
         return ""
-    if name == "efficiency_gap":
+    if name == "sum_gap":
         return f"{value:.0%}" if value < 99.995 else "> 9,999%"
     return f"{value:.2f}"

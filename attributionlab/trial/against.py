@@ -12,7 +12,7 @@ from attributionlab.trial.question import Trial, joined
 from attributionlab.trial.run import Outcome
 from attributionlab.truth import Definition
 
-__all__ = ["truth_scores"]
+__all__ = ["truth_scores", "truth_scores_of"]
 
 SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "rank_correlation": rank_correlation,
@@ -24,17 +24,18 @@ SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def truth_scores(outcome: Outcome, trial: Trial) -> list[TruthScore]:
     """Scores of the studied images' maps, not normalized, against each definition; means over images.
 
-    An efficiency gap compares sums: what the attributions' sum misses of the definition's.
+    The sum gap is what the attributions' sum misses of the definition's, as a share of it.
     """
     env, scene = trial.env, joined(outcome.studied)
     truths = env.truths(
         scene.images.to(env.device), scene.targets.to(env.device), trial.truth_output
     )
     maps = outcome.studied_maps.to(env.device)
-    return [_score(maps, definition) for definition in truths.values()]
+    return [truth_scores_of(maps, definition) for definition in truths.values()]
 
 
-def _score(maps: Tensor, definition: Definition) -> TruthScore:
+def truth_scores_of(maps: Tensor, definition: Definition) -> TruthScore:
+    """Scores against one definition; values within their error are taken for 0."""
     values = torch.where(definition.signs != 0, definition.values, 0.0)
     found: dict[str, Any] = {
         name: mean_of(score(maps, values).cpu().numpy()) for name, score in SCORED.items()
@@ -44,4 +45,4 @@ def _score(maps: Tensor, definition: Definition) -> TruthScore:
         sums = definition.values.sum((1, 2, 3))
         gap = mean_of(efficiency_gap(maps, sums).cpu().numpy())
     known = definition.name, definition.meaning, definition.source
-    return TruthScore(*known, **found, efficiency_gap=gap)
+    return TruthScore(*known, **found, sum_gap=gap)

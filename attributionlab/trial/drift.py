@@ -21,7 +21,7 @@ from attributionlab.ranking import spearman
 from attributionlab.trial.calls import always_offered, attribute_scene, computed
 from attributionlab.trial.probing import shows_integer_images_only
 from attributionlab.trial.question import STUDIED_IMAGES, Scene, Trial
-from attributionlab.trial.tolerance import rounding_of
+from attributionlab.trial.rounding_bounds import maps_with_bound
 
 __all__ = ["camouflage_seeds", "drift_of", "drift_on"]
 
@@ -81,17 +81,19 @@ def drift_on(
     scenes = list(few.scenes("", False))
     always = always_offered(method, few)
     title = f"{method.name} on camouflaged {trial.env.name}"
+    makers = [lambda: few.env, *networks.values()]
+    places: list[Trial] = []
     kept: list[Tensor] = []
     bounds: list[Tensor | None] = []
-    makers = [lambda: few.env, *networks.values()]
     for make in track(makers, len(makers), title, show_progress):
         place = replace(few, env=make())
-        offered = {**always, "layers": dict(place.env.layers)}
         try:
-            kept.append(_maps(method, place, scenes, offered))
+            maps, bound = _maps_with_bounds(method, place, scenes, always)
         except AttributionLabError as error:
             return Drift(list(networks), few.n, f"the method does not run there: {error}")
-        bounds.append(_bounds(method, place, scenes))
+        places.append(place)
+        kept.append(maps)
+        bounds.append(bound)
     plain, *others = kept
     measured = Drift(
         networks=list(networks),
@@ -106,10 +108,18 @@ def drift_on(
         bounds=_together(bounds),
         samples=torch.stack([maps[0, 0] for maps in kept]).float().numpy(),
     )
-    if measured.is_zero or measured.has_tight_bound:
+    if measured.settled.all():
         return measured
-    left = _in_float64(makers, method, few, scenes[0].part(0, 1), always)
-    return replace(measured, in_float64=left)
+    open_ones = np.flatnonzero(~measured.settled.all(1))
+    asked = [places[0], *(places[1 + index] for index in open_ones)]
+    found = _in_float64(method, asked, scenes, always)
+    if found is None:
+        return measured
+    first, *left = found
+    apart = np.full_like(measured.apart, np.nan)
+    apart[open_ones] = [(maps - first).flatten(1).norm(dim=1).numpy() for maps in left]
+    sizes = first.flatten(1).norm(dim=1).numpy()
+    return replace(measured, sizes_in_float64=sizes, apart_in_float64=apart)
 
 
 def _cannot_be_asked(method: Method) -> str:
@@ -123,19 +133,15 @@ def _cannot_be_asked(method: Method) -> str:
     return ""
 
 
-def _maps(
+def _maps_with_bounds(
     method: Method, trial: Trial, scenes: Sequence[Scene], always: Mapping[str, Any]
-) -> Tensor:
-    """(B, 1, H, W), summed over channels, as the method returned them."""
+) -> tuple[Tensor, Tensor | None]:
+    """Maps as the method returned them, channels summed, (B, 1, H, W), and their bounds, (B,)."""
+    offered = {**always, "layers": dict(trial.env.layers)}
     with heard():  # what there is to say has been said of the run that is judged
-        return torch.cat([attribute_scene(method, trial, each, always).maps for each in scenes])
-
-
-def _bounds(method: Method, trial: Trial, scenes: Sequence[Scene]) -> Tensor | None:
-    """How far rounding may take each image's map, (B,)."""
-    found = [rounding_of(method, trial, scene) for scene in scenes]
-    known = [bound for bound in found if bound is not None]
-    return torch.cat(known) if len(known) == len(found) else None
+        found = [maps_with_bound(method, trial, scene, offered) for scene in scenes]
+    bounds = [bound for _, bound in found if bound is not None]
+    return torch.cat([maps for maps, _ in found]), torch.cat(bounds) if bounds else None
 
 
 def _together(bounds: Sequence[Tensor | None]) -> NDArray[np.float64] | None:
@@ -148,29 +154,26 @@ def _together(bounds: Sequence[Tensor | None]) -> NDArray[np.float64] | None:
 
 
 def _in_float64(
-    makers: Sequence[Callable[[], Environment]],
-    method: Method,
-    trial: Trial,
-    scene: Scene,
-    always: Mapping[str, Any],
-) -> float | None:
-    """The largest drift of an image in float64, None if the method does not run so."""
-    image = scene._replace(images=scene.images.double())
-    maps = []
-    for make in makers:
-        double = _doubled(make())
-        offered = {
-            name: value.double() if isinstance(value, Tensor) else value
-            for name, value in always.items()
-        }
+    method: Method, places: Sequence[Trial], scenes: Sequence[Scene], always: Mapping[str, Any]
+) -> list[Tensor] | None:
+    """The maps on each network in float64, (B, 1, H, W), None if the method does not run so."""
+    images = [scene._replace(images=scene.images.double()) for scene in scenes]
+    offered = {
+        name: value.double() if isinstance(value, Tensor) else value
+        for name, value in always.items()
+    }
+    found = []
+    for place in places:
+        double = _doubled(place.env)  # one copy at a time
         offered["layers"] = dict(double.layers)
+        asked = replace(place, env=double)
         try:
-            maps.append(_maps(method, replace(trial, env=double), [image], offered))
+            with heard():
+                maps = [attribute_scene(method, asked, scene, offered).maps for scene in images]
         except AttributionLabError:
             return None
-    plain, *others = maps
-    size = float(plain.norm())
-    return max(float((each - plain).norm()) for each in others) / size if size else None
+        found.append(torch.cat(maps))
+    return found
 
 
 def _doubled(env: Environment) -> Environment:

@@ -14,8 +14,13 @@ __all__ = ["PathGradients", "softmax_path_gradients"]
 Numbers = NDArray[np.float64]
 
 NODES = 20
-"""Gauss-Legendre nodes of a panel. Its integrand is analytic in an ellipse of radius 3 + sqrt(8) or
-more: the rule errs by some 5.8^-40 = 3e-31 of its maximum."""
+"""Gauss-Legendre nodes of a panel. Of two classes the integrand is analytic in an ellipse of radius
+3 + sqrt(8): the rule errs by some 5.8^-40 = 3e-31 of its maximum. K - 1 equal logits move the poles
+log(K - 1) T / d along the line from the crossing with the last one (d: the difference of the slopes),
+to where panels are wider: a radius of 3.6 or more for 100 classes, of 2.8 for 1,000 (2.8^-40 =
+1e-18)."""
+SCALE = 600
+"""Products of two shares are reckoned in units of 2^-600: none underflows that still matters."""
 
 
 class PathGradients(NamedTuple):
@@ -26,7 +31,7 @@ class PathGradients(NamedTuple):
     values : array of float64, (K,)
         One for each count.
     relative : float
-        Each is off by no more than this times its size.
+        Each is off by no more than this times its size, plus 2^-1022.
     """
 
     values: Numbers
@@ -81,15 +86,15 @@ def softmax_path_gradients(
             top = max(range(len(start)), key=lambda c: (counts[c], slopes[c] * reach))
             below = np.array([float(count - counts[top]) for count in counts])
             logits = below[:, None] + (slopes - slopes[top])[:, None] * offsets
-            shares = np.exp(logits / temperature)
-            shares /= shares.sum(0)
-            integrals += (shares * shares[target]) @ weights
+            logits /= temperature
+            products = np.exp(logits + logits[target] + SCALE * math.log(2))
+            integrals += (products / np.exp(logits).sum(0) ** 2) @ weights
             nodes += len(weights)
     integrals[target] = 0.0
-    gradients = -integrals / temperature
+    gradients = -np.ldexp(integrals / temperature, -SCALE)
     gradients[target] = -gradients.sum()
-    # Logits of -745 are rounded a few times and exponentiated; below that shares are 0 anyway.
-    return PathGradients(gradients, (8 * 750 + nodes + 4 * len(start)) * 2.0**-53)
+    # Logits down to -745 - 600 log 2 are rounded a few times and exponentiated; the rest is 0 anyway.
+    return PathGradients(gradients, (8 * 1200 + nodes + 4 * len(start)) * 2.0**-53)
 
 
 def _crossings(start: Sequence[int], slopes: Sequence[int]) -> list[Fraction]:

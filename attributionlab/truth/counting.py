@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int, Real
 from torch import Tensor
 
 __all__ = ["Counting"]
@@ -34,7 +34,7 @@ class Counting:
     modulus: int | None = None
 
     def classes_of(
-        self, images: Float[Tensor, "batch channels height width"]
+        self, images: Real[Tensor, "batch channels height width"]
     ) -> Int[Tensor, "batch 1 height width"]:
         """For each pixel the class that it counts for, -1 for none."""
         classes = torch.full_like(images[:, :1], -1, dtype=torch.int64)
@@ -45,7 +45,7 @@ class Counting:
         return classes
 
     def counts(
-        self, images: Float[Tensor, "batch channels height width"]
+        self, images: Real[Tensor, "batch channels height width"]
     ) -> Int[Tensor, "batch classes"]:
         """How many pixels count for each class."""
         classes = self.classes_of(images)
@@ -53,14 +53,14 @@ class Counting:
             [(classes == index).sum((1, 2, 3)) for index in range(len(self.values))], dim=1
         )
 
-    def labels(self, images: Float[Tensor, "batch channels height width"]) -> Int[Tensor, " batch"]:
+    def labels(self, images: Real[Tensor, "batch channels height width"]) -> Int[Tensor, " batch"]:
         """The right answer: the winning class (the first of equals), the count, or its remainder."""
         counts = self.counts(images)
         if len(self.values) > 1:
             return counts.argmax(1)
         return counts[:, 0] if self.modulus is None else counts[:, 0] % self.modulus
 
-    def is_degenerate(self, image: Float[Tensor, "channels height width"]) -> bool:
+    def is_degenerate(self, image: Real[Tensor, "channels height width"]) -> bool:
         """Whether the truth is empty, two colors tie for the most, or the remainder is 0."""
         counts = self.counts(image[None])[0]
         if self.modulus is not None:

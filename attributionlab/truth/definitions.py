@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Float64, Int, Int8
+from jaxtyping import Bool, Float64, Int, Int8
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, nearest
@@ -21,7 +21,7 @@ Source = Literal["closed form", "evaluation", "path integral", "estimate"]
 permutations."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Definition:
     """One definition of what each pixel contributes, evaluated for a batch of images.
 
@@ -34,7 +34,8 @@ class Definition:
     values : Tensor of float64, (B, 1, H, W)
         In units of the output; for the mask signs.
     error : Tensor of float64, (B, 1, H, W)
-        How far each value may be off. For an estimate three standard errors.
+        How far each value may be off. For an estimate three standard errors, which know nothing of
+        contributions too rare for its permutations.
     source : {"closed form", "evaluation", "path integral", "estimate"}
         How the values were had, see `Source`.
     """
@@ -67,7 +68,7 @@ class Agreement(NamedTuple):
     signed: Int8[Tensor, "batch 1 height width"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Truths(Mapping[str, Definition]):
     """What each pixel contributes to one output, by several definitions. Made by `env.truths`.
 
@@ -133,6 +134,7 @@ class Truths(Mapping[str, Definition]):
         AttributionLabError
             For a name that is not there, or none at all.
         """
+        names = [names] if isinstance(names, str) else names
         chosen = list(self.definitions if names is None else names)
         if not chosen:
             raise AttributionLabError(
@@ -142,7 +144,7 @@ class Truths(Mapping[str, Definition]):
         agreed = (signs == signs[0]).all(0)
         return Agreement(agreed, torch.where(agreed, signs[0], 0).to(torch.int8))
 
-    def efficiency_gaps(self, name: str) -> Float[Tensor, " batch"]:
+    def efficiency_gaps(self, name: str) -> Float64[Tensor, " batch"]:
         """What the values' sum misses of f(x) - f(b), as a share of it; NaN where that is 0."""
         missed = (self[name].values.sum((1, 2, 3)) - self.changes).abs()
         return torch.where(self.changes == 0, torch.nan, missed / self.changes.abs())

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import integer_problem
 
 __all__ = ["MOST_PLAYERS", "enumerated_shapley"]
@@ -43,7 +43,8 @@ def enumerated_shapley(
     Raises
     ------
     AttributionLabError
-        For more players: an estimate (`env.sampled_shapley`) serves them.
+        For more players: an estimate (`env.sampled_shapley`) serves them. For anything that `value`
+        returns but one float64 number a coalition.
 
     Examples
     --------
@@ -63,9 +64,14 @@ def enumerated_shapley(
     # Player i takes part in coalition number c if bit i of c is set.
     bits = torch.arange(players)
     blocks = torch.split(torch.arange(2**players), AT_ONCE)
-    values = torch.cat([value((block[:, None] >> bits & 1).bool()).cpu() for block in blocks])
-    worth = values.numpy()
-    sizes = np.bitwise_count(np.arange(2**players))
+    worth = torch.cat(
+        [_worth(value, (block[:, None] >> bits & 1).bool()) for block in blocks]
+    ).numpy()
+    sizes = np.zeros(1, dtype=np.int64)
+    for _ in range(
+        players
+    ):  # with a further player every coalition is there twice, once one larger
+        sizes = np.concatenate([sizes, sizes + 1])
     weights = np.array([1 / (players * math.comb(players - 1, size)) for size in range(players)])
     shapley = np.zeros(players)
     for player in range(players):
@@ -74,3 +80,21 @@ def enumerated_shapley(
         without = sizes.reshape(-1, 2, 2**player)[:, 0]
         shapley[player] = (weights[without] * (pairs[:, 1] - pairs[:, 0])).sum()
     return torch.from_numpy(shapley)
+
+
+def _worth(
+    value: Callable[[Bool[Tensor, "coalitions players"]], Float64[Tensor, " coalitions"]],
+    coalitions: Bool[Tensor, "coalitions players"],
+) -> Float64[Tensor, " coalitions"]:
+    """What `value` gives, on the CPU."""
+    given: object = value(coalitions)
+    wanted = f"return a float64 tensor of shape ({len(coalitions)},), one number a coalition"
+    if not isinstance(given, Tensor):
+        raise AttributionLabError(
+            f"enumerated_shapley: value returned {type(given).__name__}: {wanted}"
+        )
+    if given.dtype != torch.float64 or given.shape != (len(coalitions),):
+        raise AttributionLabError(
+            f"enumerated_shapley: value returned {given.dtype} of shape {tuple(given.shape)}: {wanted}"
+        )
+    return given.detach().cpu()

@@ -7,24 +7,23 @@ all pixels that make the same move (from one class to another) have the same eff
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
-from scipy.special import softmax
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.truth.arrivals import ClassCount
 from attributionlab.truth.count_path import softmax_path_gradients
+from attributionlab.truth.known_signs import UNDERFLOW, with_signs
 from attributionlab.truth.masks import Output
 from attributionlab.truth.shapley import (
-    ShapleyValues,
+    cached_softmax_shapley,
     remainder_shapley,
-    softmax_shapley,
     symmetric_shapley,
 )
 from attributionlab.validation import integer_problem, number_problem
@@ -40,12 +39,17 @@ NONE = -1
 class Solution(NamedTuple):
     """An attribution in closed form, and how far off it may be.
 
+    A value that is larger than its bound has the exact value's sign. What a pixel does to a softmax has
+    a known sign even where it is too small to compute, such as e^-1000. The value is then the middle of
+    all numbers of that sign within the error, at least 2^-1022, and the bound the next number below.
+
     Parameters
     ----------
     values : Tensor of float64, (1, H, W)
         One value a pixel, in units of the output.
     bounds : Tensor of float64, (1, H, W)
-        For each pixel a bound of |value - exact value|.
+        For each pixel a bound of |value - exact value|, rounded by less than 2^-51 of itself; 0 only
+        for values that are exact.
     """
 
     values: Float64[Tensor, "1 height width"]
@@ -73,7 +77,7 @@ class CountingGame:
     output : {"probability", "logit"}
         softmax(k / T)_t, or k_t, the target's count.
     temperature : float, optional
-        T > 0, for probabilities.
+        T from 1e-30 to 1e30, for probabilities.
     modulus : int, optional
         N >= 2: the logit is k_t mod N.
 
@@ -108,7 +112,7 @@ class CountingGame:
         if self.output not in ("probability", "logit"):
             problems.append(f"output is {self.output!r}: take 'probability' or 'logit'")
         if self.output == "probability":
-            problems += number_problem("temperature", self.temperature, above=0)
+            problems += number_problem("temperature", self.temperature, least=1e-30, most=1e30)
         if self.modulus is not None:
             problems += integer_problem("modulus", self.modulus, 2)
             if self.output == "probability":
@@ -180,7 +184,7 @@ class CountingGame:
             return self._softmax_shapley()
         arriving, leaving = self._moves_of(self.target)
         if self.modulus is None:
-            return self._linear(np.eye(self.classes)[self.target])
+            return self._solution(*self._linear(np.eye(self.classes)[self.target]))
         if arriving and leaving:
             constant = int(self._moves[self.target, self.target])
             pixels = ClassCount(arriving, leaving, constant)
@@ -216,9 +220,13 @@ class CountingGame:
             value = symmetric_shapley(self.empty, self.full, arriving + leaving)
             return self._target_moves(value, value, 2.0**-52 * abs(value))
         if self.output == "logit":
-            return self._linear(np.eye(self.classes)[self.target])
+            return self._solution(*self._linear(np.eye(self.classes)[self.target]))
         start, end = self._moves.sum(0)[:-1].tolist(), self._moves.sum(1)[:-1].tolist()
-        return self._linear(*softmax_path_gradients(start, end, self.target, self._temperature))
+        gradients = softmax_path_gradients(start, end, self.target, self._temperature)
+        table, errors = self._linear(*gradients)
+        if self.classes > 1:  # a single class has no slope
+            errors += UNDERFLOW
+        return self._solution(*with_signs(table, errors, self._signs))
 
     def _softmax_shapley(self) -> Solution:
         counted = self._moves[:-1, :-1]
@@ -228,11 +236,12 @@ class CountingGame:
                 f"the baseline, which has no closed form: take the estimate env.sampled_shapley"
             )
         parts = self._moves[:-1, NONE], self._moves[NONE, :-1], counted.diagonal()
-        arriving, leaving, constant = (tuple(each.tolist()) for each in parts)
-        solved = _softmax_values(arriving, leaving, constant, self.target, self._temperature)
+        of = (tuple(each.tolist()) for each in parts)
+        solved = cached_softmax_shapley(*of, target=self.target, temperature=self._temperature)
         table = np.zeros((self.classes + 1, self.classes + 1))
-        table[:-1, NONE], table[NONE, :-1] = solved.values.numpy(), solved.leaving.numpy()
-        return self._solution(table, solved.relative * abs(table) + solved.absolute)
+        table[:-1, NONE], table[NONE, :-1] = solved.arriving, solved.leaving
+        errors = solved.relative * abs(table) + solved.absolute
+        return self._solution(*with_signs(table, errors, self._signs))
 
     @property
     def has_closed_shapley(self) -> bool:
@@ -264,6 +273,14 @@ class CountingGame:
         """T, which `__post_init__` has seen to be a number."""
         return float(cast(float, self.temperature))
 
+    @property
+    def _signs(self) -> Counts:
+        """Signs of what moves add to the probability whatever the counts; 0 if these matter."""
+        of_class = -np.ones(self.classes + 1, dtype=np.int64)
+        of_class[NONE], of_class[self.target] = 0, 1
+        signs = np.sign(of_class[:, None] - of_class)
+        return signs if self.classes > 1 else np.zeros_like(signs)
+
     def _moves_of(self, of_class: int) -> tuple[int, int]:
         """How many pixels raise and how many lower the count of a class."""
         constant = self._moves[of_class, of_class]
@@ -281,7 +298,7 @@ class CountingGame:
         return self._solution(table, errors)
 
     def _change(self, start: Counts, end: Counts) -> tuple[float, float]:
-        r"""f(end) - f(start) and a bound of its error, for counts whose last entry is of no class.
+        r"""f(end) - f(start) and its error, for counts one pixel apart, of no class last.
 
         Of two softmaxes p and q, because each sums to 1,
 
@@ -294,20 +311,27 @@ class CountingGame:
         if self.output == "logit":
             ends = self.value(torch.from_numpy(np.stack([start, end])))
             return float(ends[1] - ends[0]), 0.0
-        before, after = (counts / self._temperature for counts in (start, end))
-        p, q = softmax(before), softmax(after)
-        shift = (end - start - (end - start)[self.target]) / self._temperature
-        raised, lowered = q[self.target] * p, p[self.target] * q
-        terms = np.where(shift < 0, raised, -lowered) * -np.expm1(-abs(shift))
-        # Softmaxes round their logits, 2^-53 of each, and sum; exponents below -745 are 0 anyway.
-        rounded = 2.0**-50 * (750 + self.classes)
-        return float(terms.sum()), float(rounded * abs(terms).sum())
+        # 1 / p_t sums e^(m / T) over m = k_j - k_t. One pixel moves all m but that of t to one side, or
+        # one of them down and another up by 1: whichever has the larger m then has the larger sum.
+        before, after = (sorted(counts - counts[self.target])[::-1] for counts in (start, end))
+        if before == after:
+            return 0.0, 0.0
+        # Differences of counts are exact; exponents are added before one exponential may underflow.
+        p, q = start - start.max(), end - end.max()
+        shift = end - start - (end - start)[self.target]
+        products = np.where(shift < 0, q[self.target] + p, p[self.target] + q)
+        sizes = np.exp(products / self._temperature) * -np.expm1(-abs(shift) / self._temperature)
+        sizes /= np.exp(p / self._temperature).sum() * np.exp(q / self._temperature).sum()
+        # Exponents down to -745, beyond which all underflows, are rounded, 2^-53 of each, and sums.
+        error = 2.0**-50 * (750 + self.classes) * sizes.sum() + UNDERFLOW
+        both = np.where(shift < 0, sizes, -sizes).sum(keepdims=True), np.array([error])
+        value, bound = with_signs(*both, np.array([1 if before > after else -1]))
+        return float(value[0]), float(bound[0])
 
-    def _linear(self, gradients: Numbers, relative: float = 0.0) -> Solution:
-        """Values of moves where each count has a worth, off by no more than `relative` times it."""
+    def _linear(self, gradients: Numbers, relative: float = 0.0) -> tuple[Numbers, Numbers]:
+        """Values and errors of moves where each count has a worth, off by `relative` times it."""
         worth = np.append(gradients, 0.0)
-        errors = relative * (abs(worth)[:, None] + abs(worth))
-        return self._solution(worth[:, None] - worth, errors)
+        return worth[:, None] - worth, relative * (abs(worth)[:, None] + abs(worth))
 
     def _target_moves(self, arriving: float, leaving: float, error: float) -> Solution:
         """Values of pixels that raise or lower the target's count; all others are dummies."""
@@ -321,25 +345,6 @@ class CountingGame:
         dummies = np.eye(len(table), dtype=bool)
         tables = [torch.from_numpy(np.where(dummies, 0.0, each)) for each in (table, errors)]
         # Class -1 is the last row and column.
-        values, bounds = (
-            each.to(self.present.device)[self.present, self.absent] for each in tables
-        )
+        place = self.present.device
+        values, bounds = (each.to(place)[self.present, self.absent] for each in tables)
         return Solution(values, bounds)
-
-
-@lru_cache(maxsize=4096)
-def _softmax_values(
-    arriving: tuple[int, ...],
-    leaving: tuple[int, ...],
-    constant: tuple[int, ...],
-    target: int,
-    temperature: float,
-) -> ShapleyValues:
-    """By class; the same images are asked about again and again."""
-    return softmax_shapley(
-        torch.tensor(arriving),
-        target,
-        temperature,
-        leaving=torch.tensor(leaving),
-        constant=torch.tensor(constant),
-    )

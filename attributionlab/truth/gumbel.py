@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -128,10 +129,11 @@ class SoftmaxGame:
         # The product over all other classes but one of the kind c, without a division by it
         repeated = bool((self.copies > 1).any())
         powers = below ** self.copies[:, None] if repeated else below
-        ones = np.ones_like(powers[:1])
-        before = np.cumprod(np.concatenate([ones, powers[:-1]]), 0)
-        after = np.cumprod(np.concatenate([ones, powers[:0:-1]]), 0)[::-1]
-        rest = before * after
+        ones = np.ones_like(powers[0])
+        # (NumPy's own cumulative products go down the columns one by one.)
+        before = accumulate([ones, *powers[:-1]], np.multiply)
+        after = [*accumulate([ones, *powers[:0:-1]], np.multiply)][::-1]
+        rest = np.stack([np.multiply(*each) for each in zip(before, after, strict=True)])
         if repeated:
             rest *= below ** (self.copies - 1)[:, None]
         rises = np.stack([each.rises for each in expected], axis=1)

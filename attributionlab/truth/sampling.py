@@ -153,7 +153,7 @@ def sampled_shapley(
     )
     checked_image(image)
     start, end = checked_pair(image[None], replacement, *kind_of(model))
-    players = _Players(model, start[0], end[0], readout, torch.Generator().manual_seed(seed))
+    players = _Players(model, start[0], end[0], readout, torch.Generator().manual_seed(int(seed)))
     sample = _Sample(players.n)
     if players.n:
         sample.draw(_enough(players, float(precision), most // 2), players)
@@ -291,24 +291,34 @@ class _Sample:
 
     def __init__(self, players: int) -> None:
         self.pairs = 0
-        self.mean = torch.zeros(players, dtype=torch.float64)
+        self.scale = 1.0
+        self._mean = torch.zeros(players, dtype=torch.float64)
         self.squares = torch.zeros(players, dtype=torch.float64)
 
     def draw(self, pairs: int, players: _Players) -> None:
         """Add so many pairs."""
         while pairs:
             some = players.contributions(min(pairs, players.pairs_at_once))
+            if not self.pairs:
+                # Squares of very small or large numbers leave float64's range; a power of two is exact.
+                self.scale = 2.0 ** (math.frexp(float(some.abs().max()))[1] - 1)
+            some /= self.scale
             mean = some.mean(0)
-            gap, total = mean - self.mean, self.pairs + len(some)
+            gap, total = mean - self._mean, self.pairs + len(some)
             self.squares += (some - mean).square().sum(0)
             self.squares += gap.square() * (self.pairs * len(some) / total)
-            self.mean += gap * (len(some) / total)
+            self._mean += gap * (len(some) / total)
             self.pairs, pairs = total, pairs - len(some)
+
+    @property
+    def mean(self) -> Float64[Tensor, " players"]:
+        """Of the pairs."""
+        return self._mean * self.scale
 
     @property
     def standard_errors(self) -> Float64[Tensor, " players"]:
         """Of the mean; 0 where there is nothing to draw."""
-        return (self.squares / max(1, (self.pairs - 1) * self.pairs)).sqrt()
+        return (self.squares / max(1, (self.pairs - 1) * self.pairs)).sqrt() * self.scale
 
     @property
     def largest_error(self) -> float:

@@ -7,6 +7,7 @@ because the baseline does there; and constant ones, which count either way and a
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,14 @@ from attributionlab.errors import refuse_if
 from attributionlab.truth.arrivals import ClassCount, times
 from attributionlab.truth.gumbel import COLDEST, SoftmaxGame
 
-__all__ = ["ShapleyValues", "remainder_shapley", "softmax_shapley", "symmetric_shapley"]
+__all__ = [
+    "ImmutableValues",
+    "ShapleyValues",
+    "cached_softmax_shapley",
+    "remainder_shapley",
+    "softmax_shapley",
+    "symmetric_shapley",
+]
 
 
 class ShapleyValues(NamedTuple):
@@ -179,7 +187,8 @@ def softmax_shapley(
     >>> round(3 * float(values[0]) + float(values[1]), 9)  # sigmoid(1) - 1/2
     0.231058579
     """
-    pixels = [part.tolist() for part in (counts, leaving, constant) if part is not None]
+    parts = [part for part in (counts, leaving, constant) if part is not None]
+    pixels = [part.tolist() for part in parts]
     problems = [f"a count is {n}: none is below 0" for part in pixels for n in part if n < 0][:1]
     if len({len(part) for part in pixels}) > 1:
         problems.append(
@@ -187,6 +196,8 @@ def softmax_shapley(
         )
     if not 0 <= target < len(counts):
         problems.append(f"target is {target}: take 0 to {len(counts) - 1}")
+    if any(part.is_floating_point() or part.dtype == torch.bool for part in parts):
+        problems.append("counts are no integers: pass how many pixels count for each class")
     if not 0 < temperature < math.inf:
         problems.append(f"temperature is {temperature}: take a positive, finite one")
     refuse_if(problems, "softmax_shapley")
@@ -219,3 +230,32 @@ def _of_classes(classes: Sequence[ClassCount], target: int, temperature: float) 
     return ShapleyValues(
         torch.from_numpy(arriving), error, torch.from_numpy(leaving), relative, absolute
     )
+
+
+class ImmutableValues(NamedTuple):
+    """Values of one pixel of each class that arrives or leaves; errors as of `ShapleyValues`."""
+
+    arriving: tuple[float, ...]
+    leaving: tuple[float, ...]
+    relative: float
+    absolute: float
+
+
+@lru_cache(maxsize=4096)
+def cached_softmax_shapley(
+    arriving: tuple[int, ...],
+    leaving: tuple[int, ...],
+    constant: tuple[int, ...],
+    target: int,
+    temperature: float,
+) -> ImmutableValues:
+    """`softmax_shapley` for the same images again and again."""
+    solved = softmax_shapley(
+        torch.tensor(arriving),
+        target,
+        temperature,
+        leaving=torch.tensor(leaving),
+        constant=torch.tensor(constant),
+    )
+    arrive, leave = (tuple(each.tolist()) for each in (solved.values, solved.leaving))
+    return ImmutableValues(arrive, leave, solved.relative, solved.absolute)

@@ -3,9 +3,11 @@
 import math
 from itertools import combinations
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import attributionlab as al
@@ -23,6 +25,7 @@ from attributionlab.experiments.pixel_worth import (
     temperature_rows,
     worth_rows,
 )
+from attributionlab.report.definitions import DefinitionsRow, definitions_figure
 from attributionlab.truth import Definition, Truth, Truths
 
 
@@ -68,7 +71,9 @@ def test_each_pair_has_a_row_and_values_within_their_error_count_as_none():
     rows = list(pair_rows(made_up(VALUES)))
     assert [(row["first"], row["second"]) for row in rows] == list(combinations(VALUES, 2))
     mask_ablation = rows[0]
-    assert mask_ablation["signs"] == 2 / 3  # the third pixel's 0.05 is no larger than its error
+    assert (
+        mask_ablation["signs_shared"] == 2 / 3
+    )  # the third pixel's 0.05 is no larger than its error
     # (1 * 2 + 1 * 1 - 1 * 2) / (sqrt(3) sqrt(4 + 1 + 4)) without the 0.05
     assert mask_ablation["cosine"] == pytest.approx(1 / (math.sqrt(3) * 3))
     assert rows[1]["cosine"] == pytest.approx((0.5 - 4 - 1) / math.sqrt(3 * (0.25 + 16 + 1)))
@@ -82,10 +87,17 @@ def test_a_map_without_order_has_no_correlation():
 
 def test_agreement_is_a_share_of_all_pixels_and_of_those_that_matter():
     row = agreement_row(made_up(VALUES))
-    assert row == {"pixels_agreed": 3 / 5, "relevant_agreed": 1 / 3}
+    # Of the pixels 1, 2 and 5 the second and the last have opposite signs.
+    assert row == {"pixels_agreed": 3 / 5, "relevant_agreed": 1 / 3, "opposed": 2 / 3}
     nothing = agreement_row(made_up({"mask": [0.0], "ablation": [0.0]}))
     assert nothing["pixels_agreed"] == 1
     assert math.isnan(nothing["relevant_agreed"])
+    assert math.isnan(nothing["opposed"])
+
+
+def test_a_value_within_its_error_disagrees_with_a_sign_without_opposing_it():
+    row = agreement_row(made_up({"mask": [1.0, -1.0, 1.0], "ablation": [0.05, 2.0, 1.0]}))
+    assert row == {"pixels_agreed": 1 / 3, "relevant_agreed": 1 / 3, "opposed": 1 / 3}
 
 
 def test_a_definition_is_held_against_the_others_its_sum_and_the_mask():
@@ -153,7 +165,7 @@ def test_deep_lift_has_the_ratios_of_insertion_and_the_sum_that_counts_foretell(
     held = {row["definition"]: row for row in deep_lift_rows(truths, lifted)}
     assert held["insertion"]["cosine"] == pytest.approx(1, abs=1e-9)
     assert held["insertion"]["cosine"] > held["shapley"]["cosine"] > held["ablation"]["cosine"]
-    assert all(row["signs"] == 1 for row in held.values())
+    assert all(row["signs_shared"] == 1 for row in held.values())
 
 
 def test_places_are_the_target_and_then_the_others_by_their_pixels(asked):
@@ -203,7 +215,7 @@ def temperature_table(shapley):
 
 def test_saturation_is_told_from_the_table():
     told = which_truth_findings._saturation(temperature_table([0.01, 1.05e-3]))
-    assert "(49 orders of magnitude)" in told
+    assert "(49 orders of magnitude apart)" in told
     assert "within 10% of each other" in told
     assert told.endswith("between the other two at 1, 1024.")
     above = which_truth_findings._saturation(temperature_table([0.01, 2e-3]))
@@ -211,6 +223,63 @@ def test_saturation_is_told_from_the_table():
     gone = temperature_table([0.01, 1e-3])
     gone.loc[gone.target_pixel == 1e-50, "target_pixel"] = 0.0
     assert "more than 300 orders" in which_truth_findings._saturation(gone)
+
+
+def test_a_shapley_value_below_both_is_told_and_so_is_a_small_ratio():
+    """As at a near tie: 85 pixels against 84 at temperature 1."""
+    table = temperature_table([0.08, 1.05e-3])
+    table.loc[table.target_pixel == 1e-50, "target_pixel"] = 0.1
+    told = which_truth_findings._saturation(table)
+    assert "insertion at the baseline (2 to 1)" in told
+    assert "between the other two at 1024, below both at 1: " in told
+    assert "above" not in told
+
+
+@pytest.mark.parametrize("temperature", [1.0, 4.0])
+def test_the_losers_have_the_targets_weight_to_first_order_only(temperature):
+    """Of a clear winner ablation leaves exp(-1 / T) of it; insertion and count path all of it."""
+    env = al.load("multi-color-sum-in-distribution", image_size=72, temperature=temperature)
+    images, labels = env.batch(4)
+    counts = env.counting.counts(images)
+    lead = counts.sort(1, descending=True).values.diff(dim=1)[:, 0].abs()
+    chosen = int(lead.argmax())
+    image, label = images[chosen : chosen + 1], labels[chosen : chosen + 1]
+    truths = env.truths(image, label)
+    classes = env.counting.classes_of(image)
+
+    def of_losers(name):
+        worths = [float(truths[name].values[classes == each].mean()) for each in range(4)]
+        return (sum(worths) - worths[label]) / worths[label]
+
+    assert of_losers("insertion") == pytest.approx(-1, rel=1e-9)
+    assert of_losers("count-path") == pytest.approx(-1, rel=1e-9)
+    # The next order is the losers' share in the softmax.
+    doubt = 3 * math.exp(-int(lead[chosen]) / temperature)
+    assert of_losers("ablation") == pytest.approx(-math.exp(-1 / temperature), rel=2 * doubt + 1e-9)
+
+
+def test_where_definitions_disagree_opposite_signs_have_a_color_of_their_own():
+    map_ = np.zeros((1, 4))
+    row = DefinitionsRow(
+        "",
+        np.zeros((1, 1, 4), dtype=np.float32),
+        255,
+        {"ablation": map_},
+        {},
+        agreed=np.array([[True, True, False, False]]),
+        signs=np.array([[1, 0, 0, 0]], dtype=np.int8),
+        opposed=np.array([[False, False, False, True]]),
+    )
+    figure = definitions_figure([row])
+    axis = next(axis for axis in figure.axes if axis.get_title() == "agreement")
+    [drawn] = axis.images
+    colors = [to_hex(color) for color in drawn.to_rgba(drawn.get_array())[0]]
+    legend = {text.get_text(): to_hex(patch.get_facecolor()) for patch, text in zip(
+        axis.get_legend().get_patches(), axis.get_legend().get_texts(), strict=True
+    )}  # fmt: skip
+    names = ("all: raises the output", "all: no effect", "only some give a sign", "opposite signs")
+    assert colors == [legend[name] for name in names]
+    assert len(set(legend.values())) == 5
 
 
 @pytest.mark.slow
@@ -236,8 +305,14 @@ def test_a_quick_run_has_every_table_and_says_what_is_in_it():
     )
     assert plain.relevant_agreed.item() == 1 > unseen.relevant_agreed.item()
     assert unseen.least_alike.item().endswith("integrated-gradients")
+    colors = tables["colors"]
+    assert colors.environment.unique().tolist() == ["multi-color-sum"]
+    assert len(colors) == 7
+    assert not colors.drop(columns="sum").isna().any(axis=None)  # a mask has no sum
+    assert outcome.shown.keys() <= tables.keys()
     text = " ".join(outcome.findings)
     assert "nan" not in text
+    assert "{" not in text
     assert "insertion 3 : -1.00 : -1.00 : -1.00" in text
     share = tables["worth-images"].query("definition == 'deep-shap'")["sum"]
     assert f"sum is {share.min():.2f} to {share.max():.2f} of the change" in text

@@ -39,7 +39,9 @@ def test_a_drift_is_told_with_its_size_its_meaning_and_the_f1s():
         "on the plain network"
     )
     assert "drift here: median 0.012, largest 1.5" in words(FOUND)
-    assert "to load them attributionlab.load(..., camouflage=SEED), SEED 11, 12, 13" in words(FOUND)
+    assert "to load them attributionlab.load(..., camouflage_seed=SEED), SEED 11, 12, 13" in words(
+        FOUND
+    )
     assert "drift" not in words(None)
 
 
@@ -51,6 +53,8 @@ def test_a_drift_is_told_with_its_size_its_meaning_and_the_f1s():
         ("equal", "bit for bit"),
         ("within rounding", "rounding"),
         ("beyond rounding", "ReLU'(0) = 0"),
+        ("drifts", "equal functions get different maps"),
+        ("not known", "does not run in float64"),
     ],
 )
 def test_each_reading_has_its_words(reading, said):

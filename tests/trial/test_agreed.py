@@ -4,7 +4,11 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.truth import Truths
+from attributionlab.assess import CONTROLS
+from attributionlab.methods import as_method
+from attributionlab.trial import Trial, carry_out
+from attributionlab.trial.against import truth_scores_of
+from attributionlab.truth import Definition, Truths
 
 ENV = "multi-color-sum"
 
@@ -58,9 +62,10 @@ def test_the_truth_of_the_claim_is_what_all_definitions_give(env, truths):
 
 
 def test_controls_are_asked_about_the_same_pixels_as_the_method(env):
-    result = judged(env, "non-background", claim="agreed").environments[0]
-    control = result.controls["non-background"]
-    assert control.claim_f1 == pytest.approx(result.claim_f1, abs=1e-6)  # maps are kept in float32
+    trial = Trial(env, "probability", "probability", "agreed", 0.5, 1, 0, diagnosed=False)
+    outcome = carry_out(as_method("non-background", CONTROLS), trial, show_progress=False)
+    control = outcome.controls["non-background"]["overall"]
+    assert control == pytest.approx(outcome.by_seed[0]["overall"]["f1"], abs=1e-6)  # float32 maps
 
 
 def test_each_definition_scores_a_map_as_the_metrics_say(env, truths):
@@ -78,14 +83,24 @@ def test_each_definition_scores_a_map_as_the_metrics_say(env, truths):
             mean = float(score(maps, values).mean())
             assert getattr(found, score.__name__) == pytest.approx(mean, rel=1e-12)
         if name == "mask":
-            assert found.efficiency_gap is None
+            assert found.sum_gap is None
         else:
             gap = float(efficiency_gap(maps, definition.values.sum((1, 2, 3))).mean())
-            assert found.efficiency_gap == pytest.approx(gap, rel=1e-12)
+            assert found.sum_gap == pytest.approx(gap, rel=1e-12)
         assert found.meaning == definition.meaning
     document = report.to_dict()["environments"][0]["truths"]
     assert [row["definition"] for row in document] == list(truths)
     assert "path integral" in str(report)
+
+
+def test_values_within_their_error_are_nothing_to_agree_with():
+    values, error = (
+        torch.tensor([[[[2.0, 1e-9]]]]).double(),
+        torch.full((1, 1, 1, 2), 1e-6).double(),
+    )
+    definition = Definition("shapley", "", values, error, "estimate")
+    score = truth_scores_of(torch.tensor([[[[1.0, -1.0]]]]), definition)
+    assert score.sign_agreement == 1
 
 
 def test_nobody_is_held_against_definitions_who_does_not_ask(env):

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 
@@ -65,3 +66,26 @@ def test_every_coalition_is_asked_for_once_in_blocks():
 def test_numbers_of_players_that_cannot_be_enumerated_are_refused(players, message):
     with pytest.raises(al.AttributionLabError, match=message):
         enumerated_shapley(lambda s: s.double().sum(1), players)
+
+
+def test_numpy_before_2_0_counts_the_players_of_a_coalition_too(monkeypatch):
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    assert enumerated_shapley(lambda s: s.double().sum(1), 3).tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            lambda s: s.double(),
+            r"returned torch\.float64 of shape \(8, 3\): return a float64 tensor",
+        ),
+        (lambda s: s.double().sum(), r"of shape \(\): .*of shape \(8,\), one number a coalition"),
+        (lambda s: s.float().sum(1), r"returned torch\.float32 of shape \(8,\): return a float64"),
+        (lambda s: s.sum(1).tolist(), "returned list: return a float64 tensor"),
+    ],
+)
+def test_games_that_do_not_give_a_float64_number_a_coalition_are_refused(value, message):
+    with pytest.raises(al.AttributionLabError, match=message) as caught:
+        enumerated_shapley(value, 3)
+    assert "\n" not in str(caught.value)

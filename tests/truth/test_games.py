@@ -4,14 +4,17 @@ import math
 import random
 import re
 import time
+from decimal import Decimal
 
 import pytest
 import torch
 
 import attributionlab as al
 import oracles_truth
+from attributionlab.truth.definitions import Definition
 from attributionlab.truth.enumeration import enumerated_shapley
 from attributionlab.truth.games import CountingGame
+from attributionlab.truth.shapley import cached_softmax_shapley
 
 
 def row(classes):
@@ -95,6 +98,87 @@ def test_an_effect_far_below_the_rounding_of_the_output_keeps_its_sign():
     change = math.exp(-100) * math.expm1(-1)  # 1 / (1 + e^-101) - 1 / (1 + e^-100)
     assert float(effects.values[0, 0, -1]) == pytest.approx(change, rel=1e-12)
     assert float(effects.bounds[0, 0, -1]) < abs(change) * 1e-11
+
+
+def signs_of(solution):
+    values, bounds = solution.values[None], solution.bounds[None]
+    return Definition("ablation", "", values, bounds, "closed form").signs.flatten().tolist()
+
+
+NAMES = ["ablation", "insertion", "shapley", "count_path"]
+
+
+@pytest.mark.parametrize("target", [0, 1])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_effect_too_small_for_a_number_is_not_said_to_be_0(name, target):
+    # 1,000 pixels are of class 0 with and without the image: one more of either class changes the
+    # probability by some e^-1000. One leaves: its sign is the other one.
+    game = game_of([0] * 1001 + [1, -1], [0] * 1000 + [-1, -1, 1], 2, target, 1.0, None)
+    solution = getattr(game, name)()
+    assert signs_of(solution)[:1000] == [0] * 1000
+    assert signs_of(solution)[1000:] == ([1, -1, 1] if target == 0 else [-1, 1, -1])
+    for value, bound in zip(
+        solution.values[0, 0, 1000:], solution.bounds[0, 0, 1000:], strict=True
+    ):
+        assert 0 < float(bound) < abs(float(value)) <= float(bound) * (1 + 2.0**-51)
+        assert abs(float(value)) <= (2.0**-1022 if name != "shapley" else 1e-16)
+
+
+@pytest.mark.parametrize("name", ["ablation", "insertion", "count_path"])
+@pytest.mark.parametrize("others", [650, 705, 720, 735, 760])
+def test_effects_around_the_smallest_numbers_are_within_their_bounds(name, others):
+    game = game_of([0] * others + [1, 2], [0] * others + [-1, -1], 3, 1, 1.0, None)
+    solution = getattr(game, name)()
+
+    def says(*counts):
+        return oracles_truth.said((others, *counts), 1, 1.0, None)
+
+    exact = {
+        "ablation": says(1, 1) - says(0, 1),
+        "insertion": says(1, 0) - says(0, 0),
+        # One class takes and gives nearly all: the mean slope is the change.
+        "count_path": says(1, 1) - says(0, 0),
+    }[name]
+    value, bound = (Decimal(float(each[0, 0, -2])) for each in solution)
+    slack = 1 if name != "count_path" else Decimal(1) + Decimal(2) ** -20
+    assert abs(value - exact) <= bound * (1 + Decimal(2) ** -51) * slack
+    assert value > bound
+    if others == 650:
+        assert bound < value * Decimal("1e-11")
+    # The product of two probabilities is further below.
+    assert signs_of(solution)[-1] == -1
+
+
+def test_a_pixel_between_two_other_colors_changes_nothing_where_it_swaps_their_counts():
+    game = game_of([1, 1, 1, 0], [2, 2, -1, -1], 3, 0, 0.7, None)
+    assert game.ablation().values[0, 0, 0] != 0
+    swap = game_of([1, 0], [2, -1], 3, 0, 0.7, None)
+    for solution in (swap.ablation(), swap.insertion()):
+        assert float(solution.values[0, 0, 0]) == float(solution.bounds[0, 0, 0]) == 0
+
+
+def test_a_single_class_leaves_no_doubt_that_nothing_changes():
+    game = game_of([0, 0, -1], [-1, -1, 0], 1, 0, 1.0, None)
+    for name in NAMES:
+        solution = getattr(game, name)()
+        assert not solution.values.any()
+        assert solution.error == 0
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.1, 1.9])
+def test_a_small_difference_of_large_counts_is_not_rounded(temperature):
+    # Logits of 5e4 are rounded by up to 4e-12, their difference is of size 1.
+    game = game_of([0] * 50_000 + [1] * 49_999, [-1] * 99_999, 2, 0, temperature, None)
+    exact = oracles_truth.said((50_000, 49_999), 0, temperature, None) - Decimal("0.5")
+    value, bound = (Decimal(float(each[0, 0, 0])) for each in game.ablation())
+    assert abs(value - exact) <= bound
+
+
+def test_what_all_games_of_an_image_share_cannot_be_changed():
+    of_image = (2, 1), (0, 0), (0, 0), 0, 1.0
+    shared = cached_softmax_shapley(*of_image)
+    assert cached_softmax_shapley(*of_image) is shared
+    assert all(isinstance(part, tuple | float) for part in shared)
 
 
 @pytest.mark.parametrize("case", range(0, 200, 4))
@@ -203,9 +287,9 @@ def test_a_remainder_has_no_path_where_counts_rise_and_fall():
         ({"target": 2}, "target is 2: take an integer from 0 to 1"),
         ({"target": -1}, "target is -1: take an integer from 0 to 1"),
         ({"output": "softmax"}, "output is 'softmax': take 'probability' or 'logit'"),
-        ({"temperature": None}, "temperature is None: take a number above 0"),
-        ({"temperature": -1.0}, "temperature is -1.0: take a number above 0"),
-        ({"temperature": math.inf}, "temperature is inf: take a number above 0"),
+        ({"temperature": None}, "temperature is None: take a number of at least 1e-30"),
+        ({"temperature": -1.0}, "temperature is -1.0: take a number of at least 1e-30"),
+        ({"temperature": math.inf}, "temperature is inf: take a number of at least 1e-30"),
         ({"output": "logit", "modulus": 1}, "modulus is 1: take an integer of at least 2"),
         ({"modulus": 3}, "a probability has no modulus: take output 'logit'"),
         ({"present": row([0, 2])}, "a pixel is of class 2: take -1 to 1"),

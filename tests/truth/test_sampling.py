@@ -406,3 +406,29 @@ def test_what_does_not_fit_is_refused_in_one_line(settings, message):
     with pytest.raises(AttributionLabError, match=re.escape(message)) as caught:
         sampled_shapley(bent(0, 4), **settings)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("unit", [2.0**-1000, 2.0**700])
+def test_errors_of_very_small_and_very_large_outputs_are_as_large_in_their_unit(unit):
+    model, image = bent(3, 9), torch.arange(9.0).reshape(1, 3, 3)
+
+    def estimate(unit):
+        return sampled_shapley(
+            model, image, 0, lambda outputs: outputs[..., 0] * unit, precision=1e300, most=64
+        )
+
+    plain, other = estimate(1.0), estimate(unit)
+    assert float(plain.standard_errors.max()) > 0
+    assert torch.equal(other.standard_errors, plain.standard_errors * unit)
+    assert torch.equal(other.values, plain.values * unit)
+
+
+def test_a_seed_may_be_an_integer_of_numpy():
+    import numpy as np
+
+    model, image = bent(3, 9), torch.arange(9.0).reshape(1, 3, 3)
+    found = [
+        sampled_shapley(model, image, 0, first, precision=1.0, most=8, seed=seed)
+        for seed in (3, np.int64(3))
+    ]
+    assert torch.equal(found[0].values, found[1].values)

@@ -15,7 +15,7 @@ import attributionlab as al
 import oracles
 import oracles_truth
 from attributionlab.truth import softmax_shapley, symmetric_shapley
-from attributionlab.truth.arrivals import ClassCount
+from attributionlab.truth.arrivals import ClassCount, times
 from attributionlab.truth.shapley import remainder_shapley
 
 SMALL_COUNTS = st.lists(st.integers(0, 5), min_size=1, max_size=5)
@@ -291,6 +291,12 @@ def test_a_remainder_is_shared_as_in_all_coalitions(pixels, modulus):
 
 def test_a_remainder_without_movers_has_no_values():
     assert remainder_shapley(ClassCount(0, 0, 5), 3) == (0.0, 0.0, 0.0)
+
+
+def test_the_nodes_that_all_games_of_a_size_share_cannot_be_changed():
+    for shared in times(5)[:3]:
+        with pytest.raises(ValueError, match="read-only"):
+            shared[0] = 99.0
 
 
 # Refusals

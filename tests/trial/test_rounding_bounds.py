@@ -6,9 +6,10 @@ import torch
 import attributionlab as al
 from attributionlab.exact import path_integral
 from attributionlab.exact.rounding import gradient_rounding
-from attributionlab.methods import METHODS, as_method
+from attributionlab.methods import METHODS, as_method, heard
 from attributionlab.trial import Trial
-from attributionlab.trial.tolerance import rounding_of
+from attributionlab.trial.calls import always_offered, attribute_scene
+from attributionlab.trial.rounding_bounds import maps_with_bound
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +19,14 @@ def trial():
 
 
 def bound(name, trial, **settings):
+    method = as_method(name, METHODS, settings)
     [scene] = trial.scenes("", False)
-    return rounding_of(as_method(name, METHODS, settings), trial, scene), scene
+    always = always_offered(method, trial)
+    with heard():  # what guards say of the maps
+        maps, found = maps_with_bound(method, trial, scene, always)
+        own = attribute_scene(method, trial, scene, always).maps
+    assert torch.equal(maps, own)
+    return found, scene
 
 
 def test_channels_of_a_bound_add_up_and_the_input_multiplies(trial):
@@ -31,10 +38,22 @@ def test_channels_of_a_bound_add_up_and_the_input_multiplies(trial):
     assert torch.equal(times_input, weighted)
 
 
-def test_an_exact_integral_has_the_error_that_it_states(trial):
-    found, scene = bound("integrated-gradients-exact", trial, baselines=20.0)
-    start = torch.full((1, 1, 1), 20.0)
-    result = path_integral(trial.env.softmax_model, scene.images, start, scene.targets)
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("integrated-gradients-exact", {"baselines": 20.0}),
+        ("integrated-gradients-exact", {"max_panels": 3}),
+        ("integrated-gradients-exact", {}),
+        ("integrated-gradients-exact-true-baseline", {}),
+    ],
+)
+def test_an_exact_integral_has_the_error_that_it_states(trial, name, settings):
+    found, scene = bound(name, trial, **settings)
+    start = trial.env.baseline if name.endswith("true-baseline") else settings.get("baselines", 0.0)
+    start = torch.as_tensor(start).reshape(-1, 1, 1)
+    limits = {"max_panels": settings.get("max_panels", 10_000)}
+    model = trial.env.softmax_model
+    result = path_integral(model, scene.images, start, scene.targets, **limits)
     # Three channels add up; float32 rounds what is returned by 2^-24 of it.
     expected = (result.error + 2.0**-24 * result.attributions.flatten(1).norm(dim=1)) * 3**0.5
     assert torch.equal(found, expected)

@@ -1,23 +1,22 @@
 """What an environment knows about each pixel of an image: masks, and every definition of how much."""
 
-import math
+import warnings
 from typing import Any, get_args
 
-from jaxtyping import Float, Float64, Int, Real
+from jaxtyping import Float64, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.environment.admission import Admission
-from attributionlab.environment.answers import Question
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.environment.question import MOST_PERMUTATIONS, Question
+from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.nets import Network
 from attributionlab.truth import Counting, Output, SampledShapley, Truth, Truths, mask
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.validation import Replacement, integer_problem, number_problem
 
 __all__ = ["KnownTruths"]
 
-SHARE = 1e-4
-"""Standard errors of estimates are to be at most this share of the output's change: an image has some
-thousand pixels that share it."""
+
+HIGHEST_SEED = 2**64 - 1
 
 
 class KnownTruths:
@@ -45,7 +44,7 @@ class KnownTruths:
 
     def truth(
         self,
-        images: Float[Tensor, "batch channels height width"],
+        images: Real[Tensor, "batch channels height width"],
         targets: Int[Tensor, " batch"],
         output: Output | None = None,
     ) -> Truth:
@@ -75,11 +74,11 @@ class KnownTruths:
 
     def truths(
         self,
-        images: Float[Tensor, "batch channels height width"],
+        images: Real[Tensor, "batch channels height width"],
         targets: Int[Tensor, " batch"],
         output: Output | None = None,
         *,
-        baseline: Real[Tensor, "..."] | None = None,
+        baseline: Replacement | None = None,
         precision: float | None = None,
         seed: int = 0,
     ) -> Truths:
@@ -97,9 +96,9 @@ class KnownTruths:
             Integers in the valid box.
         targets, output
             As for `truth`.
-        baseline : Tensor, optional
-            What an absent pixel has: a pixel (C, 1, 1) or an image (C, H, W), integers in the valid
-            box; the true baseline by default.
+        baseline : number or Tensor, optional
+            What an absent pixel has: a number, a pixel (C, 1, 1) or images (C, H, W) or (B, C, H, W),
+            integers in the valid box; the true baseline by default.
         precision : float, optional
             Where Shapley values are estimated, the largest standard error to be content with, in units
             of the output; 1e-4 of the largest |f(x) - f(b)| by default. A warning says where it is not
@@ -127,15 +126,19 @@ class KnownTruths:
         >>> bool((truths["shapley"].values == truths["ablation"].values).all())
         True
         """
-        return self._question(images, targets, output, baseline, precision, seed).truths()
+        question = self._question(images, targets, output, baseline, precision, seed)
+        truths = question.truths()
+        if truths["shapley"].source == "estimate":
+            _tell_if_coarse(question)
+        return truths
 
     def shapley(
         self,
-        image: Float[Tensor, "channels height width"],
+        image: Real[Tensor, "channels height width"],
         target: int,
         output: Output | None = None,
         *,
-        baseline: Real[Tensor, "..."] | None = None,
+        baseline: Replacement | None = None,
     ) -> Float64[Tensor, "1 height width"]:
         """Exact Shapley values of an image's pixels; an absent pixel has the baseline's value.
 
@@ -150,7 +153,7 @@ class KnownTruths:
             Class index; 0 for regression.
         output : {"probability", "logit"}, optional
             As for `truth`.
-        baseline : Tensor, optional
+        baseline : number or Tensor, optional
             As for `truths`.
 
         Returns
@@ -167,15 +170,15 @@ class KnownTruths:
         remedy = "there is no closed form; `sampled_shapley` estimates the values"
         self.admission.check_colors(question.images, remedy)
         self.admission.check_colors(question.baselines, remedy)
-        return question.game(0).shapley().values.to(image.device)
+        return question.games[0].shapley().values.to(image.device)
 
     def sampled_shapley(
         self,
-        image: Float[Tensor, "channels height width"],
+        image: Real[Tensor, "channels height width"],
         target: int,
         output: Output | None = None,
         *,
-        baseline: Real[Tensor, "..."] | None = None,
+        baseline: Replacement | None = None,
         precision: float | None = None,
         seed: int = 0,
     ) -> SampledShapley:
@@ -199,7 +202,8 @@ class KnownTruths:
             For what `truths` refuses.
         """
         question = self._question(_batch_of_one(image), [target], output, baseline, precision, seed)
-        return question.sampled_shapley(0)
+        _tell_if_coarse(question)
+        return question.samples[0]
 
     def checked_output(self, output: str | None) -> Output:
         """The output asked for, or the default, if this environment has it."""
@@ -222,7 +226,7 @@ class KnownTruths:
         precision: float | None = None,
         seed: int = 0,
     ) -> Question:
-        problems = integer_problem("seed", seed, 0)
+        problems = integer_problem("seed", seed, 0, HIGHEST_SEED)
         if precision is not None:
             problems += number_problem("precision", precision, above=0)
         refuse_if(problems)
@@ -233,11 +237,34 @@ class KnownTruths:
             self.baseline if baseline is None else baseline, images
         )
         self.admission.check_counts(images, baselines)
-        question = Question(self, images, targets, output, baselines, precision or math.inf, seed)
-        if precision is None:
-            largest = float(question.changes().abs().max())
-            question = question._replace(precision=SHARE * (largest or 1.0))
-        return question
+        disturbed = self.admission.unseen(images).any() or self.admission.unseen(baselines).any()
+        return Question(
+            model=self.model,
+            explained=self.explained_model(output),
+            counting=self.counting,
+            temperature=self.temperature,
+            images=images.float(),
+            baselines=baselines.float(),
+            targets=targets,
+            output=output,
+            is_counting=not disturbed,
+            precision=precision,
+            seed=int(seed),
+        )
+
+
+def _tell_if_coarse(question: Question) -> None:
+    """Warn of estimates that do not have the precision asked for."""
+    coarse = [not found.reached for found in question.samples]
+    if any(coarse):
+        largest = max(float(found.standard_errors.max()) for found in question.samples)
+        warnings.warn(
+            f"Shapley values of {sum(coarse)} of {len(coarse)} images have standard errors up to "
+            f"{largest:.2g} after {MOST_PERMUTATIONS:,} permutations, more than asked for: take a "
+            "larger precision, or attributionlab.truth.sampled_shapley with a larger `most`",
+            AttributionLabWarning,
+            stacklevel=3,
+        )
 
 
 def _batch_of_one(image: Any) -> Any:
