@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import Any, get_args
 
 import torch
-from jaxtyping import Float, Float64, Int8
+from jaxtyping import Float, Int8
 from torch import Tensor
 
 from attributionlab.metrics import (
@@ -16,12 +16,11 @@ from attributionlab.metrics import (
     normalize,
     rank_correlation,
 )
-from attributionlab.truth import Definition, Truth, Truths
+from attributionlab.truth import Truth, Truths
 
 __all__ = [
     "agreement_row",
     "definition_rows",
-    "known",
     "mask_scores",
     "opposed",
     "pair_rows",
@@ -31,11 +30,6 @@ __all__ = [
 Row = dict[str, Any]
 Maps = Float[Tensor, "batch 1 height width"]
 Signs = Int8[Tensor, "batch 1 height width"]
-
-
-def known(definition: Definition) -> Float64[Tensor, "batch 1 height width"]:
-    """Values, 0 where they are no larger than their errors: noise would have an order too."""
-    return torch.where(definition.signs != 0, definition.values, 0.0)
 
 
 def signs_shared(first: Signs, second: Signs) -> float:
@@ -51,7 +45,7 @@ def pair_rows(truths: Truths) -> Iterator[Row]:
     score is NaN.
     """
     for first, second in combinations(truths.values(), 2):
-        pair = known(first), known(second)
+        pair = first.certain, second.certain
         has_order = all(bool(each.amax() > each.amin()) for each in pair)
         yield {
             "first": first.name,
@@ -81,7 +75,7 @@ def definition_rows(truths: Truths, truth: Truth | None) -> Iterator[Row]:
             "efficiency_gap": float("nan") if name == "mask" else _gap(truths, name),
             "agrees": sum(shared) / len(shared),
             "agreed_without": _share(without.agreed, relevant(truths)),
-            **mask_scores(known(definition), truth),
+            **mask_scores(definition.certain, truth),
         }
 
 

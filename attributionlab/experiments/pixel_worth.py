@@ -19,7 +19,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from attributionlab.environment import Environment
-from attributionlab.experiments.definitions_compared import known, mask_scores, signs_shared
+from attributionlab.experiments.definitions_compared import mask_scores, signs_shared
 from attributionlab.methods import deep_shap, heard
 from attributionlab.metrics import cosine, rank_correlation
 from attributionlab.truth import Truth, Truths
@@ -60,7 +60,7 @@ def worth_rows(
     target = int(truths.targets[0])
     order = sorted(range(len(counts)), key=lambda each: (each != target, -counts[each]))
     mean = sum(counts) / len(counts)
-    maps = {name: known(each) for name, each in truths.items()} | {DEEP_LIFT: lifted}
+    maps = {name: each.certain for name, each in truths.items()} | {DEEP_LIFT: lifted}
     for name, values in maps.items():
         of_color = [values[classes == each] for each in order]
         unit = float(of_color[0].mean()) / (len(counts) - 1)
@@ -78,7 +78,7 @@ def worth_rows(
 def deep_lift_rows(truths: Truths, lifted: Tensor) -> Iterator[Row]:
     """DeepLift's map of one image held against each definition, as `pair_rows` does."""
     for name, definition in truths.items():
-        values = known(definition)
+        values = definition.certain
         yield {
             "definition": name,
             "rank_correlation": float(rank_correlation(lifted, values)),

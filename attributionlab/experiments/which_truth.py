@@ -13,7 +13,6 @@ from attributionlab.experiments.comparison_plan import environment_of
 from attributionlab.experiments.definitions_compared import (
     agreement_row,
     definition_rows,
-    known,
     opposed,
     pair_rows,
 )
@@ -200,7 +199,7 @@ def _temperature_rows(quick: bool, n: int, seed: int) -> Iterator[dict[str, Any]
 
 def _drawing(label: str, env: Environment, image: Tensor, truths: Truths) -> DefinitionsRow:
     change = float(truths.changes[0])
-    values = {name: known(each)[0, 0] for name, each in truths.items()}
+    values = {name: each.certain[0, 0] for name, each in truths.items()}
     notes = {
         name: f"largest {float(each.abs().max()):.1e}\n"
         f"sum {float(each.sum()) / change:.2f} of the change"

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
@@ -36,7 +35,7 @@ def truth_scores(outcome: Outcome, trial: Trial) -> list[TruthScore]:
 
 def truth_scores_of(maps: Tensor, definition: Definition) -> TruthScore:
     """Scores against one definition; values within their error are taken for 0."""
-    values = torch.where(definition.signs != 0, definition.values, 0.0)
+    values = definition.certain
     found: dict[str, Any] = {
         name: mean_of(score(maps, values).cpu().numpy()) for name, score in SCORED.items()
     }

@@ -47,10 +47,14 @@ class Definition:
     source: Source
 
     @property
+    def certain(self) -> Float64[Tensor, "batch 1 height width"]:
+        """The values, 0 where they are no larger than their errors: noise would have an order too."""
+        return torch.where(self.values.abs() > self.error, self.values, 0.0)
+
+    @property
     def signs(self) -> Int8[Tensor, "batch 1 height width"]:
         """Signs of the values; 0 also where a value is no larger than its error."""
-        told_apart = self.values.abs() > self.error
-        return torch.where(told_apart, self.values.sign(), 0.0).to(torch.int8)
+        return self.certain.sign().to(torch.int8)
 
 
 class Agreement(NamedTuple):

@@ -6,7 +6,14 @@ import torch
 from torch import Tensor
 
 from attributionlab.dyadic import EXACT_STEPS, grid_step
-from attributionlab.nets.camouflage.draft import Draft, Layer, interval, rows_that_fit, terms
+from attributionlab.nets.camouflage.draft import (
+    Draft,
+    Layer,
+    along,
+    interval,
+    rows_that_fit,
+    terms,
+)
 from attributionlab.nets.exactness import Signal
 
 __all__ = ["insert_identity_layers", "mirror_kernels"]
@@ -72,7 +79,7 @@ def mirror_kernels(draft: Draft, generator: torch.Generator) -> str:
         where = chosen.nonzero()[:, 0]
         upper = torch.cat(
             [
-                (layer.signal.upper - _along(threshold, layer.signal)).clamp(min=0),
+                (layer.signal.upper - along(threshold, layer.signal.upper)).clamp(min=0),
                 below.upper[where],
             ]
         )
@@ -156,7 +163,3 @@ def _opposite_signal(layer: Layer, opposite: Layer, inputs: Signal, threshold: T
 
 def _most(signal: Signal) -> Tensor:
     return signal.upper.reshape(len(signal.step), -1).amax(1)
-
-
-def _along(values: Tensor, signal: Signal) -> Tensor:
-    return values.reshape(-1, *[1] * (signal.upper.ndim - 1))

@@ -17,7 +17,7 @@ from attributionlab.dyadic import EXACT_STEPS, grid_step
 from attributionlab.nets.exactness import LayerBudget, Signal, check_budget
 from attributionlab.nets.networks import Network
 
-__all__ = ["Draft", "Layer", "interval", "rows_that_fit", "terms"]
+__all__ = ["Draft", "Layer", "along", "interval", "rows_that_fit", "terms"]
 
 LARGEST, SMALLEST = 2.0**80, 2.0**-80
 """Far inside the range of float32, so that products with gradients do not leave it either."""
@@ -145,7 +145,7 @@ class Draft:
 def interval(layer: Layer, signal: Signal) -> Tensor:
     """The most that each neuron can be if its inputs reach their bounds independently."""
     most = _spread(replace(layer, weight=layer.weight.clamp(min=0)), signal.upper)
-    return (most + _along(layer.bias, most)).clamp(min=0)
+    return (most + along(layer.bias, most)).clamp(min=0)
 
 
 def terms(layer: Layer, signal: Signal) -> tuple[Tensor, Tensor]:
@@ -178,7 +178,7 @@ def _spread(layer: Layer, upper: Tensor) -> Tensor:
     return nn.functional.conv2d(upper, layer.weight, None, layer.stride, layer.padding)
 
 
-def _along(values: Tensor, like: Tensor) -> Tensor:
+def along(values: Tensor, like: Tensor) -> Tensor:
     """One value for each channel, shaped to go with bounds."""
     return values.reshape(-1, *[1] * (like.ndim - 1))
 

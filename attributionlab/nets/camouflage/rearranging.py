@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attributionlab.nets.camouflage.draft import Draft, Layer, rows_that_fit
+from attributionlab.nets.camouflage.draft import Draft, Layer, along, rows_that_fit
 from attributionlab.nets.exactness import Signal
 
 __all__ = ["convert_layers", "permute_channels", "rescale_channels"]
@@ -56,12 +56,11 @@ def rescale_channels(draft: Draft, generator: torch.Generator) -> str:
 
 def _scaled(layer: Layer, scale: Tensor) -> Layer:
     upper = layer.signal.upper
-    along = scale.reshape(-1, *[1] * (upper.ndim - 1))
     return replace(
         layer,
         weight=layer.weight * scale[:, None, None, None],
         bias=layer.bias * scale,
-        signal=Signal(upper * along, layer.signal.step * scale),
+        signal=Signal(upper * along(scale, upper), layer.signal.step * scale),
     )
 
 
