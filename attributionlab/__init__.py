@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         dose,
         exact,
         images,
+        imputation,
         methods,
         metrics,
         nets,
@@ -58,8 +59,8 @@ _HOMES = {
     "verify": "attributionlab.verification",
 }
 _SUBPACKAGES = (
-    *("assess", "dose", "exact", "images", "methods", "metrics", "nets", "ranking", "segmentation"),
-    "truth",
+    *("assess", "dose", "exact", "images", "imputation", "methods", "metrics", "nets", "ranking"),
+    *("segmentation", "truth"),
 )
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "exact",
     "faithfulness_test",
     "images",
+    "imputation",
     "load",
     "methods",
     "metric_test",

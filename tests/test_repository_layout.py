@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "segmentation": {"validation"},
     "methods": {"exact", "segmentation", "validation"},
     "ranking": set(),
+    "imputation": {"validation"},
     "metrics": {"exact", "ranking", "validation"},
     "spec": {"truth"},
     "dataset": {"images", "truth"},

@@ -1,0 +1,201 @@
+"""Noisy linear imputation of images and of rows of features."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.imputation.inputs import (
+    checked_noise,
+    checked_pair,
+    checked_rows,
+    refuse_nothing_kept,
+)
+from attributionlab.validation import number_problem, shown
+
+__all__ = ["noisy_linear", "noisy_linear_1d"]
+
+LEAST_TOLERANCE = 1e-12
+
+
+def noisy_linear(
+    images: Float[Tensor, "images channels height width"],
+    keep: Bool[Tensor, "masks 1 height width"],
+    *,
+    noise: float = 0.01,
+    value_range: float = 1.0,
+    generator: torch.Generator | None = None,
+    tolerance: float = 1e-6,
+    start: Float[Tensor, "starts channels height width"] | None = None,
+) -> Float[Tensor, "batch channels height width"]:
+    r"""Removed pixels as weighted means of their neighbors, all solved for at once, and noise.
+
+    .. math::
+        x_i = \frac{\sum_j w_{ij} x_j}{\sum_j w_{ij}} + \sigma \, \epsilon_i, \qquad
+        \epsilon_i \sim N(0, 1)
+
+    over the up to eight neighbors j of pixel i that lie in the image, with weights 1/6 for direct and
+    1/12 for diagonal ones; noise is added after solving.
+
+    Parameters
+    ----------
+    images : Tensor, (B, C, H, W)
+        Floating-point. A single image is repeated for several masks.
+    keep : Tensor of bool, (B, 1, H, W)
+        False where a pixel is removed. A single mask is repeated for several images.
+    noise : float
+        Standard deviation of the noise in units of the value range: sigma = noise * value_range.
+    value_range : float
+        Largest minus least value of images: 1 for [0, 1], 255 for [0, 255].
+    generator : torch.Generator, optional
+        Source of the noise, required unless `noise` is 0. One number is drawn for every value of an
+        image whatever the mask, so that equally seeded calls differ only in what is removed.
+    tolerance : float
+        Largest error of the linear part, in units of the value range; at least 1e-12.
+    start : Tensor, (B, C, H, W), optional
+        First guess of removed pixels, such as the result for a similar mask; saves time.
+
+    Returns
+    -------
+    Tensor, (B, C, H, W)
+        Of the images' type; kept pixels are untouched.
+
+    Raises
+    ------
+    AttributionLabError
+        If an image has no kept pixel (the equations have no single solution), and for bad input.
+
+    Notes
+    -----
+    Computed in float64 on the CPU, with as many threads as torch uses; in time proportional to the
+    number of pixels. A result does not depend on what else is in the batch, apart from the noise.
+
+    References
+    ----------
+    Rong, Leemann, Borisov, Kasneci and Kasneci, "A consistent and efficient evaluation strategy for
+    attribution methods", ICML 2022.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.imputation import noisy_linear
+    >>> image = torch.tensor([[[[0.0, 9.0, 1.0]]]])
+    >>> noisy_linear(image, image != 9, noise=0)
+    tensor([[[[0.0000, 0.5000, 1.0000]]]])
+    """
+    # Imported where it is needed: numba takes a second to import.
+    from attributionlab.imputation.multigrid import filled_by_means
+
+    sigma = checked_noise(noise, value_range, generator)
+    refuse_if(number_problem("tolerance", tolerance, least=LEAST_TOLERANCE))
+    images, keep = checked_pair(images, keep)
+    refuse_nothing_kept(keep)
+    values = images.detach().cpu().double().numpy()
+    removed = ~keep[:, 0].cpu().numpy()
+    guesses = None if start is None else _checked_start(start, images)
+    solved = np.empty(values.shape)
+
+    def solve(index: int) -> None:
+        if guesses is None:
+            guess = np.empty_like(values[index])
+            guess[:] = values[index][:, ~removed[index]].mean(1)[:, None, None]
+        else:
+            guess = guesses[index]
+        solved[index], _ = filled_by_means(
+            values[index], removed[index], guess, tolerance * value_range
+        )
+
+    threads = min(torch.get_num_threads(), len(values))
+    if threads == 1:
+        for index in range(len(values)):
+            solve(index)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(solve, range(len(values))))  # raises what a thread raised
+    linear = torch.from_numpy(solved).to(images.device)
+    return _with_noise(images, keep, linear, sigma, generator)
+
+
+def _checked_start(start: object, images: Tensor) -> np.ndarray:
+    if (
+        not isinstance(start, Tensor)
+        or start.ndim != 4
+        or start.shape[1:] != images.shape[1:]
+        or len(start) not in (1, len(images))
+        or not bool(start.isfinite().all())
+    ):
+        raise AttributionLabError(
+            f"start is {shown(start)}: pass finite values of shape {tuple(images.shape)}, or None"
+        )
+    guesses: np.ndarray = start.detach().expand_as(images).cpu().double().numpy()
+    return guesses
+
+
+def _with_noise(
+    values: Tensor, keep: Tensor, solved: Tensor, sigma: float, generator: torch.Generator | None
+) -> Tensor:
+    """Kept values, and what was solved for with noise elsewhere."""
+    if sigma:
+        assert generator is not None  # checked_noise
+        drawn = torch.randn(
+            values.shape, generator=generator, device=generator.device, dtype=torch.float64
+        )
+        solved = solved + sigma * drawn.to(values.device)
+    return torch.where(keep, values, solved.to(values.dtype))
+
+
+def noisy_linear_1d(
+    features: Float[Tensor, "batch features"],
+    keep: Bool[Tensor, "batch features"],
+    *,
+    noise: float = 0.01,
+    value_range: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "batch features"]:
+    """Removed features by linear interpolation between the nearest kept ones, and noise.
+
+    Before the first and after the last kept feature its value is repeated.
+
+    Parameters
+    ----------
+    features : Tensor, (B, N)
+        Floating-point; their order is their place.
+    keep : Tensor of bool, (B, N)
+        False where a feature is removed.
+    noise, value_range, generator
+        As in `noisy_linear`.
+
+    Returns
+    -------
+    Tensor, (B, N)
+        Kept features are untouched.
+
+    Raises
+    ------
+    AttributionLabError
+        If a row has no kept feature, and for bad input.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.imputation import noisy_linear_1d
+    >>> row = torch.tensor([[9.0, 1.0, 9.0, 2.0, 9.0]])
+    >>> noisy_linear_1d(row, row != 9, noise=0)
+    tensor([[1.0000, 1.0000, 1.5000, 2.0000, 2.0000]])
+    """
+    sigma = checked_noise(noise, value_range, generator)
+    features, keep = checked_rows(features, keep)
+    refuse_nothing_kept(keep, "feature")
+    count = features.shape[1]
+    place = torch.arange(count, device=keep.device).expand_as(keep)
+    before = torch.where(keep, place, -1).cummax(1).values
+    after = torch.where(keep, place, count).flip(1).cummin(1).values.flip(1)
+    # Beyond the ends both neighbors are the same one.
+    left = torch.where(before < 0, after, before)
+    right = torch.where(after == count, before, after)
+    share = (place - left).double() / (right - left).clamp(min=1)
+    low, high = (features.double().gather(1, each) for each in (left, right))
+    return _with_noise(features, keep, low + share * (high - low), sigma, generator)

@@ -1,0 +1,210 @@
+"""Noisy linear imputation: against dense solves, its limits, its noise and what it refuses."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracles_imputation
+from attributionlab.errors import AttributionLabError
+from attributionlab.imputation import noisy_linear, noisy_linear_1d
+
+
+def kept_mask(kind, height, width, share, draw):
+    """At least one pixel is kept; blobs leave large holes, lines leave narrow ones."""
+    y, x = np.mgrid[:height, :width]
+    if kind == "noise":
+        rank = draw.random((height, width))
+    elif kind == "blobs":
+        centers = draw.random((3, 2)) * [height, width]
+        rank = np.min([np.hypot(y - a, x - b) for a, b in centers], axis=0)
+    elif kind == "lines":
+        rank = (y % 3 + draw.random((height, width)) * 0.1).astype(float)
+    else:  # only a corner is known
+        rank = np.hypot(y, x)
+    order = rank.ravel().argsort().argsort().reshape(height, width)
+    return order < max(1, round(share * height * width))
+
+
+@given(
+    st.sampled_from(["noise", "blobs", "lines", "corner"]),
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.floats(0, 1),
+    st.integers(0, 2**32 - 1),
+)
+def test_removed_pixels_are_those_of_a_dense_solve(kind, height, width, share, seed):
+    draw = np.random.default_rng(seed)
+    images = torch.from_numpy(draw.random((2, 3, height, width)))
+    keep = torch.from_numpy(np.stack([kept_mask(kind, height, width, share, draw) for _ in "ab"]))
+    filled = noisy_linear(images, keep[:, None], noise=0, tolerance=1e-7)
+    for image, kept, got in zip(images.numpy(), keep.numpy(), filled.numpy(), strict=True):
+        # The dense solve itself: 2^-53 times a condition number of at most (20 * 20)^2.
+        expected = oracles_imputation.linear_imputation(image, ~kept)
+        assert np.abs(got - expected).max() <= 1e-7 + 1e-10
+        assert (got[:, kept] == image[:, kept]).all()
+
+
+@pytest.mark.parametrize("kind", ["noise", "blobs", "lines", "corner"])
+@pytest.mark.parametrize("share", [0.003, 0.3])
+def test_large_images_are_solved_to_the_tolerance(kind, share):
+    draw = np.random.default_rng(1)
+    image = 255 * draw.random((1, 2, 90, 70))
+    kept = kept_mask(kind, 90, 70, share, draw)
+    filled = noisy_linear(
+        torch.from_numpy(image),
+        torch.from_numpy(kept)[None, None],
+        noise=0,
+        value_range=255,
+        tolerance=1e-5,
+    )
+    expected = oracles_imputation.sparse_imputation(image[0], ~kept)
+    assert np.abs(filled[0].numpy() - expected).max() <= 255e-5
+
+
+def test_a_linear_ramp_is_restored_between_known_edges():
+    # Weights are symmetric about a pixel, so that a linear function is its own weighted mean.
+    ramp = (torch.arange(9.0)[:, None] + 2 * torch.arange(12.0)).double()[None, None]
+    keep = torch.ones(1, 1, 9, 12, dtype=torch.bool)
+    keep[:, :, 1:-1, 1:-1] = False
+    filled = noisy_linear(ramp, keep, noise=0, tolerance=1e-9)
+    assert float((filled - ramp).abs().max()) <= 1e-9
+
+
+def test_a_constant_image_stays_what_it_is():
+    images = torch.full((1, 3, 17, 8), 0.7)
+    keep = torch.zeros(1, 1, 17, 8, dtype=torch.bool)
+    keep[..., 3, 4] = True
+    assert torch.equal(noisy_linear(images, keep, noise=0), images)
+
+
+def test_nothing_removed_is_nothing_done(generator):
+    images = torch.rand(2, 3, 5, 6, generator=generator)
+    keep = torch.ones(2, 1, 5, 6, dtype=torch.bool)
+    assert torch.equal(noisy_linear(images, keep, noise=1.0, generator=generator), images)
+
+
+def test_an_image_alone_is_what_it_is_in_a_batch_and_on_two_threads(generator):
+    image = torch.rand(1, 3, 20, 20, generator=generator)
+    keep = torch.rand(5, 1, 20, 20, generator=generator) < 0.3
+    together = noisy_linear(image, keep, noise=0)
+    torch.set_num_threads(2)
+    try:
+        threaded = noisy_linear(image, keep, noise=0)
+    finally:
+        torch.set_num_threads(1)
+    assert torch.equal(threaded, together)
+    alone = torch.cat([noisy_linear(image, each[None], noise=0) for each in keep])
+    assert torch.equal(together, alone)
+    repeated = noisy_linear(image.expand(5, -1, -1, -1), keep, noise=0)
+    assert torch.equal(repeated, together)
+    one_mask = noisy_linear(image.expand(2, -1, -1, -1), keep[:1], noise=0)
+    assert torch.equal(one_mask, together[[0, 0]])
+
+
+def test_a_start_changes_no_more_than_the_tolerance_allows(generator):
+    images = torch.rand(1, 2, 30, 30, generator=generator).double()
+    keep = torch.rand(1, 1, 30, 30, generator=generator) < 0.1
+    cold = noisy_linear(images, keep, noise=0, tolerance=1e-6)
+    for start in (cold, 1e3 * torch.randn(1, 2, 30, 30, generator=generator).double()):
+        warm = noisy_linear(images, keep, noise=0, tolerance=1e-6, start=start)
+        assert float((warm - cold).abs().max()) <= 2e-6
+    # What is already solved is within the tolerance, so that one cycle improves it and nothing else.
+    exact = noisy_linear(images, keep, noise=0, tolerance=1e-12)
+    again = noisy_linear(images, keep, noise=0, tolerance=1e-6, start=exact)
+    assert float((again - exact).abs().max()) <= 1e-11
+
+
+def test_scales_of_values_do_not_matter(generator):
+    images = torch.rand(1, 1, 16, 16, generator=generator).double()
+    keep = torch.rand(1, 1, 16, 16, generator=generator) < 0.2
+    plain = noisy_linear(images, keep, noise=0)
+    # A power of two, so that every product and sum is that of the plain ones, scaled.
+    scaled = noisy_linear(256 * images, keep, noise=0, value_range=256)
+    assert torch.equal(scaled, 256 * plain)
+
+
+def test_noise_is_that_of_the_value_range_and_only_where_pixels_were_removed():
+    images = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(1)).double()
+    keep = torch.rand(1, 1, 64, 64, generator=torch.Generator().manual_seed(2)) < 0.5
+    plain = noisy_linear(images, keep, noise=0, value_range=255)
+    noisy = noisy_linear(
+        images, keep, noise=0.02, value_range=255, generator=torch.Generator().manual_seed(3)
+    )
+    drawn = torch.randn(
+        images.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64
+    )
+    assert torch.equal(noisy, torch.where(keep, images, plain + 0.02 * 255 * drawn))
+    assert noisy_linear(images.float(), keep, noise=0).dtype == torch.float32
+
+
+@given(st.integers(1, 30), st.floats(0, 1), st.integers(0, 2**32 - 1))
+def test_rows_are_interpolated_between_known_neighbors(count, share, seed):
+    draw = np.random.default_rng(seed)
+    rows, keep = draw.random((3, count)), draw.random((3, count)) < share
+    keep[:, draw.integers(count)] = True
+    filled = noisy_linear_1d(torch.from_numpy(rows), torch.from_numpy(keep), noise=0).numpy()
+    place = np.arange(count)
+    for row, kept, got in zip(rows, keep, filled, strict=True):
+        # A few roundings of numbers below 1
+        assert np.abs(got - np.interp(place, place[kept], row[kept])).max() <= 8 * 2.0**-53
+        assert (got[kept] == row[kept]).all()
+
+
+def test_rows_get_noise_of_the_value_range_where_features_were_removed():
+    rows, keep = torch.zeros(2, 5).double(), torch.tensor([[True, False, True, False, False]] * 2)
+    got = noisy_linear_1d(rows, keep, value_range=4, generator=torch.Generator().manual_seed(0))
+    drawn = torch.randn(2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert torch.equal(got, torch.where(keep, rows, 0.04 * drawn))
+
+
+IMAGE, KEEP = torch.zeros(2, 3, 4, 5), torch.ones(2, 1, 4, 5, dtype=torch.bool)
+NAN = IMAGE.clone()
+NAN[0, 0, 0, 0] = float("nan")
+EMPTY = KEEP.clone()
+EMPTY[1] = False
+
+
+@pytest.mark.parametrize(
+    ("images", "keep", "settings", "message"),
+    [
+        (IMAGE[0], KEEP, {}, "images are torch.float32 of shape (3, 4, 5)"),
+        (IMAGE.int(), KEEP, {}, "images are torch.int32 of shape (2, 3, 4, 5)"),
+        (IMAGE[:0], KEEP, {}, "images are torch.float32 of shape (0, 3, 4, 5)"),
+        (NAN, KEEP, {}, "images have 1 values that are NaN or infinite"),
+        (IMAGE, KEEP.float(), {}, "keep is torch.float32 of shape (2, 1, 4, 5)"),
+        (IMAGE, KEEP[:, 0], {}, "keep is torch.bool of shape (2, 4, 5)"),
+        (IMAGE, KEEP[..., :4], {}, "keep is torch.bool of shape (2, 1, 4, 4)"),
+        (IMAGE, KEEP[[0, 0, 1]], {}, "keep is torch.bool of shape (3, 1, 4, 5)"),
+        (IMAGE, EMPTY, {}, "keep has no True at batch index 1 (1 of 2 masks)"),
+        (IMAGE, KEEP, {"noise": -0.1}, "noise is -0.1: take a number of at least 0"),
+        (IMAGE, KEEP, {"value_range": 0}, "value_range is 0: take a number above 0"),
+        (IMAGE, KEEP, {"noise": 0.01}, "generator is None where noise is 0.01"),
+        (IMAGE, KEEP, {"tolerance": 0}, "tolerance is 0: take a number of at least 1e-12"),
+        (IMAGE, KEEP, {"start": IMAGE[:, :1]}, "start is torch.float32 of shape (2, 1, 4, 5)"),
+        (IMAGE, KEEP, {"start": NAN}, "start is torch.float32"),
+    ],
+)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_bad_input_is_refused_in_one_line(images, keep, settings, message):
+    with pytest.raises(AttributionLabError, match=re.escape(message)) as caught:
+        noisy_linear(images, keep, **{"noise": 0, **settings})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("features", "keep", "settings", "message"),
+    [
+        (IMAGE, KEEP, {}, "features are torch.float32 of shape (2, 3, 4, 5)"),
+        (torch.ones(2, 3), KEEP, {}, "keep is torch.bool of shape (2, 1, 4, 5)"),
+        (torch.ones(2, 3), torch.zeros(2, 3) > 0, {}, "keep has no True at batch index 0 (2 of 2"),
+        (torch.ones(1, 3), torch.ones(1, 3) > 0, {"noise": 0.5}, "generator is None"),
+    ],
+)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_bad_rows_are_refused_in_one_line(features, keep, settings, message):
+    with pytest.raises(AttributionLabError, match=re.escape(message)):
+        noisy_linear_1d(features, keep, **{"noise": 0, **settings})
