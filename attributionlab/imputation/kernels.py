@@ -5,13 +5,12 @@ symmetric and has nine points; its `stencil`, (5, H + 2, W + 2), holds at each p
 the entries for the neighbors to the right, below, below to the right and below to the left.
 """
 
-import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from attributionlab.compiling import compiled
 
 __all__ = [
     "Numbers",
@@ -27,20 +26,9 @@ __all__ = [
 ]
 
 Numbers = NDArray[np.floating[Any]]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _compiled(function: Function) -> Function:
-    """Compile without the interpreter's lock, so that threads can share the masks."""
-    loops = inspect.unwrap(function)  # what checks types at import wraps functions; numba cannot
-    try:
-        compiled: Any = numba.njit(cache=True, nogil=True)(loops)
-    except RuntimeError:  # there is no folder that numba may write its cache to
-        compiled = numba.njit(nogil=True)(loops)
-    return cast(Function, compiled)
-
-
-@_compiled
+@compiled
 def image_residual(diagonal: Numbers, unknown: Numbers, v: Numbers, b: Numbers, r: Numbers) -> None:
     """r = b - A v for the image's own weights, 1/6 and 1/12; `unknown` is 1 or 0.
 
@@ -61,7 +49,7 @@ def image_residual(diagonal: Numbers, unknown: Numbers, v: Numbers, b: Numbers, 
                 out[x + 1] = right_hand[x + 1] - d[x + 1] * here[x + 1] + m[x + 1] * neighbors
 
 
-@_compiled
+@compiled
 def residual(stencil: Numbers, v: Numbers, b: Numbers, r: Numbers) -> None:
     """r = b - A v."""
     channels, height, width = v.shape
@@ -83,7 +71,7 @@ def residual(stencil: Numbers, v: Numbers, b: Numbers, r: Numbers) -> None:
                 )
 
 
-@_compiled
+@compiled
 def restrict(fine: Numbers, coarse: Numbers) -> None:
     """Sums over the pixels around each coarse point, with the weights of bilinear interpolation.
 
@@ -105,7 +93,7 @@ def restrict(fine: Numbers, coarse: Numbers) -> None:
                 )
 
 
-@_compiled
+@compiled
 def add_prolonged(coarse: Numbers, unknown: Numbers, fine: Numbers) -> None:
     """Add bilinear interpolation to the unknown pixels: the transpose of `restrict`."""
     channels, height, width = fine.shape
@@ -120,7 +108,7 @@ def add_prolonged(coarse: Numbers, unknown: Numbers, fine: Numbers) -> None:
                 row[2 * x] += weights[1] * m[2 * x] * (here + following)
 
 
-@_compiled
+@compiled
 def image_stencil(removed: NDArray[np.bool_], stencil: Numbers) -> None:
     """Weights 1/6 and 1/12 between removed pixels (H, W); the diagonal counts kept neighbors, too."""
     height, width = removed.shape
@@ -145,7 +133,7 @@ def image_stencil(removed: NDArray[np.bool_], stencil: Numbers) -> None:
                     stencil[4, y + 1, x + 1] = -1 / 12
 
 
-@_compiled
+@compiled
 def coarse_stencil(fine: Numbers, coarse: Numbers) -> None:
     """The entries R A R^T of the coarse operator, R being `restrict`."""
     rows, columns = fine.shape[1:]
@@ -189,7 +177,7 @@ def coarse_stencil(fine: Numbers, coarse: Numbers) -> None:
             coarse[4, y, x] = below_left if x > 1 and y + 2 < height else 0.0
 
 
-@_compiled
+@compiled
 def absolute_row_sums(stencil: Numbers, sums: Numbers) -> None:
     """Of the operator's entries."""
     height, width = sums.shape
@@ -208,7 +196,7 @@ def absolute_row_sums(stencil: Numbers, sums: Numbers) -> None:
             )
 
 
-@_compiled
+@compiled
 def advance(lengths: Numbers, direction: Numbers, product: Numbers, v: Numbers, r: Numbers) -> None:
     """A step of conjugate gradients; `product` is -A times the direction, `lengths` are (C,)."""
     channels, height, _ = v.shape
@@ -218,7 +206,7 @@ def advance(lengths: Numbers, direction: Numbers, product: Numbers, v: Numbers, 
             r[c, y] += lengths[c] * product[c, y]
 
 
-@_compiled
+@compiled
 def redirect(shares: Numbers, z: Numbers, direction: Numbers) -> None:
     """The next direction of conjugate gradients: z and a share (C,) of the last one."""
     channels, height, _ = z.shape

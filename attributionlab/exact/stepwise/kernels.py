@@ -3,14 +3,10 @@
 What they add up to is checked against one forward pass for each step (tests/oracles.py).
 """
 
-import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.compiling import compiled
 from attributionlab.exact.stepwise.tree import Numbers, Places
 
 __all__ = [
@@ -22,20 +18,8 @@ __all__ = [
     "sums_of_pairs",
 ]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def _compiled(function: Function) -> Function:
-    """Compile without the interpreter's lock, so that threads can share the draws of an image."""
-    loops = inspect.unwrap(function)  # what checks types at import wraps functions; numba cannot
-    try:
-        compiled: Any = numba.njit(cache=True, nogil=True)(loops)
-    except RuntimeError:  # there is no folder that numba may write its cache to
-        compiled = numba.njit(nogil=True)(loops)
-    return cast(Function, compiled)
-
-
-@_compiled
+@compiled
 def distinct_rows(rows: NDArray[np.uint32]) -> tuple[Places, Places]:
     """For each row (n, words) its kind, and for each kind the first row of it.
 
@@ -74,7 +58,7 @@ def distinct_rows(rows: NDArray[np.uint32]) -> tuple[Places, Places]:
     return kinds, firsts[:found].copy()
 
 
-@_compiled
+@compiled
 def sums_of_pairs(
     start: Numbers, end: Numbers, kind: Places, weight: Numbers
 ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
@@ -103,7 +87,7 @@ def sums_of_pairs(
     return first, last, first_size, last_size
 
 
-@_compiled
+@compiled
 def spread_pairs(
     pairs: Places,
     first: Numbers,
@@ -136,7 +120,7 @@ def spread_pairs(
     return now, least, most, size
 
 
-@_compiled
+@compiled
 def spread_ranges(
     low: Numbers,
     high: Numbers,
@@ -173,7 +157,7 @@ def spread_ranges(
     return least, most, size
 
 
-@_compiled
+@compiled
 def _climb(
     pixel: int,
     keeps: bool,
@@ -235,7 +219,7 @@ def _climb(
         place = np.int64(above)
 
 
-@_compiled
+@compiled
 def follow(
     order: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -282,7 +266,7 @@ def follow(
     return result
 
 
-@_compiled
+@compiled
 def follow_each(
     pixels: int,
     levels: NDArray[np.int64],
