@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
+from scipy.spatial.distance import directed_hausdorff
 
 from attributionlab.errors import AttributionLabError, refuse_if
 
@@ -19,6 +20,7 @@ __all__ = [
     "CorrelationInterval",
     "centered_ranks",
     "fisher_interval",
+    "hausdorff",
     "middle",
     "row_correlations",
     "spearman",
@@ -172,6 +174,46 @@ def fisher_interval(
     return CorrelationInterval(value, math.tanh(z - reach), math.tanh(z + reach))
 
 
+def hausdorff(first: Any, second: Any) -> float:
+    r"""Hausdorff distance of two curves, each given by its points: where they are farthest apart.
+
+    .. math:: \max\{\max_a \min_b \|a - b\|, \; \max_b \min_a \|a - b\|\}
+
+    Parameters
+    ----------
+    first, second : array of real numbers, (points, dimensions)
+        Such as (x, y) of a curve, at least one point each. Distances are Euclidean: scale the axes so
+        that they can be compared.
+
+    Returns
+    -------
+    float
+        0 where both have the same points; 1 at most for curves in a unit square whose x agree.
+
+    Raises
+    ------
+    AttributionLabError
+        For what are no finite points, and different dimensions.
+
+    References
+    ----------
+    Hausdorff (1914): Grundzüge der Mengenlehre.
+
+    Examples
+    --------
+    >>> from attributionlab.ranking import hausdorff
+    >>> hausdorff([[0, 0], [1, 0]], [[0, 0], [1, 0.5]])
+    0.5
+    """
+    one, other = _points("first", first), _points("second", second)
+    if one.shape[1] != other.shape[1]:
+        raise AttributionLabError(
+            f"first has points of {one.shape[1]} coordinates and second of {other.shape[1]}: pass "
+            "curves of the same dimension"
+        )
+    return float(max(directed_hausdorff(one, other)[0], directed_hausdorff(other, one)[0]))
+
+
 def centered_ranks(values: Numbers) -> Numbers:
     """Ranks within each row less their mean, equal values sharing the mean of their ranks.
 
@@ -243,6 +285,22 @@ def _checked_pair(first: Any, second: Any, missing: Any) -> tuple[Numbers, Numbe
         refuse_if(_missing_problems(absent))
     kept = ~(absent["first"] | absent["second"])
     return arrays["first"][kept], arrays["second"][kept]
+
+
+def _points(name: str, values: Any) -> Numbers:
+    try:
+        points = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AttributionLabError(f"{name} are no numbers: pass an array (points, 2)") from error
+    if points.ndim != 2 or not points.size:
+        raise AttributionLabError(
+            f"{name} has the shape {points.shape}: pass an array (points, dimensions), not empty"
+        )
+    if not np.isfinite(points).all():
+        raise AttributionLabError(
+            f"{name} has values that are NaN or infinite: leave these points out"
+        )
+    return points
 
 
 def _as_numbers(name: str, values: Any) -> Numbers:

@@ -118,3 +118,12 @@ def test_the_first_snippet_scores_the_truth_better_than_its_opposite():
         good = metric(model, images, labels, maps, replacement=replacement)
         bad = metric(model, images, labels, -maps, replacement=replacement)
         assert (sign * (good - bad) > 0).all()
+
+
+def test_the_estimated_soundness_of_the_foreground_is_above_the_true_one_as_the_page_says():
+    _, printed = run(SNIPPETS["Soundness, completeness and ROAD"])
+    found = re.findall(r"^(\w+) (\S+) tensor\((\S+),", printed, re.MULTILINE)
+    (informed, *both), (colored, estimate, true) = found
+    assert (informed, colored) == ("information", "foreground")
+    assert both == ["1.0", "1."]
+    assert float(true) < 0.7 < float(estimate) == 1

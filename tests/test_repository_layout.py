@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "methods": {"exact", "segmentation", "validation"},
     "ranking": set(),
     "imputation": {"compiling", "validation"},
-    "metrics": {"exact", "ranking", "validation"},
+    "metrics": {"exact", "imputation", "ranking", "validation"},
     "spec": {"truth"},
     "dataset": {"images", "truth"},
     "environment": {
@@ -79,8 +79,17 @@ MAY_IMPORT = {
             "truth",
         ),
         *("nets", "images", "exact", "segmentation", "report", "results", "files", "progress"),
-        *("validation", "faithfulness_report", "assess", "dose", "ranking"),
+        *(
+            "validation",
+            "faithfulness_report",
+            "assess",
+            "dose",
+            "ranking",
+            "imputation",
+            "local_data",
+        ),
     },
+    "local_data": {"validation"},
 }
 # The outermost parts, which may import everything beneath them.
 OUTERMOST = ("cli", "cli_metric", "cli_studies", "__main__", "__init__")

@@ -1,21 +1,27 @@
 """What metrics refuse, and warn of, before they ask a model for outputs."""
 
 import warnings
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, AttributionLabWarning
+from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.exact.stepwise.replacement import followed_tree
 from attributionlab.exact.stepwise.tree import UnservedError
-from attributionlab.validation import integer_problem, shown
+from attributionlab.validation import integer_problem, number_problem, shown
 
 __all__ = [
     "checked_maps",
+    "checked_shares",
+    "listed_numbers",
+    "nonnegative_maps",
     "output_of",
     "refuse_other_than_maps",
+    "rounded_as",
     "seed_problem",
     "warn_of_forward_passes",
 ]
@@ -32,7 +38,9 @@ def seed_problem(seed: object) -> list[str]:
     return integer_problem("seed", seed, 0, HIGHEST_SEED)
 
 
-def refuse_other_than_maps(attributions: Any, shape: tuple[int, ...] | None = None) -> None:
+def refuse_other_than_maps(
+    attributions: Any, shape: tuple[int, ...] | None = None, name: str = "attributions"
+) -> None:
     """Refuse all but a tensor of real numbers, one for each pixel of each image, of this shape."""
     fits = isinstance(attributions, Tensor) and (
         attributions.shape == shape
@@ -41,17 +49,17 @@ def refuse_other_than_maps(attributions: Any, shape: tuple[int, ...] | None = No
     )
     if not fits:
         raise AttributionLabError(
-            f"attributions are {shown(attributions)}: pass a tensor of shape "
+            f"{name} are {shown(attributions)}: pass a tensor of shape "
             f"{shape or '(B, 1, H, W)'}, one value for each pixel (summed over channels)"
         )
     if attributions.is_complex() or attributions.dtype == torch.bool:
         raise AttributionLabError(
-            f"attributions are {attributions.dtype}: pass real numbers, mask.float() for a mask"
+            f"{name} are {attributions.dtype}: pass real numbers, mask.float() for a mask"
         )
 
 
 def checked_maps(
-    attributions: Any, shape: tuple[int, int, int, int]
+    attributions: Any, shape: tuple[int, int, int, int], name: str = "attributions"
 ) -> Float[Tensor, "batch pixels"]:
     """Attributions of a batch in float64, one row of pixels for each image.
 
@@ -60,15 +68,69 @@ def checked_maps(
     AttributionLabError
         For another shape than `shape`, (B, 1, H, W), and for values that are no finite real numbers.
     """
-    refuse_other_than_maps(attributions, shape)
+    refuse_other_than_maps(attributions, shape, name)
     maps: Tensor = attributions.detach().double().flatten(1)
     if not maps.isfinite().all():
         image, pixel = (int(index) for index in (~maps.isfinite()).nonzero()[0])
         raise AttributionLabError(
-            f"attributions have the value {float(maps[image, pixel])} in image {image} at pixel "
+            f"{name} have the value {float(maps[image, pixel])} in image {image} at pixel "
             f"{divmod(pixel % (shape[2] * shape[3]), shape[3])}: pass finite numbers"
         )
     return maps
+
+
+def nonnegative_maps(
+    attributions: Any,
+    shape: tuple[int, int, int, int] | None = None,
+    name: str = "attributions",
+) -> Float[Tensor, "batch pixels"]:
+    """Maps of a batch as `checked_maps` returns them, if nothing in them is negative.
+
+    Without a shape, any (B, 1, H, W) will do.
+    """
+    refuse_other_than_maps(attributions, shape, name)
+    maps = checked_maps(attributions, attributions.shape, name)
+    if bool((maps < 0).any()):
+        image = int((maps < 0).any(1).nonzero()[0])
+        raise AttributionLabError(
+            f"{name} have the value {float(maps[image].min()):g} in image {image}, but this is defined "
+            "for values of at least 0: pass x.clamp(min=0) for what speaks for the target, "
+            "(-x).clamp(min=0) for what speaks against it, or x.abs() for both"
+        )
+    return maps
+
+
+def listed_numbers(values: Any, name: str) -> tuple[Any, ...]:
+    """What is in a sequence, an array or a tensor of numbers."""
+    numbers = values.tolist() if isinstance(values, Tensor) else values
+    if isinstance(numbers, str) or not isinstance(numbers, Iterable):
+        raise AttributionLabError(f"{name} are {numbers!r}: pass a sequence of numbers")
+    return tuple(numbers)
+
+
+def rounded_as(values: Tensor, number: float) -> float:
+    """A number as these values would hold it: 0.1 is another one in float32."""
+    return float(torch.tensor(number, dtype=values.dtype)) if values.is_floating_point() else number
+
+
+def checked_shares(values: Sequence[float], name: str, *, falling: bool) -> tuple[float, ...]:
+    """Shares of an image's area at which something is evaluated, falling or rising within [0, 1]."""
+    shares = listed_numbers(values, name)
+    way = "fall" if falling else "rise"
+    refuse_if(
+        [
+            each
+            for share in shares
+            for each in number_problem(f"one of {name}", share, least=0, most=1)
+        ]
+        or ([] if shares else [f"{name} are empty: pass shares of the area that {way}"])
+    )
+    for first, second in pairwise(shares):
+        if (second >= first) if falling else (second <= first):
+            raise AttributionLabError(
+                f"{name} go from {first:g} to {second:g}: pass shares of the area that {way}"
+            )
+    return tuple(float(share) for share in shares)
 
 
 def output_of(outputs: Tensor, target: int) -> Float[Tensor, "..."]:

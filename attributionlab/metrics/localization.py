@@ -60,7 +60,8 @@ def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     """Share of the attribution that lies on the truth; parameters of `relevance_rank_accuracy`.
 
     For maps without negative values: which part of a signed map is meant must be said, by
-    `magnitudes(attributions, "overall")` or `"positive"`. A map of zeros scores 0.
+    `magnitudes(attributions, "overall")` or `"positive"`. A map of zeros scores 0. Zhou et al. (2022)
+    call it Attr%, with the pixels that a data set was manipulated at for a mask.
 
     Raises
     ------
@@ -70,7 +71,8 @@ def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     References
     ----------
     Arras, Osman and Samek (2022): CLEVR-XAI: a benchmark dataset for the ground truth evaluation of
-    neural network explanations. Information Fusion 81.
+    neural network explanations. Information Fusion 81. Zhou, Booth, Ribeiro and Shah (2022): Do feature
+    attribution methods correctly attribute features? AAAI.
 
     Examples
     --------

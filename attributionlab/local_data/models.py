@@ -1,0 +1,48 @@
+"""A user's own network, by the file that makes it."""
+
+from typing import Any
+
+from torch import nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.methods.references import in_one_line, located, place_of, said
+from attributionlab.validation import shown
+
+__all__ = ["local_model"]
+
+
+def local_model(reference: str) -> nn.Module:
+    """The network behind ``path/to/file.py:name``, in eval mode.
+
+    Parameters
+    ----------
+    reference : str
+        A file of Python, a colon, and the name of a network in it, or of what returns one when it is
+        called without arguments. ``module:name`` works too. Loading weights is the file's business:
+        safetensors, or ``torch.load(path, weights_only=True)``. So is what goes before the first
+        layer, such as a mean to subtract: images come in [0, 1].
+
+    Returns
+    -------
+    torch.nn.Module
+
+    Raises
+    ------
+    AttributionLabError
+        If there is no such file or name, if it raises, or if what it gives is no network.
+    """
+    if ":" not in reference and not reference.endswith(".py"):
+        raise AttributionLabError(f"no model at {reference!r}: write path/to/file.py:name")
+    model: Any = located(reference, {})
+    if not isinstance(model, nn.Module):
+        if not callable(model):
+            raise AttributionLabError(
+                f"{reference} is {shown(model)}: name a torch.nn.Module, or what returns one"
+            )
+        with in_one_line(lambda error: f"{reference} raised {said(error)}{place_of(error)}"):
+            model = model()
+        if not isinstance(model, nn.Module):
+            raise AttributionLabError(
+                f"{reference} returned something {shown(model)}: return a torch.nn.Module"
+            )
+    return model.eval()

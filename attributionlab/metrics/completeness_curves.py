@@ -1,0 +1,184 @@
+r"""Completeness: how much information is left when what is attributed has been taken away.
+
+Pixels whose attribution exceeds a threshold are removed; the more the performance falls, the more
+complete they were (Li et al., 2024, Theorem 4.12, Algorithms 2 and 4). It compares methods; it is not
+the share of information itself, which `true_completeness` is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Unpack, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.metrics.checked_inputs import (
+    listed_numbers,
+    nonnegative_maps,
+    rounded_as,
+)
+from attributionlab.metrics.inclusion import Maps, Variant, eight_bit
+from attributionlab.metrics.marking import metric
+from attributionlab.metrics.performance import Images, Performance, Setup, Targets
+from attributionlab.validation import number_problem
+
+__all__ = ["CompletenessCurve", "completeness_at", "completeness_curve"]
+
+THRESHOLDS = tuple(tenth / 10 for tenth in range(9, 0, -1))
+"""Algorithm 4: 0.9, 0.8 ... 0.1."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompletenessCurve:
+    """What removing all pixels above a threshold does to the performance.
+
+    Parameters
+    ----------
+    thresholds : Tensor, (T,)
+        As they were given.
+    differences : Tensor, (T,)
+        Performance on the intact images minus that on what is left; higher is more complete.
+    intact : float
+        Performance on the images as they are.
+    performance : Tensor, (T,)
+        Performance on what is left.
+    removed : Tensor, (T,)
+        Mean share of pixels that are removed.
+    emptied : Tensor of int, (T,)
+        Images of which nothing is left.
+    """
+
+    thresholds: Float[Tensor, " thresholds"]
+    differences: Float[Tensor, " thresholds"]
+    intact: float
+    performance: Float[Tensor, " thresholds"]
+    removed: Float[Tensor, " thresholds"]
+    emptied: Int[Tensor, " thresholds"]
+
+
+def completeness_curve(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    thresholds: Sequence[float] | None = None,
+    variant: Variant = "paper",
+    **setup: Unpack[Setup],
+) -> CompletenessCurve:
+    r"""Fall of the performance when all pixels of an attribution above t are removed (Algorithm 4).
+
+    .. math:: \Delta s_t = s(F) - s(F \setminus \{j : \eta_j > t\})
+
+    Parameters
+    ----------
+    model, images, targets
+        What is explained: (B, C, H, W) -> (B, K), images, labels.
+    attributions : Tensor, (B, 1, H, W)
+        :math:`\eta`, at least 0; thresholds are in its units. For the paper's thresholds scale maps to
+        [0, 1], each by its maximum for example: what is compared is then the shape of a map.
+    thresholds : sequence of float
+        At least 0; by default 0.9, 0.8 ... 0.1.
+    variant : {"paper", "released"}
+        "released" is the authors' code: maps in [0, 1] are rounded to 256 levels, and a threshold is a
+        share of each map's own maximum, so that a map of zeros loses nothing.
+    **setup
+        As `Setup` says: indicator, value_range, imputation, nothing_kept, seed, batch_size.
+
+    Returns
+    -------
+    CompletenessCurve
+
+    Raises
+    ------
+    AttributionLabError
+        For negative attributions and thresholds, and what `Performance` refuses: a map that is above a
+        threshold everywhere leaves nothing, which needs `nothing_kept`.
+
+    References
+    ----------
+    Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to evaluating
+    feature attribution methods. TMLR. Algorithm 4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import completeness_curve
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False))
+    >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0], [0, 0, 1]]))
+    >>> image, label = torch.tensor([[[[1.0, 1.0, 0.5]]]]), torch.tensor([0])
+    >>> black = lambda images, keep: images * keep
+    >>> curve = completeness_curve(
+    ...     model, image, label, image, thresholds=(0.9, 0.4), imputation=black, nothing_kept=0.0
+    ... )
+    >>> curve.differences, curve.emptied  # wrong without the two; nothing is left: a tie
+    (tensor([1.0000, 0.5000], dtype=torch.float64), tensor([0, 1]))
+    """
+    if variant not in get_args(Variant):
+        raise AttributionLabError(f"variant is {variant!r}: take 'paper' or 'released'")
+    chosen = THRESHOLDS if thresholds is None else listed_numbers(thresholds, "thresholds")
+    refuse_if(
+        [each for t in chosen for each in number_problem("a threshold", t, least=0)]
+        or ([] if chosen else ["thresholds are empty: pass at least one"])
+    )
+    performance = Performance(model, images, targets, **setup)
+    maps = nonnegative_maps(attributions, performance.map_shape)
+    most = None
+    if variant == "released":
+        maps = eight_bit(maps)
+        most = maps.amax(1, keepdim=True)
+    intact = float(performance.intact().mean())
+    left, removed, emptied = [], [], []
+    for threshold in chosen:
+        keep = maps <= (rounded_as(attributions, threshold) if most is None else threshold * most)
+        left.append(float(performance.keeping(keep.view(performance.map_shape)).mean()))
+        removed.append(float((~keep).double().mean()))
+        emptied.append(int((~keep.any(1)).sum()))
+    on_the_rest = torch.tensor(left, dtype=torch.float64)
+    return CompletenessCurve(
+        torch.tensor(chosen, dtype=torch.float64),
+        intact - on_the_rest,
+        intact,
+        on_the_rest,
+        torch.tensor(removed, dtype=torch.float64),
+        torch.tensor(emptied),
+    )
+
+
+@metric(higher_is_better=True, per_sample=False)
+def completeness_at(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    threshold: float,
+    variant: Variant = "paper",
+    **setup: Unpack[Setup],
+) -> Float[Tensor, ""]:
+    """Fall of the performance when all pixels of an attribution above a threshold are removed.
+
+    Algorithm 2; one point of `completeness_curve`, whose parameters and errors it has.
+
+    Returns
+    -------
+    Tensor of float64, ()
+        In units of the indicator; negative where the model does better without these pixels.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import completeness_at
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False))
+    >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0], [0, 0, 1]]))
+    >>> image, label = torch.tensor([[[[1.0, 1.0, 0.5]]]]), torch.tensor([0])
+    >>> black = lambda images, keep: images * keep
+    >>> completeness_at(model, image, label, image, threshold=0.9, imputation=black)
+    tensor(1., dtype=torch.float64)
+    """
+    curve = completeness_curve(
+        model, images, targets, attributions, thresholds=(threshold,), variant=variant, **setup
+    )
+    return curve.differences[0]

@@ -1,0 +1,196 @@
+"""ROAD and Deletion by performance: how well a model answers as pixels are removed in order.
+
+Unlike `deletion_curve`, which follows the model's output pixel by pixel, these ask an indicator such
+as accuracy at a few fractions, with any imputation, and may train the model anew at each of them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Unpack
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.metrics.checked_inputs import checked_shares, refuse_other_than_maps
+from attributionlab.metrics.curves import area_under_curve
+from attributionlab.metrics.inclusion import Maps
+from attributionlab.metrics.marking import metric
+from attributionlab.metrics.orders import Order, removal_order
+from attributionlab.metrics.performance import Images, Performance, Setup, Targets
+from attributionlab.validation import shown
+
+__all__ = ["ROAD_FRACTIONS", "Retraining", "removal_curve", "road"]
+
+ROAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
+"""Of Rong et al.'s code."""
+
+
+class Retraining(NamedTuple):
+    """How to train a model anew on images from which pixels have been removed.
+
+    Parameters
+    ----------
+    images : Tensor, (N, C, H, W)
+        For training, within the value range.
+    targets : Tensor of int, (N,)
+        Their labels.
+    attributions : Tensor, (N, 1, H, W)
+        Their maps, by the method that is judged.
+    fit : callable
+        `(images, targets) -> nn.Module`, in eval mode, whose randomness comes from a seed of its own.
+    """
+
+    images: Tensor
+    targets: Tensor
+    attributions: Tensor
+    fit: Callable[[Tensor, Tensor], nn.Module]
+
+
+def removal_curve(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    order: Order = "morf",
+    fractions: Sequence[float] = ROAD_FRACTIONS,
+    retraining: Retraining | None = None,
+    **setup: Unpack[Setup],
+) -> Float[Tensor, "batch fractions"]:
+    """The indicator on each image after a fraction of its pixels has been removed in order.
+
+    With the default imputation these are ROAD's curves, and with a constant one Deletion's as Li et al.
+    (2024) draw them; with `retraining` they are ROAR's or, imputed, ROAD's with retraining. The data
+    set's curve is the mean over images.
+
+    Parameters
+    ----------
+    model, images, targets
+        What is explained: (B, C, H, W) -> (B, K), images, labels.
+    attributions : Tensor, (B, 1, H, W)
+        Of either sign.
+    order : {"morf", "lerf"}
+        Most or least relevant first. Lower is better for "morf", higher for "lerf".
+    fractions : sequence of float
+        Of the pixels REMOVED, in [0, 1], rising, for both orders (ROAD's code counts those kept for
+        LeRF). A fraction f removes round(f P) of P pixels; equal attributions in reading order.
+    retraining : Retraining
+        Train a new model at every fraction, on images from which that fraction has been removed.
+    **setup
+        As `Setup` says: indicator, value_range, imputation, nothing_kept, seed, batch_size.
+
+    Returns
+    -------
+    Tensor of float64, (B, S)
+
+    Raises
+    ------
+    AttributionLabError
+        For attributions that are not finite, fractions that do not rise within [0, 1], and what
+        `Performance` refuses.
+
+    References
+    ----------
+    Rong, Leemann, Borisov, Kasneci and Kasneci (2022): A consistent and efficient evaluation strategy
+    for attribution methods. ICML. Hooker, Erhan, Kindermans and Kim (2019): A benchmark for
+    interpretability methods in deep neural networks. NeurIPS.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import removal_curve
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False))
+    >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0], [0, 0, 1]]))
+    >>> image, label = torch.tensor([[[[1.0, 0.8, 0.5]]]]), torch.tensor([0])
+    >>> black = lambda images, keep: images * keep
+    >>> thirds = (0.0, 1 / 3, 2 / 3)
+    >>> removal_curve(model, image, label, image, fractions=thirds, imputation=black)
+    tensor([[1., 1., 0.]], dtype=torch.float64)
+    """
+    steps = checked_shares(fractions, "fractions", falling=False)
+    performance = Performance(model, images, targets, **setup)
+    trained_on = None
+    if retraining is not None:
+        if not isinstance(retraining, Retraining) or not callable(retraining.fit):
+            raise AttributionLabError(
+                f"retraining is {shown(retraining)}: pass a Retraining, whose fit is a function of "
+                "images and targets that returns a model"
+            )
+        trained_on = Performance(model, retraining.images, retraining.targets, **setup)
+    ranks = _ranks(attributions, images, order)
+    training_ranks = None
+    if retraining is not None:
+        training_ranks = _ranks(retraining.attributions, retraining.images, order)
+    values = []
+    for fraction in steps:
+        judged = None
+        if trained_on is not None and training_ranks is not None and retraining is not None:
+            left = trained_on.imputed(_kept(training_ranks, fraction))
+            judged = retraining.fit(left, trained_on.targets)
+            if not isinstance(judged, nn.Module) or judged.training:
+                what = (
+                    "a model in training mode" if isinstance(judged, nn.Module) else shown(judged)
+                )
+                raise AttributionLabError(
+                    f"retraining.fit returned {what}: return the trained model, model.eval()"
+                )
+        values.append(performance.keeping(_kept(ranks, fraction), judged))
+    return torch.stack(values, dim=1)
+
+
+@metric(higher_is_better=False, per_sample=False)
+def road(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    order: Order = "morf",
+    fractions: Sequence[float] = ROAD_FRACTIONS,
+    retraining: Retraining | None = None,
+    **setup: Unpack[Setup],
+) -> Float[Tensor, ""]:
+    """Mean height of the data set's `removal_curve`, whose parameters and errors it has.
+
+    The area under the curve by the trapezoid rule, divided by the span of the fractions; in units of
+    the indicator. Lower is better for `order="morf"`, higher for `order="lerf"`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import road
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False))
+    >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0], [0, 0, 1]]))
+    >>> image, label = torch.tensor([[[[1.0, 0.8, 0.5]]]]), torch.tensor([0])
+    >>> black = lambda images, keep: images * keep
+    >>> road(model, image, label, image, fractions=(0.0, 1 / 3, 2 / 3), imputation=black)
+    tensor(0.7500, dtype=torch.float64)
+    """
+    steps = checked_shares(fractions, "fractions", falling=False)
+    if len(steps) < 2:
+        raise AttributionLabError(
+            f"fractions are {list(steps)}: pass at least two, between which there is an area"
+        )
+    curves = removal_curve(
+        model,
+        images,
+        targets,
+        attributions,
+        order=order,
+        fractions=steps,
+        retraining=retraining,
+        **setup,
+    )
+    at = torch.tensor(steps, dtype=torch.float64)
+    return area_under_curve(curves.mean(0), at) / (steps[-1] - steps[0])
+
+
+def _ranks(attributions: Tensor, images: Tensor, order: Order) -> Tensor:
+    """When each pixel is removed, (B, 1, H, W)."""
+    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
+    return removal_order(attributions, order=order).argsort(1).view(attributions.shape)
+
+
+def _kept(ranks: Tensor, fraction: float) -> Tensor:
+    return ranks >= round(fraction * ranks[0].numel())

@@ -1,0 +1,74 @@
+"""A user's network comes from the file that makes it; whatever is wrong there is said in one line."""
+
+import pytest
+import torch
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.local_data import local_model
+
+SOURCE = """
+import torch
+from torch import nn
+
+network = nn.Sequential(nn.Dropout(), nn.Flatten(), nn.Linear(12, 2))
+number = 3
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(12, 3)
+
+    def forward(self, images):
+        return self.layer(images.flatten(1))
+
+def made():
+    return Own()
+
+def broken():
+    raise RuntimeError("no weights\\nhere")
+
+def returns_text():
+    return "weights"
+
+def needs(path):
+    return Own()
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    return path
+
+
+def refused(reference):
+    with pytest.raises(AttributionLabError) as caught:
+        local_model(reference)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(("name", "outputs"), [("network", 2), ("made", 3), ("Own", 3)])
+def test_a_network_a_function_and_a_class_give_a_network_in_eval_mode(file, name, outputs):
+    model = local_model(f"{file}:{name}")
+    assert not any(module.training for module in model.modules())
+    assert model(torch.zeros(4, 3, 2, 2)).shape == (4, outputs)
+
+
+def test_what_is_no_network_is_refused_with_its_type(file):
+    assert "number is of type int" in refused(f"{file}:number")
+    assert "returned something of type str" in refused(f"{file}:returns_text")
+
+
+def test_what_a_file_raises_is_said_in_one_line_with_its_place(file):
+    assert "RuntimeError: no weights here (mine.py, line 20)" in refused(f"{file}:broken")
+    assert "TypeError" in refused(f"{file}:needs")
+
+
+def test_references_that_lead_nowhere_are_refused(file):
+    assert refused("resnet") == "no model at 'resnet': write path/to/file.py:name"
+    assert f"write {file}:name" in refused(str(file))
+    assert "did you mean 'network'?" in refused(f"{file}:netwrk")
+    assert "no file at" in refused(f"{file.parent / 'other.py'}:network")

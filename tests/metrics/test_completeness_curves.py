@@ -1,0 +1,198 @@
+"""Completeness is Algorithms 2 and 4: what is lost with all pixels above a threshold."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles_soundness as oracles
+from attributionlab import AttributionLabError
+from attributionlab.metrics import completeness_at, completeness_curve, true_completeness
+from soundness_cases import (
+    INDICATORS,
+    KINDS,
+    SETUP,
+    Share,
+    black,
+    case_of,
+    first_output,
+    fraction,
+)
+
+# Means of at most ten float64 numbers in [0, 1], and their difference.
+CLOSE = 1e-14
+
+SEEDS = st.integers(0, 2**31)
+THRESHOLDS = st.lists(
+    st.sampled_from([0, 0.1, 0.125, 0.2, 0.25, 0.5, 0.7, 0.875, 0.9, 1, 1.5]),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=40)
+@given(
+    SEEDS,
+    st.sampled_from(KINDS),
+    THRESHOLDS,
+    st.sampled_from(list(INDICATORS)),
+    st.sampled_from(["paper", "released"]),
+)
+def test_a_curve_is_algorithm_4_or_the_released_codes(seed, kind, thresholds, indicator, variant):
+    case = case_of(seed, kind)
+    maps, performance = case.twin()
+    performance = case.performance(INDICATORS[indicator])
+    curve = completeness_curve(
+        *case, thresholds=thresholds, indicator=indicator, variant=variant, **SETUP
+    )
+    if variant == "paper":
+        expected = oracles.completeness_steps(performance, maps, list(map(fraction, thresholds)))
+    else:
+        expected = oracles.released_completeness_steps(performance, maps, thresholds)
+    assert curve.thresholds.tolist() == thresholds
+    assert curve.emptied.tolist() == [rest.emptied for rest in expected]
+    for found, wanted in (
+        (curve.differences, [rest.difference for rest in expected]),
+        (curve.removed, [rest.removed for rest in expected]),
+        (curve.intact - curve.performance, curve.differences.tolist()),
+        ([curve.intact], [performance([set(values) for values in maps])]),
+    ):
+        assert list(found) == pytest.approx([float(each) for each in wanted], abs=CLOSE)
+    for threshold, difference in zip(thresholds, curve.differences, strict=True):
+        point = completeness_at(
+            *case, threshold=threshold, indicator=indicator, variant=variant, **SETUP
+        )
+        assert torch.equal(point, difference)
+
+
+@settings(max_examples=20)
+@given(SEEDS, st.sampled_from(KINDS))
+def test_where_the_performance_is_the_information_it_is_the_true_completeness(seed, kind):
+    # Theorem 4.12 with equality: removing attributed information lowers the performance by as much.
+    maps = case_of(seed, kind).maps[-1:]
+    phi = torch.randint(0, 3, maps.shape, generator=torch.Generator().manual_seed(seed))
+    phi[..., 0, 0] = 1
+    curve = completeness_curve(
+        Share(phi),
+        torch.ones(maps.shape, dtype=torch.float64),
+        torch.tensor([0]),
+        maps,
+        thresholds=(0.9, 0.5, 0.1, 0),
+        indicator=first_output,
+        imputation=black,
+        nothing_kept=0,
+    )
+    for threshold, found in zip((0.9, 0.5, 0.1, 0), curve.differences, strict=True):
+        expected = true_completeness(maps, phi, threshold=threshold)
+        # Sums of at most 12 shares.
+        assert float(found) == pytest.approx(float(expected), abs=CLOSE)
+
+
+def test_thresholds_are_by_default_nine_tenths_to_one():
+    curve = completeness_curve(*case_of(1), **SETUP)
+    assert curve.thresholds.tolist() == [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_a_value_at_a_threshold_stays_in_any_precision(dtype):
+    case = case_of(7)
+    for threshold in completeness_curve(*case, **SETUP).thresholds.tolist():
+        maps = torch.full(case.maps.shape, threshold, dtype=dtype)
+        at, below = completeness_curve(
+            *case[:3], maps, thresholds=[threshold, threshold - 0.05], **SETUP
+        ).removed
+        assert (at, below) == (0, 1)
+
+
+def test_a_map_of_zeros_loses_nothing_and_a_constant_one_everything_or_nothing():
+    case = case_of(9)
+    for variant in ("paper", "released"):
+        zeros = completeness_curve(*case[:3], 0 * case.maps, variant=variant, **SETUP)
+        assert not zeros.removed.any()
+        assert not zeros.differences.any()
+        assert not zeros.emptied.any()
+    constant = torch.full_like(case.maps, 0.5)
+    curve = completeness_curve(*case[:3], constant, **SETUP)
+    assert curve.removed.tolist() == [0] * 5 + [1] * 4
+    assert curve.emptied.tolist() == [0] * 5 + [len(constant)] * 4
+    # Of its own maximum every constant map is above 0.9.
+    released = completeness_curve(*case[:3], constant, variant="released", **SETUP)
+    assert (released.removed == 1).all()
+
+
+def test_a_performance_that_rises_without_attributed_pixels_is_a_negative_difference():
+    case = case_of(0)
+    wrong = Share(torch.ones(1, 1, 2))
+    images = torch.ones(1, 1, 1, 2, dtype=torch.float64)
+    maps = torch.tensor([[[[1.0, 0.0]]]])
+    found = completeness_at(
+        wrong,
+        images,
+        case.labels[:1],
+        maps,
+        threshold=0.5,
+        indicator=lambda outputs, targets: 1 - outputs[:, 0],
+        imputation=black,
+    )
+    assert found == -0.5
+
+
+def test_thresholds_are_in_the_units_of_the_map():
+    case = case_of(21, "reals")
+    one = completeness_curve(*case, thresholds=(0.5, 0.25), **SETUP)
+    other = completeness_curve(*case[:3], 4 * case.maps, thresholds=(2, 1), **SETUP)
+    assert torch.equal(one.removed, other.removed)
+    assert torch.equal(one.differences, other.differences)
+    raised = completeness_curve(*case[:3], case.maps + 0.25, thresholds=(0.5, 0.25), **SETUP)
+    assert raised.removed[1] == 1
+    assert raised.removed[0] == one.removed[1]
+
+
+def test_what_is_left_of_an_emptied_image_must_be_said():
+    case = case_of(9)
+    maps, setup = torch.ones_like(case.maps), {"value_range": (0, 3), "imputation": black}
+    maps[0] = 0
+    message = (
+        rf"no pixel of image 1 is kept \({len(maps) - 1} of {len(maps)} images\): .* nothing_kept="
+    )
+    with pytest.raises(AttributionLabError, match=message):
+        completeness_curve(*case[:3], maps, **setup)
+    assert completeness_curve(*case[:3], maps, thresholds=[1], **setup).removed == 0
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"thresholds": 0.5}, "thresholds are 0.5: pass a sequence of numbers"),
+        ({"thresholds": []}, "thresholds are empty: pass at least one"),
+        ({"thresholds": [-0.1]}, "a threshold is -0.1: take a number of at least 0"),
+        ({"thresholds": [math.nan]}, "a threshold is nan"),
+        ({"thresholds": [0.5, "0.4"]}, "a threshold is '0.4'"),
+        ({"variant": "code"}, "variant is 'code': take 'paper' or 'released'"),
+    ],
+)
+def test_impossible_settings_are_refused_with_one_line(changes, message):
+    with pytest.raises(AttributionLabError, match=message) as caught:
+        completeness_curve(*case_of(1), **SETUP, **changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_released_variant_needs_maps_of_at_most_one():
+    case = case_of(1)
+    with pytest.raises(AttributionLabError, match="attributions reach 2, but variant='released'"):
+        completeness_at(
+            *case[:3], torch.full_like(case.maps, 2), threshold=0.5, variant="released", **SETUP
+        )
+
+
+def test_a_single_threshold_is_algorithm_2():
+    case = case_of(33, "levels")
+    maps, performance = case.twin()
+    expected = oracles.completeness_at_threshold(performance, maps, [Fraction(1, 2)] * len(maps))
+    assert float(completeness_at(*case, threshold=0.5, **SETUP)) == pytest.approx(
+        float(expected.difference), abs=CLOSE
+    )

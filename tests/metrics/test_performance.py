@@ -1,0 +1,432 @@
+"""What soundness, completeness and ROAD share: images, noise, emptied images, and what is refused."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import attributionlab as al
+import oracles_soundness as oracles
+from attributionlab import AttributionLabError
+from attributionlab.imputation import nearest_known_color
+from attributionlab.metrics import (
+    completeness_at,
+    completeness_curve,
+    label_probability,
+    removal_curve,
+    road,
+    soundness_at,
+    soundness_sweep,
+)
+from soundness_cases import SETUP, black, case_of, linear
+
+METRICS = {
+    "soundness_sweep": partial(soundness_sweep, ratios=(0.75, 0.5, 0.25)),
+    "soundness_at": partial(soundness_at, level=0.01, epsilon=1, ratios=(0.5,)),
+    "completeness_curve": partial(completeness_curve, thresholds=(0.5, 0.25)),
+    "completeness_at": partial(completeness_at, threshold=0.5),
+    "removal_curve": partial(removal_curve, fractions=(0.25, 0.5, 0.75)),
+    "road": partial(road, fractions=(0.25, 0.75)),
+}
+ALL = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+
+
+def numbers(result):
+    """All of a result's numbers in a row."""
+    if hasattr(result, "per_sample"):
+        return torch.cat([result.performance, result.per_sample.flatten()])
+    if hasattr(result, "differences"):
+        return torch.cat([result.performance, result.removed, torch.tensor([result.intact])])
+    return result.flatten()
+
+
+def same(first, second):
+    torch.testing.assert_close(numbers(first), numbers(second), atol=0, rtol=0, equal_nan=True)
+
+
+class Photographs(nn.Module):
+    """A convolutional network on images in [0, 1]."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.first = nn.Conv2d(2, 4, 3, padding=1)
+            self.head = nn.Linear(4, 3)
+        self.eval()
+
+    def forward(self, images):
+        return 9 * self.head(torch.tanh(3 * self.first(images)).mean((2, 3)))
+
+
+def photographs(count=5):
+    """Probabilities hardly ever tie, and see the noise."""
+    generator = torch.Generator().manual_seed(1)
+    images = torch.rand(count, 2, 4, 5, generator=generator)
+    maps = torch.rand(count, 1, 4, 5, generator=generator)
+    labels = torch.randint(0, 3, (count,), generator=generator)
+    return Photographs(), images, labels, maps
+
+
+PROBABILITY = partial(label_probability, temperature=2.0)
+
+
+@settings(max_examples=4)
+@given(st.integers(0, 2**31), st.booleans())
+def test_by_default_removed_pixels_are_interpolated_with_the_same_noise_for_every_mask(seed, wide):
+    model, images, labels, maps = photographs()
+    value_range, scale = ((-1.0, 1.0), 2.0) if wide else ((0.0, 1.0), 1.0)
+    found = removal_curve(
+        model,
+        images,
+        labels,
+        maps,
+        fractions=(0.2, 0.9),
+        indicator=PROBABILITY,
+        value_range=value_range,
+        seed=seed,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(images.shape, generator=generator, dtype=torch.float64)
+    for step, fraction in enumerate((0.2, 0.9)):
+        for i, (image, values) in enumerate(zip(images, maps, strict=True)):
+            kept = oracles.kept_after_removal(oracles.map_of(values), fraction, falling=True)
+            left = oracles.noisy_linear(image, kept, 0.01 * scale * noise[i])
+            with torch.no_grad():
+                [outputs] = model(left[None]).tolist()
+            expected = oracles.label_probability(outputs, int(labels[i]), 2.0)
+            # Imputed to 1e-6 of the range; the slope of the probability by a pixel is below
+            # 9 * 4 weights of 1/2 * 3 / 20 pixels * 2 channels < 20, of 18 pixels.
+            assert float(found[i, step]) == pytest.approx(expected, abs=1e-6 * 20 * 18)
+
+
+@ALL
+def test_results_depend_on_the_seed_of_the_noise_alone(metric):
+    call, before = photographs(), torch.get_rng_state()
+    one, again, other = (metric(*call, indicator=PROBABILITY, seed=seed) for seed in (3, 3, 4))
+    same(one, again)
+    if metric not in (METRICS["soundness_at"],):  # whose false steps are the same
+        assert not torch.equal(numbers(one), numbers(other))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@ALL
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_the_batch_size_does_not_matter(metric, batch_size):
+    case = case_of(31, count=10)
+    same(metric(*case, batch_size=batch_size, **SETUP), metric(*case, **SETUP))
+
+
+def test_images_go_through_the_model_in_batches():
+    seen = []
+
+    class Watched(nn.Module):
+        def forward(self, images):
+            seen.append(len(images))
+            return images.flatten(1)[:, :2]
+
+    case = case_of(31, count=10)
+    removal_curve(Watched(), *case[1:], fractions=[0.0], batch_size=4, **SETUP)
+    assert seen == [4, 4, 2]
+
+
+@ALL
+def test_the_order_of_images_does_not_matter_to_any_of_them(metric):
+    case = case_of(31, "reals", count=10)
+    order = torch.tensor([3, 0, 9, 1, 2, 8, 4, 7, 5, 6])
+    one = metric(*case, **SETUP)
+    other = metric(case.model, *(each[order] for each in case[1:]), **SETUP)
+    if isinstance(one, torch.Tensor) and one.ndim == 2:
+        assert torch.equal(one[order], other)
+    elif hasattr(one, "per_sample"):
+        assert torch.equal(one.per_sample[:, order], other.per_sample)
+        torch.testing.assert_close(one.performance, other.performance, atol=1e-15, rtol=0)
+    else:  # means of ten numbers
+        torch.testing.assert_close(numbers(one), numbers(other), atol=1e-14, rtol=0)
+
+
+@ALL
+def test_arguments_are_left_alone_and_may_need_gradients(metric):
+    case = case_of(31, count=10)
+    plain = metric(*case, **SETUP)
+    model = linear(case.model[1].weight)
+    model[1].weight.requires_grad_()
+    before = [each.clone() for each in case[1:]]
+    images, maps = case.images.clone().requires_grad_(), case.maps.clone().requires_grad_()
+    found = metric(model, images, case.labels, maps, **SETUP)
+    same(plain, found)
+    assert not numbers(found).requires_grad
+    assert all(map(torch.equal, (images, case.labels, maps), before))
+    assert model[1].weight.grad is None
+
+
+class InPlace(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, images):
+        return self.model(images.mul_(2).sub_(1))
+
+
+class OutOfPlace(InPlace):
+    def forward(self, images):
+        return self.model(2 * images - 1)
+
+
+def blackened_in_place(images, keep):
+    images[~keep.expand_as(images)] = 0
+    return images
+
+
+@ALL
+def test_models_and_imputations_that_work_in_place_spoil_nothing(metric):
+    case = case_of(31, count=10)
+    before = case.images.clone()
+    setup = {**SETUP, "imputation": blackened_in_place}
+    same(metric(*case, **setup), metric(*case, **SETUP))
+    changed = metric(InPlace(case.model), *case[1:], **setup)
+    same(changed, metric(OutOfPlace(case.model), *case[1:], **SETUP))
+    assert torch.equal(case.images, before)
+
+
+@ALL
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_images_and_maps_may_have_any_floating_point_type(metric, dtype):
+    case = case_of(31, count=10)
+    model = linear(case.model[1].weight).to(dtype)
+    found = metric(model, case.images.to(dtype), case.labels, case.maps.to(dtype), **SETUP)
+    same(found, metric(*case, **SETUP))
+
+
+@pytest.mark.parametrize("function", [soundness_sweep, completeness_curve])
+def test_maps_may_be_integers(function):
+    case = case_of(31, count=10)
+    maps = (2 * case.maps).int()
+    same(function(*case[:3], maps, **SETUP), function(*case[:3], maps.float(), **SETUP))
+
+
+# Nothing kept.
+
+
+def test_an_emptied_image_is_what_the_caller_says_and_the_others_keep_their_noise():
+    model, images, labels, maps = photographs()
+    maps[1] = 1
+    filled = torch.tensor([0.25, 0.75]).view(2, 1, 1)
+    shown = []
+
+    class Watched(nn.Module):
+        def forward(self, images):
+            shown.append(images.clone())
+            return model(images)
+
+    ask = partial(removal_curve, Watched(), images, labels, maps, value_range=(0, 1))
+    for filling in (filled, filled.expand(2, 4, 5), filled.expand(5, 2, 4, 5), 0.5):
+        shown.clear()
+        curve = completeness_curve(
+            Watched(), images, labels, maps, thresholds=[0.99], nothing_kept=filling
+        )
+        assert curve.emptied.tolist() == [1]
+        wanted = filling if isinstance(filling, float) else filled
+        assert torch.equal(shown[1][1], torch.zeros(2, 4, 5) + wanted)
+    # Beside an image that is not emptied the others are the same.
+    maps[1, 0, 0, 0] = 0
+    completeness_curve(Watched(), images, labels, maps, thresholds=[0.99])
+    others = [0, 2, 3, 4]
+    assert torch.equal(shown[-1][others], shown[1][others])
+    assert ask(fractions=[0.5]).shape == (5, 1)
+
+
+@ALL
+def test_by_default_an_emptied_image_is_refused_with_the_remedy(metric):
+    model, images, labels, maps = photographs()
+    with pytest.raises(AttributionLabError) as caught:
+        removal_curve(model, images, labels, maps, fractions=[1.0])
+    assert str(caught.value) == (
+        "no pixel of image 0 is kept (5 of 5 images): nothing is left to impute from; pass "
+        "nothing_kept=, a number or a pixel (C, 1, 1) that such images are filled with"
+    )
+    metric(model, images, labels, maps * (maps < 0.5) + (maps < 0.1))
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("filling", "message"),
+    [
+        (math.nan, "nothing_kept is nan: pass a number or a pixel"),
+        (torch.tensor(math.inf), r"nothing_kept is tensor\(inf\)"),
+        (torch.tensor(1j), "nothing_kept is tensor"),
+        (torch.zeros(7), r"shape of the replacement is \(7,\)"),
+        ("black", "the replacement is of type str"),
+        (True, "the replacement is of type bool"),
+    ],
+)
+def test_what_no_image_can_be_filled_with_is_refused(filling, message):
+    with pytest.raises(AttributionLabError, match=message):
+        road(*photographs(), nothing_kept=filling)
+
+
+# What is refused.
+
+MODEL, IMAGES, LABELS, MAPS = photographs()
+
+
+class Returns(nn.Module):
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def forward(self, images):
+        return self.change(images.flatten(1)[:, :3])
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@ALL
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"images": IMAGES + 1},
+            r"image 0 has the value 1\.\d+, outside of value_range \(0, 1\): pass",
+        ),
+        ({"images": IMAGES - 0.5}, r"image 0 has the value -0\.\d+, outside of value_range"),
+        ({"images": torch.where(IMAGES > 0.9, math.nan, IMAGES)}, "has the value nan, outside"),
+        ({"value_range": (0.1, 1)}, "outside of value_range"),
+        ({"value_range": (1, 0)}, r"value_range is \(1, 0\): the least value comes first"),
+        ({"value_range": (1, 1)}, r"value_range is \(1, 1\): the least value comes first"),
+        ({"value_range": 255}, "value_range is 255: pass the least and largest value"),
+        ({"value_range": (0, 1, 2)}, r"value_range is \(0, 1, 2\)"),
+        ({"value_range": (0, math.inf)}, "the largest value is inf: take a finite number"),
+        ({"value_range": ("0", 1)}, "the least value is '0'"),
+        ({"images": IMAGES.int()}, "images are torch.int32 .*: pass floating-point ones"),
+        ({"images": IMAGES > 0.5}, "images are torch.bool .*: pass floating-point ones"),
+        ({"images": IMAGES * 1j}, "images are torch.complex64"),
+        ({"images": IMAGES[0]}, r"images are torch.float32 of shape \(2, 4, 5\): pass"),
+        ({"images": None}, "images are of type NoneType"),
+        (
+            {"images": IMAGES[:0], "targets": LABELS[:0], "attributions": MAPS[:0]},
+            r"images are .* \(0, 2, 4, 5\): pass .* B at least 1",
+        ),
+        ({"targets": LABELS[:2]}, "targets are .*: pass a tensor of one integer for each of the 5"),
+        ({"targets": LABELS.float()}, "targets are torch.float32"),
+        ({"targets": [0, 1, 2, 0, 1]}, "targets are of type list"),
+        (
+            {"targets": torch.tensor([0, 1, 2, 0, 3])},
+            "a target is 3: the model has 3 outputs, pass 0",
+        ),
+        ({"targets": torch.tensor([0, -1, 2, 0, 1])}, "a target is -1: the model has 3 outputs"),
+        (
+            {"targets": LABELS + 3, "indicator": label_probability},
+            "a target is .*: the model has 3 outputs",
+        ),
+        ({"attributions": MAPS[:2]}, r"attributions are .*: pass a tensor of shape \(5, 1, 4, 5\)"),
+        ({"attributions": MAPS.expand(5, 2, 4, 5)}, r"attributions are .*: pass .* \(5, 1, 4, 5\)"),
+        (
+            {"attributions": MAPS > 0.5},
+            "attributions are torch.bool: pass real numbers, mask.float",
+        ),
+        ({"attributions": MAPS * 1j}, "attributions are torch.complex64: pass real numbers"),
+        ({"attributions": MAPS * math.nan}, "(NaN|value nan)"),
+        ({"attributions": None}, "attributions are of type NoneType"),
+        ({"indicator": "auc"}, "indicator is 'auc': take 'accuracy', or a function"),
+        ({"indicator": lambda outputs, targets: 1.0}, "the indicator returned of type float"),
+        (
+            {"indicator": lambda outputs, targets: outputs},
+            r"the indicator returned .* \(5, 3\) for 5",
+        ),
+        ({"imputation": "blur"}, "imputation is 'blur': pass a function of images and keep"),
+        ({"imputation": lambda images, keep: keep}, "the imputation returned torch.bool of shape"),
+        (
+            {"imputation": lambda images, keep: images[0]},
+            r"the imputation returned .* \(2, 4, 5\): return finite images, torch.float32 of shape \(5",
+        ),
+        ({"imputation": lambda images, keep: images.double()}, "returned torch.float64 of shape"),
+        ({"imputation": lambda images, keep: None}, "the imputation returned of type NoneType"),
+        (
+            {"imputation": lambda images, keep: images / keep},
+            r"the imputation returned .* with NaN or infinity: return finite images",
+        ),
+        ({"seed": -1}, "seed is -1: take an integer"),
+        ({"seed": 0.5}, "seed is 0.5"),
+        ({"batch_size": 0}, "batch_size is 0: take an integer of at least 1"),
+        ({"batch_size": 2.0}, "batch_size is 2.0"),
+        ({"model": Returns(lambda rows: rows[:, 0])}, r"the model's output is \(5,\) for 5 images"),
+        ({"model": Returns(lambda rows: rows[:1])}, r"the model's output is \(1, 3\) for 5 images"),
+        (
+            {"model": Returns(lambda rows: rows[:, :1])},
+            "this indicator compares classes; pass indica",
+        ),
+        ({"model": Returns(lambda rows: rows * 1j)}, "outputs are torch.complex64"),
+        ({"model": Returns(lambda rows: rows * math.nan)}, "the model's output is NaN for image 0"),
+    ],
+)
+def test_bad_input_is_refused_with_one_line(metric, changes, message):
+    call = {"model": MODEL, "images": IMAGES, "targets": LABELS, "attributions": MAPS} | changes
+    with pytest.raises(AttributionLabError, match=message) as caught:
+        metric(**call)
+    assert "\n" not in str(caught.value)
+
+
+@ALL
+def test_negative_attributions_are_refused_where_their_sum_is_meant(metric):
+    maps = MAPS.clone()
+    maps[3, 0, 1, 2] = -0.25
+    if metric in (METRICS["removal_curve"], METRICS["road"]):
+        metric(MODEL, IMAGES, LABELS, maps)
+        return
+    with pytest.raises(AttributionLabError) as caught:
+        metric(MODEL, IMAGES, LABELS, maps)
+    assert str(caught.value) == (
+        "attributions have the value -0.25 in image 3, but this is defined for values of at least 0: "
+        "pass x.clamp(min=0) for what speaks for the target, (-x).clamp(min=0) for what speaks against "
+        "it, or x.abs() for both"
+    )
+
+
+def test_an_output_that_is_nan_is_named_by_its_place_in_the_data_set_not_in_its_batch():
+    images = IMAGES.clone()
+    images[3] = 0.5
+    model = Returns(lambda rows: torch.where(rows == 0.5, math.nan, rows))
+    with pytest.raises(AttributionLabError, match="output is NaN for image 3, or for what is left"):
+        completeness_curve(model, images, LABELS, MAPS, batch_size=2)
+
+
+def test_a_regression_is_asked_with_an_indicator_of_its_own():
+    counter, images = (
+        linear(torch.ones(1, 4)),
+        torch.tensor([[[[1.0, 0, 1, 1]]], [[[0, 1.0, 0, 0]]]]),
+    )
+    found = removal_curve(
+        counter,
+        images,
+        torch.tensor([3, 1]),
+        images,
+        fractions=(0.0, 0.25),
+        indicator=lambda outputs, targets: outputs[:, 0] == targets,
+        imputation=black,
+    )
+    assert found.tolist() == [[1, 0], [1, 0]]
+
+
+def test_noise_fires_redundant_channels_which_nearest_known_colors_do_not():
+    # The Unseen Data Effect: the default imputation measures it along with the information.
+    env = al.load("multi-color-sum", image_size=16)
+    images, labels = env.batch(4)
+    maps = env.truth(images, labels).positive.float()
+    setup = {"value_range": (0.0, 255.0), "fractions": (0.2, 0.5), "order": "lerf"}
+    colors = images.movedim(1, -1).reshape(-1, images.shape[1]).unique(dim=0)
+    known = partial(nearest_known_color, colors=colors, noise=0.0)
+    assert removal_curve(env.model, images, labels, maps, imputation=known, **setup).mean() == 1
+    assert removal_curve(env.model, images, labels, maps, **setup).mean() < 1
+
+
+def test_black_is_what_the_twins_paint():
+    case = case_of(3)
+    keep = torch.zeros(case.maps.shape, dtype=torch.bool)
+    keep[..., 0, 0] = True
+    for image, painted in zip(case.images, black(case.images, keep), strict=True):
+        assert torch.equal(painted, oracles.blackened(image, {(0, 0)}))

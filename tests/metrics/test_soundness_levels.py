@@ -1,0 +1,460 @@
+"""Soundness is Algorithms 1 and 3; levels that are not reached, or jumped over, are reported."""
+
+import math
+import warnings
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attributionlab as al
+import oracles_soundness as oracles
+from attributionlab import AttributionLabError, AttributionLabWarning
+from attributionlab.metrics import (
+    included_pixels,
+    soundness_at,
+    soundness_sweep,
+    true_soundness,
+)
+from soundness_cases import (
+    INDICATORS,
+    KINDS,
+    SETUP,
+    Share,
+    black,
+    case_of,
+    falling_ratios,
+    first_output,
+    floats,
+    fraction,
+    linear,
+)
+
+# Shares of sums of at most 12 float64 numbers, and means of at most ten of them.
+CLOSE = 1e-14
+
+SEEDS, EPSILONS = st.integers(0, 2**31), st.sampled_from([0, 0.01, 0.05, 0.1, 0.25, 1])
+
+
+def mean_of(values):
+    """Over those that are there."""
+    there = [value for value in values if value is not None]
+    return float(sum(there) / len(there)) if there else math.nan
+
+
+@settings(max_examples=40)
+@given(
+    SEEDS,
+    st.sampled_from(KINDS),
+    EPSILONS,
+    st.sampled_from(list(INDICATORS)),
+    st.sampled_from(["paper", "released"]),
+    st.sampled_from(["area", "attributed"]),
+)
+def test_a_sweep_is_algorithm_3_or_the_released_codes(
+    seed, kind, epsilon, indicator, variant, expansion
+):
+    case = case_of(seed, kind)
+    ratios = falling_ratios(case.maps[0].numel(), seed)
+    sweep = soundness_sweep(
+        *case,
+        ratios=ratios,
+        epsilon=epsilon,
+        indicator=indicator,
+        variant=variant,
+        expansion=expansion,
+        **SETUP,
+    )
+    twin = oracles.soundness_steps if variant == "paper" else oracles.released_steps
+    steps = twin(
+        case.performance(INDICATORS[indicator]),
+        [oracles.map_of(each) for each in case.maps],
+        ratios,
+        fraction(epsilon),
+        expansion == "attributed",
+    )
+    assert sweep.ratios.tolist() == ratios
+    assert sweep.false.tolist() == [step.false for step in steps]
+    assert sweep.performance.tolist() == pytest.approx(
+        [float(step.performance) for step in steps], abs=CLOSE
+    )
+    for found, step in zip(sweep.per_sample.tolist(), steps, strict=True):
+        assert found == pytest.approx(floats(step.sound), abs=CLOSE, nan_ok=True)
+    assert sweep.soundness.tolist() == pytest.approx(
+        [mean_of(step.sound) for step in steps], abs=CLOSE, nan_ok=True
+    )
+
+
+LEVELS = st.sampled_from([Fraction(k, 10) for k in range(1, 13)] + [Fraction(1, 3)])
+
+
+@settings(max_examples=40)
+@given(SEEDS, st.sampled_from(KINDS), LEVELS, EPSILONS)
+def test_soundness_at_a_level_is_algorithm_1(seed, kind, level, epsilon):
+    case = case_of(seed, kind)
+    maps, performance = case.twin()
+    ratios = falling_ratios(case.maps[0].numel(), seed)
+    expected = oracles.soundness_at_level(performance, maps, ratios, level, fraction(epsilon))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = soundness_at(*case, level=float(level), ratios=ratios, epsilon=epsilon, **SETUP)
+    messages = [str(each.message) for each in caught]
+    assert found.dtype == torch.float64
+    assert found.shape == ()
+    sweep = soundness_sweep(
+        *case, ratios=ratios, epsilon=epsilon, expansion="attributed", **SETUP
+    ).at(float(level))
+    assert sweep.level == float(level)
+    if expected is None:
+        assert found.isnan()
+        assert [message for message in messages if "was not reached" in message] == messages
+        assert len(messages) == 1
+        assert (sweep.reached, sweep.jumped) == (False, False)
+        assert sweep.per_sample.isnan().all()
+        assert math.isnan(sweep.soundness)
+        assert math.isnan(sweep.ratio)
+        assert math.isnan(sweep.performance)
+        return
+    assert float(found) == pytest.approx(mean_of(expected.sound), abs=CLOSE, nan_ok=True)
+    assert (sweep.soundness, sweep.performance) == pytest.approx(
+        (mean_of(expected.sound), float(expected.performance)), abs=CLOSE, nan_ok=True
+    )
+    assert sweep.per_sample.tolist() == pytest.approx(
+        floats(expected.sound), abs=CLOSE, nan_ok=True
+    )
+    assert sweep.reached
+    jumped = expected.performance - level > fraction(epsilon)
+    assert sweep.jumped == jumped
+    if found.isnan():
+        assert ["without attribution" in message for message in messages] == [True]
+    else:
+        assert ["jumped over" in message for message in messages] == [True] * jumped
+    included = included_pixels(case.maps, sweep.ratio, expansion="attributed")
+    assert included.sum((1, 2, 3)).tolist() == [len(each) for each in expected.included]
+
+
+@settings(max_examples=20)
+@given(SEEDS, st.sampled_from(KINDS), LEVELS)
+def test_the_released_soundness_at_a_level_is_that_of_its_first_step_that_reaches_it(
+    seed, kind, level
+):
+    case = case_of(seed, kind)
+    maps, performance = case.twin()
+    ratios = falling_ratios(case.maps[0].numel(), seed)
+    steps = oracles.released_steps(performance, maps, ratios, Fraction(1, 100), attributed=True)
+    reached = [step for step in steps if step.performance >= level]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttributionLabWarning)
+        found = soundness_at(*case, level=float(level), ratios=ratios, variant="released", **SETUP)
+    expected = mean_of(reached[0].sound) if reached else math.nan
+    assert float(found) == pytest.approx(expected, abs=CLOSE, nan_ok=True)
+
+
+@settings(max_examples=15)
+@given(SEEDS, st.sampled_from(KINDS))
+def test_where_every_bit_of_information_raises_the_performance_it_is_the_true_soundness(seed, kind):
+    # Theorem 4.11: pixel by pixel, Assumption 4.10 holds, and no rise is below epsilon.
+    case = case_of(seed, kind)
+    maps = case.maps[-1:]
+    pixels = maps.numel()
+    generator = torch.Generator().manual_seed(seed)
+    phi = torch.randint(0, 3, maps.shape, generator=generator)
+    phi[..., 0, 0] = 1
+    images, labels = torch.ones(maps.shape, dtype=torch.float64), torch.tensor([0])
+    ratios = [(pixels - kept) / pixels for kept in range(1, pixels + 1)]
+    sweep = soundness_sweep(
+        Share(phi),
+        images,
+        labels,
+        maps,
+        ratios=ratios,
+        epsilon=0.5 / float(phi.sum()),
+        indicator=first_output,
+        imputation=black,
+    )
+    for ratio, found in zip(ratios, sweep.per_sample, strict=True):
+        expected = true_soundness(maps, phi, included=included_pixels(maps, ratio))
+        assert float(found) == pytest.approx(float(expected), abs=CLOSE, nan_ok=True)
+
+
+def answers(*performances):
+    """Ten images of ten pixels, of which this many are right with 1, 2, ... pixels kept."""
+    images = torch.ones(10, 1, 1, 10)
+    weights = torch.zeros(2, 10)
+    weights[0] = 1
+
+    def indicator(outputs, targets):
+        kept = outputs[:, 0].long()
+        right = torch.tensor((0, *performances))[kept]
+        return (torch.arange(10) < right).double()
+
+    maps = torch.arange(10.0, 0, -1).view(1, 1, 1, 10).expand(10, -1, -1, -1)
+    ratios = [(10 - kept) / 10 for kept in range(1, len(performances) + 1)]
+    call = (linear(weights), images, torch.zeros(10, dtype=torch.int64), maps)
+    return call, {"ratios": ratios, "indicator": indicator, "imputation": black}
+
+
+def test_a_rise_of_exactly_epsilon_is_information_for_the_paper_and_none_for_the_code():
+    # 0.3 - 0.2 and 0.8 - 0.7 are below 0.1 in float64, 0.4 - 0.3 is above it.
+    call, setup = answers(1, 2, 3, 4, 5, 6, 7, 8)
+    assert not soundness_sweep(*call, epsilon=0.1, **setup).false.any()
+    call = (*call[:3], call[3] / 10)
+    assert soundness_sweep(*call, epsilon=0.1, variant="released", **setup).false.all()
+
+
+def test_a_level_that_is_met_exactly_is_reached_and_not_jumped_over():
+    call, setup = answers(1, 2, 3, 4, 5, 6, 7, 8)
+    sweep = soundness_sweep(*call, epsilon=0.1, **setup)
+    for tenths in range(1, 9):
+        level = sweep.at(tenths / 10)
+        assert level.ratio == (10 - tenths) / 10
+        assert not level.jumped
+        # A tenth above the level is epsilon: not more than it.
+        assert not sweep.at((tenths - 0.9999999) / 10).jumped
+        assert float(soundness_at(*call, level=tenths / 10, epsilon=0.1, **setup)) == 1
+
+
+def test_attribution_that_adds_nothing_is_false_even_if_the_performance_falls():
+    call, setup = answers(2, 1, 1, 3)
+    sweep = soundness_sweep(*call, **setup)
+    assert sweep.false.tolist() == [False, True, True, False]
+    # Attributions 10, 9, 8, 7: the middle two are false, for good.
+    expected = [1, 10 / 19, 10 / 27, 17 / 34]
+    assert sweep.soundness.tolist() == pytest.approx(expected, abs=CLOSE)
+    assert sweep.at(0.2).soundness == 1
+    assert sweep.at(0.25).soundness == pytest.approx(0.5, abs=CLOSE)
+
+
+def test_the_released_code_judges_a_step_only_from_the_next_one_on():
+    call, setup = answers(2, 1, 1, 3)
+    call = (*call[:3], call[3] / 10)
+    sweep = soundness_sweep(*call, variant="released", **setup)
+    assert sweep.false.tolist() == [False, True, True, False]
+    levels = [round(255 * value) for value in call[3][0, 0, 0, :4].tolist()]
+    totals = [sum(levels[: count + 1]) for count in range(4)]
+    expected = [1, 1, 1 - levels[1] / totals[2], 1 - (levels[1] + levels[2]) / totals[3]]
+    assert sweep.soundness.tolist() == pytest.approx(expected, abs=CLOSE)
+
+
+def test_a_first_step_without_performance_is_false_and_spared_by_the_released_code():
+    call, setup = answers(0, 3)
+    assert soundness_sweep(*call, **setup).soundness.tolist() == pytest.approx(
+        [0, 9 / 19], abs=CLOSE
+    )
+    call = (*call[:3], call[3] / 10)
+    assert (soundness_sweep(*call, variant="released", **setup).soundness == 1).all()
+
+
+def test_a_level_never_reached_is_nan_with_a_warning_and_not_extrapolated():
+    call, setup = answers(2, 4)
+    with pytest.warns(AttributionLabWarning) as caught:
+        assert soundness_at(*call, level=0.5, **setup).isnan()
+    assert [str(each.message) for each in caught] == [
+        "level 0.5 was not reached: the performance of the attributed pixels is at most 0.4; take a "
+        "lower level"
+    ]
+    level = soundness_sweep(*call, **setup).at(0.5)
+    assert not level.reached
+    assert not level.jumped
+    assert math.isnan(level.soundness)
+
+
+def test_a_level_that_is_jumped_over_is_reported():
+    call, setup = answers(2, 7)
+    with pytest.warns(AttributionLabWarning) as caught:
+        assert soundness_at(*call, level=0.5, **setup) == 1
+    assert [str(each.message) for each in caught] == [
+        "level 0.5 was jumped over: the performance went from below it to 0.7 in one step; this is the "
+        "soundness there"
+    ]
+    level = soundness_sweep(*call, **setup).at(0.5)
+    assert level.reached
+    assert level.jumped
+    assert level.performance == pytest.approx(0.7, abs=CLOSE)
+
+
+def test_maps_of_zeros_have_no_soundness_even_where_the_level_is_reached_by_chance():
+    case = case_of(5)
+    settings = {**SETUP, "ratios": (0.5,)}
+    zeros = torch.zeros_like(case.maps)
+    with pytest.warns(AttributionLabWarning, match="reached by pixels without attribution"):
+        assert soundness_at(*case[:3], zeros, level=0.1, **settings).isnan()
+    sweep = soundness_sweep(*case[:3], zeros, **settings)
+    assert sweep.per_sample.isnan().all()
+
+
+def test_an_image_without_attribution_is_left_out_of_the_mean():
+    call, setup = answers(2, 1, 1, 3)
+    maps = call[3].clone()
+    maps[0] = 0
+    sweep = soundness_sweep(*call[:3], maps, **setup)
+    assert sweep.per_sample[:, 0].isnan().all()
+    assert not sweep.per_sample[:, 1:].isnan().any()
+    assert sweep.soundness.tolist() == pytest.approx([1, 10 / 19, 10 / 27, 17 / 34], abs=CLOSE)
+
+
+def test_a_constant_map_is_put_back_in_reading_order():
+    case = case_of(11, "constant")
+    shown = []
+
+    def watched(images, keep):
+        shown.append(keep)
+        return images * keep
+
+    pixels = case.maps[0].numel()
+    soundness_sweep(*case, ratios=[0.5], **{**SETUP, "imputation": watched})
+    kept = oracles.kept_count(pixels, 0.5)
+    expected = (torch.arange(pixels) < kept).view(case.maps[:1].shape).expand(case.maps.shape)
+    assert torch.equal(shown[0], expected)
+
+
+def test_masks_that_stay_the_same_are_asked_about_once():
+    case = case_of(3)
+    maps = torch.zeros_like(case.maps)
+    maps[..., 0, 0] = 1
+    asked = []
+
+    def watched(images, keep):
+        asked.append(keep)
+        return images * keep
+
+    setup = {**SETUP, "imputation": watched}
+    with pytest.warns(AttributionLabWarning, match="was not reached"):
+        soundness_at(*case[:3], maps, level=2, **setup)
+    assert len(asked) <= 2  # nothing kept, which needs no pixel, and one pixel
+
+
+def test_ratios_are_by_default_those_of_the_paper_and_of_the_code():
+    env = al.load("multi-color-sum", image_size=16)
+    images, labels = env.batch(1)
+    setup = {"value_range": (0.0, 255.0), "imputation": black, "nothing_kept": env.baseline}
+    maps = env.truth(images, labels).positive.float()
+    paper = soundness_sweep(env.model, images, labels, maps, **setup)
+    released = soundness_sweep(env.model, images, labels, maps, variant="released", **setup)
+    assert paper.ratios.tolist() == [percent / 100 for percent in range(99, 0, -1)]
+    assert released.ratios.tolist() == [percent / 100 for percent in range(98, 2, -1)]
+    # Down to 0, where all attributed pixels are in: a level that only they reach together.
+    case = case_of(2, "reals")
+    share = Share(torch.ones(case.maps.shape[1:]))
+    call = (share, torch.ones(case.maps.shape, dtype=torch.float64), case.labels, case.maps)
+    every = soundness_at(*call, level=1, indicator=first_output, imputation=black, nothing_kept=0)
+    assert every == 1
+    ones = torch.ones(1, 1, 10, 10)
+    setup = {"indicator": first_output, "imputation": black, "variant": "released"}
+    with pytest.warns(AttributionLabWarning, match="level 1 was not .* is at most 0.97; take"):
+        soundness_at(Share(ones[0]), ones.double(), torch.tensor([0]), ones, level=1, **setup)
+
+
+@settings(max_examples=8)
+@given(SEEDS, st.sampled_from(KINDS), st.sampled_from([0.5, 4.0, 2.0**40]))
+def test_soundness_does_not_depend_on_the_scale_of_maps(seed, kind, scale):
+    case = case_of(seed, kind)
+    ratios = falling_ratios(case.maps[0].numel(), seed)
+    one = soundness_sweep(*case, ratios=ratios, **SETUP)
+    other = soundness_sweep(*case[:3], scale * case.maps, ratios=ratios, **SETUP)
+    # Powers of two lose nothing.
+    torch.testing.assert_close(one.per_sample, other.per_sample, atol=0, rtol=0, equal_nan=True)
+
+
+def test_soundness_depends_on_what_is_added_to_maps():
+    call, setup = answers(2, 1, 1, 3)
+    plain = soundness_sweep(*call, **setup).soundness
+    raised = soundness_sweep(*call[:3], call[3] + 10, **setup).soundness
+    assert plain[-1] == 0.5
+    assert raised[-1] == pytest.approx(37 / 74)
+    assert raised[1] == pytest.approx(20 / 39)
+    assert raised[1] != pytest.approx(float(plain[1]))
+
+
+def test_in_an_environment_the_sweep_is_its_definition():
+    env = al.load("multi-color-sum", image_size=16)
+    images, labels = env.batch(3)
+    truth = env.truth(images, labels).positive.float()
+    noise = torch.rand(truth.shape, generator=torch.Generator().manual_seed(0))
+    maps = (4 * (truth + noise)).floor()  # ties
+    setup = {
+        "value_range": (0.0, 255.0),
+        "imputation": lambda images, keep: al.imputation.true_baseline(
+            images, keep, baseline=env.baseline
+        ),
+    }
+    ratios = [0.99, 0.95, 0.9, 0.8, 0.5, 0.2]
+    sweep = soundness_sweep(env.model, images, labels, maps, ratios=ratios, **setup)
+
+    def impute(_, image, kept):
+        result = env.baseline.expand(image.shape).clone()
+        for y, x in kept:
+            result[:, y, x] = image[:, y, x]
+        return result
+
+    steps = oracles.soundness_steps(
+        oracles.performance_of(env.model, images, labels, impute),
+        [oracles.map_of(each) for each in maps],
+        ratios,
+        Fraction(1, 100),
+        attributed=False,
+    )
+    assert sweep.false.tolist() == [step.false for step in steps]
+    for found, step in zip(sweep.per_sample.tolist(), steps, strict=True):
+        # Integers below 2^11, exact in float64, and one division.
+        assert found == floats(step.sound)
+    assert set(sweep.false.tolist()) == {True, False}
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ratios": 0.5}, "ratios are 0.5: pass a sequence of numbers"),
+        ({"ratios": "0.5"}, "ratios are '0.5': pass a sequence"),
+        ({"ratios": []}, "ratios are empty: pass shares of the area that fall"),
+        ({"ratios": [0.5, 0.5]}, "ratios go from 0.5 to 0.5: pass shares of the area that fall"),
+        ({"ratios": [0.2, 0.5]}, "ratios go from 0.2 to 0.5"),
+        ({"ratios": [1.5]}, "one of ratios is 1.5: take a number of at least 0 and of at most 1"),
+        ({"ratios": [math.nan]}, "one of ratios is nan"),
+        ({"ratios": [True]}, "one of ratios is True"),
+        ({"epsilon": -0.1}, "epsilon is -0.1: take a number of at least 0"),
+        ({"epsilon": math.nan}, "epsilon is nan"),
+        ({"variant": "code"}, "variant is 'code': take 'paper' or 'released'"),
+    ],
+)
+def test_impossible_settings_are_refused_with_one_line(settings, message):
+    case = case_of(1)
+    for call in (
+        lambda: soundness_sweep(*case, **SETUP, **settings),
+        lambda: soundness_at(*case, level=0.5, **SETUP, **settings),
+    ):
+        with pytest.raises(AttributionLabError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("level", [0, -0.5, math.nan, math.inf, "0.5", True])
+def test_a_level_is_a_number_above_zero(level):
+    case = case_of(1)
+    sweep = soundness_sweep(*case, ratios=[0.5], **SETUP)
+    for call in (lambda: sweep.at(level), lambda: soundness_at(*case, level=level, **SETUP)):
+        with pytest.raises(AttributionLabError, match=r"level is .*: take a number above 0"):
+            call()
+
+
+def test_an_unknown_expansion_and_maps_beyond_eight_bits_are_refused():
+    case = case_of(1)
+    with pytest.raises(
+        AttributionLabError, match="expansion is 'value': take 'attributed' or 'area'"
+    ):
+        soundness_sweep(*case, ratios=[0.5], expansion="value", **SETUP)
+    with pytest.raises(
+        AttributionLabError,
+        match=r"attributions reach 5, but variant='released' rounds maps in \[0, 1",
+    ):
+        soundness_sweep(*case[:3], torch.full_like(case.maps, 5), variant="released", **SETUP)
+
+
+def test_ratios_may_come_as_the_tensor_that_a_sweep_returns():
+    case = case_of(4)
+    sweep = soundness_sweep(*case, ratios=[0.5, 0.25], **SETUP)
+    again = soundness_sweep(*case, ratios=sweep.ratios, **SETUP)
+    assert torch.equal(sweep.per_sample, again.per_sample)
