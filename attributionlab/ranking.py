@@ -289,9 +289,14 @@ def _checked_pair(first: Any, second: Any, missing: Any) -> tuple[Numbers, Numbe
 
 def _points(name: str, values: Any) -> Numbers:
     try:
-        points = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise AttributionLabError(f"{name} are no numbers: pass an array (points, 2)") from error
+        given = np.asarray(values)
+        if given.dtype.kind not in "biuf":
+            raise TypeError
+        points = given.astype(np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise AttributionLabError(
+            f"{name} has no real numbers: pass an array (points, dimensions), detached and in float64"
+        ) from error
     if points.ndim != 2 or not points.size:
         raise AttributionLabError(
             f"{name} has the shape {points.shape}: pass an array (points, dimensions), not empty"

@@ -295,3 +295,18 @@ def between_levels(levels, mask):
     height = (1 - mask) * (len(levels) - 1)
     low = min(int(height), len(levels) - 2)
     return levels[low] + (height - low) * (levels[low + 1] - levels[low])
+
+
+# Ensembles over noisy samples: each value by itself, from the values that the samples' maps have there.
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def mean_of_squares(values):
+    return mean([value * value for value in values])
+
+
+def variance(values):
+    return mean([(value - mean(values)) ** 2 for value in values])

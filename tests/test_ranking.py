@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -196,9 +197,12 @@ def test_distances_of_curves_scale_with_them_and_leave_the_global_generator_alon
         ([[0, 1]], [[0, 1, 2]], "first has points of 2 coordinates and second of 3: pass"),
         ([0, 1], [[0, 1]], r"first has the shape \(2,\): pass an array \(points, dimensions\)"),
         ([[0, 1]], [], r"second has the shape \(0,\): pass"),
-        ([[0, 1], [0]], [[0, 1]], "first are no numbers: pass an array"),
-        ([[0, "a"]], [[0, 1]], "first are no numbers"),
-        (None, [[0, 1]], r"first has the shape \(\)"),
+        ([[0, 1], [0]], [[0, 1]], "first has no real numbers: pass an array"),
+        ([[0, "a"]], [[0, 1]], "first has no real numbers"),
+        (None, [[0, 1]], "first has no real numbers"),
+        ([["0", "1"]], [[0, 1]], "first has no real numbers"),
+        ([[0, 1j]], [[0, 1]], "first has no real numbers"),
+        (torch.ones(1, 2, requires_grad=True), [[0, 1]], "first has no real numbers"),
         (
             [[0, math.nan]],
             [[0, 1]],

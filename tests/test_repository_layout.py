@@ -26,13 +26,14 @@ MAY_IMPORT = {
     "device": set(),
     "files": set(),
     "progress": set(),
+    "references": set(),
     "cli_options": {"files"},
     "pytest_plugin": {"faithfulness", "faithfulness_report"},
     "nets": {"dyadic", "validation"},
     "images": set(),
     "truth": {"exact", "ranking", "validation"},
     "segmentation": {"validation"},
-    "methods": {"exact", "segmentation", "validation"},
+    "methods": {"exact", "references", "segmentation", "validation"},
     "ranking": set(),
     "imputation": {"compiling", "validation"},
     "metrics": {"exact", "imputation", "ranking", "validation"},
@@ -58,7 +59,7 @@ MAY_IMPORT = {
     },
     "dose": {
         *("assess", "catalog", "environment", "faithfulness_report", "files", "methods", "metrics"),
-        *("progress", "ranking", "spec", "trial", "truth", "validation"),
+        *("progress", "ranking", "references", "spec", "trial", "truth", "validation"),
     },
     "compared": {
         *("environment", "metrics", "results", "report", "files", "assess", "faithfulness_report"),
@@ -68,28 +69,12 @@ MAY_IMPORT = {
         *("truth", "results", "progress", "faithfulness_report"),
     },
     "experiments": {
-        *(
-            "comparison",
-            "compared",
-            "trial",
-            "catalog",
-            "environment",
-            "methods",
-            "metrics",
-            "truth",
-        ),
-        *("nets", "images", "exact", "segmentation", "report", "results", "files", "progress"),
-        *(
-            "validation",
-            "faithfulness_report",
-            "assess",
-            "dose",
-            "ranking",
-            "imputation",
-            "local_data",
-        ),
+        *("comparison", "compared", "trial", "catalog", "environment", "methods", "metrics"),
+        *("truth", "nets", "images", "exact", "segmentation", "report", "results", "files"),
+        *("progress", "validation", "faithfulness_report", "assess", "dose", "ranking"),
+        *("compiling", "imputation", "local_data"),
     },
-    "local_data": {"validation"},
+    "local_data": {"references", "validation"},
 }
 # The outermost parts, which may import everything beneath them.
 OUTERMOST = ("cli", "cli_metric", "cli_studies", "__main__", "__init__")

@@ -34,6 +34,7 @@ ITEMS = {
         *numbered("Table", 3),
         *numbered("Figure", 15),
         "Section 3.3",
+        "True ratios",
     ],
     "IDSDS": [
         *numbered("Table", 7),

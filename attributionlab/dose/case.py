@@ -6,7 +6,6 @@ what depends on the condition (curves, effects of random subsets) once for all m
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,24 +13,17 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
 from attributionlab.metrics import magnitudes
-from attributionlab.metrics.curves import area_under_curve, curve_fractions, outputs_along
+from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.orders import removal_order
 from attributionlab.truth import Truth, marginal_contributions
 
-__all__ = ["DRAWS", "SIZES", "Areas", "Case", "Seen"]
+__all__ = ["DRAWS", "SIZES", "Case", "Seen"]
 
 POINTS_AT_ONCE = 2**20
 """Of curves: 20 maps at 224 x 224."""
 DRAWS, SIZES = 50, 24
 """Of subset metrics: permutations, and subset sizes evenly spaced from 1 to P - 1 (all subsets of P
 pixels are the same). All maps and conditions share the draws, so that none is lucky."""
-
-
-class Areas(NamedTuple):
-    """Of every map's curve: the area under it, and its points' mean distance below the first."""
-
-    under: Float64[Tensor, " maps"]
-    drop: Float64[Tensor, " maps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +108,14 @@ class Seen:
     replacement: Float[Tensor, "channels height width"]
 
     @cached_property
-    def deletion(self) -> Areas:
+    def removed(self) -> Float64[Tensor, "maps counts"]:
         """While pixels are removed from the image, in each map's order."""
-        return self._areas(self.case.image, self.replacement)
+        return self._curves(self.case.image, self.replacement)
 
     @cached_property
-    def insertion(self) -> Areas:
+    def inserted(self) -> Float64[Tensor, "maps counts"]:
         """While pixels are inserted into the replacement, in each map's order."""
-        return self._areas(self.replacement, self.case.image)
+        return self._curves(self.replacement, self.case.image)
 
     @cached_property
     def losses(self) -> Float64[Tensor, "draws sizes"]:
@@ -143,14 +135,11 @@ class Seen:
         every = range(self.case.pixels + 1)
         return self._outputs(self.case.image, self.replacement, self.case.draws, every)
 
-    def _areas(self, start: Tensor, end: Tensor) -> Areas:
-        every, fractions = range(self.case.pixels + 1), curve_fractions(self.case.pixels)
-        parts = []
-        for orders in torch.split(self.case.orders, max(1, POINTS_AT_ONCE // self.case.pixels)):
-            curves = self._outputs(start, end, orders, every)
-            drops = (curves[:, :1] - curves).mean(1)
-            parts.append(Areas(area_under_curve(curves, fractions), drops))
-        return Areas(*(torch.cat(part) for part in zip(*parts, strict=True)))
+    def _curves(self, start: Tensor, end: Tensor) -> Float64[Tensor, "maps counts"]:
+        every = range(self.case.pixels + 1)
+        at_once = max(1, POINTS_AT_ONCE // self.case.pixels)
+        orders = torch.split(self.case.orders, at_once)
+        return torch.cat([self._outputs(start, end, each, every) for each in orders])
 
     def _outputs(
         self, start: Tensor, end: Tensor, orders: Tensor, counts: range

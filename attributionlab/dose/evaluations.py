@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.dose.case import Seen
+from attributionlab.dose.shares import completeness_scores, soundness_scores
 from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.methods.references import in_one_line, place_of, said
+from attributionlab.metrics.curves import area_under_curve, curve_fractions
 from attributionlab.metrics.localization import (
     pointing_game,
     relevance_mass_accuracy,
     relevance_rank_accuracy,
 )
+from attributionlab.references import in_one_line, place_of, said
 
 __all__ = ["METRICS", "Metric", "as_metric", "sensitivity", "squared_misfit"]
 
@@ -83,6 +85,11 @@ def squared_misfit(
     return (factor[:, None] * sums - losses).square().mean(1)
 
 
+def _area(curves: Tensor) -> Scores:
+    area: Scores = area_under_curve(curves, curve_fractions(curves.shape[1] - 1)).numpy()
+    return area
+
+
 def _localization(name: str, function: Any, *, signed: bool) -> Metric:
     """A metric that holds maps against the mask of what raises the output."""
 
@@ -98,22 +105,29 @@ def _localization(name: str, function: Any, *, signed: bool) -> Metric:
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("insertion", True, lambda seen: seen.insertion.under.numpy()),
-        Metric("deletion", False, lambda seen: seen.deletion.under.numpy()),
-        Metric("pixel-flipping", True, lambda seen: seen.deletion.drop.numpy()),
+        Metric("insertion", True, lambda seen: _area(seen.inserted)),
+        Metric("deletion", False, lambda seen: _area(seen.removed)),
+        Metric(
+            "pixel-flipping",
+            True,
+            lambda seen: (seen.removed[:, :1] - seen.removed).mean(1).numpy(),
+        ),
         Metric(
             "sensitivity-n", True, lambda seen: sensitivity(seen.case.sums, seen.losses).numpy()
         ),
         Metric(
             "infidelity", False, lambda seen: squared_misfit(seen.case.sums, seen.losses).numpy()
         ),
+        Metric("soundness", True, lambda seen: soundness_scores(seen).numpy()),
+        Metric("completeness", True, lambda seen: completeness_scores(seen).numpy()),
         _localization("pointing-game", pointing_game, signed=True),
         _localization("relevance-mass-accuracy", relevance_mass_accuracy, signed=False),
         _localization("relevance-rank-accuracy", relevance_rank_accuracy, signed=True),
     )
 }
 """The built-in metrics by name. Removal goes pixel by pixel, most relevant first; subsets are drawn
-`DRAWS` times at `SIZES` sizes; localization is held against the positive mask."""
+`DRAWS` times at `SIZES` sizes; soundness and completeness see what each map says raises the output
+(`dose/shares.py`); localization is held against the positive mask."""
 
 
 def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:

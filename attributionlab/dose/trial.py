@@ -65,10 +65,11 @@ def metric_test(
     Parameters
     ----------
     metric : str or callable
-        "insertion", "deletion", "pixel-flipping", "sensitivity-n", "infidelity", "pointing-game",
-        "relevance-mass-accuracy", "relevance-rank-accuracy", or a function ``(model, images, targets,
-        attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (the positive mask) and
-        `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
+        "insertion", "deletion", "pixel-flipping", "sensitivity-n", "infidelity", "soundness",
+        "completeness", "pointing-game", "relevance-mass-accuracy", "relevance-rank-accuracy", or a
+        function ``(model, images, targets, attributions, *, ...) -> (B,)``. Of `replacement` (C, H,
+        W), `truth` (the positive mask) and `seed` it is given what it declares; one without `model` is
+        called ``(attributions, *, ...)``.
         It gets copies of one image with several attributions; one that draws random subsets should
         draw the same for all of them, as the built-in ones do by name. "infidelity" leaves the scale
         of a map free, from 0 up: ranked attributions have no common one.

@@ -10,9 +10,15 @@ from attributionlab.validation import number_problem, shown
 
 __all__ = ["checked_noise", "checked_pair", "checked_rows", "refuse_nothing_kept"]
 
+LARGEST = 1e150
+"""Size of a value; squares and sums of such are finite in float64."""
+
 
 def checked_pair(images: Any, keep: Any) -> tuple[Tensor, Tensor]:
-    """Images (B, C, H, W) and masks (B, 1, H, W), a single one of either repeated for the other."""
+    """Images (B, C, H, W) and masks (B, 1, H, W), a single one of either repeated for the other.
+
+    Images are detached: no gradient flows through an imputation.
+    """
     _refuse_unless_finite(images, "images", "(B, C, H, W)", 4)
     size = (*images.shape[2:],)
     if (
@@ -28,11 +34,11 @@ def checked_pair(images: Any, keep: Any) -> tuple[Tensor, Tensor]:
         )
     _refuse_devices(images, keep)
     batch = max(len(images), len(keep))
-    return images.expand(batch, -1, -1, -1), keep.expand(batch, -1, -1, -1)
+    return images.detach().expand(batch, -1, -1, -1), keep.expand(batch, -1, -1, -1)
 
 
 def checked_rows(features: Any, keep: Any) -> tuple[Tensor, Tensor]:
-    """Rows of features and their masks, both (B, N)."""
+    """Rows of features, detached, and their masks, both (B, N)."""
     _refuse_unless_finite(features, "features", "(B, N)", 2)
     if not isinstance(keep, Tensor) or keep.dtype != torch.bool or keep.shape != features.shape:
         raise AttributionLabError(
@@ -40,7 +46,7 @@ def checked_rows(features: Any, keep: Any) -> tuple[Tensor, Tensor]:
             f"torch.bool, True where a feature is kept, of the same shape"
         )
     _refuse_devices(features, keep)
-    return features, keep
+    return features.detach(), keep
 
 
 def _refuse_unless_finite(values: Any, name: str, shape: str, ndim: int) -> None:
@@ -53,10 +59,11 @@ def _refuse_unless_finite(values: Any, name: str, shape: str, ndim: int) -> None
         raise AttributionLabError(
             f"{name} are {shown(values)}: pass a floating-point tensor of shape {shape}, not empty"
         )
-    if not bool(values.isfinite().all()):
-        count = int((~values.isfinite()).sum())
+    fine = values.isfinite() & (values.double().abs() <= LARGEST)
+    if not bool(fine.all()):
         raise AttributionLabError(
-            f"{name} have {count} values that are NaN or infinite: pass finite ones"
+            f"{name} have {int((~fine).sum())} values that are NaN, infinite or beyond {LARGEST:g}: "
+            f"pass finite ones"
         )
 
 

@@ -54,14 +54,16 @@ def noisy_linear(
         Source of the noise, required unless `noise` is 0. One number is drawn for every value of an
         image whatever the mask, so that equally seeded calls differ only in what is removed.
     tolerance : float
-        Largest error of the linear part, in units of the value range; at least 1e-12.
+        Largest error of the linear part, in units of the value range; at least 1e-12. Rounding comes
+        on top: to the images' type, and in float64 to about 1e-16 of the values' size times the
+        squared width, in pixels, of what is removed.
     start : Tensor, (B, C, H, W), optional
         First guess of removed pixels, such as the result for a similar mask; saves time.
 
     Returns
     -------
     Tensor, (B, C, H, W)
-        Of the images' type; kept pixels are untouched.
+        Of the images' type and on their device; kept pixels are untouched. No gradient flows through.
 
     Raises
     ------
@@ -70,8 +72,10 @@ def noisy_linear(
 
     Notes
     -----
-    Computed in float64 on the CPU, with as many threads as torch uses; in time proportional to the
-    number of pixels. A result does not depend on what else is in the batch, apart from the noise.
+    Solved in float64 on the CPU, wherever the images are, with as many threads as torch uses; in time
+    about proportional to the number of pixels. The error is bounded by the maximum principle, not
+    estimated: `attributionlab.imputation.multigrid` says how. A result does not depend on what else
+    is in the batch, apart from the noise.
 
     References
     ----------
@@ -86,40 +90,65 @@ def noisy_linear(
     >>> noisy_linear(image, image != 9, noise=0)
     tensor([[[[0.0000, 0.5000, 1.0000]]]])
     """
-    # Imported where it is needed: numba takes a second to import.
-    from attributionlab.imputation.multigrid import filled_by_means
-
     sigma = checked_noise(noise, value_range, generator)
     refuse_if(number_problem("tolerance", tolerance, least=LEAST_TOLERANCE))
     images, keep = checked_pair(images, keep)
     refuse_nothing_kept(keep)
-    values = images.detach().cpu().double().numpy()
-    removed = ~keep[:, 0].cpu().numpy()
     guesses = None if start is None else _checked_start(start, images)
-    solved = np.empty(values.shape)
+    added = _drawn(images.shape, sigma, generator)
+    result = torch.empty(images.shape, dtype=images.dtype)
+    threads = min(torch.get_num_threads(), len(images))
 
-    def solve(index: int) -> None:
-        if guesses is None:
-            guess = np.empty_like(values[index])
-            guess[:] = values[index][:, ~removed[index]].mean(1)[:, None, None]
-        else:
-            guess = guesses[index]
-        solved[index], _ = filled_by_means(
-            values[index], removed[index], guess, tolerance * value_range
+    def solve_every(first: int) -> None:
+        _solve(
+            images[first::threads],
+            keep[first::threads],
+            None if guesses is None else guesses[first::threads],
+            tolerance * value_range,
+            None if added is None else added[first::threads],
+            result[first::threads],
         )
 
-    threads = min(torch.get_num_threads(), len(values))
     if threads == 1:
-        for index in range(len(values)):
-            solve(index)
+        solve_every(0)
     else:
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(solve, range(len(values))))  # raises what a thread raised
-    linear = torch.from_numpy(solved).to(images.device)
-    return _with_noise(images, keep, linear, sigma, generator)
+            list(pool.map(solve_every, range(threads)))  # raises what a thread raised
+    return result.to(images.device)
 
 
-def _checked_start(start: object, images: Tensor) -> np.ndarray:
+def _solve(
+    images: Tensor,
+    keep: Tensor,
+    start: Tensor | None,
+    tolerance: float,
+    added: Tensor | None,
+    result: Tensor,
+) -> None:
+    """One image after the other, written to `result`; `added` is the noise."""
+    # Imported where it is needed: numba takes a second to import.
+    from attributionlab.imputation.multigrid import WeightedMeans
+
+    means = WeightedMeans(*images.shape[1:])
+    for index, (image, kept, into) in enumerate(zip(images, keep[:, 0], result, strict=True)):
+        if kept.all():
+            into.copy_(image)
+            continue
+        guess = None if start is None else _as_array(start[index].double())
+        means.remove(_as_array(~kept))
+        filled, _ = means.fill(_as_array(image.double()), guess, tolerance)
+        linear = torch.from_numpy(filled)
+        if added is not None:  # before rounding to the images' type
+            linear = torch.where(kept.cpu(), linear, linear + added[index])
+        into.copy_(linear)
+
+
+def _as_array(values: Tensor) -> np.ndarray:
+    array: np.ndarray = values.cpu().contiguous().numpy()
+    return array
+
+
+def _checked_start(start: object, images: Tensor) -> Tensor:
     if (
         not isinstance(start, Tensor)
         or start.ndim != 4
@@ -130,21 +159,18 @@ def _checked_start(start: object, images: Tensor) -> np.ndarray:
         raise AttributionLabError(
             f"start is {shown(start)}: pass finite values of shape {tuple(images.shape)}, or None"
         )
-    guesses: np.ndarray = start.detach().expand_as(images).cpu().double().numpy()
-    return guesses
+    return start.detach().expand_as(images)
 
 
-def _with_noise(
-    values: Tensor, keep: Tensor, solved: Tensor, sigma: float, generator: torch.Generator | None
-) -> Tensor:
-    """Kept values, and what was solved for with noise elsewhere."""
-    if sigma:
-        assert generator is not None  # checked_noise
-        drawn = torch.randn(
-            values.shape, generator=generator, device=generator.device, dtype=torch.float64
-        )
-        solved = solved + sigma * drawn.to(values.device)
-    return torch.where(keep, values, solved.to(values.dtype))
+def _drawn(
+    shape: tuple[int, ...], sigma: float, generator: torch.Generator | None
+) -> Tensor | None:
+    """Noise in float64 on the CPU, if there is any."""
+    if not sigma:
+        return None
+    assert generator is not None  # checked_noise
+    drawn = torch.randn(shape, generator=generator, device=generator.device, dtype=torch.float64)
+    return drawn.cpu().mul_(sigma)
 
 
 def noisy_linear_1d(
@@ -198,4 +224,8 @@ def noisy_linear_1d(
     right = torch.where(after == count, before, after)
     share = (place - left).double() / (right - left).clamp(min=1)
     low, high = (features.double().gather(1, each) for each in (left, right))
-    return _with_noise(features, keep, low + share * (high - low), sigma, generator)
+    solved = low + share * (high - low)
+    added = _drawn(features.shape, sigma, generator)
+    if added is not None:
+        solved += added.to(solved.device)
+    return torch.where(keep, features, solved.to(features.dtype))

@@ -5,193 +5,203 @@ Every removed pixel is the weighted mean of those of its eight neighbors that li
 .. math::
     \sum_{j \sim i} w_{ij} (x_i - x_j) = 0, \qquad w_{ij} = 1/6 \text{ or, diagonally, } 1/12
 
-and kept pixels are known. The matrix of the removed pixels is symmetric, and positive definite if any
+and kept pixels are known. The matrix A of the removed pixels is symmetric, and positive definite if any
 pixel is kept, because every removed pixel is connected to a kept one. Coarse operators are
 :math:`R A R^T` with bilinear interpolation :math:`R^T`, which is 0 at kept pixels, so that masks of
 any shape are seen on every level; the smoother divides by the absolute sums of rows, so that it is
 stable on every level (Baker, Falgout, Kolev and Yang, 2011).
+
+The error is bounded, not estimated. No entry of :math:`A^{-1}` is negative, so that any u with
+:math:`A u \ge s > 0` bounds the error e that belongs to a residual r = A e:
+
+.. math::
+    \max_i |e_i| \le \max_i |r_i| \, \max_i (A^{-1} 1)_i \le \max_i |r_i| \, \max_i u_i / s.
+
+u is what a few steps for A u = 1 come to.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.imputation.kernels import (
-    Numbers,
-    absolute_row_sums,
-    add_prolonged,
     advance,
-    coarse_stencil,
-    image_residual,
-    image_stencil,
+    ascend,
+    descend,
+    negative_product,
+    of_kept,
     redirect,
-    residual,
-    restrict,
+    settle,
+)
+from attributionlab.imputation.stencils import (
+    Numbers,
+    coarse_stencil,
+    image_stencil,
+    relaxations,
 )
 
-__all__ = ["filled_by_means"]
+__all__ = ["WeightedMeans"]
 
-RELAXATION = 1.5
+RELAXATION = 1.8
 """Times the inverse absolute sums of rows; stable below 2, since no eigenvalue exceeds 1."""
 COARSEST = 3
 """Rows and columns of the last grid, which is swept `COARSEST_SWEEPS` times."""
-COARSEST_SWEEPS = 10
+COARSEST_SWEEPS = 5
 MOST_STEPS = 200
-"""Of conjugate gradients; 5 to 15 are usual."""
-ROUNDING = 2.0**-44
-"""Of the values' size: no smaller error is asked for."""
+"""Of conjugate gradients; 5 to 20 are usual."""
+ROUNDING = 2.0**-52
+"""Of the values' size: no smaller residual is asked for."""
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """The preconditioner's operator on one grid, in float32, (H + 2, W + 2)."""
+    """The preconditioner's operator on one grid, and room to compute with it, all in float32."""
 
     stencil: Numbers
     unknown: Numbers
-    relaxation: Numbers
-    finest: bool
-    scratch: Numbers
-    """Right-hand side, solution and residual, (3, C, H + 2, W + 2): new memory is slow."""
+    relaxed: Numbers
+    b: Numbers
+    v: Numbers
+    z: Numbers
 
     @classmethod
-    def of(cls, stencil: Numbers, channels: int, finest: bool = False) -> "_Grid":
-        sums = np.zeros_like(stencil[0])
-        absolute_row_sums(stencil, sums)
-        known = stencil[0] == 0
-        sums[known] = np.inf
-        scratch = np.zeros((3, channels, *known.shape), np.float32)
-        return cls(stencil, (~known).astype(np.float32), RELAXATION / sums, finest, scratch)
-
-    def subtract_product(self, v: Numbers, b: Numbers, out: Numbers) -> Numbers:
-        """b - A v, written to the inner points of `out`."""
-        if self.finest:
-            image_residual(self.stencil[0], self.unknown, v, b, out)
-        else:
-            residual(self.stencil, v, b, out)
-        return out
-
-    def coarser(self) -> "_Grid":
-        """The operator between points at every other pixel, the last at or beyond the image's end."""
-        stencil = np.zeros((5, *((n - 2) // 2 + 3 for n in self.unknown.shape)), np.float32)
-        coarse_stencil(self.stencil, stencil)
-        return _Grid.of(stencil, self.scratch.shape[1])
+    def of(cls, channels: int, height: int, width: int) -> "_Grid":
+        size = (height + 2, width + 2)
+        shapes = [(5, *size), size, size, *3 * [(channels, *size)]]
+        return cls(*(np.zeros(shape, np.float32) for shape in shapes))
 
 
-def _grids(removed: NDArray[np.bool_], channels: int) -> list[_Grid]:
-    """From the image's own pixels to the coarsest."""
-    stencil = np.zeros((5, *(n + 2 for n in removed.shape)), np.float32)
-    image_stencil(removed, stencil)
-    grids = [_Grid.of(stencil, channels, finest=True)]
-    while max(grids[-1].unknown.shape) > COARSEST + 2:
-        grids.append(grids[-1].coarser())
-    return grids
+class WeightedMeans:
+    """Solver for images of one size, one after the other, in memory that is used again."""
+
+    def __init__(self, channels: int, height: int, width: int) -> None:
+        size = (channels, height + 2, width + 2)
+        self._v, self._r, self._product = np.zeros((3, *size))
+        self._direction = np.zeros(size, np.float32)
+        self._filled = np.zeros((channels, height, width))
+        self._totals = np.pad(_total_weights(height, width), 1)
+        self._single_totals = self._totals.astype(np.float32)
+        self._grids = [_Grid.of(channels, height, width)]
+        while max(height, width) > COARSEST:
+            # Points at every other pixel, the last at or beyond the image's end
+            height, width = height // 2 + 1, width // 2 + 1
+            self._grids.append(_Grid.of(channels, height, width))
+
+    def remove(self, removed: NDArray[np.bool_]) -> float:
+        """Set the removed pixels (H, W), some but not all; returned is a bound of A^-1 1."""
+        self._removed = removed
+        finest = self._grids[0]
+        image_stencil(removed, self._single_totals, finest.unknown, finest.stencil)
+        relaxations(finest.stencil, RELAXATION, finest.relaxed)
+        for fine, coarse in pairwise(self._grids):
+            coarse_stencil(fine.stencil, coarse.unknown, coarse.stencil)
+            relaxations(coarse.stencil, RELAXATION, coarse.relaxed)
+        u, r = self._v[:1], self._r[:1]
+        u[:] = 0
+        r[0] = finest.unknown
+        rest, _ = self._reduce(u, r, 1.0, 0.5)
+        self._bound = float(u.max()) / (1 - rest)  # A u = 1 - r >= 1 - rest
+        return self._bound
+
+    def fill(self, image: Numbers, start: Numbers | None, tolerance: float) -> tuple[Numbers, int]:
+        """Removed pixels as weighted means of their neighbors.
+
+        Parameters
+        ----------
+        image, start : array of float64, (C, H, W)
+            Kept pixels, and a first guess of the others; without it, the mean of kept ones.
+        tolerance : float
+            Largest error of a value, in the image's own units.
+
+        Returns
+        -------
+        filled : array of float64, (C, H, W)
+            Kept pixels are those of the image. Overwritten by the next call.
+        steps : int
+            Of conjugate gradients.
+
+        Notes
+        -----
+        Weighted means lie between the least and the largest kept value, and are put there.
+        """
+        low, high, means = np.empty((3, len(image), 1, 1))
+        of_kept(image, self._removed, low[:, 0, 0], high[:, 0, 0], means[:, 0, 0])
+        v, r = self._v, self._r
+        inner = v[:, 1:-1, 1:-1]
+        np.copyto(inner, image)
+        guess = means if start is None else np.clip(start, low, high)
+        np.copyto(inner, guess, where=self._removed)
+        negative_product(self._totals, self._grids[0].unknown, v, r)
+        enough = max(tolerance / self._bound, ROUNDING * max(high.max(), -low.min()))
+        _, steps = self._reduce(v, r, max(r.max(), -r.min()), enough)
+        return np.clip(inner, low, high, out=self._filled), steps
+
+    def _reduce(self, v: Numbers, r: Numbers, peak: float, enough: float) -> tuple[float, int]:
+        """Steps of conjugate gradients for v, with residual r, until no residual exceeds `enough`.
+
+        The largest residual, in size, is `peak`; returned are the last one and the number of steps.
+        """
+        channels = slice(len(v))
+        b, z = self._grids[0].b[channels], self._grids[0].z[channels]
+        direction, product = self._direction[channels], self._product[channels]
+        # A power of two, because the preconditioner computes in float32
+        scale = 2.0 ** np.ceil(np.log2(max(peak, np.finfo(np.float64).tiny)))
+        np.divide(r, scale, out=b, casting="same_kind")
+        sizes = np.zeros(len(v))
+        for steps in range(MOST_STEPS + 1):
+            if peak <= enough:
+                return peak, steps
+            self._precondition(channels)
+            redirect(b, z, sizes, direction)
+            negative_product(self._totals, self._grids[0].unknown, direction, product)
+            peak = advance(sizes, scale, direction, product, v, r, b)
+        raise AttributionLabError(
+            f"no imputation within the tolerance after {MOST_STEPS} steps: take a larger one"
+        )
+
+    def _precondition(self, channels: slice) -> None:
+        """One V-cycle from 0 for the finest grid's b, to its z: a symmetric operator on b."""
+        finest, last = self._grids[0], self._grids[-1]
+        for fine, coarse in pairwise(self._grids):
+            descend(
+                fine is finest,
+                self._single_totals,
+                fine.unknown,
+                fine.stencil,
+                fine.relaxed,
+                fine.b[channels],
+                fine.v[channels],
+                fine.z[channels],
+                coarse.b[channels],
+            )
+        settle(
+            COARSEST_SWEEPS,
+            last.stencil,
+            last.relaxed,
+            last.b[channels],
+            last.v[channels],
+            last.z[channels],
+        )
+        for coarse, fine in pairwise(reversed(self._grids)):
+            ascend(
+                fine is finest,
+                self._single_totals,
+                fine.unknown,
+                fine.stencil,
+                fine.relaxed,
+                fine.b[channels],
+                fine.v[channels],
+                coarse.z[channels],
+                fine.z[channels],
+            )
 
 
-def _neighbor_sums(padded: Numbers) -> Numbers:
-    """Weighted sums of the eight neighbors, (..., H + 2, W + 2); 0 on the border."""
-    sums = np.zeros_like(padded)
-    across = padded[..., :-2] + 2 * padded[..., 1:-1] + padded[..., 2:]
-    both = across[..., :-2, :] + 2 * across[..., 1:-1, :] + across[..., 2:, :]
-    sums[..., 1:-1, 1:-1] = (both - 4 * padded[..., 1:-1, 1:-1]) / 12
-    return sums
-
-
-def _cycle(grids: list[_Grid], b: Numbers) -> Numbers:
-    """One V-cycle for A v = b from v = 0, as a symmetric operator on b; overwritten by the next."""
-    grid = grids[0]
-    _, v, r = grid.scratch
-    np.multiply(grid.relaxation, b, out=v)
-    if len(grids) > 1:
-        restrict(grid.subtract_product(v, b, r), grids[1].scratch[0])
-        add_prolonged(_cycle(grids[1:], grids[1].scratch[0]), grid.unknown, v)
-    for _ in range(1 if len(grids) > 1 else COARSEST_SWEEPS):
-        grid.subtract_product(v, b, r)
-        r *= grid.relaxation
-        v += r
-    result: Numbers = v
-    return result
-
-
-def _dots(a: Numbers, b: Numbers) -> Numbers:
-    """For each channel, (C, 1, 1)."""
-    products: Numbers = np.asarray(np.einsum("chw,chw->c", a, b))
-    of_channels: Numbers = products[:, None, None]
-    return of_channels
-
-
-def _quotient(a: Numbers, b: Numbers) -> Numbers:
-    """a / b, but 0 for channels that are done, where b is 0."""
-    quotient: Numbers = np.divide(a, b, out=np.zeros_like(a), where=b > 0)
-    return quotient
-
-
-def filled_by_means(
-    image: Numbers, removed: NDArray[np.bool_], start: Numbers, tolerance: float
-) -> tuple[Numbers, int]:
-    """Removed pixels as weighted means of their neighbors.
-
-    Parameters
-    ----------
-    image, start : array, (C, H, W)
-        Kept pixels, and a first guess of the others.
-    removed : array of bool, (H, W)
-        Not all of them.
-    tolerance : float
-        Largest error of a value, in the image's own units.
-
-    Returns
-    -------
-    filled : array, (C, H, W)
-        Kept pixels are those of the image.
-    steps : int
-        Of conjugate gradients.
-
-    Notes
-    -----
-    What a V-cycle makes of the residual, z, is its estimate of the error, and is added last. A cycle
-    that leaves a share rho < 1/2 of the error leaves less than z; the iteration stops where z is at
-    most half the tolerance. Weighted means lie between the least and the largest kept value, and are
-    put there.
-    """
-    if not removed.any():
-        return image.copy(), 0
-    grids = _grids(removed, len(image))
-    unknown = np.pad(removed.astype(np.float64), 1)
-    guess = np.where(removed, start, image)
-    # In terms of the difference from the guess only removed pixels are unknown.
-    known_or_not = np.pad(np.ones(removed.shape), 1)
-    padded = np.pad(guess, ((0, 0), (1, 1), (1, 1)))
-    diagonal = unknown * _neighbor_sums(known_or_not)
-    r, zeros = np.zeros_like(padded), np.zeros_like(padded)
-    image_residual(diagonal, unknown, padded, zeros, r)
-    # Scaled by a power of two, because the preconditioner computes in float32.
-    scale = 2.0 ** np.ceil(np.log2(max(r.max(), -r.min(), np.finfo(np.float64).tiny)))
-    r /= scale
-    v = np.zeros_like(r)
-    enough = max(tolerance / 2, ROUNDING * float(np.abs(guess).max())) / scale
-    z: Numbers = np.zeros_like(r)
-    direction, product = np.zeros((2, *r.shape))
-    previous: Numbers = np.ones((len(r), 1, 1))
-    for steps in range(MOST_STEPS + 1):
-        grids[0].scratch[0] = r
-        correction = _cycle(grids, grids[0].scratch[0])
-        z[:] = correction
-        if max(correction.max(), -correction.min()) <= enough:
-            # The cycle's correction is at hand, and leaves a smaller error than without it.
-            v += z
-            kept = image[:, ~removed]
-            low, high = kept.min(1)[:, None, None], kept.max(1)[:, None, None]
-            filled = np.clip(guess + scale * v[:, 1:-1, 1:-1], low, high)
-            result: Numbers = np.where(removed, filled, image)
-            return result, steps
-        size = _dots(r, z)
-        redirect(_quotient(size, previous)[:, 0, 0], z, direction)
-        image_residual(diagonal, unknown, direction, zeros, product)
-        length = _quotient(size, -_dots(direction, product))
-        advance(length[:, 0, 0], direction, product, v, r)
-        previous = size
-    raise AttributionLabError(
-        f"no imputation within {tolerance:g} after {MOST_STEPS} steps: take a larger tolerance"
-    )
+def _total_weights(height: int, width: int) -> Numbers:
+    """Of each pixel's neighbors in the image, (H, W)."""
+    inside = np.pad(np.ones((height, width)), 1)
+    across = inside[:, :-2] + 2 * inside[:, 1:-1] + inside[:, 2:]
+    both: Numbers = across[:-2] + 2 * across[1:-1] + across[2:]
+    return (both - 4) / 12

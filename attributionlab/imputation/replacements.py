@@ -2,7 +2,7 @@
 
 All take `(images, keep, **settings)` as `attributionlab.imputation.noisy_linear` does: images
 (B, C, H, W), keep (B, 1, H, W) of bool, a single one of either repeated for the other; kept pixels are
-untouched, `==`, and bad input is an `AttributionLabError`.
+untouched, `==`, no gradient flows through, and bad input is an `AttributionLabError`.
 """
 
 from collections.abc import Callable
@@ -108,7 +108,7 @@ def blur(images: Images, keep: Keep, *, sigma: float) -> Imputed:
     refuse_if(number_problem("sigma", sigma, above=0))
     images, keep = checked_pair(images, keep)
     blurred = gaussian_filter(
-        images.detach().cpu().double().numpy(), (0, 0, sigma, sigma), mode="reflect", truncate=4
+        images.cpu().double().numpy(), (0, 0, sigma, sigma), mode="reflect", truncate=4
     )
     return torch.where(keep, images, torch.from_numpy(blurred).to(images))
 

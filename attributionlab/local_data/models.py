@@ -5,7 +5,7 @@ from typing import Any
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.methods.references import in_one_line, located, place_of, said
+from attributionlab.references import in_one_line, located, place_of, said
 from attributionlab.validation import shown
 
 __all__ = ["local_model"]

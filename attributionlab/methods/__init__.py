@@ -9,6 +9,14 @@ from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.bottleneck import iba
 from attributionlab.methods.cam import gradcam
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.ensembles import (
+    integrated_gradients_smoothgrad,
+    integrated_gradients_smoothgrad_squared,
+    integrated_gradients_vargrad,
+    smoothgrad,
+    smoothgrad_squared,
+    vargrad,
+)
 from attributionlab.methods.extremal import extremal_perturbation
 from attributionlab.methods.findings import Finding, heard, summarized, tell
 from attributionlab.methods.gradients import guided_backprop, input_x_gradient, saliency
@@ -61,7 +69,10 @@ __all__ = [
     "integrated_gradients",
     "integrated_gradients_exact",
     "integrated_gradients_exact_true_baseline",
+    "integrated_gradients_smoothgrad",
+    "integrated_gradients_smoothgrad_squared",
     "integrated_gradients_true_baseline",
+    "integrated_gradients_vargrad",
     "lime",
     "lime_true_baseline",
     "lrp",
@@ -71,8 +82,11 @@ __all__ = [
     "preset_of",
     "restored",
     "saliency",
+    "smoothgrad",
+    "smoothgrad_squared",
     "summarized",
     "tell",
+    "vargrad",
 ]
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -88,7 +102,10 @@ METHODS: dict[str, Callable[..., Any]] = {
     "integrated-gradients": integrated_gradients,
     "integrated-gradients-exact": integrated_gradients_exact,
     "integrated-gradients-exact-true-baseline": integrated_gradients_exact_true_baseline,
+    "integrated-gradients-smoothgrad": integrated_gradients_smoothgrad,
+    "integrated-gradients-smoothgrad-squared": integrated_gradients_smoothgrad_squared,
     "integrated-gradients-true-baseline": integrated_gradients_true_baseline,
+    "integrated-gradients-vargrad": integrated_gradients_vargrad,
     "lime": lime,
     "lime-true-baseline": lime_true_baseline,
     "lrp": lrp,

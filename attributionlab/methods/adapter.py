@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.captum_guards import guard_captum
 from attributionlab.methods.layers import find_layer
-from attributionlab.methods.references import in_one_line, located, place_of, said
+from attributionlab.references import in_one_line, located, place_of, said
 
 __all__ = ["Call", "Method", "as_method"]
 

@@ -12,7 +12,8 @@ from attributionlab import AttributionLabError
 from attributionlab.dose import METRICS, as_metric
 from attributionlab.dose.case import DRAWS, Case, Seen
 from attributionlab.dose.evaluations import squared_misfit
-from attributionlab.metrics import magnitudes, metric
+from attributionlab.dose.shares import LEVELS
+from attributionlab.metrics import completeness_curve, magnitudes, metric, soundness_at
 from attributionlab.metrics.localization import (
     pointing_game,
     relevance_mass_accuracy,
@@ -62,6 +63,66 @@ def test_curves_of_many_maps_are_those_of_each(seen, name, function):
     # The same sums in the same order, up to how many curves are added up side by side.
     assert metric.scores(seen) == pytest.approx(one_by_one(function, seen), abs=1e-12)
     assert metric.higher_is_better == function.higher_is_better
+
+
+def share_of_way(seen, output_of):
+    """The indicator: an image's output, 0 at the replacement and 1 at the image."""
+    with torch.no_grad():
+        low, high = (output_of(each[None]) for each in (seen.replacement, seen.case.image))
+    target = int(seen.case.target)
+
+    def indicator(outputs, targets):
+        return (outputs[:, target].double() - low[0, target]) / (high - low)[0, target]
+
+    return indicator
+
+
+def dataset_metric(seen, each, function, **settings):
+    return function(
+        seen.model,
+        seen.case.image[None],
+        seen.case.target,
+        each[None],
+        indicator=share_of_way(seen, lambda images: seen.model(images).double()),
+        imputation=lambda images, keep: torch.where(keep, images, seen.replacement),
+        nothing_kept=seen.replacement,
+        value_range=(0, 255),
+        **settings,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:level")  # jumped over, or not reached: known here
+def test_soundness_of_many_maps_is_the_mean_of_each_over_the_levels(seen):
+    background = seen.case.image[:, :1, :1].expand(3, 12, 12)
+    for replacement in (seen.replacement, torch.full((3, 12, 12), 200.0), background):
+        other = Seen(seen.case, seen.model, replacement)
+        expected = []
+        for each in seen.case.positive:
+            levels = [
+                float(dataset_metric(other, each, soundness_at, level=level)) for level in LEVELS
+            ]
+            reached = [value for value in levels if not np.isnan(value)]
+            expected.append(np.mean(reached) if reached else np.nan)
+        assert METRICS["soundness"].scores(other) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert METRICS["soundness"].scores(other)[0] == 1  # the truth, from plain background
+
+
+def test_completeness_of_many_maps_is_the_mean_of_each_over_the_thresholds(seen):
+    expected = [
+        float(
+            dataset_metric(seen, each / each.max(), completeness_curve).differences.mean()
+            if each.any()
+            else 0.0
+        )
+        for each in seen.case.positive.double()
+    ]
+    assert METRICS["completeness"].scores(seen) == pytest.approx(expected, abs=1e-12)
+
+
+def test_soundness_and_completeness_are_nan_where_the_output_does_not_rise(seen):
+    still = Seen(seen.case, seen.model, seen.case.image)
+    assert np.isnan(METRICS["soundness"].scores(still)).all()
+    assert np.isnan(METRICS["completeness"].scores(still)).all()
 
 
 def test_sensitivity_over_shared_subsets_is_that_of_each_map(seen):

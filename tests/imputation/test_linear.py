@@ -1,6 +1,7 @@
 """Noisy linear imputation: against dense solves, its limits, its noise and what it refuses."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -81,22 +82,40 @@ def test_a_constant_image_stays_what_it_is():
     assert torch.equal(noisy_linear(images, keep, noise=0), images)
 
 
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-12])
+def test_values_lie_between_those_that_are_kept(tolerance, generator):
+    # Mostly 1, or mostly 0
+    share = torch.tensor([0.99, 0.99, 0.01, 0.01])[:, None, None, None]
+    images = (torch.rand(4, 1, 30, 30, generator=generator) < share).double()
+    keep = torch.rand(4, 1, 30, 30, generator=generator) < 0.5
+    filled = noisy_linear(
+        torch.where(keep, images, 5 - 10 * images), keep, noise=0, tolerance=tolerance
+    )
+    assert float(filled.min()) >= 0
+    assert float(filled.max()) <= 1
+
+
 def test_nothing_removed_is_nothing_done(generator):
     images = torch.rand(2, 3, 5, 6, generator=generator)
     keep = torch.ones(2, 1, 5, 6, dtype=torch.bool)
     assert torch.equal(noisy_linear(images, keep, noise=1.0, generator=generator), images)
 
 
-def test_an_image_alone_is_what_it_is_in_a_batch_and_on_two_threads(generator):
+def test_two_threads_do_what_one_does(generator):
+    images, start = torch.rand(2, 5, 3, 20, 20, generator=generator)
+    keep = torch.rand(5, 1, 20, 20, generator=generator) < 0.3
+    filled = []
+    for threads in (2, 1):
+        torch.set_num_threads(threads)
+        seeded = torch.Generator().manual_seed(0)
+        filled.append(noisy_linear(images, keep, noise=0.1, generator=seeded, start=start))
+    assert torch.equal(*filled)
+
+
+def test_an_image_alone_is_what_it_is_in_a_batch(generator):
     image = torch.rand(1, 3, 20, 20, generator=generator)
     keep = torch.rand(5, 1, 20, 20, generator=generator) < 0.3
     together = noisy_linear(image, keep, noise=0)
-    torch.set_num_threads(2)
-    try:
-        threaded = noisy_linear(image, keep, noise=0)
-    finally:
-        torch.set_num_threads(1)
-    assert torch.equal(threaded, together)
     alone = torch.cat([noisy_linear(image, each[None], noise=0) for each in keep])
     assert torch.equal(together, alone)
     repeated = noisy_linear(image.expand(5, -1, -1, -1), keep, noise=0)
@@ -112,19 +131,75 @@ def test_a_start_changes_no_more_than_the_tolerance_allows(generator):
     for start in (cold, 1e3 * torch.randn(1, 2, 30, 30, generator=generator).double()):
         warm = noisy_linear(images, keep, noise=0, tolerance=1e-6, start=start)
         assert float((warm - cold).abs().max()) <= 2e-6
-    # What is already solved is within the tolerance, so that one cycle improves it and nothing else.
+    # Of a start beyond all values nothing remains, not even in what rounding allows.
+    far = noisy_linear(images, keep, noise=0, tolerance=1e-6, start=torch.full_like(cold, 1e200))
+    assert float((far - cold).abs().max()) <= 2e-6
+    # What is already solved is within the tolerance.
     exact = noisy_linear(images, keep, noise=0, tolerance=1e-12)
     again = noisy_linear(images, keep, noise=0, tolerance=1e-6, start=exact)
-    assert float((again - exact).abs().max()) <= 1e-11
+    assert torch.equal(again, exact)
 
 
-def test_scales_of_values_do_not_matter(generator):
+@pytest.mark.parametrize("factor", [2.0**8, 2.0**490, 2.0**-490])
+def test_scales_of_values_do_not_matter(factor, generator):
     images = torch.rand(1, 1, 16, 16, generator=generator).double()
     keep = torch.rand(1, 1, 16, 16, generator=generator) < 0.2
     plain = noisy_linear(images, keep, noise=0)
     # A power of two, so that every product and sum is that of the plain ones, scaled.
-    scaled = noisy_linear(256 * images, keep, noise=0, value_range=256)
-    assert torch.equal(scaled, 256 * plain)
+    scaled = noisy_linear(factor * images, keep, noise=0, value_range=factor)
+    assert torch.equal(scaled, factor * plain)
+
+
+def test_values_far_larger_than_the_tolerance_are_solved_as_well_as_rounding_allows(generator):
+    images = 1e60 * torch.rand(1, 1, 16, 16, generator=generator).double()
+    keep = torch.rand(1, 1, 16, 16, generator=generator) < 0.2
+    filled = noisy_linear(images, keep, noise=0, tolerance=1e-12)
+    expected = oracles_imputation.linear_imputation(images[0].numpy(), ~keep[0, 0].numpy())
+    # Roundings of 2^-52, times the inverse's row sums: at most 2 * 16^2
+    assert np.abs(filled[0].numpy() - expected).max() <= 1e60 * 2 * 16**2 * 2.0**-52
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_short_types_are_solved_in_long_ones_and_rounded_once(dtype, generator):
+    images = torch.rand(2, 3, 12, 9, generator=generator).to(dtype)
+    keep = torch.rand(2, 1, 12, 9, generator=generator) < 0.4
+    for noise in (0, 0.1):
+        short, long = (
+            noisy_linear(
+                each, keep, noise=noise, generator=torch.Generator().manual_seed(0), start=each
+            )
+            for each in (images, images.double())
+        )
+        assert short.dtype == dtype
+        assert torch.equal(short, long.to(dtype))
+
+
+def test_the_layout_in_memory_does_not_matter(generator):
+    images = torch.rand(2, 3, 12, 9, generator=generator)
+    keep = torch.rand(2, 1, 12, 9, generator=generator) < 0.4
+    plain = noisy_linear(images, keep, noise=0, start=images)
+    last = images.to(memory_format=torch.channels_last)
+    turned = keep.transpose(2, 3).contiguous().transpose(2, 3)
+    assert not last.is_contiguous()
+    assert not turned.is_contiguous()
+    assert torch.equal(noisy_linear(last, turned, noise=0, start=last), plain)
+
+
+def test_callers_may_share_threads(generator):
+    images = torch.rand(4, 1, 20, 20, generator=generator)
+    keep = torch.rand(4, 1, 20, 20, generator=generator) < 0.3
+    with ThreadPoolExecutor(4) as pool:
+        filled = list(
+            pool.map(lambda i: noisy_linear(images[i : i + 1], keep[i : i + 1], noise=0), range(4))
+        )
+    assert torch.equal(torch.cat(filled), noisy_linear(images, keep, noise=0))
+
+
+def test_no_gradient_flows_through():
+    images = torch.rand(1, 2, 4, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    keep = torch.eye(4)[None, None] == 0
+    assert not noisy_linear(images, keep, noise=0, start=images).requires_grad
+    assert not noisy_linear_1d(images[0, 0], keep[0, 0], noise=0).requires_grad
 
 
 def test_noise_is_that_of_the_value_range_and_only_where_pixels_were_removed():
@@ -174,7 +249,18 @@ EMPTY[1] = False
         (IMAGE[0], KEEP, {}, "images are torch.float32 of shape (3, 4, 5)"),
         (IMAGE.int(), KEEP, {}, "images are torch.int32 of shape (2, 3, 4, 5)"),
         (IMAGE[:0], KEEP, {}, "images are torch.float32 of shape (0, 3, 4, 5)"),
-        (NAN, KEEP, {}, "images have 1 values that are NaN or infinite"),
+        (
+            NAN,
+            KEEP,
+            {},
+            "images have 1 values that are NaN, infinite or beyond 1e+150: pass finite",
+        ),
+        (
+            IMAGE.double() - 2e150,
+            KEEP,
+            {},
+            "images have 120 values that are NaN, infinite or beyond",
+        ),
         (IMAGE, KEEP.float(), {}, "keep is torch.float32 of shape (2, 1, 4, 5)"),
         (IMAGE, KEEP[:, 0], {}, "keep is torch.bool of shape (2, 4, 5)"),
         (IMAGE, KEEP[..., :4], {}, "keep is torch.bool of shape (2, 1, 4, 4)"),

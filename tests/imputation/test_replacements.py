@@ -55,6 +55,9 @@ def test_kept_pixels_are_untouched_and_images_and_masks_repeat(imputation, setti
     )
     whole = imputation(images, torch.ones(1, 1, 7, 6, dtype=torch.bool), **settings)
     assert torch.equal(whole, images)
+    differentiable = imputation(images.clone().requires_grad_(), keep, **settings)
+    assert not differentiable.requires_grad
+    assert torch.equal(differentiable, got)
 
 
 def removed(images, keep):

@@ -33,7 +33,7 @@ THRESHOLDS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     SEEDS,
     st.sampled_from(KINDS),

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles_soundness as oracles
@@ -16,6 +16,7 @@ def pixels_of(mask):
     return {(int(y), int(x)) for y, x in mask[0].nonzero()}
 
 
+@settings(max_examples=30)
 @given(
     st.integers(0, 2**31),
     st.sampled_from(KINDS),

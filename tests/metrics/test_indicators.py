@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attributionlab as al
@@ -25,6 +25,7 @@ ROWS = st.integers(2, 4).flatmap(
 )
 
 
+@settings(max_examples=20)
 @given(ROWS, st.sampled_from([torch.float16, torch.float32, torch.float64, torch.int64]))
 def test_accuracy_is_the_chance_to_be_right_among_the_largest_outputs(case, dtype):
     rows, label = case
@@ -34,6 +35,7 @@ def test_accuracy_is_the_chance_to_be_right_among_the_largest_outputs(case, dtyp
     assert found.tolist() == [float(oracles.accuracy(row, label)) for row in rows]
 
 
+@settings(max_examples=20)
 @given(ROWS, st.sampled_from([0.25, 1.0, 256]), st.sampled_from([0.0, -3.0, 1000.0]))
 def test_the_labels_probability_is_a_softmax_that_no_shift_changes(case, temperature, shift):
     rows, label = case

@@ -23,7 +23,7 @@ FRACTIONS = st.lists(
 ).map(sorted)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     SEEDS,
     st.sampled_from(KINDS),

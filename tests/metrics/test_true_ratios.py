@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attributionlab as al
@@ -19,6 +19,7 @@ def information_of(maps, seed):
     return maps_of(kind, maps.shape, torch.Generator().manual_seed(seed + 1))
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 2**31), st.sampled_from(KINDS), st.booleans())
 def test_soundness_is_the_attributed_share_on_informative_pixels(seed, kind, restricted):
     maps = case_of(seed, kind).maps
@@ -37,6 +38,7 @@ def test_soundness_is_the_attributed_share_on_informative_pixels(seed, kind, res
     assert found.tolist() == pytest.approx(floats(expected), abs=1e-14, nan_ok=True)
 
 
+@settings(max_examples=25)
 @given(
     st.integers(0, 2**31), st.sampled_from(KINDS), st.sampled_from([0, 0.125, 0.5, 0.75, 1, 2.0])
 )

@@ -1,0 +1,250 @@
+"""Ensembles are what their formulas say of maps of noisy samples, and what Captum makes of the same."""
+
+import inspect
+
+import pytest
+import torch
+from captum.attr import InputXGradient, IntegratedGradients, NoiseTunnel
+from torch import nn
+
+import attributionlab as al
+import oracles_methods
+from attributionlab import AttributionLabError, methods
+from attributionlab.errors import GuardWarning
+from attributionlab.methods import (
+    METHODS,
+    Call,
+    Finding,
+    as_method,
+    attribute,
+    heard,
+    summarized,
+    tell,
+)
+from attributionlab.methods.ensembles import maps_of_samples
+from attributionlab.methods.gradients import input_x_gradient
+
+ENSEMBLES = {
+    "smoothgrad": (methods.smoothgrad, oracles_methods.mean),
+    "smoothgrad_sq": (methods.smoothgrad_squared, oracles_methods.mean_of_squares),
+    "vargrad": (methods.vargrad, oracles_methods.variance),
+}
+each = pytest.mark.parametrize("kind", ENSEMBLES)
+IMAGES = torch.linspace(-1, 1, 96).reshape(3, 2, 4, 4).double()
+TARGETS = torch.tensor([0, 1, 1])
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(32, 3), nn.Tanh(), nn.Linear(3, 2)).double()
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def run(kind, method=input_x_gradient, images=IMAGES, **changes):
+    settings = {"highest": 2.0, "noise": 0.25, "n_samples": 5, "generator": seeded()} | changes
+    return ENSEMBLES[kind][0](method)(network(), images, TARGETS[: len(images)], **settings)
+
+
+@each
+def test_every_value_is_reduced_over_the_samples_as_the_formula_says(kind):
+    generator, expected = seeded(), []
+    for image, target in zip(IMAGES, TARGETS, strict=True):
+        draws = torch.randn((5, 2, 4, 4), generator=generator).double()
+        samples = [image + 0.25 * 2.0 * draw for draw in draws]
+        maps = [input_x_gradient(network(), x[None], target[None])[0].flatten() for x in samples]
+        values = zip(*(of_sample.tolist() for of_sample in maps), strict=True)
+        expected.append([ENSEMBLES[kind][1](list(of_value)) for of_value in values])
+    # A few operations of float64 on values below 10.
+    torch.testing.assert_close(
+        run(kind).flatten(1), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-13
+    )
+
+
+@each
+@pytest.mark.parametrize("method", [input_x_gradient, methods.integrated_gradients])
+def test_captum_makes_the_same_of_the_same_noise(kind, method, monkeypatch):
+    """Captum draws all of an image's noise from the global state; it is handed ours instead."""
+    draws = torch.randn((7, 2, 4, 4), generator=seeded()).double()
+    monkeypatch.setattr(torch, "normal", lambda mean, std: mean + std * draws)
+    captum = {input_x_gradient: InputXGradient, methods.integrated_gradients: IntegratedGradients}
+    image = IMAGES[:1].clone().requires_grad_()
+    expected = NoiseTunnel(captum[method](network())).attribute(
+        image, nt_type=kind, nt_samples=7, stdevs=0.5, target=TARGETS[:1]
+    )
+    with heard():
+        ours = run(kind, method, IMAGES[:1], n_samples=7)
+    # Captum subtracts the square of the mean for a variance: a few roundings of values below 10.
+    torch.testing.assert_close(ours, expected.detach(), rtol=0, atol=1e-12)
+
+
+@each
+def test_an_image_has_the_same_map_alone_and_after_others(kind):
+    generator = seeded()
+    one_by_one = [
+        ENSEMBLES[kind][0](input_x_gradient)(
+            *(network(), IMAGES[i : i + 1], TARGETS[i : i + 1]),
+            highest=2.0,
+            noise=0.25,
+            n_samples=5,
+            generator=generator,
+        )
+        for i in range(3)
+    ]
+    assert torch.equal(run(kind), torch.cat(one_by_one))
+
+
+def test_noise_is_in_units_of_the_value_range():
+    assert torch.equal(
+        run("smoothgrad", highest=1.0, noise=0.5), run("smoothgrad", highest=255.0, noise=0.5 / 255)
+    )
+    assert not torch.equal(run("vargrad", noise=0.5), run("vargrad", noise=0.25))
+
+
+def test_another_seed_draws_other_noise_and_no_global_state_moves():
+    before = torch.get_rng_state()
+    first = run("smoothgrad")
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(first, run("smoothgrad"))
+    assert not torch.equal(first, run("smoothgrad", generator=seeded(1)))
+
+
+def test_each_image_keeps_its_own_baseline_even_where_samples_and_images_are_as_many():
+    starts = IMAGES.flip(0)
+    with heard():
+        together = run("smoothgrad", methods.integrated_gradients, n_samples=3, baselines=starts)
+        first = run(
+            "smoothgrad",
+            methods.integrated_gradients,
+            IMAGES[:1],
+            n_samples=3,
+            baselines=starts[:1],
+        )
+    # The nodes of three samples are evaluated in one batch either way.
+    torch.testing.assert_close(together[:1], first, rtol=0, atol=1e-13)
+
+
+@each
+def test_without_noise_the_guard_says_in_one_line_what_the_ensemble_is_then(kind):
+    with pytest.warns(GuardWarning) as caught:
+        maps = run(kind, noise=0.0, images=IMAGES.float().double())
+    assert len(caught) == 1
+    said = str(caught[0].message)
+    assert said.startswith("attributions of 3 images are made from equal maps of all samples of ")
+    assert "input-x-gradient (noise 0, n_samples 5)" in said
+    plain = input_x_gradient(network(), IMAGES.float().double(), TARGETS)
+    expected = {"smoothgrad": plain, "smoothgrad_sq": plain**2, "vargrad": torch.zeros_like(plain)}
+    # A few roundings of float64 on values below 1, and their square.
+    tolerance = 1e-30 if kind == "vargrad" else 1e-15
+    torch.testing.assert_close(maps, expected[kind], rtol=0, atol=tolerance)
+
+
+@each
+def test_of_bit_for_bit_equal_float32_maps_reductions_are_exact(kind):
+    values = torch.rand(3, 1, 4, 4, generator=seeded())
+
+    def constant(model, inputs, targets):
+        return values[:1].expand(len(inputs), -1, -1, -1)
+
+    with heard():
+        maps = ENSEMBLES[kind][0](constant)(
+            *(None, values, TARGETS), highest=1.0, generator=seeded(), n_samples=7
+        )
+    expected = {"smoothgrad": values, "smoothgrad_sq": values**2, "vargrad": 0 * values}
+    assert torch.equal(maps[0], expected[kind][0])
+
+
+def test_maps_of_zeros_are_left_to_the_guard_of_saturation():
+    with heard() as findings:
+        run("vargrad", lambda model, inputs, targets: torch.zeros_like(inputs))
+    assert not summarized(findings)
+
+
+def test_what_is_told_of_samples_is_told_once_for_each_image_with_the_worst_value():
+    def telling(model, inputs, targets):
+        worst = float(targets[0])
+        tell(Finding("are odd by {worst}", len(inputs), gaps=[0.1], worst=worst, kind="quadrature"))
+        tell(Finding("are fine", 0))
+        return inputs
+
+    with heard() as findings:
+        run("smoothgrad", telling)
+    assert summarized(findings) == [
+        "attributions of 3 images are made from maps of noisy samples, some of which are odd by 100%"
+    ]
+    [said] = [each for each in findings if each.images]
+    assert (said.kind, tuple(said.gaps)) == ("quadrature", ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"noise": -0.1},
+            "ensemble of input-x-gradient: noise is -0.1: take a number of at least 0",
+        ),
+        ({"noise": float("nan")}, "noise is nan"),
+        ({"n_samples": 0}, "n_samples is 0: take an integer of at least 1"),
+        ({"highest": 0.0}, "highest is 0.0: take a number above 0"),
+        ({"highest": 0, "n_samples": 1.5}, r"highest is 0: .*; n_samples is 1.5"),
+        ({"baselines": 0.0}, "baselines"),
+    ],
+)
+def test_settings_out_of_range_are_refused(changes, message):
+    with pytest.raises((AttributionLabError, TypeError), match=message):
+        run("smoothgrad", **changes)
+
+
+def test_an_ensemble_takes_the_settings_of_its_method_and_says_what_it_claims():
+    smooth = METHODS["integrated-gradients-smoothgrad"]
+    assert {"n_steps", "baselines", "noise", "n_samples", "highest", "generator"} <= set(
+        inspect.signature(smooth).parameters
+    )
+    with pytest.raises(AttributionLabError, match="did you mean 'n_steps'"):
+        as_method("integrated-gradients-smoothgrad", METHODS, {"n_step": 9})
+    assert as_method("integrated-gradients-smoothgrad", METHODS).claim is None
+    assert as_method("integrated-gradients-vargrad", METHODS).claim == "overall"
+    guided = as_method(methods.smoothgrad(methods.guided_backprop), METHODS)
+    assert (guided.claim, guided.gradient) == ("positive", False)
+    assert as_method(methods.vargrad(methods.lrp), METHODS).output == "logit"
+    assert as_method(methods.vargrad(methods.gradcam), METHODS).resolution == "gradcam"
+
+
+def test_a_method_that_draws_shares_the_generator_and_knows_the_value_range():
+    seen = []
+
+    def drawing(model, inputs, targets, *, generator, highest):
+        seen.append((generator, highest))
+        return torch.randn(inputs.shape, generator=generator)
+
+    generator = seeded()
+    run("vargrad", drawing, generator=generator)
+    assert seen == [(generator, 2.0)] * 3
+
+
+def test_the_maps_that_are_reduced_can_be_had_themselves():
+    settings = {"highest": 2.0, "noise": 0.25, "n_samples": 5}
+    maps = list(
+        maps_of_samples(
+            input_x_gradient, network(), IMAGES, TARGETS, generator=seeded(), **settings
+        )
+    )
+    assert [tuple(of_image.shape) for of_image in maps] == [(5, 2, 4, 4)] * 3
+    assert torch.equal(torch.stack([of_image.mean(0) for of_image in maps]), run("smoothgrad"))
+
+
+def test_a_run_offers_what_an_ensemble_asks_for_and_sees_that_it_draws():
+    env = al.load("color-detector", image_size=16)
+    method = as_method(methods.vargrad(methods.saliency), METHODS, {"noise": 0.001})
+    images, labels = env.batch(2)
+    found = []
+    for seed in (3, 3, 4):
+        offered = {"generator": seeded(seed), "highest": env.max_value}
+        call = Call(env.name, env.model, images, env.targets(labels), 0, 2, offered)
+        with heard():
+            found.append(attribute(method, call, seed))
+    assert all(each.random for each in found)
+    assert torch.equal(found[0].maps, found[1].maps)
+    assert not torch.equal(found[0].maps, found[2].maps)
