@@ -1,6 +1,6 @@
 """Loops of the multigrid solver: compiled by numba when first called, and kept in its cache.
 
-Planes are (C, H + 2, W + 2) with a border of zeros, and 0 wherever nothing is unknown; what a stencil
+Planes are (H + 2, W + 2) with a border of zeros, and 0 wherever nothing is unknown; what a stencil
 holds is said in `attributionlab.imputation.stencils`. Loops along a row index whole arrays, and sums
 and maxima are kept for each column, because the compiler uses vector instructions only then.
 """
@@ -15,23 +15,20 @@ __all__ = ["advance", "ascend", "descend", "negative_product", "of_kept", "redir
 
 
 @compiled
-def of_kept(
-    image: Numbers, removed: NDArray[np.bool_], low: Numbers, high: Numbers, means: Numbers
-) -> None:
-    """Least, largest and mean kept value of each channel, (C,)."""
-    channels, height, width = image.shape
-    for c in range(channels):
-        least, most = np.full(width, np.inf), np.full(width, -np.inf)
-        sums, counts = np.zeros(width), np.zeros(width)
-        for y in range(height):
-            row, gone = image[c, y], removed[y]
-            for x in range(width):
-                least[x] = min(least[x], np.inf if gone[x] else row[x])
-                most[x] = max(most[x], -np.inf if gone[x] else row[x])
-            for x in range(width):
-                sums[x] += 0.0 if gone[x] else row[x]
-                counts[x] += 0.0 if gone[x] else 1.0
-        low[c], high[c], means[c] = least.min(), most.max(), sums.sum() / counts.sum()
+def of_kept(image: Numbers, removed: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Least, largest and mean kept value of a channel (H, W)."""
+    height, width = image.shape
+    least, most = np.full(width, np.inf), np.full(width, -np.inf)
+    sums, counts = np.zeros(width), np.zeros(width)
+    for y in range(height):
+        row, gone = image[y], removed[y]
+        for x in range(width):
+            least[x] = min(least[x], np.inf if gone[x] else row[x])
+            most[x] = max(most[x], -np.inf if gone[x] else row[x])
+        for x in range(width):
+            sums[x] += 0.0 if gone[x] else row[x]
+            counts[x] += 0.0 if gone[x] else 1.0
+    return least.min(), most.max(), sums.sum() / counts.sum()
 
 
 @compiled
@@ -47,11 +44,10 @@ def descend(
     coarse: Numbers,
 ) -> None:
     """From v = 0 one sweep, v = relaxed * b, and the sums of its residual on the coarser grid."""
-    channels, height, width = v.shape
-    for c in range(channels):
-        for y in range(1, height - 1):
-            for x in range(1, width - 1):
-                v[c, y, x] = relaxed[y, x] * b[c, y, x]
+    height, width = v.shape
+    for y in range(1, height - 1):
+        for x in range(1, width - 1):
+            v[y, x] = relaxed[y, x] * b[y, x]
     if finest:
         _relax_image(0.0, unknown, totals, b, v, r)
     else:
@@ -95,25 +91,18 @@ def _relax_image(
     share: float, weights: Numbers, totals: Numbers, b: Numbers, v: Numbers, out: Numbers
 ) -> None:
     """share * v + weights * (b - A v) for the image's own operator."""
-    channels, height, width = v.shape
+    height, width = v.shape
     # Of the arrays' own type, so that nothing is converted
     numbers = np.array([share, 1 / 6, 1 / 12], dtype=v.dtype)
     of_v, direct, diagonal = numbers[0], numbers[1], numbers[2]
-    for c in range(channels):
-        for y in range(1, height - 1):
-            for x in range(1, width - 1):
-                out[c, y, x] = of_v * v[c, y, x] + weights[y, x] * (
-                    b[c, y, x]
-                    - totals[y, x] * v[c, y, x]
-                    + direct * (v[c, y - 1, x] + v[c, y + 1, x] + v[c, y, x - 1] + v[c, y, x + 1])
-                    + diagonal
-                    * (
-                        v[c, y - 1, x - 1]
-                        + v[c, y - 1, x + 1]
-                        + v[c, y + 1, x - 1]
-                        + v[c, y + 1, x + 1]
-                    )
-                )
+    for y in range(1, height - 1):
+        for x in range(1, width - 1):
+            out[y, x] = of_v * v[y, x] + weights[y, x] * (
+                b[y, x]
+                - totals[y, x] * v[y, x]
+                + direct * (v[y - 1, x] + v[y + 1, x] + v[y, x - 1] + v[y, x + 1])
+                + diagonal * (v[y - 1, x - 1] + v[y - 1, x + 1] + v[y + 1, x - 1] + v[y + 1, x + 1])
+            )
 
 
 @compiled
@@ -121,23 +110,22 @@ def _relax(
     share: float, weights: Numbers, stencil: Numbers, b: Numbers, v: Numbers, out: Numbers
 ) -> None:
     """share * v + weights * (b - A v) for any operator."""
-    channels, height, width = v.shape
+    height, width = v.shape
     of_v = np.array([share], dtype=v.dtype)[0]
-    for c in range(channels):
-        for y in range(1, height - 1):
-            for x in range(1, width - 1):
-                out[c, y, x] = of_v * v[c, y, x] + weights[y, x] * (
-                    b[c, y, x]
-                    - stencil[0, y, x] * v[c, y, x]
-                    - stencil[1, y, x] * v[c, y, x + 1]
-                    - stencil[1, y, x - 1] * v[c, y, x - 1]
-                    - stencil[2, y, x] * v[c, y + 1, x]
-                    - stencil[2, y - 1, x] * v[c, y - 1, x]
-                    - stencil[3, y, x] * v[c, y + 1, x + 1]
-                    - stencil[3, y - 1, x - 1] * v[c, y - 1, x - 1]
-                    - stencil[4, y, x] * v[c, y + 1, x - 1]
-                    - stencil[4, y - 1, x + 1] * v[c, y - 1, x + 1]
-                )
+    for y in range(1, height - 1):
+        for x in range(1, width - 1):
+            out[y, x] = of_v * v[y, x] + weights[y, x] * (
+                b[y, x]
+                - stencil[0, y, x] * v[y, x]
+                - stencil[1, y, x] * v[y, x + 1]
+                - stencil[1, y, x - 1] * v[y, x - 1]
+                - stencil[2, y, x] * v[y + 1, x]
+                - stencil[2, y - 1, x] * v[y - 1, x]
+                - stencil[3, y, x] * v[y + 1, x + 1]
+                - stencil[3, y - 1, x - 1] * v[y - 1, x - 1]
+                - stencil[4, y, x] * v[y + 1, x - 1]
+                - stencil[4, y - 1, x + 1] * v[y - 1, x + 1]
+            )
 
 
 @compiled
@@ -147,71 +135,67 @@ def _restrict(fine: Numbers, coarse: Numbers) -> None:
     The coarse point (Y, X) lies on the fine pixel (2 Y, 2 X), counted without the border. The last may
     lie outside the image.
     """
-    channels, height, width = coarse.shape
-    rows, columns = fine.shape[1:]
+    height, width = coarse.shape
+    rows, columns = fine.shape
     sums = np.zeros(2 * width, fine.dtype)
     half = np.array([0.5], dtype=fine.dtype)[0]
-    for c in range(channels):
-        for y in range(1, height - 1):
-            up, here = fine[c, 2 * y - 2], fine[c, 2 * y - 1]
-            down = fine[c, min(2 * y, rows - 1)]
-            for x in range(columns):
-                sums[x] = here[x] + half * (up[x] + down[x])
-            out = coarse[c, y]
-            for x in range(1, width - 1):
-                out[x] = sums[2 * x - 1] + half * (sums[2 * x - 2] + sums[2 * x])
+    for y in range(1, height - 1):
+        up, here = fine[2 * y - 2], fine[2 * y - 1]
+        down = fine[min(2 * y, rows - 1)]
+        for x in range(columns):
+            sums[x] = here[x] + half * (up[x] + down[x])
+        out = coarse[y]
+        for x in range(1, width - 1):
+            out[x] = sums[2 * x - 1] + half * (sums[2 * x - 2] + sums[2 * x])
 
 
 @compiled
 def _add_prolonged(coarse: Numbers, unknown: Numbers, fine: Numbers) -> None:
     """Add bilinear interpolation to the unknown pixels: the transpose of `restrict`."""
-    channels, height, width = fine.shape
+    height, width = fine.shape
     weights = np.array([0.5, 0.25], dtype=fine.dtype)
-    for c in range(channels):
-        for y in range(1, height - 1):
-            above, below = coarse[c, (y + 1) // 2], coarse[c, y // 2 + 1]
-            m, row = unknown[y], fine[c, y]
-            for x in range(1, (width - 1) // 2 + 1):
-                here, following = above[x] + below[x], above[x + 1] + below[x + 1]
-                row[2 * x - 1] += weights[0] * m[2 * x - 1] * here
-                row[2 * x] += weights[1] * m[2 * x] * (here + following)
+    for y in range(1, height - 1):
+        above, below = coarse[(y + 1) // 2], coarse[y // 2 + 1]
+        m, row = unknown[y], fine[y]
+        for x in range(1, (width - 1) // 2 + 1):
+            here, following = above[x] + below[x], above[x + 1] + below[x + 1]
+            row[2 * x - 1] += weights[0] * m[2 * x - 1] * here
+            row[2 * x] += weights[1] * m[2 * x] * (here + following)
 
 
 @compiled
 def negative_product(totals: Numbers, unknown: Numbers, v: Numbers, product: Numbers) -> None:
     """-A v in float64: by how much the weighted means of neighbors exceed v, at unknown pixels."""
-    channels, height, width = v.shape
-    for c in range(channels):
-        for y in range(1, height - 1):
-            for x in range(1, width - 1):
-                # Each on its own: sums of float32 values would be rounded to float32.
-                direct = np.float64(v[c, y - 1, x]) + np.float64(v[c, y + 1, x])
-                direct += np.float64(v[c, y, x - 1]) + np.float64(v[c, y, x + 1])
-                diagonal = np.float64(v[c, y - 1, x - 1]) + np.float64(v[c, y - 1, x + 1])
-                diagonal += np.float64(v[c, y + 1, x - 1]) + np.float64(v[c, y + 1, x + 1])
-                sums = (2 * direct + diagonal) / 12
-                product[c, y, x] = unknown[y, x] * (sums - totals[y, x] * v[c, y, x])
+    height, width = v.shape
+    for y in range(1, height - 1):
+        for x in range(1, width - 1):
+            # Each on its own: sums of float32 values would be rounded to float32.
+            direct = np.float64(v[y - 1, x]) + np.float64(v[y + 1, x])
+            direct += np.float64(v[y, x - 1]) + np.float64(v[y, x + 1])
+            diagonal = np.float64(v[y - 1, x - 1]) + np.float64(v[y - 1, x + 1])
+            diagonal += np.float64(v[y + 1, x - 1]) + np.float64(v[y + 1, x + 1])
+            sums = (2 * direct + diagonal) / 12
+            product[y, x] = unknown[y, x] * (sums - totals[y, x] * v[y, x])
 
 
 @compiled
-def redirect(b: Numbers, z: Numbers, sizes: Numbers, direction: Numbers) -> None:
+def redirect(b: Numbers, z: Numbers, last: float, direction: Numbers) -> float:
     """The next direction of conjugate gradients: z and a share of the last one.
 
-    `sizes` (C,), the products of b and z, are those of the last step before the call.
+    Returns the product of b and z; `last` is that of the last step, or 0 in the first.
     """
-    channels, height, width = z.shape
-    for c in range(channels):
-        size = _dot(b[c], z[c])
-        share = np.float32(size / sizes[c] if sizes[c] > 0 else 0.0)
-        sizes[c] = size
-        for y in range(1, height - 1):
-            for x in range(1, width - 1):
-                direction[c, y, x] = z[c, y, x] + share * direction[c, y, x]
+    height, width = z.shape
+    size = _dot(b, z)
+    share = np.float32(size / last if last > 0 else 0.0)
+    for y in range(1, height - 1):
+        for x in range(1, width - 1):
+            direction[y, x] = z[y, x] + share * direction[y, x]
+    return size
 
 
 @compiled
 def advance(
-    sizes: Numbers,
+    size: float,
     scale: float,
     direction: Numbers,
     product: Numbers,
@@ -219,26 +203,24 @@ def advance(
     r: Numbers,
     b: Numbers,
 ) -> float:
-    """A step of conjugate gradients along scale * direction; returns the largest size of a residual.
+    """A step of conjugate gradients along scale * direction; returns the largest residual, in size.
 
     `product` is -A times the direction, in float64, so that r stays v's own residual but for rounding
-    in float64, whatever the direction. b becomes r / scale.
+    in float64, whatever the direction. b becomes r / scale, and `size` was what `redirect` returned.
     """
-    channels, height, width = v.shape
+    height, width = v.shape
     peaks = np.zeros(width)
     inverse = 1 / scale
-    for c in range(channels):
-        energy = -_dot(direction[c], product[c])
-        length = scale * sizes[c] / energy if energy > 0 else 0.0
-        for y in range(1, height - 1):
-            for x in range(1, width - 1):
-                v[c, y, x] += length * direction[c, y, x]
-            for x in range(1, width - 1):
-                r[c, y, x] += length * product[c, y, x]
-            for x in range(1, width - 1):
-                b[c, y, x] = inverse * r[c, y, x]
-            for x in range(1, width - 1):
-                peaks[x] = max(peaks[x], abs(r[c, y, x]))
+    length = -scale * size / _dot(direction, product)
+    for y in range(1, height - 1):
+        for x in range(1, width - 1):
+            v[y, x] += length * direction[y, x]
+        for x in range(1, width - 1):
+            r[y, x] += length * product[y, x]
+        for x in range(1, width - 1):
+            b[y, x] = inverse * r[y, x]
+        for x in range(1, width - 1):
+            peaks[x] = max(peaks[x], abs(r[y, x]))
     peak: float = peaks.max()
     return peak
 

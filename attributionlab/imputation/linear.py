@@ -129,14 +129,17 @@ def _solve(
     # Imported where it is needed: numba takes a second to import.
     from attributionlab.imputation.multigrid import WeightedMeans
 
-    means = WeightedMeans(*images.shape[1:])
+    means = WeightedMeans(*images.shape[2:])
     for index, (image, kept, into) in enumerate(zip(images, keep[:, 0], result, strict=True)):
         if kept.all():
             into.copy_(image)
             continue
-        guess = None if start is None else _as_array(start[index].double())
         means.remove(_as_array(~kept))
-        filled, _ = means.fill(_as_array(image.double()), guess, tolerance)
+        values = _as_array(image.double())
+        filled = np.empty_like(values)
+        guesses = [None] * len(values) if start is None else _as_array(start[index].double())
+        for channel, guess, out in zip(values, guesses, filled, strict=True):
+            means.fill(channel, guess, tolerance, out)
         linear = torch.from_numpy(filled)
         if added is not None:  # before rounding to the images' type
             linear = torch.where(kept.cpu(), linear, linear + added[index])

@@ -68,27 +68,29 @@ class _Grid:
     z: Numbers
 
     @classmethod
-    def of(cls, channels: int, height: int, width: int) -> "_Grid":
+    def of(cls, height: int, width: int) -> "_Grid":
         size = (height + 2, width + 2)
-        shapes = [(5, *size), size, size, *3 * [(channels, *size)]]
-        return cls(*(np.zeros(shape, np.float32) for shape in shapes))
+        return cls(*(np.zeros(shape, np.float32) for shape in [(5, *size), *5 * [size]]))
 
 
 class WeightedMeans:
-    """Solver for images of one size, one after the other, in memory that is used again."""
+    """Solver for images of one size, in memory that is used again.
 
-    def __init__(self, channels: int, height: int, width: int) -> None:
-        size = (channels, height + 2, width + 2)
+    Channels are solved for one after the other, because the memory for one is more likely to fit in the
+    processor's cache.
+    """
+
+    def __init__(self, height: int, width: int) -> None:
+        size = (height + 2, width + 2)
         self._v, self._r, self._product = np.zeros((3, *size))
         self._direction = np.zeros(size, np.float32)
-        self._filled = np.zeros((channels, height, width))
         self._totals = np.pad(_total_weights(height, width), 1)
         self._single_totals = self._totals.astype(np.float32)
-        self._grids = [_Grid.of(channels, height, width)]
+        self._grids = [_Grid.of(height, width)]
         while max(height, width) > COARSEST:
             # Points at every other pixel, the last at or beyond the image's end
             height, width = height // 2 + 1, width // 2 + 1
-            self._grids.append(_Grid.of(channels, height, width))
+            self._grids.append(_Grid.of(height, width))
 
     def remove(self, removed: NDArray[np.bool_]) -> float:
         """Set the removed pixels (H, W), some but not all; returned is a bound of A^-1 1."""
@@ -99,27 +101,26 @@ class WeightedMeans:
         for fine, coarse in pairwise(self._grids):
             coarse_stencil(fine.stencil, coarse.unknown, coarse.stencil)
             relaxations(coarse.stencil, RELAXATION, coarse.relaxed)
-        u, r = self._v[:1], self._r[:1]
-        u[:] = 0
-        r[0] = finest.unknown
-        rest, _ = self._reduce(u, r, 1.0, 0.5)
-        self._bound = float(u.max()) / (1 - rest)  # A u = 1 - r >= 1 - rest
+        self._v[:] = 0
+        self._r[:] = finest.unknown
+        rest, _ = self._reduce(1.0, 0.5)
+        self._bound = float(self._v.max()) / (1 - rest)  # A u = 1 - r >= 1 - rest
         return self._bound
 
-    def fill(self, image: Numbers, start: Numbers | None, tolerance: float) -> tuple[Numbers, int]:
+    def fill(self, channel: Numbers, start: Numbers | None, tolerance: float, out: Numbers) -> int:
         """Removed pixels as weighted means of their neighbors.
 
         Parameters
         ----------
-        image, start : array of float64, (C, H, W)
+        channel, start : array of float64, (H, W)
             Kept pixels, and a first guess of the others; without it, the mean of kept ones.
         tolerance : float
             Largest error of a value, in the image's own units.
+        out : array of float64, (H, W)
+            Where the result is put. Kept pixels are those of the image.
 
         Returns
         -------
-        filled : array of float64, (C, H, W)
-            Kept pixels are those of the image. Overwritten by the next call.
         steps : int
             Of conjugate gradients.
 
@@ -127,42 +128,39 @@ class WeightedMeans:
         -----
         Weighted means lie between the least and the largest kept value, and are put there.
         """
-        low, high, means = np.empty((3, len(image), 1, 1))
-        of_kept(image, self._removed, low[:, 0, 0], high[:, 0, 0], means[:, 0, 0])
-        v, r = self._v, self._r
-        inner = v[:, 1:-1, 1:-1]
-        np.copyto(inner, image)
-        guess = means if start is None else np.clip(start, low, high)
+        low, high, mean = of_kept(channel, self._removed)
+        inner, r = self._v[1:-1, 1:-1], self._r
+        np.copyto(inner, channel)
+        guess = mean if start is None else np.clip(start, low, high)
         np.copyto(inner, guess, where=self._removed)
-        negative_product(self._totals, self._grids[0].unknown, v, r)
-        enough = max(tolerance / self._bound, ROUNDING * max(high.max(), -low.min()))
-        _, steps = self._reduce(v, r, max(r.max(), -r.min()), enough)
-        return np.clip(inner, low, high, out=self._filled), steps
+        negative_product(self._totals, self._grids[0].unknown, self._v, r)
+        enough = max(tolerance / self._bound, ROUNDING * max(high, -low))
+        _, steps = self._reduce(max(r.max(), -r.min()), enough)
+        np.clip(inner, low, high, out=out)
+        return steps
 
-    def _reduce(self, v: Numbers, r: Numbers, peak: float, enough: float) -> tuple[float, int]:
+    def _reduce(self, peak: float, enough: float) -> tuple[float, int]:
         """Steps of conjugate gradients for v, with residual r, until no residual exceeds `enough`.
 
         The largest residual, in size, is `peak`; returned are the last one and the number of steps.
         """
-        channels = slice(len(v))
-        b, z = self._grids[0].b[channels], self._grids[0].z[channels]
-        direction, product = self._direction[channels], self._product[channels]
+        unknown, b, z = self._grids[0].unknown, self._grids[0].b, self._grids[0].z
         # A power of two, because the preconditioner computes in float32
         scale = 2.0 ** np.ceil(np.log2(max(peak, np.finfo(np.float64).tiny)))
-        np.divide(r, scale, out=b, casting="same_kind")
-        sizes = np.zeros(len(v))
+        np.divide(self._r, scale, out=b, casting="same_kind")
+        size = 0.0
         for steps in range(MOST_STEPS + 1):
             if peak <= enough:
                 return peak, steps
-            self._precondition(channels)
-            redirect(b, z, sizes, direction)
-            negative_product(self._totals, self._grids[0].unknown, direction, product)
-            peak = advance(sizes, scale, direction, product, v, r, b)
+            self._precondition()
+            size = redirect(b, z, size, self._direction)
+            negative_product(self._totals, unknown, self._direction, self._product)
+            peak = advance(size, scale, self._direction, self._product, self._v, self._r, b)
         raise AttributionLabError(
             f"no imputation within the tolerance after {MOST_STEPS} steps: take a larger one"
         )
 
-    def _precondition(self, channels: slice) -> None:
+    def _precondition(self) -> None:
         """One V-cycle from 0 for the finest grid's b, to its z: a symmetric operator on b."""
         finest, last = self._grids[0], self._grids[-1]
         for fine, coarse in pairwise(self._grids):
@@ -172,18 +170,18 @@ class WeightedMeans:
                 fine.unknown,
                 fine.stencil,
                 fine.relaxed,
-                fine.b[channels],
-                fine.v[channels],
-                fine.z[channels],
-                coarse.b[channels],
+                fine.b,
+                fine.v,
+                fine.z,
+                coarse.b,
             )
         settle(
             COARSEST_SWEEPS,
             last.stencil,
             last.relaxed,
-            last.b[channels],
-            last.v[channels],
-            last.z[channels],
+            last.b,
+            last.v,
+            last.z,
         )
         for coarse, fine in pairwise(reversed(self._grids)):
             ascend(
@@ -192,10 +190,10 @@ class WeightedMeans:
                 fine.unknown,
                 fine.stencil,
                 fine.relaxed,
-                fine.b[channels],
-                fine.v[channels],
-                coarse.z[channels],
-                fine.z[channels],
+                fine.b,
+                fine.v,
+                coarse.z,
+                fine.z,
             )
 
 
