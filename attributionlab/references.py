@@ -1,4 +1,4 @@
-"""A method behind a reference, and strangers' code whose errors become one line."""
+"""What a reference leads to (a method, a network), and strangers' code whose errors become one line."""
 
 import importlib
 import importlib.util
@@ -16,7 +16,10 @@ __all__ = ["in_one_line", "located", "place_of", "said"]
 
 
 def located(reference: str, known: Mapping[str, Any]) -> Any:
-    """The object behind ``file.py:name`` or ``module:name``; split from the right (C:\\x.py:name)."""
+    """The object behind ``file.py:name`` or ``module:name``; split from the right (C:\\x.py:name).
+
+    What names no place is refused as an unknown method; `known` are the methods' names for the hint.
+    """
     place, _, name = reference.rpartition(":")
     if reference.endswith(".py"):
         raise AttributionLabError(f"{reference!r} names no function: write {reference}:name")

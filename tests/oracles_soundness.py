@@ -270,7 +270,7 @@ def released_completeness_steps(
     maps = [eight_bit(values) for values in maps]
     return [
         completeness_at_threshold(
-            performance, maps, [Fraction(t * float(max(values.values()))) for values in maps]
+            performance, maps, [Fraction(str(t)) * max(values.values()) for values in maps]
         )
         for t in thresholds
     ]

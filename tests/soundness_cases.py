@@ -96,6 +96,7 @@ class Share(nn.Module):
     def __init__(self, information):
         super().__init__()
         self.register_buffer("information", information.double() / information.double().sum())
+        self.eval()
 
     def forward(self, images):
         return ((images != 0) * self.information).sum((1, 2, 3))[:, None]

@@ -72,7 +72,7 @@ MAY_IMPORT = {
         *("comparison", "compared", "trial", "catalog", "environment", "methods", "metrics"),
         *("truth", "nets", "images", "exact", "segmentation", "report", "results", "files"),
         *("progress", "validation", "faithfulness_report", "assess", "dose", "ranking"),
-        *("compiling", "imputation", "local_data"),
+        *("compiling", "imputation", "local_data", "references"),
     },
     "local_data": {"references", "validation"},
 }

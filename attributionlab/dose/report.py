@@ -58,12 +58,19 @@ class Break(NamedTuple):
     dose: float | None
     """None: no break is shown up to the largest dose; with few images that says little"""
     largest: float
-    """the largest dose that was tried"""
+    """the largest dose that was tried at which there is an interval; NaN if there is none at any"""
+    undefined: tuple[float, ...] = ()
+    """doses at which there is none, because there is no ranking: these neither break nor hold"""
 
     def __str__(self) -> str:
+        if math.isnan(self.largest):
+            return "undefined at every dose"
         if self.dose is None:
-            return f"no break is shown up to {self.largest:g}"
-        return "breaks without any dose" if self.dose == 0 else f"breaks at {self.dose:g}"
+            said = f"no break is shown up to {self.largest:g}"
+        else:
+            said = "breaks without any dose" if self.dose == 0 else f"breaks at {self.dose:g}"
+        without = ", ".join(f"{dose:g}" for dose in self.undefined)
+        return f"{said}, undefined at {without}" if without else said
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +131,8 @@ class MetricReport:
 
     def breaks(self, by: RankedBy = "signed") -> list[Break]:
         """For each axis the smallest dose from which on, up to the largest, the upper end of the
-        correlation's interval lies below the threshold, or there is no correlation at all.
+        correlation's interval lies below the threshold. Doses without an interval are left out and
+        named.
 
         Parameters
         ----------
@@ -133,14 +141,16 @@ class MetricReport:
         """
         result = []
         for axis in dict.fromkeys(each.axis for each in self.doses):
+            highs = {each.dose: each.correlations[by].high for each in self.along(axis)}
+            known = [dose for dose, high in highs.items() if not math.isnan(high)]
             found: float | None = None
-            doses = self.along(axis)
-            for each in reversed(doses):
-                high = each.correlations[by].high
-                if high >= self.threshold:
+            for dose in reversed(known):
+                if highs[dose] >= self.threshold:
                     break
-                found = each.dose
-            result.append(Break(axis, found, doses[-1].dose))
+                found = dose
+            largest = known[-1] if known else math.nan
+            undefined = tuple(dose for dose in highs if dose not in known)
+            result.append(Break(axis, found, largest, undefined))
         return result
 
     def to_frame(self) -> "pd.DataFrame":

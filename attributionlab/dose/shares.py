@@ -11,49 +11,54 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from attributionlab.dose.case import Seen
+from attributionlab.metrics.checked_inputs import above
+from attributionlab.metrics.completeness_curves import THRESHOLDS
+from attributionlab.metrics.inclusion import EPSILON, informs, reaches
+from attributionlab.metrics.indicators import precision_of
 
 __all__ = ["LEVELS", "completeness_scores", "soundness_scores"]
 
 LEVELS = (0.2, 0.4, 0.6, 0.8)
 """Predictive levels of Li et al. (2024), as shares of the output's change."""
-THRESHOLDS = tuple(tenth / 10 for tenth in range(1, 10))
-EPSILON = 0.01
 PERCENT = 100
 
 
 def soundness_scores(seen: Seen) -> Float64[Tensor, " maps"]:
     """`attributionlab.metrics.soundness_at` of what each map says raises the output, mean over levels.
 
-    NaN for a map that reaches none of the levels, and for all where the output does not rise from the
-    replacement to the image. Levels that are not reached are left out, and those that are jumped over
-    count as what was reached.
+    A level that all attributed pixels of a map together do not reach counts 0: none of what it
+    attributes predicts the output to that level. A level that is jumped over counts as what was
+    reached. NaN, for all maps, where the output does not rise from the replacement to the image
+    (`_shares_of_way`).
     """
     values, counts = seen.case.positive.flatten(1).double(), _included(seen)
     ranked = values.gather(1, seen.case.orders)
     sums = torch.nn.functional.pad(ranked.cumsum(1), (1, 0)).gather(1, counts)
-    reached = _shares_of_way(seen.inserted, seen).gather(1, counts)
+    shares, rounding = _shares_of_way(seen.inserted, seen)
+    reached = shares.gather(1, counts)
     start = reached.new_zeros(len(reached), 1)
-    informs = reached.diff(dim=1, prepend=start) >= EPSILON
+    informative = informs(reached.diff(dim=1, prepend=start), EPSILON, rounding)
     added = sums.diff(dim=1, prepend=start)
-    soundness = (added * informs).cumsum(1) / added.cumsum(1)
+    soundness = (added * informative).cumsum(1) / added.cumsum(1)
     at_levels = []
     for level in LEVELS:
-        there = reached >= level
+        there = reaches(reached, level, rounding)
         first = there.int().argmax(1, keepdim=True)
-        at_levels.append(soundness.gather(1, first)[:, 0].where(there.any(1), torch.nan))
-    return torch.stack(at_levels).nanmean(0)
+        at_levels.append(soundness.gather(1, first)[:, 0].where(there.any(1), 0.0))
+    return torch.stack(at_levels).mean(0).where(reached.isfinite().all(1), torch.nan)
 
 
 def completeness_scores(seen: Seen) -> Float64[Tensor, " maps"]:
     """`attributionlab.metrics.completeness_curve` of what each map says raises the output: its mean.
 
     Thresholds are shares of each map's maximum. NaN where the output does not rise from the replacement
-    to the image.
+    to the image (`_shares_of_way`).
     """
-    values = seen.case.positive.flatten(1).double()
-    limits = values.amax(1, keepdim=True)
-    counts = torch.stack([(values > t * limits).sum(1) for t in THRESHOLDS], 1)
-    left = _shares_of_way(seen.removed, seen).gather(1, counts)
+    values = seen.case.positive.flatten(1)
+    most = values.amax(1, keepdim=True)
+    parts = values / most.where(most > 0, 1)
+    counts = torch.stack([above(parts, t).sum(1) for t in THRESHOLDS], 1)
+    left = _shares_of_way(seen.removed, seen)[0].gather(1, counts)
     return (1 - left).mean(1)
 
 
@@ -65,8 +70,15 @@ def _included(seen: Seen) -> Int[Tensor, "maps steps"]:
     return torch.tensor(steps).expand(len(attributed), -1).minimum(attributed)
 
 
-def _shares_of_way(outputs: Tensor, seen: Seen) -> Float64[Tensor, "maps counts"]:
-    """Outputs with the replacement's at 0 and the image's at 1."""
-    nothing, everything = seen.inserted[0, 0], seen.inserted[0, -1]
+def _shares_of_way(outputs: Tensor, seen: Seen) -> tuple[Float64[Tensor, "maps counts"], float]:
+    """Outputs with the replacement's at 0 and the image's at 1, and by how much they may be off.
+
+    NaN where the output does not rise by so much that rounding, in the precision of images, is less
+    than half of epsilon.
+    """
+    nothing, everything = (float(seen.inserted[0, end]) for end in (0, -1))
+    rounding = precision_of(seen.case.image.dtype) * max(abs(nothing), abs(everything))
     way = everything - nothing
-    return (outputs - nothing) / way.where(way > 0, torch.nan)
+    if way <= 0 or rounding > way * EPSILON / 2:
+        return torch.full_like(outputs, torch.nan), 0.0
+    return (outputs - nothing) / way, rounding / way

@@ -16,14 +16,7 @@ from attributionlab.experiments.model_summary import table_1
 from attributionlab.experiments.perturbation_items import ITEMS, perturbation_tables
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.segmentations import figure_6, figure_24
-from attributionlab.experiments.soco.gaussian import soco_figure_6
-from attributionlab.experiments.soco.methods import SOCO_METHODS, soco_methods
-from attributionlab.experiments.soco.modifications import SOCO_MODIFICATIONS, soco_modifications
-from attributionlab.experiments.soco.order_example import soco_order_example
-from attributionlab.experiments.soco.retraining import STUDIES, soco_retraining
-from attributionlab.experiments.soco.truth import soundness_truth
-from attributionlab.experiments.soco.watermarks import ITEMS as WATERMARKS
-from attributionlab.experiments.soco.watermarks import soco_watermarks
+from attributionlab.experiments.soco.items import SOCO_ITEMS
 from attributionlab.experiments.trained_network import figure_3
 from attributionlab.experiments.unseen_data_dose import unseen_data_dose
 from attributionlab.experiments.which_truth import which_truth
@@ -46,13 +39,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "camouflage-drift": camouflage_drift,
     "camouflage-weights": camouflage_weights,
     "which-truth": which_truth,
-    "soco-figure-6": soco_figure_6,
-    **{item: partial(soco_retraining, item) for item in STUDIES},
-    **{item: partial(soco_watermarks, item) for item in WATERMARKS},
-    **{item: partial(soco_modifications, item) for item in SOCO_MODIFICATIONS},
-    **{item: partial(soco_methods, item) for item in SOCO_METHODS},
-    "soco-section-3-3": soco_order_example,
-    "soundness-truth": soundness_truth,
+    **SOCO_ITEMS,
 }
 
 

@@ -1,10 +1,11 @@
 """How much unseen data it takes for a metric to stop ranking attributions as the truth does."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attributionlab.dose import AXES, METRICS, MetricReport, metric_tests
-from attributionlab.dose.report import eight_methods
+from attributionlab.dose.report import Break, eight_methods
 from attributionlab.experiments.comparison_plan import environment_of
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.report.doses import DoseLine, doses_figure
@@ -123,11 +124,16 @@ def _breaks(reports: Sequence[MetricReport]) -> "pd.DataFrame":
         row = {"metric": report.metric, "correlation_without_unseen": clean.value}
         row |= {"low": clean.low, "high": clean.high}
         for each in report.breaks():
-            where = "not shown" if each.dose is None else f"{each.dose:g}"
-            row[f"breaks_at_{each.axis}"] = where
+            row[f"breaks_at_{each.axis}"] = _where(each)
         row["beats_the_oracle"] = _most_beaten(report)
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _where(broken: Break) -> str:
+    if math.isnan(broken.largest):
+        return "undefined"
+    return "not shown" if broken.dose is None else f"{broken.dose:g}"
 
 
 def _most_beaten(report: MetricReport) -> str:

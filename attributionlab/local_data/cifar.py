@@ -5,6 +5,7 @@ of an image: 32 rows of 32 pixels of red, then green, then blue (https://www.cs.
 The python version of the archives is pickled, and a pickle runs code when it is read.
 """
 
+import os
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.local_data.labeled import LabeledImages
-from attributionlab.validation import integer_problem
+from attributionlab.validation import integer_problem, shown
 
 __all__ = ["cifar10", "cifar100"]
 
@@ -78,8 +79,8 @@ def cifar10(
     Raises
     ------
     AttributionLabError
-        For a file that is missing, empty, cut off or has labels beyond the classes, and if n is
-        more than there is.
+        For a file that is missing, empty, cut off or has labels beyond the classes, for names that
+        are not UTF-8, for settings that do not fit, and if n is more than there is.
     """
     return _read(CIFAR10, folder, part, "label", n, seed)
 
@@ -118,10 +119,12 @@ def _read(
     archive: _Archive, folder: str | Path, part: str, labels: str, n: int | None, seed: int
 ) -> LabeledImages:
     problems = integer_problem("seed", seed, 0)
+    if not isinstance(folder, str | os.PathLike):
+        problems.append(f"folder is {shown(folder)}: pass a path")
     if n is not None:
         problems += integer_problem("n", n, 1)
     for name, value, known in (("part", part, archive.files), ("labels", labels, archive.labels)):
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             problems.append(f"{name} is {value!r}: {nearest(str(value), known)}")
     refuse_if(problems)
     folder = Path(folder)
@@ -137,7 +140,7 @@ def _read(
     return LabeledImages(
         torch.from_numpy(pixels.astype(np.float32) / 255),
         torch.from_numpy(records[:, column].astype(np.int64)),
-        _class_names(folder / archive.class_names[column], archive.classes[column]),
+        _class_names(archive, folder / archive.class_names[column], archive.classes[column]),
     )
 
 
@@ -179,7 +182,12 @@ def _remedy(archive: _Archive, path: Path) -> str:
     )
 
 
-def _class_names(path: Path, classes: int) -> tuple[str, ...]:
+def _class_names(archive: _Archive, path: Path, classes: int) -> tuple[str, ...]:
     """A name in each line; numbers where the file is missing or holds other than a name for each."""
-    names = tuple(path.read_text(encoding="utf-8").split()) if path.is_file() else ()
+    try:
+        names = tuple(path.read_text(encoding="utf-8").split()) if path.is_file() else ()
+    except UnicodeDecodeError as error:
+        raise AttributionLabError(
+            f"{str(path)!r} is no text in UTF-8: extract {archive.name} again, or remove the file"
+        ) from error
     return names if len(names) == classes else tuple(map(str, range(classes)))

@@ -1,5 +1,7 @@
 """Images in folders: one for each class, as in the validation part of ImageNet, or one for all."""
 
+import os
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,17 +9,20 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.local_data.labeled import LabeledImages
-from attributionlab.validation import integer_problem
+from attributionlab.references import said
+from attributionlab.validation import integer_problem, shown
 
 __all__ = ["images_in"]
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 LISTED = 3
 """How many broken files are named; one line has no room for all."""
+SIXTEEN_BITS = re.compile(";16[BLN]")
+"""16 bits a channel, in Pillow's names of formats, by the order of bytes; BGR;16 is 16 bits a pixel."""
 
 
 def images_in(
@@ -31,10 +36,11 @@ def images_in(
 ) -> LabeledImages:
     """Images of a folder of class folders, or of a folder of images, cut to one size.
 
-    Each image is converted to RGB (gray to three equal channels), scaled (bilinear, with smoothing)
-    so that its shorter side has `shorter_side` pixels, and cut to the `size` x `size` pixels in its
-    middle. Nothing else is done: what a network was trained with, such as a mean to subtract, belongs
-    into the network (`attributionlab.local_data.local_model`).
+    Each image is turned as its EXIF orientation says, converted to RGB (gray to three equal
+    channels), scaled (bilinear, with smoothing) so that its shorter side has `shorter_side` pixels,
+    and cut to the `size` x `size` pixels in its middle. Nothing else is done: what a network was
+    trained with, such as a mean to subtract, belongs into the network
+    (`attributionlab.local_data.local_model`).
 
     Parameters
     ----------
@@ -49,7 +55,7 @@ def images_in(
         Images of each class (of a folder of images: in all), drawn without replacement; without it
         all.
     seed : int
-        Of that draw, which for a class does not depend on the others.
+        Of that draw, which for a class depends on its name and files, and not on other classes.
     classes : sequence of str, optional
         Names of the class folders in the order of a network's outputs, for a folder that lacks some;
         without it the sorted names of the folders that are there.
@@ -63,14 +69,23 @@ def images_in(
     Raises
     ------
     AttributionLabError
-        For a folder without images, a class with fewer than n, files that are no images or broken,
-        and settings that do not fit.
+        For a folder without images, a class with fewer than n, files that are no images, broken, too
+        large for Pillow or the memory, or of more than 8 bits a channel, in gray and in color; for
+        links that lead nowhere, whatever their name; and for settings that do not fit.
     """
     problems = [*integer_problem("size", size, 1), *integer_problem("seed", seed, 0)]
     if n is not None:
         problems += integer_problem("n", n, 1)
     if shorter_side is not None and not problems:
         problems += integer_problem("shorter_side", shorter_side, size)
+    if not isinstance(folder, str | os.PathLike):
+        problems.append(f"folder is {shown(folder)}: pass a path")
+    if classes is not None and (
+        isinstance(classes, str)
+        or not isinstance(classes, Sequence)
+        or not all(isinstance(name, str) for name in classes)
+    ):
+        problems.append(f"classes are {shown(classes)}: pass a list of names of folders")
     refuse_if(problems)
     folder = Path(folder)
     if not folder.is_dir():
@@ -79,7 +94,7 @@ def images_in(
     chosen = [
         (path, label)
         for label, paths in files.items()
-        for path in _drawn(paths, n, np.random.default_rng([seed, label + 1]))
+        for path in _drawn(paths, n, seed, names[label] if names else "")
     ]
     images = _read([path for path, _ in chosen], size, shorter_side or size)
     return LabeledImages(
@@ -91,7 +106,7 @@ def _listed(
     folder: Path, classes: Sequence[str] | None
 ) -> tuple[tuple[str, ...], dict[int, list[Path]]]:
     """The classes' names, and the image files by label."""
-    inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    inside = _inside(folder)
     folders = {path.name: path for path in inside if path.is_dir()}
     loose = _images(inside)
     if loose and folders:
@@ -119,7 +134,7 @@ def _listed(
     if len(set(names)) < len(names):
         raise AttributionLabError("classes has a name twice: give each once")
     files = {
-        label: _images(sorted(folders[name].iterdir()))
+        label: _images(_inside(folders[name]))
         for label, name in enumerate(names)
         if name in folders
     }
@@ -130,21 +145,31 @@ def _listed(
     return names, files
 
 
+def _inside(folder: Path) -> list[Path]:
+    """What is in a folder and not hidden, sorted. A link that leads nowhere may stand for a class."""
+    paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    _refuse_broken(
+        [
+            f"{str(path)!r} (a link that leads nowhere)"
+            for path in paths
+            if path.is_symlink() and not path.exists()
+        ]
+    )
+    return paths
+
+
 def _images(paths: Sequence[Path]) -> list[Path]:
-    return [
-        path
-        for path in paths
-        if path.suffix.lower() in SUFFIXES and path.is_file() and not path.name.startswith(".")
-    ]
+    return [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
 
 
-def _drawn(paths: list[Path], n: int | None, rng: np.random.Generator) -> list[Path]:
+def _drawn(paths: list[Path], n: int | None, seed: int, name: str) -> list[Path]:
     if n is None:
         return paths
     if n > len(paths):
         raise AttributionLabError(
             f"n is {n}: {str(paths[0].parent)!r} has {len(paths)} images; take no more"
         )
+    rng = np.random.default_rng([seed, *os.fsencode(name)])
     return [paths[index] for index in np.sort(rng.permutation(len(paths))[:n])]
 
 
@@ -155,16 +180,27 @@ def _read(paths: Sequence[Path], size: int, shorter_side: int) -> NDArray[np.flo
     for image, path in zip(images, paths, strict=True):
         try:
             image[:] = _cut(path, size, shorter_side).transpose(2, 0, 1)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            why = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
-            broken.append(f"{str(path)!r} ({why})")
+        except Exception as error:  # Pillow raises of all kinds where a file is damaged
+            broken.append(f"{str(path)!r} ({_why(error)})")
+    _refuse_broken(broken)
+    images /= 255
+    return images
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return "no image"
+    if isinstance(error, MemoryError):
+        return "too large for the memory"
+    return str(error) if isinstance(error, AttributionLabError) else said(error)
+
+
+def _refuse_broken(broken: Sequence[str]) -> None:
     if broken:
         more = f" and {len(broken) - LISTED} more" if len(broken) > LISTED else ""
         raise AttributionLabError(
             f"cannot read {', '.join(broken[:LISTED])}{more}: replace or remove them"
         )
-    images /= 255
-    return images
 
 
 def _cut(path: Path, size: int, shorter_side: int) -> NDArray[np.uint8]:
@@ -172,11 +208,27 @@ def _cut(path: Path, size: int, shorter_side: int) -> NDArray[np.uint8]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about metadata, and large images
         with Image.open(path) as opened:
-            if opened.mode[0] in "IF":  # would be clipped at 255, not scaled
-                raise ValueError(f"more than 8 bits a channel (mode {opened.mode})")
+            if _is_deep(opened):
+                raise AttributionLabError("more than 8 bits a channel")
+            ImageOps.exif_transpose(opened, in_place=True)
             image = opened.convert("RGB")
     scale = shorter_side / min(image.size)
-    width, height = (max(shorter_side, round(side * scale)) for side in image.size)
-    image = image.resize((width, height), Image.Resampling.BILINEAR)
-    left, top = (width - size) // 2, (height - size) // 2
-    return np.asarray(image.crop((left, top, left + size, top + size)))
+    # The sides of the scaled image, which is not made: of a long and thin one it would be huge.
+    scaled = [round(side * scale) for side in image.size]
+    starts = [(side - size) // 2 for side in scaled]
+    left, top, right, bottom = (
+        (start + offset) * side / length
+        for offset in (0, size)
+        for start, side, length in zip(starts, image.size, scaled, strict=True)
+    )
+    cut = image.resize((size, size), Image.Resampling.BILINEAR, box=(left, top, right, bottom))
+    return np.asarray(cut)
+
+
+def _is_deep(image: ImageFile.ImageFile) -> bool:
+    """Whether a file has more than 8 bits a channel; Pillow clips such gray and shortens such color."""
+    return image.mode[0] in "IF" or any(
+        SIXTEEN_BITS.search(str(arguments))
+        or (codec.startswith("ppm") and isinstance(arguments, tuple) and arguments[1] > 255)
+        for codec, _, _, arguments in image.tile
+    )

@@ -1,5 +1,6 @@
 """A user's own network, by the file that makes it."""
 
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -11,12 +12,12 @@ from attributionlab.validation import shown
 __all__ = ["local_model"]
 
 
-def local_model(reference: str) -> nn.Module:
+def local_model(reference: str | Path) -> nn.Module:
     """The network behind ``path/to/file.py:name``, in eval mode.
 
     Parameters
     ----------
-    reference : str
+    reference : str or Path
         A file of Python, a colon, and the name of a network in it, or of what returns one when it is
         called without arguments. ``module:name`` works too. Loading weights is the file's business:
         safetensors, or ``torch.load(path, weights_only=True)``. So is what goes before the first
@@ -31,8 +32,14 @@ def local_model(reference: str) -> nn.Module:
     AttributionLabError
         If there is no such file or name, if it raises, or if what it gives is no network.
     """
-    if ":" not in reference and not reference.endswith(".py"):
-        raise AttributionLabError(f"no model at {reference!r}: write path/to/file.py:name")
+    if not isinstance(reference, str | Path):
+        raise AttributionLabError(
+            f"the reference is {shown(reference)}: write path/to/file.py:name"
+        )
+    reference = str(reference)
+    file = reference if reference.endswith(".py") else "path/to/file.py"
+    if file == reference or not reference.rpartition(":")[0]:
+        raise AttributionLabError(f"no network named in {reference!r}: write {file}:name")
     model: Any = located(reference, {})
     if not isinstance(model, nn.Module):
         if not callable(model):

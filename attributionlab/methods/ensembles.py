@@ -8,19 +8,26 @@ variance, each of them value by value.
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.findings import Finding, heard, tell
 from attributionlab.methods.paths import integrated_gradients
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.validation import (
+    checked_images,
+    checked_targets,
+    integer_problem,
+    number_problem,
+    shown,
+)
 
 __all__ = [
     "REDUCTIONS",
@@ -76,14 +83,38 @@ def maps_of_samples(
     Raises
     ------
     AttributionLabError
-        For settings out of range; and what the method raises.
+        For settings out of range, inputs that are no batch of floating-point images, and targets that
+        are not one integer for each; and, as maps are taken, what the method raises.
     """
     problems = number_problem("highest", highest, above=0)
     problems += integer_problem("n_samples", n_samples, 1)
-    refuse_if(problems + number_problem("noise", noise, least=0), f"ensemble of {_kebab(method)}")
-    takes = inspect.signature(method).parameters
+    problems += number_problem("noise", noise, least=0)
+    if not isinstance(generator, torch.Generator):
+        problems.append(f"generator is {shown(generator)}: pass a torch.Generator")
+    refuse_if(problems, f"ensemble of {_kebab(method)}")
+    if not checked_images(inputs, "inputs").is_floating_point():
+        raise AttributionLabError(f"inputs are {shown(inputs)}: pass floating-point images")
+    checked_targets(targets, len(inputs))
     given = {"highest": highest, "generator": generator}
-    settings |= {key: value for key, value in given.items() if key in takes}
+    # A partial's settings are settings: of its baselines, too, each image takes its own.
+    bound = method.keywords if isinstance(method, partial) else {}
+    takes = _parameters(method)
+    settings = {key: given[key] for key in given if key in takes} | bound | settings
+    return _of_each_image(
+        method, model, inputs, targets, generator, n_samples, noise * highest, settings
+    )
+
+
+def _of_each_image(
+    method: Callable[..., Tensor],
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    generator: torch.Generator,
+    n_samples: int,
+    deviation: float,
+    settings: dict[str, Any],
+) -> Iterator[Float[Tensor, "samples channels height width"]]:
     starts = as_baselines(settings["baselines"], inputs) if "baselines" in settings else None
     for index, (image, target) in enumerate(zip(inputs, targets, strict=True)):
         if starts is not None:
@@ -92,7 +123,7 @@ def maps_of_samples(
             (n_samples, *image.shape), generator=generator, device=generator.device
         ).to(image)
         # Convolutions of this layout are up to three times faster on a CPU.
-        samples = (image + noise * highest * draws).contiguous(memory_format=torch.channels_last)
+        samples = (image + deviation * draws).contiguous(memory_format=torch.channels_last)
         yield method(model, samples, target.expand(n_samples), **settings)
 
 
@@ -122,8 +153,15 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
           of Smilkov et al., who recommend 0.1 to 0.2). Noisy values may leave the value range.
 
         It costs `n_samples` times what the method does, tells what the method tells of the samples, and
-        says so where the maps of an image's samples are all equal. Errors are those of the method, and
-        `AttributionLabError` for settings out of range.
+        says so where the maps of an image's samples are all equal. Reductions are made in float64 and
+        returned in the inputs' type; in float64, if a value is beyond that type's range or, other than
+        0, below its smallest normal number. Errors are those of the method, and `AttributionLabError`
+        as in `maps_of_samples`.
+
+    Raises
+    ------
+    AttributionLabError
+        If the method cannot be called with settings by name.
 
     Examples
     --------
@@ -137,7 +175,7 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     >>> smooth(model, image, target, highest=1.0, generator=generator).shape
     torch.Size([1, 1, 2, 2])
     """
-    return _ensemble(method, "smoothgrad", getattr(method, "claim", None))
+    return _ensemble(method, "smoothgrad", _declared(method, "claim"))
 
 
 def smoothgrad_squared(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -164,7 +202,7 @@ def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Callable[..., Tensor]:
-    takes = inspect.signature(method).parameters
+    takes = _parameters(method)
 
     def ensemble(
         model: nn.Module,
@@ -185,23 +223,48 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
             with heard() as findings:
                 of_samples = next(samples)
             said.note(findings, of_samples)
-            maps.append(REDUCTIONS[name](of_samples.double()).to(inputs.dtype))
+            maps.append(REDUCTIONS[name](of_samples.double()))
         said.tell(f"{_kebab(method)} (noise {noise:g}, n_samples {n_samples})")
-        return torch.stack(maps)
+        return _stored(torch.stack(maps), inputs.dtype)
 
-    ensemble.__name__ = ensemble.__qualname__ = f"{method.__name__}_{name}"
+    ensemble.__name__ = ensemble.__qualname__ = f"{_name(method)}_{name}"
     ensemble.__module__ = __name__
-    ensemble.__doc__ = f"`{name}` of `{method.__name__}`, whose settings it takes beside its own."
+    ensemble.__doc__ = f"`{name}` of `{_name(method)}`, whose settings it takes beside its own."
     own = inspect.signature(ensemble).parameters
     parameters = {key: value for key, value in (takes | own).items() if key != "settings"}
     ordered = sorted(parameters.values(), key=lambda parameter: parameter.kind)
     ensemble.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    output, resolution = (getattr(method, key, None) for key in ("output", "resolution"))
+    output, resolution = (_declared(method, key) for key in ("output", "resolution"))
     return declares(claim=claim, output=output, resolution=resolution)(ensemble)
 
 
-def _kebab(method: Callable[..., Tensor]) -> str:
-    return str(getattr(method, "__name__", "method")).replace("_", "-")
+def _stored(maps: Float[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
+    """Maps in a type, or as they are if that cannot hold them: squares reach twice as far."""
+    sizes, limits = maps.abs(), torch.finfo(dtype)
+    lost = (sizes > limits.max) & sizes.isfinite() | (sizes < limits.tiny) & (sizes > 0)
+    return maps if lost.any() else maps.to(dtype)
+
+
+def _parameters(method: Any) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(method).parameters
+    except (TypeError, ValueError) as error:
+        raise AttributionLabError(
+            f"the method is {shown(method)}, whose parameters are not known: pass a function "
+            "f(model, inputs, targets, **settings)"
+        ) from error
+
+
+def _declared(method: Any, key: str) -> Any:
+    return getattr(method.func if isinstance(method, partial) else method, key, None)
+
+
+def _name(method: Any) -> str:
+    return str(_declared(method, "__name__") or type(method).__name__)
+
+
+def _kebab(method: Any) -> str:
+    return _name(method).replace("_", "-")
 
 
 class _Said:

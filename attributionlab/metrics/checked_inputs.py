@@ -15,13 +15,14 @@ from attributionlab.exact.stepwise.tree import UnservedError
 from attributionlab.validation import integer_problem, number_problem, shown
 
 __all__ = [
+    "above",
     "checked_maps",
     "checked_shares",
     "listed_numbers",
     "nonnegative_maps",
     "output_of",
     "refuse_other_than_maps",
-    "rounded_as",
+    "scaled",
     "seed_problem",
     "warn_of_forward_passes",
 ]
@@ -108,9 +109,18 @@ def listed_numbers(values: Any, name: str) -> tuple[Any, ...]:
     return tuple(numbers)
 
 
-def rounded_as(values: Tensor, number: float) -> float:
-    """A number as these values would hold it: 0.1 is another one in float32."""
-    return float(torch.tensor(number, dtype=values.dtype)) if values.is_floating_point() else number
+def above(attributions: Tensor, threshold: float) -> Tensor:
+    """Where attributions exceed a threshold in their own precision: 0.1 is another one in float32."""
+    limit = float(threshold)
+    if attributions.is_floating_point():
+        limit = float(torch.tensor(limit, dtype=attributions.dtype))
+    return attributions.detach().double() > limit
+
+
+def scaled(maps: Float[Tensor, "batch pixels"]) -> Float[Tensor, "batch pixels"]:
+    """Rows in units of a power of two near each one's maximum: exact, and their sums are finite."""
+    exponents = maps.amax(1).frexp().exponent.clamp(-1000, 1000).tolist()
+    return maps * maps.new_tensor([2.0**-each for each in exponents])[:, None]
 
 
 def checked_shares(values: Sequence[float], name: str, *, falling: bool) -> tuple[float, ...]:

@@ -14,20 +14,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.metrics.checked_inputs import (
-    listed_numbers,
-    nonnegative_maps,
-    rounded_as,
-)
+from attributionlab.metrics.checked_inputs import above, listed_numbers, nonnegative_maps
 from attributionlab.metrics.inclusion import Maps, Variant, eight_bit
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.performance import Images, Performance, Setup, Targets
 from attributionlab.validation import number_problem
 
-__all__ = ["CompletenessCurve", "completeness_at", "completeness_curve"]
+__all__ = ["THRESHOLDS", "CompletenessCurve", "completeness_at", "completeness_curve"]
 
 THRESHOLDS = tuple(tenth / 10 for tenth in range(9, 0, -1))
 """Algorithm 4: 0.9, 0.8 ... 0.1."""
+DECIMALS = 9
+"""To which the product of a threshold and a level is exact: 0.7 x 90 is below 63 in float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +81,8 @@ def completeness_curve(
         At least 0; by default 0.9, 0.8 ... 0.1.
     variant : {"paper", "released"}
         "released" is the authors' code: maps in [0, 1] are rounded to 256 levels, and a threshold is a
-        share of each map's own maximum, so that a map of zeros loses nothing.
+        share of each map's own maximum, so that a map of zeros loses nothing. A level that is exactly
+        this share is not above it.
     **setup
         As `Setup` says: indicator, value_range, imputation, nothing_kept, seed, batch_size.
 
@@ -106,7 +105,7 @@ def completeness_curve(
     --------
     >>> import torch
     >>> from attributionlab.metrics import completeness_curve
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False))
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False)).eval()
     >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0], [0, 0, 1]]))
     >>> image, label = torch.tensor([[[[1.0, 1.0, 0.5]]]]), torch.tensor([0])
     >>> black = lambda images, keep: images * keep
@@ -123,6 +122,7 @@ def completeness_curve(
         [each for t in chosen for each in number_problem("a threshold", t, least=0)]
         or ([] if chosen else ["thresholds are empty: pass at least one"])
     )
+    chosen = tuple(float(threshold) for threshold in chosen)
     performance = Performance(model, images, targets, **setup)
     maps = nonnegative_maps(attributions, performance.map_shape)
     most = None
@@ -132,7 +132,10 @@ def completeness_curve(
     intact = float(performance.intact().mean())
     left, removed, emptied = [], [], []
     for threshold in chosen:
-        keep = maps <= (rounded_as(attributions, threshold) if most is None else threshold * most)
+        if most is None:
+            keep = ~above(attributions, threshold).flatten(1)
+        else:
+            keep = maps <= (threshold * most).round(decimals=DECIMALS)
         left.append(float(performance.keeping(keep.view(performance.map_shape)).mean()))
         removed.append(float((~keep).double().mean()))
         emptied.append(int((~keep.any(1)).sum()))
@@ -171,7 +174,7 @@ def completeness_at(
     --------
     >>> import torch
     >>> from attributionlab.metrics import completeness_at
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False))
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False)).eval()
     >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0], [0, 0, 1]]))
     >>> image, label = torch.tensor([[[[1.0, 1.0, 0.5]]]]), torch.tensor([0])
     >>> black = lambda images, keep: images * keep

@@ -5,27 +5,37 @@ dual-perspective approach to evaluating feature attribution methods. TMLR.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Bool, Real
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.metrics.checked_inputs import checked_shares, nonnegative_maps
+from attributionlab.metrics.checked_inputs import checked_shares, nonnegative_maps, scaled
 from attributionlab.metrics.orders import removal_order
 from attributionlab.metrics.performance import Performance
 from attributionlab.validation import number_problem
 
-__all__ = ["ROUNDING", "Expansion", "Steps", "Variant", "eight_bit", "included_pixels"]
+__all__ = [
+    "EPSILON",
+    "Expansion",
+    "Step",
+    "Steps",
+    "Variant",
+    "eight_bit",
+    "included_pixels",
+    "informs",
+    "reaches",
+]
 
 Variant = Literal["paper", "released"]
 """Of Li et al. (2024): what the text says, or what its public code does."""
 Expansion = Literal["attributed", "area"]
 """Whether pixels without attribution are added, too, once all others are."""
 
-ROUNDING = 1e-12
-"""By which a mean of indicators may be off: 0.61 - 0.6 > 0.01 in float64, and 0.3 - 0.2 < 0.1."""
+EPSILON = 0.01
+"""Least rise of the performance that shows information."""
 
 SPARED = 0.04
 """Performance up to which the public code counts nothing as false."""
@@ -58,8 +68,21 @@ def included_pixels(
     return steps.keep(steps.counts(ratio))
 
 
+def informs(rise: float | Tensor, epsilon: float, rounding: float | Tensor) -> Any:
+    """Whether the performance rises by epsilon, up to rounding."""
+    return rise >= epsilon - rounding
+
+
+def reaches(performance: float | Tensor, level: float, rounding: float | Tensor) -> Any:
+    """Whether a performance is at least a level, up to rounding."""
+    return performance >= level - rounding
+
+
 class Step(NamedTuple):
+    ratio: float
     performance: Tensor  # ()
+    rounding: float
+    """by which the performance, or its rise, may be off"""
     soundness: Tensor  # (B,)
     false: bool
 
@@ -88,12 +111,14 @@ class Steps:
         self.shape = attributions.shape
         if variant == "released":
             maps = eight_bit(maps)
-        self.epsilon, self.released = epsilon, variant == "released"
+        self.epsilon, self.released = float(epsilon), variant == "released"
         order = removal_order(maps.view(self.shape))
-        self.rank = order.argsort(1)
-        ranked = maps.gather(1, order)
-        self.sums = torch.nn.functional.pad(ranked.cumsum(1), (1, 0))  # of the first k, (B, P + 1)
         pixels = maps.shape[1]
+        places = torch.arange(pixels, dtype=torch.int32, device=order.device)
+        self.rank = torch.empty_like(order, dtype=torch.int32)
+        self.rank.scatter_(1, order, places.expand_as(order))
+        self.sums = maps.new_zeros(len(maps), pixels + 1)  # of the first k
+        torch.cumsum(scaled(maps).gather(1, order), 1, out=self.sums[:, 1:])
         self.most = (
             (maps > 0).sum(1)
             if expansion == "attributed"
@@ -109,32 +134,63 @@ class Steps:
         return (self.rank < counts[:, None]).view(self.shape)
 
     def walk(self, performance: Performance) -> Iterator[Step]:
-        before = torch.zeros((), dtype=torch.float64)
+        """Every step, except those at which no pixel of any image is kept and no answer is known."""
+        before, size_before = torch.zeros((), dtype=torch.float64), 0.0
         included = self.sums.new_zeros(len(self.sums))
         sound, wrong = included, included
-        kept, reached = None, before
+        kept, reached, size = None, before, 0.0
         for ratio in self.ratios:
             counts = self.counts(ratio)
+            if performance.empty is None and not self._answered(counts):
+                continue
             if kept is None or not torch.equal(counts, kept):
-                reached = performance.keeping(self.keep(counts)).mean().cpu()
+                values = performance.keeping(self.keep(counts))
+                reached, size = values.mean().cpu(), float(values.abs().mean())
             kept = counts
             total = self.sums.gather(1, counts[:, None])[:, 0]
             added, included = total - included, total
             rise = float(reached - before)
+            rounding = performance.precision * max(size, size_before)
             if self.released:
-                false = rise <= self.epsilon + ROUNDING and float(reached) > SPARED
+                false = rise <= self.epsilon + rounding and float(reached) > SPARED
                 # The released code looks at the attributed pixels before it judges the new ones.
                 quotient = _share(sound + added, wrong)
             else:
-                false = rise < self.epsilon - ROUNDING
+                false = not informs(rise, self.epsilon, rounding)
             if false:
                 wrong = wrong + added
             else:
                 sound = sound + added
             if not self.released:
                 quotient = _share(sound, wrong)
-            before = reached
-            yield Step(reached, quotient, false)
+            before, size_before = reached, size
+            yield Step(ratio, reached, rounding, quotient, false)
+        if kept is None:
+            raise AttributionLabError(
+                f"no step keeps a pixel: {self._why_none()}, or pass nothing_kept=, what an image "
+                "becomes of which nothing is kept"
+            )
+
+    def _answered(self, counts: Tensor) -> bool:
+        """Whether pixels are kept: of every image, or of none."""
+        if not bool(counts.any()):
+            return False
+        if not bool(counts.all()):
+            bare = counts == 0
+            raise AttributionLabError(
+                f"image {int(bare.nonzero()[0])} has no attribution ({int(bare.sum())} of "
+                f"{len(bare)} images), so that no pixel of it is kept: leave such images out, or pass "
+                "nothing_kept=, what they become"
+            )
+        return True
+
+    def _why_none(self) -> str:
+        if not bool(self.most.any()):
+            return "no image has any attribution; pass other maps"
+        return (
+            f"a share of {1 - self.ratios[-1]:g} of {self.pixels} pixels rounds to none; pass smaller "
+            "ratios"
+        )
 
 
 def _share(sound: Tensor, wrong: Tensor) -> Tensor:

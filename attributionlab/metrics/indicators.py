@@ -7,16 +7,22 @@ data set is its mean. Soundness, completeness and ROAD see a model through nothi
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import checked_targets, number_problem, shown
 
-__all__ = ["Indicator", "accuracy", "indicator_of", "label_probability"]
+__all__ = ["Indicator", "accuracy", "indicator_of", "label_probability", "precision_of"]
 
 Indicator = Literal["accuracy"] | Callable[[Tensor, Tensor], Tensor]
 """By name, or any function of outputs and targets."""
+
+ROUNDING = 1e-12
+"""By which a mean of float64 numbers may be off: 0.61 - 0.6 > 0.01, and 0.3 - 0.2 < 0.1."""
+STEPS = 4
+"""Of a coarser type, by which its numbers may be off: 2^-21 of a float32."""
 
 Outputs = Real[Tensor, "batch outputs"]
 Targets = Int[Tensor, " batch"]
@@ -92,7 +98,9 @@ def label_probability(outputs: Outputs, targets: Targets, *, temperature: float 
     """
     refuse_if(number_problem("temperature", temperature, above=0))
     _refuse_other_than_classes(outputs, targets)
-    probabilities = (outputs.double() / temperature).softmax(1)
+    logits = outputs.double()
+    # Less the largest before the division, which may overflow.
+    probabilities = ((logits - logits.amax(1, keepdim=True)) / float(temperature)).softmax(1)
     if bool(probabilities.isnan().any()):
         raise AttributionLabError(
             "outputs of an image are infinite: a softmax has no answer, pass finite ones"
@@ -121,9 +129,14 @@ def indicator_of(indicator: object) -> Callable[[Tensor, Tensor], Tensor]:
             raise AttributionLabError(
                 "the indicator returned numbers that are NaN or infinite: return finite ones"
             )
-        return values.double()
+        return values
 
     return checked
+
+
+def precision_of(dtype: torch.dtype) -> float:
+    """By which share of themselves numbers of a type, and means of them, may be off."""
+    return max(ROUNDING, STEPS * torch.finfo(dtype).eps) if dtype.is_floating_point else ROUNDING
 
 
 def _refuse_other_than_classes(outputs: Tensor, targets: Tensor) -> None:

@@ -3,7 +3,8 @@
 What soundness, completeness and ROAD share: `Setup` lists the keywords that each of them takes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, TypedDict
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.imputation import noisy_linear
 from attributionlab.metrics.checked_inputs import seed_problem
-from attributionlab.metrics.indicators import Indicator, indicator_of
+from attributionlab.metrics.indicators import Indicator, indicator_of, precision_of
 from attributionlab.validation import (
     Replacement,
     broadcast_replacement,
@@ -25,7 +26,7 @@ from attributionlab.validation import (
     shown,
 )
 
-__all__ = ["Images", "Performance", "Setup", "Targets"]
+__all__ = ["Images", "Performance", "Setup", "Targets", "refuse_training_mode"]
 
 Images = Real[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]
@@ -45,11 +46,11 @@ class Setup(TypedDict, total=False):
         Least and largest value of images; (0, 1) by default. Images outside of it are refused.
     imputation : callable
         `(images, keep) -> images`: what removed pixels become, such as
-        `functools.partial(attributionlab.imputation.constant, value=0.0)`. By default
-        `noisy_linear` with noise of 0.01 value ranges, the same noise for every mask.
+        `functools.partial(attributionlab.imputation.constant, value=0.0)`. It gets all images at once.
+        By default `noisy_linear` with noise of 0.01 value ranges, the same noise for every mask.
     nothing_kept : float or Tensor
-        What an image becomes of which no pixel is kept: a number, a pixel (C, 1, 1) or an image. By
-        default such an image is refused, because nothing is left to impute from.
+        What an image becomes of which no pixel is kept: a number, a pixel (C, 1, 1) or an image, within
+        the value range. By default such an image is refused, because nothing is left to impute from.
     seed : int
         Of the noise; 0 by default.
     batch_size : int
@@ -81,9 +82,16 @@ class Performance:
     Raises
     ------
     AttributionLabError
-        For an empty data set, images that are not floating-point or leave the value range, labels that
-        the model does not have (if the indicator needs them), outputs that are NaN, and impossible
-        settings.
+        For a model in training mode, an empty data set, images that are not floating-point or leave the
+        value range, labels that the model does not have (if the indicator needs them), outputs that are
+        NaN, and impossible settings.
+
+    Attributes
+    ----------
+    precision : float
+        By which share of themselves the indicator's numbers so far may be off, because of their type.
+    empty : Tensor, (B, C, H, W), or None
+        What images become of which nothing is kept.
     """
 
     def __init__(
@@ -100,13 +108,15 @@ class Performance:
         batch_size: int = 64,
     ) -> None:
         refuse_if([*seed_problem(seed), *integer_problem("batch_size", batch_size, 1)])
+        refuse_training_mode(model, "the model")
         self.images = checked_images(images).detach()
         if not self.images.is_floating_point():
             raise AttributionLabError(
                 f"images are {shown(images)}: pass floating-point ones, images.float() for example"
             )
         checked_targets(targets, len(images))
-        _refuse_outside(self.images, *_checked_range(value_range))
+        low, high = _checked_range(value_range)
+        _refuse_outside(self.images, low, high)
         if imputation is not None and not callable(imputation):
             raise AttributionLabError(
                 f"imputation is {imputation!r}: pass a function of images and keep, such as "
@@ -114,9 +124,11 @@ class Performance:
             )
         self.model, self.targets = model, targets.to(images.device)
         self.indicator, self.imputation = indicator_of(indicator), imputation
-        self.width = float(value_range[1]) - float(value_range[0])
-        self.seed, self.batch_size = seed, batch_size
-        self.empty = None if nothing_kept is None else _checked_filling(nothing_kept, self.images)
+        self.width, self.seed, self.batch_size = high - low, seed, batch_size
+        self.empty = None
+        if nothing_kept is not None:
+            self.empty = _checked_filling(nothing_kept, self.images, low, high)
+        self.precision = 0.0
 
     @property
     def map_shape(self) -> tuple[int, int, int, int]:
@@ -125,55 +137,83 @@ class Performance:
 
     def intact(self) -> Float[Tensor, " batch"]:
         """The indicator on the images as they are."""
-        return self.on(self.images.clone())  # a layer that works in place spoils a copy
+        # A layer that works in place spoils a copy.
+        return self._asked(lambda part: self.images[part].clone(), None)
 
     def keeping(
         self, keep: Bool[Tensor, "batch 1 height width"], model: nn.Module | None = None
     ) -> Float[Tensor, " batch"]:
         """The indicator where only some pixels are kept, of another model if one is given."""
-        return self.on(self.imputed(keep), model)
+        return self._asked(self._left(keep), model)
 
     def imputed(self, keep: Bool[Tensor, "batch 1 height width"]) -> Float[Tensor, "..."]:
         """The images of which only some pixels are kept, the others made up."""
+        left = self._left(keep)
+        return torch.cat([left(part) for part in self._parts()])
+
+    def on(self, images: Tensor, model: nn.Module | None = None) -> Float[Tensor, " batch"]:
+        """The indicator on other images of the same labels."""
+        return self._asked(lambda part: images[part], model)
+
+    def _parts(self) -> Iterator[slice]:
+        """Of the data set, a batch each."""
+        for start in range(0, len(self.images), self.batch_size):
+            yield slice(start, start + self.batch_size)
+
+    def _asked(self, shown_of: Callable[[slice], Tensor], model: nn.Module | None) -> Tensor:
+        asked, found = self.model if model is None else model, []
+        with torch.no_grad():
+            for part in self._parts():
+                labels = self.targets[part]
+                outputs = checked_outputs(asked(shown_of(part)), len(labels))
+                if bool(outputs.isnan().any()):
+                    image = part.start + int(outputs.isnan().any(1).nonzero()[0])
+                    raise AttributionLabError(
+                        f"the model's output is NaN for image {image}, or for what is left of it: pass "
+                        "another model, value_range or imputation"
+                    )
+                values = self.indicator(outputs, labels)
+                self.precision = max(self.precision, precision_of(values.dtype))
+                found.append(values.double())
+        return torch.cat(found)
+
+    def _left(self, keep: Tensor) -> Callable[[slice], Tensor]:
+        """What is left of a part of the data set, interpolated when it is asked for."""
         emptied = ~keep.flatten(1).any(1)
-        if not bool(emptied.any()):
-            return self._imputed(self.images, keep)
-        if self.empty is None:
+        if self.empty is None and bool(emptied.any()):
             raise AttributionLabError(
                 f"no pixel of image {int(emptied.nonzero()[0])} is kept ({int(emptied.sum())} of "
                 f"{len(keep)} images): nothing is left to impute from; pass nothing_kept=, a number or "
                 "a pixel (C, 1, 1) that such images are filled with"
             )
-        # One pixel stands in, so that the noise of the other images stays what it is.
-        stand_in = keep | emptied[:, None, None, None]
-        return torch.where(
-            emptied[:, None, None, None], self.empty, self._imputed(self.images, stand_in)
-        )
+        emptied = emptied[:, None, None, None]
+        solvable = keep | emptied
+        made = None if self.imputation is None else self._made(self.imputation, solvable)
 
-    def on(self, images: Tensor, model: nn.Module | None = None) -> Float[Tensor, " batch"]:
-        """The indicator on other images of the same labels."""
-        asked, parts = self.model if model is None else model, []
-        with torch.no_grad():
-            for start in range(0, len(images), self.batch_size):
-                part = slice(start, start + self.batch_size)
-                labels = self.targets[part]
-                outputs = checked_outputs(asked(images[part]), len(labels))
-                if bool(outputs.isnan().any()):
-                    image = start + int(outputs.isnan().any(1).nonzero()[0])
-                    raise AttributionLabError(
-                        f"the model's output is NaN for image {image}, or for what is left of it: pass "
-                        "another model, value_range or imputation"
-                    )
-                parts.append(self.indicator(outputs, labels))
-        return torch.cat(parts)
-
-    def _imputed(self, images: Tensor, keep: Tensor) -> Tensor:
-        if self.imputation is None:
-            generator = torch.Generator().manual_seed(self.seed)
-            return noisy_linear(
-                images, keep, noise=NOISE, value_range=self.width, generator=generator
+        def left(part: slice) -> Tensor:
+            some = self._interpolated(part, solvable[part]) if made is None else made[part]
+            return (
+                some if self.empty is None else torch.where(emptied[part], self.empty[part], some)
             )
-        made: Any = self.imputation(images.clone(), keep)
+
+        return left
+
+    def _interpolated(self, part: slice, keep: Tensor) -> Tensor:
+        images = self.images[part]
+        linear = noisy_linear(images, keep, noise=0, value_range=self.width)
+        return torch.where(keep, images, linear + self._noise[part])
+
+    @cached_property
+    def _noise(self) -> Tensor:
+        """One draw for all images, so that it depends on neither the mask nor the batch size."""
+        generator = torch.Generator().manual_seed(self.seed)
+        drawn = torch.randn(self.images.shape, generator=generator, dtype=torch.float64)
+        return drawn.mul_(NOISE * self.width).to(self.images)
+
+    def _made(self, imputation: Callable[[Tensor, Tensor], Tensor], keep: Tensor) -> Tensor:
+        """All images by somebody's imputation, which may hold something for each of them."""
+        images = self.images
+        made: Any = imputation(images.clone(), keep)
         fits = isinstance(made, Tensor) and (made.shape, made.dtype) == (images.shape, images.dtype)
         if not fits or not bool(made.isfinite().all()):
             raise AttributionLabError(
@@ -184,11 +224,23 @@ class Performance:
         return imputed
 
 
-def _checked_filling(nothing_kept: Any, images: Tensor) -> Tensor:
-    filling = broadcast_replacement(nothing_kept, images)
-    if filling.is_complex() or not bool(filling.isfinite().all()):
+def refuse_training_mode(model: nn.Module, name: str) -> None:
+    """Refuse a model of which a layer draws at random, or changes with what it is shown."""
+    if isinstance(model, nn.Module) and any(each.training for each in model.modules()):
         raise AttributionLabError(
-            f"nothing_kept is {nothing_kept!r}: pass a number or a pixel (C, 1, 1) of finite values"
+            f"{name} is in training mode, or a part of it: pass it in eval mode, model.eval()"
+        )
+
+
+def _checked_filling(nothing_kept: Any, images: Tensor, low: float, high: float) -> Tensor:
+    filling = broadcast_replacement(nothing_kept, images)
+    if filling.is_complex():
+        raise AttributionLabError(f"nothing_kept is {shown(nothing_kept)}: pass real numbers")
+    outside = ~((filling >= low) & (filling <= high))  # NaN, too
+    if bool(outside.any()):
+        raise AttributionLabError(
+            f"nothing_kept has the value {float(filling[outside][0]):g}: pass a number or a pixel "
+            f"(C, 1, 1) within value_range ({low:g}, {high:g})"
         )
     return filling.detach().to(images)
 

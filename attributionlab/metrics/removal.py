@@ -7,17 +7,24 @@ as accuracy at a few fractions, with any imputation, and may train the model ane
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Unpack
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.metrics.checked_inputs import checked_shares, refuse_other_than_maps
+from attributionlab.metrics.checked_inputs import checked_maps, checked_shares
 from attributionlab.metrics.curves import area_under_curve
 from attributionlab.metrics.inclusion import Maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import Order, removal_order
-from attributionlab.metrics.performance import Images, Performance, Setup, Targets
+from attributionlab.metrics.performance import (
+    Images,
+    Performance,
+    Setup,
+    Targets,
+    refuse_training_mode,
+)
 from attributionlab.validation import shown
 
 __all__ = ["ROAD_FRACTIONS", "Retraining", "removal_curve", "road"]
@@ -28,6 +35,9 @@ ROAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 
 class Retraining(NamedTuple):
     """How to train a model anew on images from which pixels have been removed.
+
+    Training images get noise of their own: from that of the test images in the same places a model
+    could learn labels. An imputation of yours that draws noise must not draw the same for both.
 
     Parameters
     ----------
@@ -100,7 +110,7 @@ def removal_curve(
     --------
     >>> import torch
     >>> from attributionlab.metrics import removal_curve
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False))
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False)).eval()
     >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0], [0, 0, 1]]))
     >>> image, label = torch.tensor([[[[1.0, 0.8, 0.5]]]]), torch.tensor([0])
     >>> black = lambda images, keep: images * keep
@@ -117,7 +127,9 @@ def removal_curve(
                 f"retraining is {shown(retraining)}: pass a Retraining, whose fit is a function of "
                 "images and targets that returns a model"
             )
-        trained_on = Performance(model, retraining.images, retraining.targets, **setup)
+        other = Setup(**setup)
+        other["seed"] = _training_seed(performance.seed)
+        trained_on = Performance(model, retraining.images, retraining.targets, **other)
     ranks = _ranks(attributions, images, order)
     training_ranks = None
     if retraining is not None:
@@ -128,13 +140,11 @@ def removal_curve(
         if trained_on is not None and training_ranks is not None and retraining is not None:
             left = trained_on.imputed(_kept(training_ranks, fraction))
             judged = retraining.fit(left, trained_on.targets)
-            if not isinstance(judged, nn.Module) or judged.training:
-                what = (
-                    "a model in training mode" if isinstance(judged, nn.Module) else shown(judged)
-                )
+            if not isinstance(judged, nn.Module):
                 raise AttributionLabError(
-                    f"retraining.fit returned {what}: return the trained model, model.eval()"
+                    f"retraining.fit returned {shown(judged)}: return the trained model, model.eval()"
                 )
+            refuse_training_mode(judged, "the model that retraining.fit returned")
         values.append(performance.keeping(_kept(ranks, fraction), judged))
     return torch.stack(values, dim=1)
 
@@ -160,7 +170,7 @@ def road(
     --------
     >>> import torch
     >>> from attributionlab.metrics import road
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False))
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2, bias=False)).eval()
     >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0], [0, 0, 1]]))
     >>> image, label = torch.tensor([[[[1.0, 0.8, 0.5]]]]), torch.tensor([0])
     >>> black = lambda images, keep: images * keep
@@ -188,8 +198,13 @@ def road(
 
 def _ranks(attributions: Tensor, images: Tensor, order: Order) -> Tensor:
     """When each pixel is removed, (B, 1, H, W)."""
-    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
+    checked_maps(attributions, (len(images), 1, images.shape[2], images.shape[3]))
     return removal_order(attributions, order=order).argsort(1).view(attributions.shape)
+
+
+def _training_seed(seed: int) -> int:
+    """A stream for the training images that is not the test images'."""
+    return int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0])
 
 
 def _kept(ranks: Tensor, fraction: float) -> Tensor:

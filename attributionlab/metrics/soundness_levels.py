@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabWarning, refuse_if
-from attributionlab.metrics.inclusion import ROUNDING, Expansion, Maps, Steps, Variant
+from attributionlab.metrics.inclusion import EPSILON, Expansion, Maps, Steps, Variant, reaches
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.performance import Images, Performance, Setup, Targets
 from attributionlab.validation import number_problem
@@ -52,7 +52,7 @@ class SoundnessSweep:
     Parameters
     ----------
     ratios : Tensor, (S,)
-        Masked share of the area, falling.
+        Masked share of the area, falling; of the steps that were seen.
     performance : Tensor, (S,)
         Mean indicator over the data set.
     per_sample : Tensor, (S, B)
@@ -61,6 +61,8 @@ class SoundnessSweep:
         Steps whose attribution was counted as false.
     epsilon : float
         Rise of the performance below which it is.
+    rounding : Tensor, (S,)
+        By which the performance may be off, in the precision in which the indicator returns numbers.
     """
 
     ratios: Float[Tensor, " steps"]
@@ -68,6 +70,7 @@ class SoundnessSweep:
     per_sample: Float[Tensor, "steps batch"]
     false: Bool[Tensor, " steps"]
     epsilon: float
+    rounding: Float[Tensor, " steps"]
 
     @property
     def soundness(self) -> Float[Tensor, " steps"]:
@@ -83,7 +86,8 @@ class SoundnessSweep:
             For a level that is not above 0, where nothing is asked to be included.
         """
         refuse_if(number_problem("level", level, above=0))
-        steps = (self.performance >= level - ROUNDING).nonzero()[:, 0]
+        level = float(level)
+        steps = reaches(self.performance, level, self.rounding).nonzero()[:, 0]
         if not len(steps):
             none = torch.full_like(self.per_sample[0], torch.nan)
             nan = float("nan")
@@ -93,7 +97,7 @@ class SoundnessSweep:
         return SoundnessLevel(
             level,
             True,
-            performance - level > self.epsilon + ROUNDING,
+            performance - level > self.epsilon + float(self.rounding[step]),
             float(self.ratios[step]),
             performance,
             float(self.soundness[step]),
@@ -108,7 +112,7 @@ def soundness_sweep(
     attributions: Maps,
     *,
     ratios: Sequence[float] | None = None,
-    epsilon: float = 0.01,
+    epsilon: float = EPSILON,
     variant: Variant = "paper",
     expansion: Expansion = "area",
     **setup: Unpack[Setup],
@@ -120,7 +124,8 @@ def soundness_sweep(
 
     .. math:: q_m = \frac{|A_m|_\eta - |\hat A|_\eta}{|A_m|_\eta}
 
-    The first step is compared with a performance of 0.
+    The first step is compared with a performance of 0. Steps so small that no pixel of any image is
+    kept are left out, unless `nothing_kept` says what the images are then.
 
     Parameters
     ----------
@@ -153,7 +158,8 @@ def soundness_sweep(
     ------
     AttributionLabError
         For negative attributions, ratios that do not fall within [0, 1], and what `Performance`
-        refuses.
+        refuses. Without `nothing_kept`, also if no step keeps a pixel, or if the attributed pixels of
+        an image are none.
 
     References
     ----------
@@ -164,7 +170,7 @@ def soundness_sweep(
     --------
     >>> import torch
     >>> from attributionlab.metrics import soundness_sweep
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2, bias=False))
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2, bias=False)).eval()
     >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0, 0], [0, 0, 0, 1]]))
     >>> image = torch.tensor([[[[1.0, 1.0, 1.0, 0.0]]]])
     >>> map_ = torch.tensor([[[[3.0, 0.0, 1.0, 0.0]]]])
@@ -181,11 +187,12 @@ def soundness_sweep(
     steps = Steps(attributions, ratios, epsilon, variant, expansion, performance.map_shape)
     found = list(steps.walk(performance))
     return SoundnessSweep(
-        torch.tensor(steps.ratios, dtype=torch.float64),
+        torch.tensor([each.ratio for each in found], dtype=torch.float64),
         torch.stack([each.performance for each in found]),
         torch.stack([each.soundness for each in found]),
         torch.tensor([each.false for each in found]),
-        epsilon,
+        steps.epsilon,
+        torch.tensor([each.rounding for each in found], dtype=torch.float64),
     )
 
 
@@ -198,7 +205,7 @@ def soundness_at(
     *,
     level: float,
     ratios: Sequence[float] | None = None,
-    epsilon: float = 0.01,
+    epsilon: float = EPSILON,
     variant: Variant = "paper",
     **setup: Unpack[Setup],
 ) -> Float[Tensor, ""]:
@@ -217,8 +224,8 @@ def soundness_at(
     Returns
     -------
     Tensor of float64, ()
-        Mean over images, in [0, 1]; those without any attribution are left out. NaN where the level is
-        not reached.
+        Mean over images, in [0, 1]; those without any attribution are left out of it, and need
+        `nothing_kept` for the performance. NaN where the level is not reached.
 
     Warns
     -----
@@ -234,7 +241,7 @@ def soundness_at(
     --------
     >>> import torch
     >>> from attributionlab.metrics import soundness_at
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2, bias=False))
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2, bias=False)).eval()
     >>> _ = model[1].weight.data.copy_(torch.tensor([[1.0, 1, 0, 0], [0, 0, 0, 1]]))
     >>> image = torch.tensor([[[[1.0, 1.0, 1.0, 0.0]]]])
     >>> map_ = torch.tensor([[[[1.0, 0.0, 3.0, 0.0]]]])
@@ -245,6 +252,7 @@ def soundness_at(
     tensor(1., dtype=torch.float64)
     """
     refuse_if(number_problem("level", level, above=0))
+    level = float(level)
     performance = Performance(model, images, targets, **setup)
     if ratios is None:
         ratios = (*PAPER_RATIOS, 0.0) if variant == "paper" else RELEASED_RATIOS
@@ -252,7 +260,7 @@ def soundness_at(
     best = 0.0
     for step in steps.walk(performance):
         best = max(best, float(step.performance))
-        if step.performance >= level - ROUNDING:
+        if reaches(step.performance, level, step.rounding):
             soundness = step.soundness.nanmean()
             if soundness.isnan():
                 warnings.warn(
@@ -261,7 +269,7 @@ def soundness_at(
                     AttributionLabWarning,
                     stacklevel=2,
                 )
-            elif step.performance - level > epsilon + ROUNDING:
+            elif step.performance - level > steps.epsilon + step.rounding:
                 warnings.warn(
                     f"level {level:g} was jumped over: the performance went from below it to "
                     f"{float(step.performance):g} in one step; this is the soundness there",

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.metrics.checked_inputs import nonnegative_maps, rounded_as
+from attributionlab.metrics.checked_inputs import above, nonnegative_maps, scaled
 from attributionlab.metrics.marking import metric
 from attributionlab.validation import number_problem, shown
 
@@ -108,11 +108,12 @@ def true_completeness(attributions: Maps, information: Maps, *, threshold: float
     tensor([0.2500], dtype=torch.float64)
     """
     refuse_if(number_problem("threshold", threshold, least=0))
-    eta, phi = _checked(attributions, information)
-    return (phi * (eta > rounded_as(attributions, threshold))).sum(1) / phi.sum(1)
+    _, phi = _checked(attributions, information)
+    return (phi * above(attributions, threshold).flatten(1)).sum(1) / phi.sum(1)
 
 
 def _checked(attributions: Tensor, information: Tensor) -> tuple[Tensor, Tensor]:
-    """Both as rows of pixels."""
+    """Both as rows of pixels, each on a scale on which its sums are finite."""
     eta = nonnegative_maps(attributions)
-    return eta, nonnegative_maps(information, (*attributions.shape,), "information values")
+    phi = nonnegative_maps(information, (*attributions.shape,), "information values")
+    return scaled(eta), scaled(phi)

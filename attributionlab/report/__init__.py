@@ -3,6 +3,7 @@
 from attributionlab.report.curves import CurvePanel, curves_figure
 from attributionlab.report.doses import DoseLine, doses_figure
 from attributionlab.report.figures import MapsRow, maps_figure, report_figure, to_png
+from attributionlab.report.frames import data_table
 from attributionlab.report.notebook import report_fragment
 from attributionlab.report.page import Panel, faithfulness_page
 from attributionlab.report.segments import segmentation_figure
@@ -10,7 +11,6 @@ from attributionlab.report.terminal import (
     as_text,
     certificates_table,
     comparison_table,
-    data_table,
     explained,
     findings_list,
     names_table,

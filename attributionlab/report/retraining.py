@@ -14,7 +14,7 @@ __all__ = ["AccuracyBars", "retraining_figure"]
 
 
 class AccuracyBars(NamedTuple):
-    """Of one kind of networks, for each group: all their accuracies, and the published one."""
+    """Of one kind of networks, for each group: all their accuracies (if any), and the published one."""
 
     accuracies: Sequence[Sequence[float]]
     published: Sequence[float | None]
@@ -79,8 +79,9 @@ def _draw_bars(
     width = 0.8 / len(bars)
     diamonds: list[tuple[float, float]] = []
     for index, (kind, (accuracies, published)) in enumerate(bars.items()):
-        places = np.arange(len(accuracies)) + (index - (len(bars) - 1) / 2) * width
-        low, mean, high = np.array([(min(a), np.mean(a), max(a)) for a in accuracies]).T
+        every = np.arange(len(accuracies)) + (index - (len(bars) - 1) / 2) * width
+        places = np.array([place for place, a in zip(every, accuracies, strict=True) if a])
+        low, mean, high = np.array([(min(a), np.mean(a), max(a)) for a in accuracies if a]).T
         axis.bar(places, mean, 0.92 * width, color=LINE_COLORS[index], label=kind)
         reach = (mean - low, high - mean)
         axis.errorbar(places, mean, reach, fmt="none", ecolor="black", capsize=4, linewidth=1)
@@ -88,7 +89,7 @@ def _draw_bars(
             axis.text(place, 0.02, f"{value:.2f}", ha="center", color="white", fontsize=9)
         diamonds += [
             (place - 0.3 * width, value)
-            for place, value in zip(places, published, strict=True)
+            for place, value in zip(every, published, strict=True)
             if value is not None
         ]
     if diamonds:

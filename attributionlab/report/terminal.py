@@ -1,12 +1,11 @@
 """Results as tables for the terminal; plain text carries everything, color only underlines it."""
 
 import io
-import math
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
@@ -15,13 +14,12 @@ from rich.text import Text
 from attributionlab.report.reading import interval_text, score_text
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = [
     "as_text",
     "certificates_table",
     "comparison_table",
-    "data_table",
     "explained",
     "findings_list",
     "names_table",
@@ -211,28 +209,6 @@ def _precision_text(precision: Mapping[str, Any]) -> str:
     if precision["equal"] == precision["images"]:
         return said
     return f"{said}, off by {precision['largest_difference']:,.6g}"
-
-
-def data_table(frame: "pd.DataFrame") -> RenderableType:
-    """A data frame as it is, numbers to three digits."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, column in frame.items():
-        number = column.dtype.kind in "iuf"
-        heading = str(name).replace("_", " ")  # which may be wrapped
-        justify: Literal["right", "left"] = "right" if number else "left"
-        # Long names are broken: cut, those that begin alike could not be told apart.
-        table.add_column(Text(printable(heading)), justify=justify, overflow="fold")
-    for row in frame.itertuples(index=False):
-        table.add_row(*(Text(_cell(value)) for value in row))
-    return table
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.3g}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return str(printable(str(value)))
 
 
 def findings_list(findings: Iterable[str]) -> RenderableType:

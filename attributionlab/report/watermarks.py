@@ -52,6 +52,7 @@ class NetworkCurves(NamedTuple):
     title: str
     x: Sequence[float]
     curves: Mapping[str, NDArray[np.float64]]
+    better: str = "lower is better"
 
 
 def watermarks_figure(groups: Mapping[str, Sequence[MarkedRow]], title: str) -> Figure:
@@ -148,14 +149,19 @@ def share_figure(
     return figure
 
 
-def network_curves_figure(panels: Sequence[NetworkCurves], title: str) -> Figure:
-    """Accuracy as pixels are removed, most relevant first: means over networks, bands to the extremes.
+def network_curves_figure(
+    panels: Sequence[NetworkCurves], title: str, columns: int | None = None
+) -> Figure:
+    """Accuracy as pixels are removed: means over networks, bands to the extremes.
 
-    A method has the same color, style and marker in every panel; each panel has its own scale.
+    A method has the same color, style and marker in every panel. Panels stand in rows of a number of
+    columns, which divides theirs; in one row by default.
     """
-    figure = Figure(figsize=(1.2 + 3.9 * len(panels), 3.9), layout="constrained")
+    columns = len(panels) if columns is None else columns
+    rows = len(panels) // columns
+    figure = Figure(figsize=(1.2 + 3.9 * columns, 0.5 + 3.4 * rows), layout="constrained")
     figure.suptitle(title, fontsize=11)
-    axes: Any = figure.subplots(1, len(panels), squeeze=False)
+    axes: Any = figure.subplots(rows, columns, squeeze=False)
     names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
     handles = {}
     for axis, panel in zip(axes.flat, panels, strict=True):
@@ -175,7 +181,7 @@ def network_curves_figure(panels: Sequence[NetworkCurves], title: str) -> Figure
             )
         axis.set_title(panel.title, fontsize=9)
         axis.set_xlabel("fraction of pixels removed", fontsize=9)
-        axis.set_ylabel("accuracy (lower is better)", fontsize=9)
+        axis.set_ylabel(f"accuracy ({panel.better})", fontsize=9)
         axis.set_xlim(panel.x[0], panel.x[-1])
         axis.set_ylim(0, 1.02)
         axis.grid(linewidth=0.4, color="#dddddd")

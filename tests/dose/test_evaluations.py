@@ -101,9 +101,8 @@ def test_soundness_of_many_maps_is_the_mean_of_each_over_the_levels(seen):
             levels = [
                 float(dataset_metric(other, each, soundness_at, level=level)) for level in LEVELS
             ]
-            reached = [value for value in levels if not np.isnan(value)]
-            expected.append(np.mean(reached) if reached else np.nan)
-        assert METRICS["soundness"].scores(other) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+            expected.append(np.mean([0 if np.isnan(value) else value for value in levels]))
+        assert METRICS["soundness"].scores(other) == pytest.approx(expected, abs=1e-12)
     assert METRICS["soundness"].scores(other)[0] == 1  # the truth, from plain background
 
 
@@ -114,7 +113,7 @@ def test_completeness_of_many_maps_is_the_mean_of_each_over_the_thresholds(seen)
             if each.any()
             else 0.0
         )
-        for each in seen.case.positive.double()
+        for each in seen.case.positive
     ]
     assert METRICS["completeness"].scores(seen) == pytest.approx(expected, abs=1e-12)
 
@@ -123,6 +122,59 @@ def test_soundness_and_completeness_are_nan_where_the_output_does_not_rise(seen)
     still = Seen(seen.case, seen.model, seen.case.image)
     assert np.isnan(METRICS["soundness"].scores(still)).all()
     assert np.isnan(METRICS["completeness"].scores(still)).all()
+
+
+class Line(torch.nn.Module):
+    """Two outputs: a constant that is far from 0, and the mean of an image a little above it."""
+
+    def __init__(self, offset=0.0, slope=1.0):
+        super().__init__()
+        self.offset, self.slope = offset, slope
+
+    def forward(self, images):
+        mean = images.double().mean((1, 2, 3))
+        return (self.offset + torch.stack([self.slope * mean, 0 * mean], 1)).to(images.dtype)
+
+
+def line_seen(maps, **line):
+    image = torch.ones(1, 10, 10)
+    truth = Truth(torch.ones(1, 1, 10, 10, dtype=torch.int8))
+    return Seen(Case(image, torch.tensor([0]), maps, truth, 0), Line(**line).eval(), 0 * image)
+
+
+def test_a_level_that_a_map_does_not_reach_counts_zero():
+    maps = torch.zeros(4, 1, 10, 10)
+    maps[1, 0, :3], maps[2, 0, :7], maps[3] = 1, 1, 1
+    # Of 0.2, 0.4, 0.6 and 0.8 the shares 0, 0.3, 0.7 and 1 reach none, one, three and all.
+    assert METRICS["soundness"].scores(line_seen(maps)).tolist() == [0, 0.25, 0.75, 1]
+
+
+def test_steps_of_exactly_epsilon_and_levels_that_are_met_exactly_count():
+    # A mean of 100 pixels, in float32: every step adds 1 %, but for rounding.
+    maps = torch.arange(100, 0, -1.0).view(1, 1, 10, 10)
+    for slope in (1, 3, 0.7):
+        assert METRICS["soundness"].scores(line_seen(maps, slope=slope)) == 1
+    # The first 20, 40, 60 and 80 pixels alone reach one level more each.
+    alone = torch.cat([maps * (maps > 100 - count) for count in (20, 40, 60, 80)])
+    for offset in (0, 1, 0.3):
+        found = METRICS["soundness"].scores(line_seen(alone, slope=0.7, offset=offset))
+        assert found.tolist() == [0.25, 0.5, 0.75, 1]
+
+
+def test_a_value_at_a_threshold_is_not_above_it_in_the_maps_precision():
+    maps = torch.stack([(torch.arange(100) % 10 + 1.0).view(1, 10, 10) * scale
+                        for scale in (1, 3, 7, 64)])  # fmt: skip
+    # Of ten tenths 9, 8 ... 1 are above 0.1, 0.2 ... 0.9: half of them in the mean.
+    assert METRICS["completeness"].scores(line_seen(maps)) == pytest.approx([0.5] * 4, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["soundness", "completeness"])
+def test_a_rise_that_rounding_may_have_made_has_no_shares(name):
+    maps = torch.rand(3, 1, 10, 10, generator=torch.Generator().manual_seed(0))
+    # Steps of float32 near 1000 are 6e-5.
+    for slope in (6e-5, 1e-3, -1.0):
+        assert np.isnan(METRICS[name].scores(line_seen(maps, offset=1000.0, slope=slope))).all()
+    assert np.isfinite(METRICS[name].scores(line_seen(maps, offset=1000.0, slope=100))).all()
 
 
 def test_sensitivity_over_shared_subsets_is_that_of_each_map(seen):

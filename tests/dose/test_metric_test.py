@@ -140,7 +140,11 @@ def report_of(*highs):
         ((0.9, 0.8, 0.7), None, "no break is shown up to 0.5"),
         ((0.9, 0.4, 0.3), 0.25, "breaks at 0.25"),
         ((0.9, 0.4, 0.7), None, "no break is shown up to 0.5"),
-        ((0.9, 0.6, math.nan), 0.5, "breaks at 0.5"),
+        ((0.9, 0.6, math.nan), None, "no break is shown up to 0.25, undefined at 0.5"),
+        ((0.9, 0.4, math.nan), 0.25, "breaks at 0.25, undefined at 0.5"),
+        ((0.9, math.nan, 0.4), 0.5, "breaks at 0.5, undefined at 0.25"),
+        ((0.4, math.nan, math.nan), 0, "breaks without any dose, undefined at 0.25, 0.5"),
+        ((math.nan, math.nan), None, "undefined at every dose"),
         ((0.5, 0.5, 0.49), 0.5, "breaks at 0.5"),
         ((0.4, 0.3, 0.2), 0, "breaks without any dose"),
     ],
@@ -148,6 +152,14 @@ def report_of(*highs):
 def test_a_metric_breaks_where_the_upper_end_falls_below_the_threshold_for_good(highs, dose, said):
     [broken] = report_of(*highs).breaks()
     assert (broken.dose, str(broken)) == (dose, said)
+
+
+def test_soundness_ranks_attributions_of_which_many_reach_no_level(env):
+    report = metric_test("soundness", env, 2, doses={"share": [0]})
+    [dose] = report.doses
+    assert dose.correlations["signed"].value > 0
+    assert "undefined" not in str(report)
+    assert dose.oracle == 1
 
 
 def test_undefined_correlations_are_said_and_written_as_none():

@@ -142,6 +142,21 @@ def test_labels_beyond_the_classes_are_refused(tmp_path):
         assert "is 20, beyond 0 to 19" in message
 
 
+def test_names_that_are_not_utf_8_are_refused(tmp_path):
+    written(tmp_path, ["test_batch.bin"], [[[9]]])
+    (tmp_path / "batches.meta.txt").write_bytes("caf\xe9\n".encode("latin-1"))
+    message = refused(lambda: cifar10(tmp_path, "test"))
+    assert "batches.meta.txt' is no text in UTF-8: extract cifar-10-binary.tar.gz" in message
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_arguments_of_other_types_are_refused(small10):
+    folder, _ = small10
+    assert refused(lambda: cifar10(None)) == "folder is of type NoneType: pass a path"
+    assert "part is ['test']" in refused(lambda: cifar10(folder, ["test"]))
+    assert "labels is None" in refused(lambda: cifar100(folder, labels=None))
+
+
 @pytest.mark.usefixtures("without_shape_checks")
 def test_settings_that_do_not_fit_are_refused_together(small10):
     folder, _ = small10

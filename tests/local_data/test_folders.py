@@ -1,5 +1,9 @@
 """Images of folders are cut to one size, in a fixed order, and broken files are named."""
 
+import io
+import struct
+import zlib
+
 import numpy as np
 import pytest
 import torch
@@ -69,6 +73,18 @@ def test_the_draw_of_a_class_does_not_depend_on_the_other_classes(folder):
     assert torch.equal(alone.images[0], before.images[0])
 
 
+def test_the_draw_of_a_class_goes_by_its_name_and_not_by_its_place(folder):
+    settings = {"size": 4, "n": 2}
+    for seed in range(8):
+        both = images_in(folder, seed=seed, **settings)
+        turned = images_in(folder, seed=seed, classes=["c", "b", "a"], **settings)
+        assert torch.equal(both.images[:2], turned.images[2:])
+    for place in range(3):
+        saved(folder / "0" / f"{place}.png", (9, 9, 9))
+    with_another = images_in(folder, seed=7, **settings)
+    assert torch.equal(both.images, with_another.images[2:])
+
+
 def test_classes_are_drawn_apart_from_each_other(tmp_path):
     for name in ("a", "b"):
         for place in range(5):
@@ -117,6 +133,34 @@ def test_the_shorter_side_is_scaled_before_the_middle_is_cut(tmp_path):
     assert whole[1, 1:3, 1:3].min() > 0.5
 
 
+@pytest.mark.parametrize("size", [(50, 31), (31, 50), (97, 12), (7, 5), (24, 24), (16, 90)])
+@pytest.mark.parametrize(("side", "shorter_side"), [(8, 8), (8, 13), (24, 24), (24, 31)])
+def test_the_middle_is_that_of_the_scaled_image(tmp_path, size, side, shorter_side):
+    pixels = np.random.default_rng(0).integers(256, size=(size[1], size[0], 3), dtype=np.uint8)
+    image = Image.fromarray(pixels)
+    image.save(tmp_path / "1.png")
+    scaled = [max(shorter_side, round(length * shorter_side / min(size))) for length in size]
+    left, top = ((length - side) // 2 for length in scaled)
+    whole = image.resize(scaled, Image.Resampling.BILINEAR)
+    expected = np.asarray(whole.crop((left, top, left + side, top + side)))
+    [found] = images_in(tmp_path, size=side, shorter_side=shorter_side).images
+    found = (found * 255).round().numpy().transpose(1, 2, 0)
+    # Both scale rows, then columns, and round after each; positions in float32 may tip either rounding.
+    assert np.abs(found - expected).max() <= 2
+
+
+def test_of_a_long_and_thin_image_only_the_middle_is_scaled(tmp_path):
+    """Scaled whole it would be 8,960,000 x 224 pixels, 8 GB as Pillow holds them."""
+    resource = pytest.importorskip("resource")
+    image = Image.new("1", (40_000, 1), 1)
+    image.save(tmp_path / "1.png")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    [found] = images_in(tmp_path, size=224).images
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert torch.equal(found, torch.ones(3, 224, 224))
+    assert grown < 100_000  # KB
+
+
 @pytest.mark.parametrize(
     ("mode", "color", "expected"),
     [("L", 51, [51] * 3), ("RGBA", (255, 0, 51, 255), [255, 0, 51]), ("1", 1, [255] * 3)],
@@ -142,10 +186,107 @@ def test_broken_files_are_named_together_and_not_all(tmp_path):
     assert message.endswith("and 2 more: replace or remove them")
 
 
-def test_more_than_8_bits_are_refused_instead_of_clipped(tmp_path):
-    deep = np.full((4, 4), 40_000, dtype=np.uint16)
-    Image.fromarray(deep).save(tmp_path / "1.png")
-    assert "more than 8 bits a channel" in refused(tmp_path, size=2)
+def deep_png(color_type, channels):
+    """A file of 2 x 2 pixels of 16 bits a channel, which Pillow cannot write in color."""
+
+    def chunk(name, content):
+        end = struct.pack(">I", zlib.crc32(name + content))
+        return struct.pack(">I", len(content)) + name + content + end
+
+    header = struct.pack(">IIBBBBB", 2, 2, 16, color_type, 0, 0, 0)
+    rows = 2 * (b"\0" + 2 * channels * b"\x9c\x40")
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in chunks)
+
+
+def deep_tiff():
+    content = io.BytesIO()
+    Image.fromarray(np.full((2, 2), 40_000, dtype=np.uint16)).save(content, "TIFF")
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("gray.png", deep_png(0, 1)),
+        ("gray_alpha.png", deep_png(4, 2)),
+        ("color.png", deep_png(2, 3)),
+        ("gray.tif", deep_tiff()),
+        ("gray.ppm", b"P5\n2 2\n65535\n" + b"\x9c\x40" * 4),
+        ("color.ppm", b"P6\n2 2\n65535\n" + b"\x9c\x40" * 12),
+        ("text.ppm", b"P3\n2 2\n1000\n" + b"400 " * 12),
+    ],
+)
+def test_more_than_8_bits_a_channel_are_refused_in_gray_and_in_color(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    assert f"{str(tmp_path / name)!r} (more than 8 bits a channel)" in refused(tmp_path, size=2)
+
+
+def test_16_bits_a_pixel_and_ppm_of_8_bits_a_channel_are_read(tmp_path):
+    masks = struct.pack("<III", 0xF800, 0x07E0, 0x001F)
+    header = struct.pack("<IiiHHIIiiII", 40, 2, 2, 1, 16, 3, 8, 0, 0, 0, 0) + masks
+    head = b"BM" + struct.pack("<IHHI", 0, 0, 0, 66)
+    (tmp_path / "1.bmp").write_bytes(head + header + b"\x00\xf8" * 4)
+    (tmp_path / "2.ppm").write_bytes(b"P6\n2 2\n255\n" + b"\xff\x00\x00" * 4)
+    (tmp_path / "3.ppm").write_bytes(b"P6\n2 2\n100\n" + b"\x64\x00\x00" * 4)
+    for image in images_in(tmp_path, size=2).images:
+        assert image[:, 0, 0].tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "(too large for the memory)"),
+        (struct.error("two\nlines"), "(error: two lines)"),
+    ],
+)
+def test_whatever_pillow_raises_of_a_file_is_said_of_it(tmp_path, monkeypatch, error, said):
+    def broken(self, mode):
+        raise error
+
+    saved(tmp_path / "1.png", RED)
+    monkeypatch.setattr(Image.Image, "convert", broken)
+    assert f"{str(tmp_path / '1.png')!r} {said}" in refused(tmp_path, size=2)
+
+
+def test_decompression_bombs_are_named(tmp_path, monkeypatch):
+    saved(tmp_path / "1.png", RED)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 7)  # Pillow refuses twice as many
+    assert "exceeds limit of 14 pixels" in refused(tmp_path, size=2)
+
+
+@pytest.mark.parametrize("of_classes", [False, True], ids=["images", "classes"])
+@pytest.mark.parametrize("name", ["2.png", "b"])
+def test_links_that_lead_nowhere_are_named(tmp_path, of_classes, name):
+    saved(tmp_path / "data" / ("a" if of_classes else "") / "1.png", RED)
+    link = (tmp_path / "data" / "a" if of_classes and "." in name else tmp_path / "data") / name
+    link.symlink_to(tmp_path / "gone")
+    nowhere = f"cannot read {str(link)!r} (a link that leads nowhere): replace or remove them"
+    assert refused(tmp_path / "data", size=2) == nowhere
+    link.unlink()
+    link.symlink_to(link)
+    assert refused(tmp_path / "data", size=2) == nowhere
+
+
+def test_links_to_images_and_to_folders_are_followed(tmp_path):
+    saved(tmp_path / "far" / "1.png", RED)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").symlink_to(tmp_path / "far")
+    (tmp_path / "far" / "2.png").symlink_to(tmp_path / "far" / "1.png")
+    assert images_in(tmp_path / "data", size=2).labels.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
+def test_an_image_is_turned_as_its_exif_orientation_says(tmp_path, suffix):
+    image = Image.new("RGB", (16, 32), RED)
+    image.paste(GREEN, (0, 0, 16, 16))  # above, and after a quarter turn clockwise on the right
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image.save(tmp_path / f"1.{suffix}", exif=exif, quality=95)
+    [found] = images_in(tmp_path, size=16).images
+    assert found[0, :, :6].min() > 0.9
+    assert found[1, :, 10:].min() > 0.9
+    assert found[0, :, 10:].max() < 0.1
 
 
 def test_folders_that_do_not_fit_are_refused(folder, tmp_path):
@@ -167,3 +308,7 @@ def test_settings_that_do_not_fit_are_refused(folder):
     assert "n is -1" in message
     assert "seed is 0.5" in message
     assert "shorter_side is 3" in refused(folder, size=4, shorter_side=3)
+    assert refused(None, size=4) == "folder is of type NoneType: pass a path"
+    for classes in (5, "ab", [1, 2]):
+        expected = f"classes are of type {type(classes).__name__}: pass a list of names of folders"
+        assert refused(folder, size=4, classes=classes) == expected

@@ -1,5 +1,7 @@
 """A user's network comes from the file that makes it; whatever is wrong there is said in one line."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -68,7 +70,15 @@ def test_what_a_file_raises_is_said_in_one_line_with_its_place(file):
 
 
 def test_references_that_lead_nowhere_are_refused(file):
-    assert refused("resnet") == "no model at 'resnet': write path/to/file.py:name"
+    for nowhere in ("resnet", ":network", ""):
+        assert refused(nowhere) == f"no network named in {nowhere!r}: write path/to/file.py:name"
     assert f"write {file}:name" in refused(str(file))
     assert "did you mean 'network'?" in refused(f"{file}:netwrk")
     assert "no file at" in refused(f"{file.parent / 'other.py'}:network")
+
+
+def test_a_path_is_a_reference_too_and_other_types_are_refused(file, without_shape_checks):
+    assert local_model(Path(f"{file}:made")).layer.out_features == 3
+    assert refused(file) == f"no network named in {str(file)!r}: write {file}:name"
+    expected = "the reference is of type NoneType: write path/to/file.py:name"
+    assert refused(None) == expected

@@ -1,6 +1,7 @@
 """Ensembles are what their formulas say of maps of noisy samples, and what Captum makes of the same."""
 
 import inspect
+from functools import partial
 
 import pytest
 import torch
@@ -195,6 +196,108 @@ def test_what_is_told_of_samples_is_told_once_for_each_image_with_the_worst_valu
 def test_settings_out_of_range_are_refused(changes, message):
     with pytest.raises((AttributionLabError, TypeError), match=message):
         run("smoothgrad", **changes)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"generator": None}, "generator is of type NoneType: pass a torch.Generator"),
+        ({"images": IMAGES[:0]}, r"inputs are torch.float64 of shape \(0, 2, 4, 4\): pass"),
+        ({"images": IMAGES[0]}, r"inputs are torch.float64 of shape \(2, 4, 4\): pass"),
+        ({"images": 5}, "inputs are of type int: pass"),
+        ({"images": IMAGES.int()}, "inputs are torch.int32 .*: pass floating-point images"),
+        ({"targets": TARGETS[:2]}, r"targets are torch.int64 of shape \(2,\): pass"),
+        ({"targets": 0}, "targets are of type int: pass"),
+        ({"targets": [0, 1, 1]}, "targets are of type list: pass"),
+    ],
+)
+def test_images_targets_and_generators_that_do_not_fit_are_refused(changes, message):
+    given = {"images": IMAGES, "targets": TARGETS, "generator": seeded()} | changes
+    arguments = (network(), given.pop("images"), given.pop("targets"))
+    with pytest.raises(AttributionLabError, match=message):
+        methods.vargrad(input_x_gradient)(*arguments, highest=2.0, **given)
+    with pytest.raises(AttributionLabError, match=message):  # at once, before a map is taken
+        maps_of_samples(input_x_gradient, *arguments, highest=2.0, **given)
+
+
+@each
+def test_an_ensemble_of_a_partial_is_that_of_its_method_with_these_settings(kind):
+    starts = IMAGES.flip(0)
+    with heard():
+        expected = run(kind, methods.integrated_gradients, n_samples=3, baselines=starts)
+        found = run(kind, partial(methods.integrated_gradients, baselines=starts), n_samples=3)
+    assert torch.equal(found, expected)
+    ensemble = methods.smoothgrad(partial(methods.guided_backprop))
+    assert ensemble.__name__ == "guided_backprop_smoothgrad"
+    assert as_method(ensemble, METHODS).claim == "positive"
+    assert as_method(methods.vargrad(partial(methods.lrp)), METHODS).output == "logit"
+
+
+def test_what_a_partial_has_bound_stays_bound():
+    seen = []
+
+    def knowing(model, inputs, targets, *, highest):
+        seen.append(highest)
+        return inputs
+
+    run("smoothgrad", partial(knowing, highest=7.0))
+    assert seen == [7.0] * 3
+
+
+def test_an_ensemble_of_an_object_goes_by_its_type():
+    class Own:
+        def __call__(self, model, inputs, targets):
+            return inputs
+
+    assert methods.smoothgrad(Own()).__name__ == "Own_smoothgrad"
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_what_is_no_method_is_refused():
+    with pytest.raises(AttributionLabError, match="the method is of type int, whose parameters"):
+        methods.smoothgrad(5)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "dtype"),
+    [
+        (1.8e-25, "smoothgrad", torch.float32),
+        (1.8e-25, "smoothgrad_sq", torch.float64),  # 3e-50: float32 ends at 1e-45
+        (1.8e-25, "vargrad", torch.float64),
+        (1e-20, "smoothgrad_sq", torch.float64),  # 1e-40: held by float32, in a few bits
+        (1e-18, "smoothgrad_sq", torch.float32),
+        (1e18, "smoothgrad_sq", torch.float32),
+        (1e25, "smoothgrad_sq", torch.float64),  # 1e50: float32 ends at 3e38
+        (0.0, "smoothgrad_sq", torch.float32),
+    ],
+)
+def test_maps_are_returned_in_float64_where_the_type_of_the_inputs_would_lose_them(
+    size, kind, dtype
+):
+    with heard():
+        maps = run(
+            kind,
+            lambda model, inputs, targets: size * (3 + inputs.sign()),
+            IMAGES.float(),
+            noise=9.0,
+        )
+    assert maps.dtype == dtype
+    low, high = {"smoothgrad": (2, 4), "smoothgrad_sq": (4, 16), "vargrad": (0, 1)}[kind]
+    scale = size if kind == "smoothgrad" else size**2
+    # Values lie between those of the least and the largest sample, up to roundings of float32.
+    assert (maps.double() >= low * scale * (1 - 1e-6)).all()
+    assert (maps.double() <= high * scale * (1 + 1e-6)).all()
+    assert (maps > 0).any() == (size > 0)
+
+
+def test_what_is_not_finite_is_left_to_the_check_of_maps():
+    def infinite(model, inputs, targets):
+        return torch.full_like(inputs, torch.inf)
+
+    maps = run("smoothgrad", infinite, IMAGES.float())
+    assert maps.dtype == torch.float32
+    assert maps.isinf().all()
 
 
 def test_an_ensemble_takes_the_settings_of_its_method_and_says_what_it_claims():

@@ -123,6 +123,25 @@ def test_a_map_of_zeros_loses_nothing_and_a_constant_one_everything_or_nothing()
     assert (released.removed == 1).all()
 
 
+def test_a_level_at_the_released_threshold_is_not_above_it():
+    # In float64 many products of a tenth and a level are not the integers that they should be.
+    for tenth in range(1, 10):
+        for most in range(10, 256, 10):
+            maps = torch.full((1, 1, 1, 3), tenth * most / 10 / 255, dtype=torch.float64)
+            maps[..., 0], maps[..., 1] = most / 255, (tenth * most // 10 + 1) / 255
+            found = completeness_curve(
+                Share(torch.ones(1, 1, 3)),
+                torch.ones(1, 1, 1, 3, dtype=torch.float64),
+                torch.tensor([0]),
+                maps,
+                thresholds=(tenth / 10,),
+                variant="released",
+                indicator=first_output,
+                imputation=black,
+            )
+            assert float(found.removed) == pytest.approx(2 / 3, abs=CLOSE)
+
+
 def test_a_performance_that_rises_without_attributed_pixels_is_a_negative_difference():
     case = case_of(0)
     wrong = Share(torch.ones(1, 1, 2))
@@ -187,6 +206,14 @@ def test_the_released_variant_needs_maps_of_at_most_one():
         completeness_at(
             *case[:3], torch.full_like(case.maps, 2), threshold=0.5, variant="released", **SETUP
         )
+
+
+def test_thresholds_may_be_fractions():
+    case = case_of(33, "levels")
+    one = completeness_curve(*case, thresholds=[Fraction(1, 2), Fraction(1, 4)], **SETUP)
+    assert torch.equal(
+        one.differences, completeness_curve(*case, thresholds=[0.5, 0.25], **SETUP).differences
+    )
 
 
 def test_a_single_threshold_is_algorithm_2():

@@ -12,7 +12,7 @@ from torch import nn
 import attributionlab as al
 import oracles_soundness as oracles
 from attributionlab import AttributionLabError
-from attributionlab.imputation import nearest_known_color
+from attributionlab.imputation import nearest_known_color, noisy_linear
 from attributionlab.metrics import (
     completeness_at,
     completeness_curve,
@@ -130,8 +130,59 @@ def test_images_go_through_the_model_in_batches():
             return images.flatten(1)[:, :2]
 
     case = case_of(31, count=10)
-    removal_curve(Watched(), *case[1:], fractions=[0.0], batch_size=4, **SETUP)
+    removal_curve(Watched().eval(), *case[1:], fractions=[0.0], batch_size=4, **SETUP)
     assert seen == [4, 4, 2]
+
+
+@ALL
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_the_batch_size_does_not_matter_to_noise_either(metric, batch_size):
+    call = photographs()
+    found = metric(*call, batch_size=batch_size, indicator=PROBABILITY)
+    # Convolutions of batches round in another order: a probability is off by some 2^-22.
+    torch.testing.assert_close(numbers(found), numbers(metric(*call, indicator=PROBABILITY)),
+                               atol=1e-6, rtol=0, equal_nan=True)  # fmt: skip
+
+
+def test_images_of_a_batch_are_interpolated_when_they_are_asked_for(monkeypatch):
+    solved = []
+
+    def watched(images, keep, **settings):
+        solved.append(len(images))
+        return noisy_linear(images, keep, **settings)
+
+    monkeypatch.setattr("attributionlab.metrics.performance.noisy_linear", watched)
+    removal_curve(*photographs(), fractions=[0.5], batch_size=2)
+    assert solved == [2, 2, 1]
+
+
+def test_somebodys_imputation_gets_all_images_at_once():
+    seen = []
+
+    def watched(images, keep):
+        seen.append((len(images), len(keep)))
+        return images * keep
+
+    case = case_of(31, count=10)
+    removal_curve(*case, fractions=[0.5], **SETUP | {"batch_size": 3, "imputation": watched})
+    assert seen == [(10, 10)]
+
+
+@ALL
+def test_models_in_training_mode_are_refused_and_left_alone(metric):
+    case = case_of(31, count=10)
+    norm = nn.BatchNorm2d(case.images.shape[1])
+    model = nn.Sequential(norm, case.model)
+    for part in (model, norm):  # all of it, or a part of it
+        model.eval()
+        part.train()
+        with pytest.raises(AttributionLabError) as caught:
+            metric(model, *case[1:], **SETUP)
+        assert str(caught.value) == (
+            "the model is in training mode, or a part of it: pass it in eval mode, model.eval()"
+        )
+        assert norm.num_batches_tracked == 0
+    metric(model.eval(), *case[1:], **SETUP)
 
 
 @ALL
@@ -168,6 +219,7 @@ class InPlace(nn.Module):
     def __init__(self, model):
         super().__init__()
         self.model = model
+        self.eval()
 
     def forward(self, images):
         return self.model(images.mul_(2).sub_(1))
@@ -224,18 +276,18 @@ def test_an_emptied_image_is_what_the_caller_says_and_the_others_keep_their_nois
             shown.append(images.clone())
             return model(images)
 
-    ask = partial(removal_curve, Watched(), images, labels, maps, value_range=(0, 1))
+    ask = partial(removal_curve, Watched().eval(), images, labels, maps, value_range=(0, 1))
     for filling in (filled, filled.expand(2, 4, 5), filled.expand(5, 2, 4, 5), 0.5):
         shown.clear()
         curve = completeness_curve(
-            Watched(), images, labels, maps, thresholds=[0.5], nothing_kept=filling
+            Watched().eval(), images, labels, maps, thresholds=[0.5], nothing_kept=filling
         )
         assert curve.emptied.tolist() == [1]
         wanted = filling if isinstance(filling, float) else filled
         assert torch.equal(shown[1][1], torch.zeros(2, 4, 5) + wanted)
     # Beside an image that is not emptied the others are the same.
     maps[1, 0, 0, 0] = 0
-    completeness_curve(Watched(), images, labels, maps, thresholds=[0.5])
+    completeness_curve(Watched().eval(), images, labels, maps, thresholds=[0.5])
     others = [0, 2, 3, 4]
     assert torch.equal(shown[-1][others], shown[1][others])
     assert (shown[1] != images).flatten(1).any(1).all()
@@ -258,9 +310,14 @@ def test_by_default_an_emptied_image_is_refused_with_the_remedy(metric):
 @pytest.mark.parametrize(
     ("filling", "message"),
     [
-        (math.nan, "nothing_kept is nan: pass a number or a pixel"),
-        (torch.tensor(math.inf), r"nothing_kept is tensor\(inf\)"),
-        (torch.tensor(1j), "nothing_kept is tensor"),
+        (math.nan, "nothing_kept has the value nan: pass a number or a pixel"),
+        (torch.tensor(math.inf), r"nothing_kept has the value inf: pass a number or a pixel"),
+        (torch.tensor(1j), r"nothing_kept is torch.complex64 of shape \(\): pass real numbers"),
+        (1.5, r"nothing_kept has the value 1.5: .* \(C, 1, 1\) within value_range \(0, 1\)"),
+        (
+            torch.tensor([0.5, -0.25]).view(2, 1, 1),
+            r"nothing_kept has the value -0.25: .* \(0, 1\)",
+        ),
         (torch.zeros(7), r"shape of the replacement is \(7,\)"),
         ("black", "the replacement is of type str"),
         (True, "the replacement is of type bool"),
@@ -280,6 +337,7 @@ class Returns(nn.Module):
     def __init__(self, change):
         super().__init__()
         self.change = change
+        self.eval()
 
     def forward(self, images):
         return self.change(images.flatten(1)[:, :3])

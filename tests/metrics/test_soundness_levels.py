@@ -3,6 +3,7 @@
 import math
 import warnings
 from fractions import Fraction
+from functools import partial
 
 import pytest
 import torch
@@ -233,6 +234,55 @@ def test_a_level_is_reached_by_a_mean_that_is_it_but_for_rounding():
     assert soundness_at(*call, level=0.7, **setup) == 1  # warnings are errors
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1, 100])
+def test_rises_and_levels_are_compared_in_the_precision_of_the_indicator(dtype, scale):
+    # Sums of tenths, added up in this precision: 0.3 - 0.2 and 0.7 are off by some of its steps.
+    steps = torch.full((8,), 0.1, dtype=dtype).cumsum(0) * scale
+    call, setup = answers(*range(1, 9))
+    setup["indicator"] = lambda outputs, targets: steps[outputs[:, 0].long() - 1]
+    sweep = soundness_sweep(*call, epsilon=0.1 * scale, **setup)
+    assert not sweep.false.any()
+    for tenths in range(1, 9):
+        assert sweep.at(tenths / 10 * scale).ratio == (10 - tenths) / 10
+        assert not sweep.at(tenths / 10 * scale).jumped
+        level = soundness_at(*call, level=tenths / 10 * scale, epsilon=0.1 * scale, **setup)
+        assert level == 1  # warnings are errors
+    released = soundness_sweep(
+        *call[:3], call[3] / 10, epsilon=0.1 * scale, variant="released", **setup
+    )
+    assert released.false.all()
+
+
+def test_a_rise_that_is_smaller_than_epsilon_by_more_than_rounding_is_none():
+    call, setup = answers(1, 2, 3)
+    for dtype, rise in ((torch.float32, 0.1 - 1e-5), (torch.float64, 0.1 - 1e-10)):
+        setup["indicator"] = lambda outputs, targets: (rise * outputs[:, 0].double()).to(dtype)  # noqa: B023
+        assert soundness_sweep(*call, epsilon=0.1, **setup).false.all()
+
+
+def test_levels_and_epsilon_may_be_fractions():
+    call, setup = answers(2, 10)
+    setup["epsilon"] = Fraction(1, 10)
+    with pytest.warns(AttributionLabWarning, match="level 0.5 was jumped over"):
+        assert soundness_at(*call, level=Fraction(1, 2), **setup) == 1
+    assert soundness_at(*call, level=Fraction(1, 1), **setup) == 1
+    level = soundness_sweep(*call, **setup).at(Fraction(1, 1))
+    assert (level.level, level.reached, level.jumped) == (1, True, False)
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e300, 1.7e308])
+def test_sums_of_the_largest_and_smallest_numbers_are_finite(scale):
+    case = case_of(10, "sparse", count=10)
+    maps = case.maps.double().round(decimals=1)
+    one, other = (
+        soundness_sweep(*case[:3], each * maps, ratios=(0.5, 0), **SETUP) for each in (1, scale)
+    )
+    # Subnormal numbers have few digits: 1e-320 about 2000 steps.
+    torch.testing.assert_close(one.per_sample, other.per_sample, atol=1e-3, rtol=0, equal_nan=True)
+    assert one.per_sample.isfinite().any()
+
+
 def test_attribution_that_adds_nothing_is_false_even_if_the_performance_falls():
     call, setup = answers(2, 1, 1, 3)
     sweep = soundness_sweep(*call, **setup)
@@ -310,6 +360,45 @@ def test_an_image_without_attribution_is_left_out_of_the_mean():
     assert sweep.per_sample[:, 0].isnan().all()
     assert not sweep.per_sample[:, 1:].isnan().any()
     assert sweep.soundness.tolist() == pytest.approx([1, 10 / 19, 10 / 27, 17 / 34], abs=CLOSE)
+
+
+def test_steps_smaller_than_a_pixel_are_left_out_unless_it_is_said_what_nothing_is():
+    call, setup = answers(2, 4, 6)
+    ratios = {"ratios": (0.99, 0.96, 0.9, 0.8)}  # 0, 0, 1 and 2 of 10 pixels
+    left_out = soundness_sweep(*call, **setup | ratios)
+    assert left_out.ratios.tolist() == [0.9, 0.8]
+    told = soundness_sweep(*call, **setup | ratios, nothing_kept=0.0)
+    assert told.ratios.tolist() == [0.99, 0.96, 0.9, 0.8]
+    assert told.performance.tolist() == [0, 0, *left_out.performance.tolist()]
+    assert torch.equal(told.per_sample[2:], left_out.per_sample)
+    assert told.per_sample[:2].isnan().all()
+    # The ratios by default, of ten pixels.
+    assert soundness_at(*call, level=1, **{**setup, "ratios": None, "indicator": "accuracy"}) == 1
+
+
+def test_where_no_step_keeps_a_pixel_it_is_said_why():
+    call, setup = answers(2, 4, 6)
+    small = (
+        "no step keeps a pixel: a share of 0.04 of 10 pixels rounds to none; pass smaller ratios,"
+    )
+    none = "no step keeps a pixel: no image has any attribution; pass other maps, or pass nothing_kept="
+    some = (
+        r"image 0 has no attribution \(1 of 10 images\), so that no pixel of it is kept: leave such"
+    )
+    zeros, maps = 0 * call[3], call[3].clone()
+    maps[0] = 0
+    within = {"expansion": "attributed"}
+    for function in (soundness_sweep, partial(soundness_at, level=0.1)):
+        with pytest.raises(AttributionLabError, match=small):
+            function(*call, **setup | {"ratios": (0.99, 0.96)})
+    for each, message in ((zeros, none), (maps, some)):
+        with pytest.raises(AttributionLabError, match=message):
+            soundness_sweep(*call[:3], each, **setup, **within)
+        with pytest.raises(AttributionLabError, match=message):
+            soundness_at(*call[:3], each, level=0.1, **setup)
+    told = soundness_sweep(*call[:3], maps, **setup, **within, nothing_kept=0.0)
+    assert told.per_sample[:, 0].isnan().all()
+    assert told.per_sample[:, 1:].isfinite().all()
 
 
 def test_a_constant_map_is_put_back_in_reading_order():

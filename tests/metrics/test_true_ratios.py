@@ -90,6 +90,18 @@ def test_integer_maps_are_numbers_too():
     assert true_completeness(eta, phi, threshold=2.5) == 0.25
 
 
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300, 1.7e308])
+def test_sums_of_the_largest_and_smallest_numbers_are_finite(scale):
+    eta, phi = (
+        torch.tensor([[[[1.0, 0.5, 0]]]]).double(),
+        torch.tensor([[[[0.5, 0, 1.0]]]]).double(),
+    )
+    # Subnormal numbers have few digits: 1e-320 about 2000 steps.
+    close = 1e-3 if scale < 1e-310 else 1e-15
+    assert float(true_soundness(scale * eta, phi)) == pytest.approx(2 / 3, abs=close)
+    assert float(true_completeness(eta, scale * phi)) == pytest.approx(1 / 3, abs=close)
+
+
 ONES = torch.ones(1, 1, 2, 2)
 
 

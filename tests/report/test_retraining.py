@@ -83,6 +83,17 @@ def test_published_best_possible_and_chance_are_told_apart(figure):
     }
 
 
+def test_a_group_may_lack_a_kind_of_networks():
+    bars = {
+        "original": AccuracyBars([[0.1, 0.3], [0.4]], [None, 0.3]),
+        "retrained": AccuracyBars([[], [1.0]], [None, None]),
+    }
+    [axis] = drawn(bars).subfigs[1].axes
+    assert [bar.get_height() for bar in axis.patches] == pytest.approx([0.2, 0.4, 1.0])
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in axis.patches]
+    assert middles == pytest.approx([-0.2, 0.8, 1.2])
+
+
 def test_what_is_not_known_is_not_drawn():
     bars = {"original": AccuracyBars([[0.1], [0.4]], [None, None])}
     assert legend_of(drawn(bars, possible=())) == {"original", "chance"}

@@ -75,3 +75,15 @@ def test_a_method_looks_the_same_in_every_panel_and_its_band_is_that_of_the_netw
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
     assert [axis.get_title() for axis in figure.axes] == ["one", "two"]
     assert all("lower is better" in axis.get_ylabel() for axis in figure.axes)
+
+
+def test_panels_stand_in_rows_of_columns_and_say_what_is_better():
+    curves = {"a": np.array([[1.0, 0.5]])}
+    panels = [NetworkCurves(str(place), (0.0, 1.0), curves, f"{place} wins") for place in range(4)]
+    figure = network_curves_figure(panels, "title", columns=2)
+    grid = figure.axes[0].get_gridspec()
+    assert (grid.nrows, grid.ncols) == (2, 2)
+    assert [axis.get_title() for axis in figure.axes] == ["0", "1", "2", "3"]
+    assert [axis.get_ylabel() for axis in figure.axes] == [
+        f"accuracy ({place} wins)" for place in range(4)
+    ]

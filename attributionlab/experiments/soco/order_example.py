@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.experiments.reproduction import Reproduction
-from attributionlab.experiments.soco.truth_panel import scaled
+from attributionlab.experiments.soco.scaling import scaled
 from attributionlab.imputation import constant
 from attributionlab.metrics import (
     completeness_curve,
@@ -164,7 +164,7 @@ def _findings(values: "pd.DataFrame") -> list[str]:
         "soundness says nothing of that.",
         "Which map is nearer to the truth (1, 0, 2) no metric of order can say, and of the two that "
         f"can, soundness prefers {_better(sound.A, sound.B)} and completeness "
-        f"{_better(complete.A.mean(), complete.B.mean())}.",
+        f"{_better(complete.A.mean(), complete.B.mean())}, at the thresholds where it differs.",
     ]
 
 

@@ -8,17 +8,18 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.experiments.soco import gaussian, gaussian_findings
-from attributionlab.experiments.soco.gaussian import soco_figure_6
-from attributionlab.experiments.soco.gaussian_loops import imputed_sums
-from attributionlab.experiments.soco.gaussian_rows import (
+from attributionlab.experiments.soco.gaussian import experiment as gaussian
+from attributionlab.experiments.soco.gaussian import findings as gaussian_findings
+from attributionlab.experiments.soco.gaussian.experiment import soco_figure_6
+from attributionlab.experiments.soco.gaussian.loops import imputed_sums
+from attributionlab.experiments.soco.gaussian.rows import (
     NOISE,
     RATIOS,
     completeness_of,
     gaussian_rows,
     soundness_of,
 )
-from attributionlab.experiments.soco.gaussian_trials import (
+from attributionlab.experiments.soco.gaussian.trials import (
     LEVELS,
     READINGS,
     THRESHOLDS,
@@ -288,7 +289,9 @@ def test_completeness_is_in_the_order_of_the_theory_where_nothing_argues_against
 
 
 def test_the_whole_of_algorithm_3_counts_what_the_first_step_adds(outcome):
-    sweeps = outcome.tables["sweeps"].set_index(["imputation", "indicator"])
+    both = outcome.tables["sweeps"].set_index(["variant", "imputation", "indicator"])
+    sweeps = both.loc["paper"]
+    assert both.loc["released"].index.equals(sweeps.index)
     row = sweeps.loc["noisy linear", "accuracy"]
     rows = gaussian_rows(60, 200, 0)
     ranked = np.sort(rows.truth, axis=1)[:, ::-1]
@@ -301,7 +304,15 @@ def test_the_whole_of_algorithm_3_counts_what_the_first_step_adds(outcome):
 
 def test_tables_figures_and_run_are_whole(outcome):
     assert set(outcome.figures) == {"metrics", "strengths"}
-    assert set(outcome.tables) == {"soundness", "completeness", "sweeps", "strengths"}
+    long = {"soundness", "completeness", "sweeps", "strengths"}
+    assert set(outcome.tables) == {"figure-6a", "figure-6b"} | long
+    for name, of, at in (("figure-6a", "soundness", 0.4), ("figure-6b", "completeness", 0.3)):
+        wide, table = outcome.tables[name], outcome.tables[of]
+        column = {"soundness": "level", "completeness": "threshold"}[of]
+        value = {"soundness": "soundness", "completeness": "difference"}[of]
+        points = table[(table[column] - at).abs() < 1e-9]
+        assert wide[f"at {at}"].dropna().tolist() == points[value].tolist()
+        assert wide[f"true {at}"].dropna().tolist() == points.true.tolist()
     assert set(outcome.shown) <= set(outcome.tables)
     assert 1.5 in set(outcome.tables["strengths"].strength)
 
@@ -316,11 +327,18 @@ def test_findings_follow_the_tables(outcome):
     sound.loc[sound.attribution == "Remove", "soundness"] = 0.9
     complete = tables["completeness"]
     complete.loc[complete.attribution == "Remove", "difference"] = 1.3
-    tables["strengths"] = pd.DataFrame({"strength": [1.0] * 4, "level": LEVELS, "soundness": 1.0})
-    changed = " ".join(gaussian_findings.findings(tables, HOW, counts))
+    graded = {1.0: 1.0, 2.0: 0.5, 3.0: 1.0}  # blind, then graded, and blind again by chance
+    tables["strengths"] = pd.DataFrame(
+        {"strength": strength, "level": level, "soundness": soundness, "true": soundness - 0.25}
+        for strength, soundness in graded.items()
+        for level in LEVELS
+    )
+    changed = " ".join(gaussian_findings.findings_of(tables, HOW, counts))
     assert "at least 1.000 and 0.900" in changed
     assert "Remove outperforms the truth by up to" in changed
-    assert "At no strength" in changed
+    assert "Up to a strength of 1 Algorithm 1 gives Introduce 1" in changed
+    assert "the true ratio falls to 0.75" in changed
+    assert "below 1 at all four levels at 2: introduced" in changed
 
 
 @pytest.mark.parametrize(

@@ -12,31 +12,33 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.experiments.soco import methods_measures as measures
-from attributionlab.experiments.soco.methods import SOCO_METHODS, Case, soco_methods
-from attributionlab.experiments.soco.methods_findings import findings
-from attributionlab.experiments.soco.methods_measures import measured
-from attributionlab.experiments.soco.methods_subjects import (
+from attributionlab.experiments.soco.methods import measures
+from attributionlab.experiments.soco.methods.experiment import ITEMS, soco_methods
+from attributionlab.experiments.soco.methods.findings import findings_of
+from attributionlab.experiments.soco.methods.measures import Case, measured
+from attributionlab.experiments.soco.methods.tables import (
+    agreement_table,
+    networks_table,
+    noise_rows,
+    rows_of,
+    summary_table,
+)
+from attributionlab.experiments.soco.subjects import (
     ENSEMBLES,
     PLAIN,
+    TRAINED,
     Subject,
     ensemble_maps,
     environment_subject,
     given_subject,
     method_maps,
 )
-from attributionlab.experiments.soco.methods_tables import (
-    agreement_table,
-    noise_rows,
-    rows_of,
-    summary_table,
-)
 from attributionlab.methods import METHODS, heard
 
 
 def linear_subject():
     """Four pixels; the first two speak for class 0, the third for class 1, the last for none."""
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False))
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False)).eval()
     model[1].weight.data = torch.tensor([[2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
     images = torch.tensor([[[[1.0, 1.0], [1.0, 1.0]]], [[[1.0, 0.5], [0.0, 1.0]]]])
     phi = torch.tensor([[[[2.0, 1.0], [0.0, 0.0]]], [[[2.0, 0.5], [0.0, 0.0]]]]).double()
@@ -51,7 +53,7 @@ def case_of(subject, maps):
     for method, of_method in maps.items():
         for indicator, result in measured(subject, of_method, "true-baseline", 0):
             found[indicator][method] = result
-    return Case(subject, "true-baseline", found)
+    return Case(subject, "true-baseline", 0.5, found)
 
 
 def test_the_information_itself_is_sound_and_complete():
@@ -147,6 +149,7 @@ def made_up_summary(**changes):
             "imputation": "noisy-linear",
             "indicator": "label probability",
             "method": method,
+            "noise": 0.1,
             "soundness": 0.1 * place,
             "true_soundness": -0.1 * place,
             "levels": 9,
@@ -175,6 +178,41 @@ def test_metrics_of_which_less_is_better_are_turned_around_before_they_are_corre
     )
     assert everything.loc[["deletion-morf"], "with_soundness"].isna().all()
     assert everything.with_own[["road-morf", "deletion-lerf"]].isna().all()
+    assert everything["count"].tolist() == [4, 4, 0, 0, 0, 0]
+    assert everything.low.isna().all()  # a correlation of 1 has no interval by Fisher's z
+
+
+def test_a_correlation_has_the_interval_of_as_many_methods_as_are_known():
+    summary = made_up_summary(true_soundness=[0.1, 0.0, 0.2, 0.3])
+    names = (PLAIN, *ENSEMBLES)
+    own = agreement_table(summary, {"ensembles": names}).iloc[0]
+    assert (own.metric, own["count"]) == ("soundness", 4)
+    # One pair of four swapped: 1 - 6 * 2 / 60
+    expected = al.ranking.fisher_interval(0.8, 4)
+    assert (own.with_own, own.low, own.high) == pytest.approx(tuple(expected))
+    fewer = agreement_table(summary, {"three": names[:3]}).iloc[0]
+    assert fewer["count"] == 3
+    assert math.isnan(fewer.low)
+
+
+def test_networks_are_compared_with_their_own_plain_map():
+    first = made_up_summary(environment="a", completeness=[0.5, 0.6, 0.505, 0.1])
+    second = made_up_summary(environment="b", completeness=[0.1, 0.3, 0.0, 0.2])
+    table = networks_table(pd.concat([first, second])).set_index(["metric", "method"])
+    found = table.loc["completeness", ["mean", "least", "greatest", "better", "worse"]]
+    assert found.to_numpy(float) == pytest.approx(
+        np.array(
+            [
+                [0.3, 0.1, 0.5, 0, 0],
+                [0.45, 0.3, 0.6, 2, 0],
+                [0.2525, 0, 0.505, 0, 1],
+                [0.15, 0.1, 0.2, 1, 1],
+            ]
+        )
+    )
+    # Of MoRF, less is better.
+    assert table.loc[("road-morf", ENSEMBLES[0]), ["better", "worse"]].tolist() == [0, 2]
+    assert set(table.networks) == {2}
 
 
 def told(**changes):
@@ -191,10 +229,11 @@ def told(**changes):
         "ensembles": part,
         "methods": part,
         "agreement": agreement_table(summary, {"ensembles": (PLAIN, *ENSEMBLES)}),
+        "networks": networks_table(part.assign(environment=TRAINED)),
         "noise": noise,
-        "summary": summary,
+        "summary": pd.concat([summary, summary.assign(noise=0.3, all_completeness=math.nan)]),
     }
-    return findings(tables, 1, 0.1)
+    return findings_of(tables, {"env": 1, "other": 2})
 
 
 def test_sentences_turn_with_the_numbers():
@@ -206,7 +245,12 @@ def test_sentences_turn_with_the_numbers():
     assert "Deletion (MoRF) (the paper: unclear): IG 0.50, no different: IG-SG 0.50" in text
     assert "correlation of estimated and true soundness is -1.00, of completeness 1.00" in text
     assert "2 of 2 maps of ensembles empty, true completeness 0.00 (without noise 1.00)" in text
-    assert "36 of 36 levels are reached, 12 of them in a jump" in text
+    assert "72 of 72 levels are reached, 24 of them in a jump" in text
+    assert "Ensembles at noise 0.1, env" in text
+    assert "Ensembles at noise 0.3, 1 network trained on pictures" in text
+    assert "IG 0.00 (0.00 to 0.00), IG-SG 0.10 (better in 1, worse in 0)" in text
+    assert "env: 1 image; other: 2 images." in text
+    assert "Noise of environments: 0.1. The default, 0.0005, is not the paper's" in text
     assert "here by estimate integrated-gradients-vargrad in both" in text
     reversed_ = " ".join(told(soundness=[0.3, 0.2, 0.1, math.nan]))
     assert "IG 0.30, worse: IG-SG 0.20, IG-SQ 0.10, not known: IG-Var not defined" in reversed_
@@ -271,14 +315,18 @@ def own(tmp_path):
 
 
 def test_given_images_have_no_truth_and_gradcam_only_with_a_layer(own):
-    subject = given_subject(*own, 1, 0, 16, None)
+    subject = given_subject(*own, 1, 0, size=16)
     assert subject.information is None
     assert subject.targets.tolist() == [0, 1]
     assert subject.empty.flatten().tolist() == pytest.approx(
         subject.images.mean((0, 2, 3)).tolist()
     )
     assert not list(method_maps(subject, ("gradcam",), 0))
-    attached = given_subject(*own, 1, 0, 16, "0")
+    right, left_out = subject.notes
+    assert "make is right on 50% of the 2 images, at 16 x 16" in right
+    assert left_out == "gradcam and iba are left out: pass layer, a module's name."
+    attached = given_subject(*own, 1, 0, size=16, layer="0")
+    assert len(attached.notes) == 1
     assert [name for name, _ in method_maps(attached, ("gradcam",), 0)] == ["gradcam"]
 
 
@@ -289,18 +337,60 @@ def test_given_images_have_no_truth_and_gradcam_only_with_a_layer(own):
         ({"model": "file.py:net"}, "pass both, or neither"),
         ({"noise": -1.0}, "noise is -1.0"),
         ({"size": 0}, "size is 0"),
+        ({"n": 0}, "n is 0: take an integer of at least 1"),
+        ({"classes": "names.txt"}, "classes is 'names.txt' without images"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, message):
     with pytest.raises(AttributionLabError, match=message):
-        soco_methods("soco-figure-8", n=1, quick=True, **settings)
+        soco_methods("soco-figure-8", **({"n": 1, "quick": True} | settings))
 
 
 def test_a_model_with_other_classes_than_folders_is_refused(own, tmp_path):
     (tmp_path / "images" / "owls").mkdir()
     Image.new("RGB", (16, 16)).save(tmp_path / "images" / "owls" / "a.png")
     with pytest.raises(AttributionLabError, match="2 outputs for 3 class folders"):
-        given_subject(*own, 1, 0, 16, None)
+        given_subject(*own, 1, 0, size=16)
+
+
+def test_a_model_that_fails_on_the_images_is_named_with_what_it_got(own, tmp_path):
+    (tmp_path / "mine.py").write_text(MODEL.replace("AdaptiveAvgPool2d", "AvgPool2d"))
+    with pytest.raises(AttributionLabError, match="make raised RuntimeError") as caught:
+        given_subject(*own, 1, 0, size=24)
+    assert "on images 2 x 3 x 24 x 24 in [0, 1]: pass a size that it takes" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_some_class_folders_are_enough_where_a_file_names_all(own, tmp_path):
+    folder, model = own
+    (tmp_path / "images" / "cats" / "a.png").unlink()
+    (tmp_path / "images" / "cats").rmdir()
+    with pytest.raises(
+        AttributionLabError, match=r"2 outputs for 1 class folders.*pass as classes"
+    ):
+        given_subject(folder, model, 1, 0, size=16)
+    names = tmp_path / "names.txt"
+    for text, target in (("cats\ndogs\n", 1), ("dogs\ncats", 0)):
+        names.write_text(text)
+        subject = given_subject(folder, model, 1, 0, size=16, classes=names)
+        assert subject.targets.tolist() == [target]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cats\ndogs\nowls\n", "2 outputs for 3 names in"),
+        ("cats\n\ndogs\n", "no name in line 2"),
+        ("", "no name in line 1"),
+        (None, "cannot read classes from .*FileNotFoundError"),
+    ],
+)
+def test_a_file_of_other_names_than_the_outputs_is_refused(own, tmp_path, text, message):
+    names = tmp_path / "names.txt"
+    if text is not None:
+        names.write_text(text)
+    with pytest.raises(AttributionLabError, match=message):
+        given_subject(*own, 1, 0, size=16, classes=names)
 
 
 @pytest.mark.slow
@@ -320,11 +410,21 @@ def test_a_quick_run_serves_all_items_and_shows_each_its_own_part_first():
     outcome = soco_methods("soco-figure-9", n=1, quick=True)
     assert next(iter(outcome.tables)) == "methods"
     assert next(iter(outcome.figures)).startswith("methods-")
-    assert {"maps", "ensembles-multi-color-sum-true-baseline"} <= set(outcome.figures)
+    trained, slug = f"{TRAINED}, seed 0", "trained-on-pictures-seed-0"
+    assert {
+        "maps-multi-color-sum",
+        f"maps-{slug}",
+        f"ensembles-{slug}-noisy-linear",
+        "ensembles-multi-color-sum-true-baseline",
+    } <= set(outcome.figures)
     assert all(isinstance(figure, Figure) for figure in outcome.figures.values())
     assert outcome.shown.keys() <= outcome.tables.keys()
-    assert len(outcome.tables["summary"]) == 3 * 2 * 8
-    assert set(SOCO_METHODS) == {f"soco-figure-{number}" for number in (8, 9, 14, 15)}
+    summary = outcome.tables["summary"]
+    assert len(summary) == 4 * 2 * 8
+    assert set(summary[summary.environment == trained].noise) == {0.124}
+    assert trained not in set(outcome.tables["ensembles"].environment)
+    assert len(outcome.tables["networks"]) == 8 * 6
+    assert set(ITEMS) == {f"soco-figure-{number}" for number in (8, 9, 14, 15)}
     ratios = outcome.tables["summary"][["true_soundness", "true_completeness", "all_soundness"]]
     assert ratios.stack().dropna().between(0, 1 + 1e-12).all()  # NaN: no level reached
     text = " ".join(outcome.findings)

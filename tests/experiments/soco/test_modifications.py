@@ -7,26 +7,23 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.experiments.soco import modifications as experiment_module
-from attributionlab.experiments.soco import modifications_findings
-from attributionlab.experiments.soco.methods_measures import imputation_of
-from attributionlab.experiments.soco.methods_subjects import Subject
-from attributionlab.experiments.soco.modifications import (
-    SOCO_MODIFICATIONS,
-    UNCLIPPED,
-    soco_modifications,
-)
-from attributionlab.experiments.soco.modifications_curves import (
+from attributionlab.experiments.soco.methods.measures import imputation_of
+from attributionlab.experiments.soco.modifications import experiment as experiment_module
+from attributionlab.experiments.soco.modifications import findings as modifications_findings
+from attributionlab.experiments.soco.modifications.curves import (
     BY_ORDER,
     LEVELS,
     METRICS,
+    UNCLIPPED,
     change_rows,
     curves_of,
     distances,
     modifications,
+    paired_differences,
 )
-from attributionlab.experiments.soco.modifications_subjects import TRAINED, trained_subject
+from attributionlab.experiments.soco.modifications.experiment import ITEMS, soco_modifications
 from attributionlab.experiments.soco.modified_maps import SCHEMES, modified
+from attributionlab.experiments.soco.subjects import TRAINED, Subject, trained_subject
 
 RATIOS = tuple(sixteenth / 16 for sixteenth in range(15, -1, -1))
 TENTHS = tuple(tenth / 10 for tenth in range(1, 10))
@@ -41,7 +38,7 @@ def made_up(name="made up", n=6):
     model = nn.Sequential(nn.Flatten(), linear).eval()
     images = torch.rand(n, 1, 4, 4, generator=generator)
     targets = model(images).argmax(1)
-    return Subject(name, model, model, images, targets, 1.0, torch.zeros(1, 1, 1), 1.0)
+    return Subject(name, model, model, images, targets, 1.0, torch.full((1, 1, 1), 0.5), 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +60,7 @@ def test_curves_are_those_of_the_metrics(subject, maps):
     }
     setup = {
         "imputation": imputation_of(subject, "noisy-linear", 0),
-        "nothing_kept": 0.0,
+        "nothing_kept": 0.5,
     }
     asked = (subject.model, subject.images, subject.targets, maps)
     for name, indicator in (
@@ -83,7 +80,7 @@ def test_curves_are_those_of_the_metrics(subject, maps):
         assert found[name, "Soundness, every step"].tolist() == steps.tolist()
         for metric, imputation in (
             ("ROAD", setup["imputation"]),
-            ("Deletion", imputation_of(subject, "true-baseline", 0)),
+            ("Deletion", lambda images, keep: images * keep),
         ):
             curve = al.metrics.removal_curve(
                 *asked, fractions=TENTHS, **same | {"imputation": imputation}
@@ -191,7 +188,53 @@ def test_the_summary_is_over_schemes_and_methods(outcome):
 def test_an_item_has_both_figures_and_its_own_comes_first(outcome):
     assert outcome.item == "soco-figure-13"
     assert list(outcome.figures) == ["maps", "curves"]
-    assert {first for _, first in SOCO_MODIFICATIONS.values()} == {"distances", "curves", "maps"}
+    assert {first for _, first in ITEMS.values()} == {"distances", "curves", "maps"}
+
+
+def apart(completeness, soundness):
+    """A table of differences, both intervals of each metric alike."""
+    return pd.DataFrame(
+        [
+            {
+                "subject": "s",
+                "indicator": "accuracy",
+                "metric": metric,
+                "against": against,
+                "difference": sum(ends) / 2,
+                "low": ends[0],
+                "high": ends[1],
+                "cases": 9,
+            }
+            for metric, ends in (("Completeness", completeness), ("Soundness", soundness))
+            for against in BY_ORDER
+        ]
+    )
+
+
+def test_differences_are_paired_by_method_and_scheme():
+    values = {
+        "Completeness": [0.5, 0.4, 0.6, 9.0],
+        "Soundness": [0.1, np.nan, 0.1, 9.0],
+        "Deletion": [0.1, 0.1, 0.1, 0.0],
+        "ROAD": [0.4, 0.1, 0.7, 0.0],
+    }
+    cases = [("a", "constant"), ("a", "random"), ("b", "constant"), ("b", UNCLIPPED)]
+    pairs = pd.DataFrame(
+        [
+            (method, scheme, metric, value)
+            for metric, of_metric in values.items()
+            for (method, scheme), value in zip(cases, of_metric, strict=True)
+        ],
+        columns=["method", "scheme", "metric", "smallest"],
+    ).assign(subject="s", indicator="accuracy")
+    shuffled = pairs.sample(frac=1, random_state=0)
+    table = paired_differences(shuffled, 0).set_index(["metric", "against"])
+    row = table.loc[("Completeness", "ROAD")]
+    assert (row.difference, row.cases) == (pytest.approx((0.1 + 0.3 - 0.1) / 3), 3)
+    assert row.low == pytest.approx(-0.1)
+    assert row.high == pytest.approx(0.3)
+    row = table.loc[("Soundness", "Deletion")]
+    assert (row.difference, row.low, row.high, row.cases) == (0, 0, 0, 2)
 
 
 def test_findings_follow_the_distances():
@@ -205,8 +248,9 @@ def test_findings_follow_the_distances():
             "smallest": [0.5, 0.01, 0.02, 0.02],
         }
     )
+    pairs = pairs.assign(subject="s", indicator="accuracy", method="m")
     free = pairs.assign(scheme=UNCLIPPED)
-    summary = pairs.assign(subject="s", indicator="accuracy", mean=pairs.smallest, sd=0.1)
+    summary = pairs.assign(mean=pairs.smallest, sd=0.1, cases=1)
     changes = pd.DataFrame(
         {
             "scheme": "constant",
@@ -231,13 +275,18 @@ def test_findings_follow_the_distances():
     ).assign(subject="s", method="m", scheme="constant", indicator="accuracy")
     tables = {
         "distances": summary,
+        "differences": apart(completeness=(0.1, 0.2), soundness=(-0.1, 0.1)),
         "pairs": pd.concat([pairs, free]),
         "changes": changes,
         "curves": curves,
     }
-    said = " ".join(modifications_findings.findings(tables, {"s": 6}))
-    assert "Completeness 25.0 and Soundness 0.5 times the larger of" in said
-    assert "not all as clearly apart" in said
+    said = " ".join(modifications_findings.findings_of(tables, {"s": 6}))
+    assert "Completeness 0.500 ± 0.100" in said
+    assert "on 6 images (± is the standard deviation over 1 cases" in said
+    assert "Completeness - ROAD 0.150 (0.100 to 0.200), Soundness - Deletion 0.000 (-0.100" in said
+    assert "Completeness alone is farther apart" in said
+    assert "s: Deletion (black) and ROAD have the same distance in 1 of 1 cases" in said
+    assert "so that they are one measurement" in said
     assert "soundness is 1 at every level that is reached in 2 of 3 curves; in 1 the first" in said
     assert "constant: Completeness 0.500, Soundness 0.010, Deletion 0.020, ROAD 0.020" in said
     assert "up to 0.030, since rounding ties" in said
@@ -296,15 +345,11 @@ def test_given_images_and_a_given_model_are_judged(tmp_path):
     assert set(outcome.tables["pairs"].method) == {"GradCAM", "IG", "ExPerturb"}
 
 
-def test_findings_say_where_metrics_of_values_are_clearly_apart_and_where_order_shows_nothing():
-    summary = pd.DataFrame(
-        {
-            "subject": ["s"] * 4 + ["t"] * 4,
-            "indicator": "accuracy",
-            "metric": ["Completeness", "Soundness", "Deletion", "ROAD"] * 2,
-            "mean": [0.5, 0.2, 0.02, 0.01, 0.5, 0.2, 0.0, 0.0],
-        }
-    )
-    clear, nothing = modifications_findings._message(summary)
-    assert clear.endswith("larger of Deletion and ROAD, as clearly apart as in the paper's table.")
-    assert nothing == "t, accuracy: Deletion and ROAD see nothing of any modification."
+def test_findings_say_which_metrics_of_values_are_farther_apart_than_those_of_order():
+    def told(**ends):
+        [said] = modifications_findings._message(apart(**ends))
+        return said
+
+    assert "both are farther apart" in told(completeness=(0.1, 0.2), soundness=(0.01, 0.3))
+    assert "Soundness alone is farther" in told(completeness=(0.0, 0.2), soundness=(0.01, 0.3))
+    assert "neither is clearly" in told(completeness=(-0.2, -0.1), soundness=(-0.1, 0.3))

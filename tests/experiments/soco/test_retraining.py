@@ -8,21 +8,27 @@ import pytest
 import torch
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.experiments.soco import retraining as module
-from attributionlab.experiments.soco.retraining import STUDIES, soco_retraining
-from attributionlab.experiments.soco.retraining_findings import (
-    figure_1_findings,
-    figure_10_findings,
-)
-from attributionlab.experiments.soco.retraining_images import (
+from attributionlab.experiments.small_network import small_network
+from attributionlab.experiments.soco.drawn_pictures import (
     CLASSES,
     CONTEXT,
     SIDE,
     Pictures,
     cut_out,
+    hidden_in_background,
     pictures,
     regions,
 )
+from attributionlab.experiments.soco.retraining import experiment as module
+from attributionlab.experiments.soco.retraining import road as road_module
+from attributionlab.experiments.soco.retraining.experiment import ITEMS, soco_retraining
+from attributionlab.experiments.soco.retraining.findings import (
+    figure_1_findings,
+    figure_10_findings,
+    road_findings,
+)
+from attributionlab.experiments.soco.retraining.road import RoadRun, road_run
+from attributionlab.experiments.soco.road_curves import RoadCurve
 
 # Pictures
 
@@ -103,7 +109,7 @@ def test_all_regions_of_figure_1_remove_the_same_number_of_pixels():
 
 def test_no_pixel_of_an_object_is_left_by_any_disc_of_figure_1():
     objects = pictures(300, 4).objects[:, 0]
-    for cut in list(STUDIES["soco-figure-1"].cuts.values())[1:]:
+    for cut in list(ITEMS["soco-figure-1"].cuts.values())[1:]:
         disc = regions(SIDE, 1, center=cut.center, edge=0)[0]
         assert not (objects & ~disc).any()
 
@@ -156,12 +162,34 @@ def test_each_image_loses_the_region_of_its_own_place_and_nothing_else():
         assert torch.equal(after[:, ~removed], before[:, ~removed])
 
 
+def test_a_disc_in_the_background_s_color_hides_the_object_and_leaves_the_rest():
+    images, _, objects = pictures(40, 6)
+    hidden = hidden_in_background(images, center=0.7, seed=0)
+    [disc] = regions(SIDE, 1, center=0.7, edge=0)
+    assert torch.equal(hidden[:, :, ~disc], images[:, :, ~disc])
+    assert torch.equal(hidden, hidden_in_background(images, center=0.7, seed=0))
+    assert not torch.equal(hidden, hidden_in_background(images, center=0.7, seed=1))
+    corner = images[:, :, ~disc].median(dim=2).values
+    for image, inside, color in zip(hidden, objects[:, 0], corner, strict=True):
+        # Three and a half standard errors of noise of 0.05 over at least 30 pixels, a little less
+        # where it is cut off at 0 or 1.
+        assert int(inside.sum()) >= 30
+        assert torch.allclose(image[:, inside].mean(dim=1), color, atol=3.5 * 0.05 / 30**0.5)
+        assert float(image[:, inside].std(dim=1).min()) > 0.03
+
+
 # Experiments
 
 
 @pytest.fixture(scope="module")
 def one():
-    return soco_retraining("soco-figure-1", n=1, quick=True, train_images=250, epochs=8, contrast=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "ROAD_SHARE", 0.08)
+        patch.setattr(module, "ROAD_EPOCHS", 0.25)
+        patch.setattr(road_module, "FRACTIONS", (0.2, 0.5))
+        return soco_retraining(
+            "soco-figure-1", n=1, quick=True, train_images=250, epochs=8, contrast=1
+        )
 
 
 def accuracies(outcome):
@@ -187,7 +215,9 @@ def test_follows_place_is_the_share_of_answers_that_the_place_stands_for(one):
 
 def test_tables_have_every_pair_of_sets_and_what_is_published_and_possible(one):
     networks, summary = one.tables["networks"], one.tables["summary"]
-    assert len(networks) == len(summary) == 16
+    assert len(networks) == len(summary) == 17
+    [control] = summary[summary.tested_on == "disc as background"].to_dict("records")
+    assert control["trained_on"] == "unperturbed"
     published = summary.dropna(subset="published")
     pairs = zip(published.trained_on, published.tested_on, published.published, strict=True)
     assert set(pairs) == {
@@ -202,9 +232,59 @@ def test_tables_have_every_pair_of_sets_and_what_is_published_and_possible(one):
         "strategy 1": [CONTEXT],
         "strategy 2": [1],
         "random places": [CONTEXT],
+        "disc as background": [CONTEXT],
     }
     [axis] = one.figures["accuracies"].subfigs[1].axes
-    assert len(axis.patches) == 6
+    assert len(axis.patches) == 7
+
+
+def test_road_has_every_method_order_and_retraining(one):
+    each, table = one.tables["road-each"], one.tables["road"]
+    keys = ["order", "retrained", "method"]
+    assert len(table[keys].drop_duplicates()) == len(table) == len(each) == 2 * 2 * 3
+    for (order, _), rows in table.groupby(["order", "retrained"]):
+        best = rows.road.min() if order == "morf" else rows.road.max()
+        assert (rows.road[rows["rank"] == rows["rank"].min()] == best).all()
+        assert rows["rank"].sum() == 6
+    assert [len(axis.lines) for axis in one.figures["road"].axes] == [3, 3, 3, 3]
+    assert list(one.shown) == ["summary", "road"]
+    assert "1 network" in one.figures["road"].get_suptitle()
+    assert any(sentence.startswith("ROAD, least relevant") for sentence in one.findings)
+
+
+def test_road_explains_and_retrains_networks_of_one_seed_on_known_images(monkeypatch):
+    trained, scored = [], []
+
+    def fake_training(images, labels, *, classes, seed, epochs):
+        trained.append((images, seed, epochs))
+        return small_network(3, classes, SIDE, seed=0).eval()
+
+    def fake_curve(network, images, labels, maps, *, retraining, **settings):
+        scored.append((maps, retraining, settings))
+        return RoadCurve(np.zeros(3), 0.25)
+
+    monkeypatch.setattr(road_module, "trained_small_network", fake_training)
+    monkeypatch.setattr(road_module, "road_curve", fake_curve)
+    train, test = pictures(4, 0)[:2], pictures(3, 1)[:2]
+    run = road_run(train, test, seed=5, epochs=2)
+    assert len(trained) == 1
+    assert trained[0][1:] == (5, 2)
+    assert torch.equal(trained[0][0], train[0])
+    assert [row["road"] for row in run.rows] == [0.25] * 12
+    for row, (maps, retraining, settings) in zip(run.rows, scored, strict=True):
+        assert (retraining is not None) == row["retrained"]
+        assert settings["order"] == row["order"]
+        assert maps.shape == (3, 1, SIDE, SIDE)
+        if retraining is not None:
+            assert torch.equal(retraining.images, train[0])
+            assert retraining.attributions.shape == (4, 1, SIDE, SIDE)
+            assert not torch.equal(retraining.attributions[:3], maps)
+            retraining.fit(*test)
+            assert trained[-1][1:] == (5, 2)
+    by_method = {row["method"]: maps for row, (maps, *_) in zip(run.rows, scored, strict=True)}
+    assert (by_method["IG"] < 0).any()
+    assert (by_method["GradCAM"] >= 0).all()
+    assert float(by_method["random"].mean()) == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.fixture
@@ -258,7 +338,7 @@ def test_numbers_have_defaults_and_quick_is_less(recorded, monkeypatch):
     monkeypatch.setattr(module, "_figure", lambda *_, ours: None)
     soco_retraining("soco-figure-10", n=None, quick=True)
     assert len(recorded) == 2 * 3
-    assert {(len(images), epochs) for images, _, _, epochs in recorded} == {(1000, 8)}
+    assert {(len(images), epochs) for images, _, _, epochs in recorded} == {(500, 8)}
     recorded.clear()
     soco_retraining("soco-figure-10", n=1, quick=False)
     assert {len(images) for images, *_ in recorded} == {2000}
@@ -267,7 +347,21 @@ def test_numbers_have_defaults_and_quick_is_less(recorded, monkeypatch):
     assert len(recorded) == 5 * 3
 
 
-def test_images_of_cifar_10_are_used_where_their_folder_is_given(recorded, tmp_path):
+def test_images_of_cifar_10_are_used_where_their_folder_is_given(recorded, tmp_path, monkeypatch):
+    sizes = []
+
+    def fake(train, test, *, seed, epochs):
+        sizes.append((len(train[0]), len(test[0]), seed, epochs))
+        keys = [
+            (o, r, m) for o in ("morf", "lerf") for r in (False, True) for m in ("IG", "random")
+        ]
+        rows = [
+            {"seed": seed, "order": o, "retrained": r, "method": m, "road": 0.5, "intact": 1.0}
+            for o, r, m in keys
+        ]
+        return RoadRun(rows, [np.full(3, 0.5)] * len(rows))
+
+    monkeypatch.setattr(module, "road_run", fake)
     rng = np.random.default_rng(0)
     for name in [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]:
         records = rng.integers(256, size=(4, 3073), dtype=np.uint8)
@@ -275,6 +369,7 @@ def test_images_of_cifar_10_are_used_where_their_folder_is_given(recorded, tmp_p
         (tmp_path / name).write_bytes(records.tobytes())
     outcome = soco_retraining("soco-figure-1", n=1, quick=False, images=str(tmp_path))
     assert {(len(images), epochs) for images, _, _, epochs in recorded} == {(20, 35)}
+    assert sizes == [(5, 1, 0, 52)]
     assert "possible" not in outcome.tables["summary"]
     assert not any("pictures" in sentence for sentence in outcome.findings)
     assert any("the same data" in sentence for sentence in outcome.findings)
@@ -287,6 +382,9 @@ def test_images_of_cifar_10_are_used_where_their_folder_is_given(recorded, tmp_p
 def test_settings_that_do_not_fit_are_refused_in_one_line(tmp_path):
     with pytest.raises(AttributionLabError, match=r"contrast is 0.*epochs is 0.*train_images is 1"):
         soco_retraining("soco-figure-1", n=1, quick=True, contrast=0, epochs=0, train_images=1)
+    for n in (0, -1):
+        with pytest.raises(AttributionLabError, match=f"n is {n}:"):
+            soco_retraining("soco-figure-10", n=n, quick=True)
     with pytest.raises(AttributionLabError, match=r"cifar-10-binary\.tar\.gz"):
         soco_retraining("soco-figure-1", n=1, quick=True, images=str(tmp_path))
 
@@ -296,7 +394,7 @@ def test_settings_that_do_not_fit_are_refused_in_one_line(tmp_path):
 
 def networks_of(item, found, follows=0.5):
     """A table of two networks, 0.01 below and above the given accuracies."""
-    names = STUDIES[item].cuts
+    names = ITEMS[item].cuts
     rows = [
         {
             "seed": seed,
@@ -312,7 +410,7 @@ def networks_of(item, found, follows=0.5):
     return pd.DataFrame(rows)
 
 
-def figure_1_text(first=0.6, second=0.9, control=0.6, original=0.2, ours=True):
+def figure_1_text(first=0.6, second=0.9, control=0.6, original=0.2, filled=0.25, ours=True):
     found = {
         ("strategy 1", "strategy 1"): first,
         ("strategy 2", "strategy 2"): second,
@@ -320,6 +418,12 @@ def figure_1_text(first=0.6, second=0.9, control=0.6, original=0.2, ours=True):
         ("unperturbed", "strategy 1"): original,
     }
     networks = networks_of("soco-figure-1", found)
+    rows = [
+        {"seed": seed, "trained_on": "unperturbed", "tested_on": "disc as background"}
+        | {"accuracy": filled + (0.01 if seed else -0.01)}
+        for seed in (0, 1)
+    ]
+    networks = pd.concat([networks, pd.DataFrame(rows)])
     return " ".join(figure_1_findings(networks, ours=ours, epochs=8))
 
 
@@ -329,7 +433,9 @@ def test_sentences_of_figure_1_follow_the_accuracies():
     assert "raises the accuracy by 0.30 (0.30 to 0.30)" in text
     assert "what is learned is the class that the place of the region tells" in text
     assert "reach it (0.60)" in text
-    assert "0.30 is information that the perturbation has put in" in text
+    assert "0.30 cannot come from what is left: the perturbation has put it in" in text
+    assert "own background color, a control that the paper lacks: 0.25 (0.24 to 0.26)" in text
+    assert "That the disc is black accounts for 0.05 (0.05 to 0.05) of it; whether" in text
     assert "right in 0.20 where 0.60 is possible" in text
     assert "8 epochs (paper: 35)" in text
 
@@ -339,8 +445,35 @@ def test_sentences_of_figure_1_say_what_is_not_as_in_the_paper():
     assert "put in" not in text
     assert "not all of the difference is the class" in figure_1_text(control=0.8)
     assert "do not reach it (0.40)" in figure_1_text(first=0.4)
-    assert "black discs are unseen data" not in figure_1_text(original=0.6)
+    assert "disc is black" not in figure_1_text(original=0.6)
+    assert "does not account for it; whether" in figure_1_text(filled=0.15)
+    assert "accounts for 0.40 (0.40 to 0.40) of it." in figure_1_text(filled=0.6)
     assert "our pictures" not in figure_1_text(ours=False)
+
+
+def road_text(retrained, other=None):
+    """Sentences on two networks: all without retraining, and the second's retrained, 0.1 apart."""
+    rows = [
+        {"seed": seed, "order": order, "retrained": with_it, "method": method, "intact": 0.8}
+        | {"road": height}
+        for seed, found in enumerate((retrained, other or retrained))
+        for order in ("morf", "lerf")
+        for with_it, heights in ((False, (0.2, 0.3, 0.4)), (True, found))
+        for method, height in zip(("IG", "GradCAM", "random"), heights, strict=True)
+    ]
+    return road_findings(pd.DataFrame(rows))
+
+
+def test_it_is_said_whether_retraining_changes_the_order_of_methods():
+    intro, morf, lerf = road_text((0.1, 0.2, 0.6))
+    assert "2 more networks, right in 0.80" in intro
+    assert "the order stays IG - GradCAM - random, best first; it changes for 0 of 2" in morf
+    assert "the order stays random - GradCAM - IG, best first; it changes for 0 of 2" in lerf
+    _, morf, lerf = road_text((0.1, 0.2, 0.6), (0.4, 0.2, 0.6))
+    assert "changes from IG - GradCAM - random to GradCAM - IG - random" in morf
+    assert "it changes for 1 of 2 networks" in morf
+    assert "IG 0.20, GradCAM 0.30, random 0.40 without" in lerf
+    assert "to random - IG - GradCAM" in lerf
 
 
 def figure_10_text(original=0.9, by_class=0.6, random=0.9, ours=True):

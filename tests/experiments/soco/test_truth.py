@@ -9,16 +9,17 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.experiments.soco import truth_findings as told
-from attributionlab.experiments.soco.truth import soundness_truth
-from attributionlab.experiments.soco.truth_assumption import (
-    assumption_row,
+from attributionlab.experiments.soco.scaling import scaled
+from attributionlab.experiments.soco.truth import assumption_findings
+from attributionlab.experiments.soco.truth import findings as told
+from attributionlab.experiments.soco.truth.assumption import (
+    assumption_rows,
     compared_pairs,
     counterexample_rows,
     kept_sets,
     theorem_row,
 )
-from attributionlab.experiments.soco.truth_conditions import (
+from attributionlab.experiments.soco.truth.conditions import (
     INDICATORS,
     REFERENCE,
     SEEN,
@@ -26,10 +27,14 @@ from attributionlab.experiments.soco.truth_conditions import (
     Place,
     conditions_of,
 )
-from attributionlab.experiments.soco.truth_panel import panel_of, scaled
-from attributionlab.experiments.soco.truth_ratios import (
+from attributionlab.experiments.soco.truth.experiment import soundness_truth
+from attributionlab.experiments.soco.truth.panel import TRUTHS, panel_of
+from attributionlab.experiments.soco.truth.ratios import (
+    FEW_KEPT,
+    FEW_REMOVED,
     LEVELS,
     MIDDLE,
+    OWN_FRACTIONS,
     THRESHOLDS,
     Ends,
     ends_of,
@@ -37,9 +42,11 @@ from attributionlab.experiments.soco.truth_ratios import (
     schedule,
     soundness_rows,
 )
-from attributionlab.experiments.soco.truth_summaries import (
+from attributionlab.experiments.soco.truth.summaries import (
     agreement_table,
     error_table,
+    held_out_table,
+    ordered_share,
     rank_agreement,
 )
 
@@ -57,6 +64,17 @@ def place():
 def entry_of(place, name):
     [entry] = [each for each in place.panel.entries if each.name == name]
     return entry
+
+
+def all_of(sets):
+    return [keep for of_kind in sets.values() for keep in of_kind]
+
+
+def assumption_row(place, condition, indicator, sets, of="image"):
+    """Of all sets."""
+    rows = assumption_rows(place, condition, indicator, sets)
+    [row] = [each for each in rows if (each["performance_of"], each["sets"]) == (of, "all")]
+    return row
 
 
 def counts_of(place, keep):
@@ -81,14 +99,18 @@ def performances(place, keep, indicator):
 
 
 def naive_soundness(place, maps, indicator, level, step, epsilon):
-    """Algorithm 1 as printed, from the empty set: estimate, truth of the same pixels, masked share."""
+    """Algorithm 1 as printed, from the empty set: estimate, truth of the same pixels, masked share.
+
+    And the estimate if the first step is held against the performance on nothing.
+    """
     images, pixels = maps.shape[0], maps[0].numel()
     flat, phi = maps.flatten(1).numpy(), place.panel.information.flatten(1).numpy()
     order = [sorted(range(pixels), key=lambda j: (-row[j], j)) for row in flat]
     order = [[j for j in o if row[j] > 0] for o, row in zip(order, flat, strict=True)]
     included = [set() for _ in range(images)]
-    wrong = [set() for _ in range(images)]
+    wrong, wrong_from_nothing = ([set() for _ in range(images)] for _ in range(2))
     s, percent = 0.0, 0.0
+    before = float(performances(place, torch.zeros(maps.shape) > 0, indicator).mean())
     while s < level:
         percent += step if percent < 30 else 5
         if percent > 100:
@@ -102,14 +124,21 @@ def naive_soundness(place, maps, indicator, level, step, epsilon):
         reached = float(performances(place, keep.view(maps.shape), indicator).mean())
         if reached - s < epsilon:
             wrong = [w | each for w, each in zip(wrong, new, strict=True)]
-        s = reached
-    estimates, truths = [], []
-    for image, (inc, bad) in enumerate(zip(included, wrong, strict=True)):
+        if reached - before < epsilon:
+            wrong_from_nothing = [w | each for w, each in zip(wrong_from_nothing, new, strict=True)]
+        s = before = reached
+    found = []
+    for image, inc in enumerate(included):
         total = sum(flat[image][j] for j in inc)
         if total:
-            estimates.append(sum(flat[image][j] for j in inc - bad) / total)
-            truths.append(sum(flat[image][j] for j in inc if phi[image][j] > 0) / total)
-    return np.mean(estimates), np.mean(truths), 1 - percent / 100
+            parts = (
+                inc - wrong[image],
+                {j for j in inc if phi[image][j] > 0},
+                inc - wrong_from_nothing[image],
+            )
+            found.append([sum(flat[image][j] for j in part) / total for part in parts])
+    estimate, truth, from_nothing = np.mean(found, axis=0)
+    return estimate, truth, 1 - percent / 100, from_nothing
 
 
 def test_information_is_one_value_on_the_pixels_of_the_label_and_0_elsewhere(place):
@@ -124,17 +153,33 @@ def test_information_is_one_value_on_the_pixels_of_the_label_and_0_elsewhere(pla
         assert torch.allclose(phi / phi.sum(), logit / logit.sum(), rtol=1e-9, atol=0)
 
 
+def test_a_mask_of_the_label_gives_the_same_true_ratios_as_its_shapley_values(place):
+    panel = place.panel
+    mask = (panel.information > 0).double()
+    for entry in panel.entries:
+        sound, complete = (
+            [ratio(entry.maps, phi) for phi in (panel.information, mask)]
+            for ratio in (al.metrics.true_soundness, al.metrics.true_completeness)
+        )
+        assert torch.equal(sound[0].nan_to_num(-1), sound[1].nan_to_num(-1))
+        # Shapley values of an image's pixels agree within rounding.
+        assert torch.allclose(complete[0], complete[1], rtol=0, atol=1e-9)
+
+
 def test_the_exact_attribution_is_perfect_and_others_are_rated_by_the_definitions(place):
-    assert entry_of(place, "exact").truths == {"soundness": 1, "completeness": 1, "f1": 1}
+    assert entry_of(place, "exact").truths == dict.fromkeys(TRUTHS, 1)
     entry, phi = entry_of(place, "random"), place.panel.information
-    sound, complete = [], []
+    sound, complete, of_thresholds = [], [], []
     for eta, of_image in zip(entry.maps, phi, strict=True):
         sound.append(float(eta[of_image > 0].sum() / eta.sum()))
-        complete.append(
+        complete.append(float(of_image[eta > 0].sum() / of_image.sum()))
+        of_thresholds.append(
             np.mean([float(of_image[eta > t].sum() / of_image.sum()) for t in THRESHOLDS[:-1]])
         )
     assert entry.soundness == pytest.approx(np.mean(sound))
     assert entry.completeness == pytest.approx(np.mean(complete))
+    assert entry.completeness_of_thresholds == pytest.approx(np.mean(of_thresholds))
+    assert entry.completeness > entry.completeness_of_thresholds
     assert {each.kind for each in place.panel.entries} == {"graded", "real"}
 
 
@@ -174,14 +219,36 @@ def test_soundness_is_that_of_algorithm_1_as_printed(place, indicator, name):
                 assert row["estimate"] == pytest.approx(expected[0], abs=1e-12)
                 assert row["truth"] == pytest.approx(expected[1], abs=1e-12)
                 assert row["ratio"] == pytest.approx(expected[2], abs=1e-12)
+                assert row["estimate_from_nothing"] == pytest.approx(expected[3], abs=1e-12)
             else:
                 assert math.isnan(row["estimate"])
                 assert math.isnan(row["truth"])
 
 
+@pytest.mark.parametrize(
+    ("indicator", "first_step_turns"), [("accuracy", True), ("label logit", False)]
+)
+def test_a_first_step_onto_background_is_sound_only_as_it_is_held_against_0(
+    place, indicator, first_step_turns
+):
+    exact = entry_of(place, "exact").maps
+    background = (place.panel.images == place.env.baseline).all(1, keepdim=True)
+    ahead = background & (background.flatten(1).cumsum(1).view(background.shape) <= 5)
+    entry = entry_of(place, "exact")._replace(maps=torch.where(ahead, 1.0, 0.5 * exact))
+    ends = ends_of(place, REFERENCE, indicator)
+    for row in soundness_rows(place, REFERENCE, indicator, entry, ends, step=2.0):
+        level = ends.level(row["share"])
+        expected = naive_soundness(place, entry.maps, indicator, level, 2.0, 0.01)
+        assert row["reached"]
+        assert row["estimate"] == pytest.approx(expected[0], abs=1e-12)
+        assert row["estimate_from_nothing"] == pytest.approx(expected[3], abs=1e-12)
+        assert (row["estimate_from_nothing"] < row["estimate"]) == first_step_turns
+
+
 @pytest.mark.parametrize("indicator", INDICATORS["classification"])
-def test_completeness_is_what_is_lost_of_what_there_is_to_lose(place, indicator):
-    entry = entry_of(place, "gradcam")
+@pytest.mark.parametrize("name", ["gradcam", "missing pixels 0.6"])
+def test_completeness_is_what_is_lost_of_what_there_is_to_lose(place, indicator, name):
+    entry = entry_of(place, name)
     rows = ratio_rows(place, REFERENCE, indicator, entry)["completeness"]
     everything = torch.ones_like(entry.maps, dtype=torch.bool)
     intact, nothing = (
@@ -196,6 +263,10 @@ def test_completeness_is_what_is_lost_of_what_there_is_to_lose(place, indicator)
         )
         taken = (phi * (entry.maps > row["threshold"])).sum((1, 2, 3)) / phi.sum((1, 2, 3))
         assert row["truth"] == pytest.approx(float(taken.mean()))
+        assert row["truth_of_all"] == entry.completeness
+        weight = (phi > 0).double() if indicator == "label logit" else phi
+        of_set = (weight * (entry.maps > row["threshold"])).sum() / weight.sum()
+        assert row["taken"] == pytest.approx(float(of_set))
     assert [row["threshold"] for row in rows] == list(THRESHOLDS)
 
 
@@ -209,25 +280,53 @@ def test_scores_are_higher_for_better_attributions(place):
         assert scores[name]["soundness"] == pytest.approx(middle, nan_ok=True)
         losses = [row["estimate"] for row in rows["completeness"] if row["threshold"] > 0]
         assert scores[name]["completeness"] == pytest.approx(np.mean(losses))
-    for metric in ("completeness", "removal, most first", "removal, least first"):
+    for metric in ("completeness", "removal, most first", "removal, least first", OWN_FRACTIONS):
         assert scores["exact"][metric] > scores["random"][metric]
+
+
+def test_removal_is_the_area_over_or_under_the_curve_at_the_fractions_named(place):
+    entry = entry_of(place, "gradcam")
+    rows = ratio_rows(place, REFERENCE, "accuracy", entry)["scores"]
+    scores = {row["metric"]: row["score"] for row in rows}
+    pixels = entry.maps[0].numel()
+    rank = torch.stack([eta.flatten().argsort(descending=True, stable=True) for eta in entry.maps])
+    rank = rank.argsort(1).view(entry.maps.shape)
+    least = torch.stack([eta.flatten().argsort(stable=True) for eta in entry.maps])
+    least = least.argsort(1).view(entry.maps.shape)
+    road = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
+    for metric, order, fractions, sign in (
+        ("removal, most first", rank, FEW_REMOVED, -1),
+        ("removal, least first", least, FEW_KEPT, 1),
+        (OWN_FRACTIONS, rank, road, -1),
+    ):
+        heights = [
+            float(performances(place, order >= round(f * pixels), "accuracy").mean())
+            for f in fractions
+        ]
+        area = np.trapezoid(heights, fractions) / (fractions[-1] - fractions[0])
+        assert scores[metric] == pytest.approx(sign * area)
+
+
+def test_fractions_tell_apart_what_is_smaller_than_a_fiftieth_of_the_area():
+    assert sum(0 < fraction < 0.02 for fraction in FEW_REMOVED) >= 3
+    assert list(FEW_KEPT) == sorted(1 - fraction for fraction in FEW_REMOVED)
 
 
 def test_nothing_is_imputed_and_no_network_asked_twice(place, monkeypatch):
     calls = []
     linear = al.imputation.noisy_linear
     monkeypatch.setattr(
-        "attributionlab.experiments.soco.truth_conditions.noisy_linear",
+        "attributionlab.experiments.soco.truth.conditions.noisy_linear",
         lambda *args, **settings: calls.append(1) or linear(*args, **settings),
     )
     place.forget()
-    sets = kept_sets(place, 0)[:5]
+    sets = {"some": all_of(kept_sets(place, 0))[:5]}
     for imputation in ("noisy-linear", "rounded", "nearest-known-color"):
         for strength in (0.0, 1.0):
             condition = Condition("multi-color-sum", strength, imputation)
             for indicator in INDICATORS["classification"]:
                 assumption_row(place, condition, indicator, sets)
-    distinct = len({keep.numpy().tobytes() for keep in sets})
+    distinct = len({keep.numpy().tobytes() for keep in sets["some"]})
     assert len(calls) == distinct
     place.forget()
     assumption_row(place, LINEAR, "accuracy", sets)
@@ -236,7 +335,7 @@ def test_nothing_is_imputed_and_no_network_asked_twice(place, monkeypatch):
 
 @pytest.mark.parametrize("imputation", SEEN)
 def test_what_every_network_has_seen_is_answered_alike_by_all_strengths(place, imputation):
-    sets = kept_sets(place, 0)[::5]
+    sets = {"some": all_of(kept_sets(place, 0))[::5]}
     weak, strong = (
         assumption_row(place, Condition("multi-color-sum", s, imputation), "label logit", sets)
         for s in (0.0, 4.0)
@@ -301,7 +400,7 @@ def test_rounding_makes_no_order():
 
 
 def test_kept_sets_are_a_function_of_the_seed_and_end_with_everything(place):
-    first, again, other = kept_sets(place, 0), kept_sets(place, 0), kept_sets(place, 1)
+    first, again, other = (all_of(kept_sets(place, seed)) for seed in (0, 0, 1))
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
     assert first[-1].all()
@@ -310,24 +409,50 @@ def test_kept_sets_are_a_function_of_the_seed_and_end_with_everything(place):
 
 
 @pytest.mark.parametrize("indicator", INDICATORS["classification"])
-def test_the_assumption_is_tested_on_what_is_kept(place, indicator):
+def test_the_assumption_is_tested_on_what_is_kept_of_images_and_of_the_data_set(place, indicator):
     sets = kept_sets(place, 0)
-    row = assumption_row(place, REFERENCE, indicator, sets)
-    performance = torch.stack([performances(place, keep, indicator) for keep in sets])
-    phi = place.panel.information
-    # In pixels of the label, so that equal information is equal exactly
-    information = torch.stack([((phi > 0) & keep).sum((1, 2, 3)) for keep in sets]).double()
-    expected = naive_pairs(performance.mul(1e9).round(), information)
-    names = ("pairs", "differ", "reversed", "no_more", "ties", "hidden")
-    assert tuple(row[name] for name in names) == expected
-    assert row["reversed_share"] == row["reversed"] / row["differ"]
-    assert row["hidden_share"] == row["hidden"] / row["ties"]
+    rows = list(assumption_rows(place, REFERENCE, indicator, sets))
+    label, phi = place.panel.information > 0, place.panel.information
+    for row in rows:
+        chosen = all_of(sets) if row["sets"] == "all" else sets[row["sets"]]
+        performance = torch.stack([performances(place, keep, indicator) for keep in chosen])
+        # In pixels of the label, so that equal information is equal exactly
+        information = torch.stack([(label & keep).sum((1, 2, 3)) for keep in chosen]).double()
+        if row["performance_of"] == "data set":
+            performance = performance.mean(1, keepdim=True)
+            if indicator != "label logit":
+                information = information * phi.amax((1, 2, 3)) / phi.sum()
+            information = information.sum(1, keepdim=True).mul(1e9).round()
+        expected = naive_pairs(performance.mul(1e9).round(), information)
+        names = ("pairs", "differ", "reversed", "no_more", "ties", "hidden")
+        assert tuple(row[name] for name in names) == expected
+        assert row["reversed_share"] == row["reversed"] / max(1, row["differ"])
+        assert row["hidden_share"] == row["hidden"] / max(1, row["ties"])
+    kinds = {"all", "random pixels", "random content", "rectangles", "most attributed"}
+    assert {row["sets"] for row in rows} == kinds
+    pairs = {row["performance_of"]: row["pairs"] for row in rows if row["sets"] == "all"}
+    assert pairs["image"] == len(phi) * pairs["data set"]
+
+
+def test_of_the_logit_every_pixel_of_the_label_has_the_same_information(place):
+    panel = place.panel
+    shapley = torch.stack(
+        [
+            panel.env.shapley(image, int(target), "logit").clamp(min=0)
+            for image, target in zip(panel.images, panel.targets, strict=True)
+        ]
+    )
+    # float64 sums of at most 256 values
+    assert torch.allclose(place.information("label logit"), shapley / shapley.sum(), atol=1e-12)
+    assert torch.equal(place.information("accuracy"), panel.information / panel.information.sum())
 
 
 def test_by_the_logit_the_assumption_holds_and_by_accuracy_it_does_not(place):
     sets = kept_sets(place, 0)
     logit = assumption_row(place, REFERENCE, "label logit", sets)
     assert (logit["reversed"], logit["no_more"], logit["hidden"]) == (0, 0, 0)
+    whole = assumption_row(place, REFERENCE, "label logit", sets, of="data set")
+    assert (whole["reversed"], whole["no_more"], whole["hidden"]) == (0, 0, 0)
     accuracy = assumption_row(place, REFERENCE, "accuracy", sets)
     assert min(accuracy["reversed"], accuracy["no_more"], accuracy["hidden"]) > 0
 
@@ -362,6 +487,7 @@ def test_errors_are_summed_up_by_condition():
             "indicator": ["accuracy"] * 4,
             "attribution": list("abcd"),
             "estimate": [1.0, 0.5, 0.6, math.nan],
+            "estimate_from_nothing": [0.9, 0.4, 0.6, math.nan],
             "truth": [0.5, 0.75, 0.8, math.nan],
             "truth_of_all": [0.9, 0.2, 0.5, 0.4],
             "reached": [True, True, True, False],
@@ -373,9 +499,50 @@ def test_errors_are_summed_up_by_condition():
     assert row["reached"] == 3 / 4
     assert row["jumped"] == pytest.approx(1 / 3)
     assert row["bias"] == pytest.approx((0.5 - 0.25 - 0.2) / 3)
+    assert row["bias_from_nothing"] == pytest.approx((0.4 - 0.35 - 0.2) / 3)
     assert row["error"] == pytest.approx((0.5 + 0.25 + 0.2) / 3)
     assert row["rank"] == pytest.approx(-0.5)
     assert row["rank_of_all"] == 1
+
+
+def test_of_two_attributions_the_one_that_loses_more_is_to_take_more():
+    lost, taken = [0.1, 0.2, 0.5, 0.5 + 1e-13], [0.3, 0.2 + 0.2, 0.4, 0.9]
+    # (a, b), (a, c), (a, d), (b, d) in order, (b, c) takes as much, (c, d) does not count
+    assert ordered_share(lost, taken) == 4 / 5
+    assert ordered_share(lost[:3], [0.3, 0.1, 0.2]) == 1 / 3
+    assert math.isnan(ordered_share([0.5, 0.5], [0.1, 0.2]))
+
+
+def test_a_setting_is_judged_on_attributions_that_it_was_not_chosen_on():
+    names = ["a", "b", "c", "d"]
+    errors = {(1.0, 0.01): (0.3, 0.1, 0.3, 0.1), (2.0, 0.5): (0.1, 0.4, 0.1, 0.2)}
+    rows = pd.DataFrame(
+        [
+            {
+                "indicator": indicator,
+                "step": step,
+                "epsilon": epsilon,
+                "attribution": name,
+                "estimate": error,
+                "truth": 0.0,
+                "truth_of_all": 0.0,
+            }
+            for (step, epsilon), of_setting in errors.items()
+            for name, error in zip(names, of_setting, strict=True)
+            for indicator in ("accuracy", "label logit")
+        ]
+    )
+    found = held_out_table(rows, (1.0, 0.01))
+    assert list(found.indicator) == ["accuracy"] * 2 + ["label logit"] * 2
+    assert found[found.indicator == "accuracy"].error.tolist() == found.error[2:].tolist()
+    paper, chosen = found[:2].to_dict("records")
+    assert (paper["chosen"], chosen["chosen"]) == (False, True)
+    assert paper["settings"] == "steps of 1 % and epsilon 0.01"
+    # a and c are best by the second, b and d by the first; each half is judged by the other's.
+    assert chosen["settings"] == f"{paper['settings']} or steps of 2 % and epsilon 0.5"
+    assert paper["error"] == pytest.approx((0.3 + 0.1 + 0.3 + 0.1) / 4)
+    assert chosen["error"] == pytest.approx((0.3 + 0.4 + 0.3 + 0.2) / 4)
+    assert chosen["attributions"] == 4
 
 
 def test_rankings_of_fewer_than_half_of_the_attributions_are_none():
@@ -397,44 +564,85 @@ def test_metrics_are_held_against_each_true_quality():
             "score": [0.1, 0.2, 0.3],
             "soundness": [0.1, 0.5, 0.9],
             "completeness": [0.9, 0.5, 0.1],
+            "completeness of thresholds": [0.5, 0.1, 0.9],
             "f1": [0.1, 0.9, 0.5],
         }
     )
     table = agreement_table(scores).set_index("truth")
-    assert table["rank"].to_dict() == pytest.approx({"soundness": 1, "completeness": -1, "f1": 0.5})
-    assert set(table.ranked) == {3}
+    expected = dict(zip(TRUTHS, (1, -1, 0.5, 0.5), strict=True))
+    assert table["rank"].to_dict() == pytest.approx(expected)
+    assert set(table.ranked) == set(table.distinct) == {3}
 
 
-def assumption_table(reversed_, no_more):
-    found = [reversed_, no_more]
+def test_scores_that_agree_within_rounding_are_not_distinct():
+    scores = pd.DataFrame(
+        {
+            **REFERENCE._asdict(),
+            "indicator": "accuracy",
+            "metric": "m",
+            "score": [1.0, 1.0 + 1e-13, math.nan],
+            **{truth: [0.1, 0.2, 0.3] for truth in TRUTHS},
+        }
+    )
+    [first, *_] = agreement_table(scores).to_dict("records")
+    assert (first["ranked"], first["distinct"]) == (2, 1)
+
+
+def assumption_table(violated):
     return pd.DataFrame(
         {
             **REFERENCE._asdict(),
+            "performance_of": "data set",
             "indicator": ["accuracy", "label logit"],
-            "pairs": 10,
-            "reversed": [found[0], 0],
-            "no_more": [found[1], 0],
-            "reversed_share": [found[0] / 10, 0.0],
-            "no_more_share": [found[1] / 10, 0.0],
-            "hidden_share": 0.5,
+            "reversed": [violated, 0],
+            "no_more": [0, 0],
+            "reversed_share": [violated / 10, 0.0],
+            "no_more_share": [0.0, 0.0],
         }
     )
 
 
+def examples(worse):
+    return pd.DataFrame({"kind": ["no more"], "worse": [worse], "indicator": ["accuracy"]})
+
+
 def test_whether_the_assumption_holds_is_told_from_the_table():
-    first, second = told._assumption(assumption_table(2, 1))
-    assert "It holds for the label logit" in first
-    assert "It fails for accuracy" in first
-    assert "no pair in 1, and for 30% at worst" in second
-    first, _ = told._assumption(assumption_table(0, 0))
-    assert "It holds for the accuracy and the label logit" in first
-    assert "It fails" not in first
+    said = assumption_findings._holds(assumption_table(3), examples("1 rival"))
+    assert "holds in all of these pairs for label logit." in said
+    assert "fails in some for accuracy." in said
+    assert "competes with the label's lower accuracy" in said
+    assert "30% at worst" in assumption_findings._everywhere(assumption_table(3))
+    assert "no pair in 1," in assumption_findings._everywhere(assumption_table(3))
 
 
-def test_whether_estimates_are_too_high_is_told_from_the_table():
-    high, mixed = (pd.DataFrame({"bias": biases}) for biases in ([0.1, 0.2], [0.1, -0.2]))
-    assert told._why_biased(high).startswith("Estimates are too high")
-    assert "not too high" in told._why_biased(mixed)
+def test_no_reason_is_given_without_a_counterexample_that_shows_it():
+    said = assumption_findings._holds(assumption_table(3), examples("1 label"))
+    assert "competes" not in said
+    said = assumption_findings._holds(assumption_table(0), examples("1 label").iloc[:0])
+    assert said == "It holds in all of these pairs for accuracy and label logit."
+
+
+def test_how_much_of_a_bias_is_the_first_step_s_is_told_from_the_table():
+    table = pd.DataFrame(
+        {
+            "indicator": ["accuracy", "label logit"],
+            "bias": [0.2, 0.1],
+            "bias_from_nothing": [0.1, 0.1],
+        }
+    )
+    said = told._why_biased(table)
+    assert "too high on average by accuracy and label logit." in said
+    assert "accuracy +0.100 instead of +0.200" in said
+    assert "explains 50% of a bias at most" in said
+    said = told._why_biased(table.assign(bias=-0.1))
+    assert "too high by no indicator" in said
+    assert "explains" not in said
+
+
+@pytest.mark.parametrize("n", [0, -1, True, 1.5])
+def test_no_images_and_parts_of_images_are_refused(n):
+    with pytest.raises(al.AttributionLabError, match=f"n is {n}: take an integer of at least 1"):
+        soundness_truth(n=n, quick=True)
 
 
 @pytest.mark.slow

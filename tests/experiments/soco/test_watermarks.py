@@ -9,9 +9,12 @@ from torch import nn
 
 import oracles_watermarks as oracles
 from attributionlab import AttributionLabError
-from attributionlab.experiments.soco import watermarks, watermarks_maps, watermarks_study
-from attributionlab.experiments.soco.watermarks import ITEMS, soco_watermarks
-from attributionlab.experiments.soco.watermarks_data import (
+from attributionlab.experiments.small_network import small_network
+from attributionlab.experiments.soco import road_curves
+from attributionlab.experiments.soco.watermarks import experiment as watermarks
+from attributionlab.experiments.soco.watermarks import maps as watermarks_maps
+from attributionlab.experiments.soco.watermarks import study as watermarks_study
+from attributionlab.experiments.soco.watermarks.data import (
     number_watermarks,
     reassigned_labels,
     rectangle_side,
@@ -19,15 +22,16 @@ from attributionlab.experiments.soco.watermarks_data import (
     stripe_rows,
     stripe_watermarks,
 )
-from attributionlab.experiments.soco.watermarks_findings import findings
-from attributionlab.experiments.soco.watermarks_images import COLORS, natural_images
-from attributionlab.experiments.soco.watermarks_maps import (
+from attributionlab.experiments.soco.watermarks.experiment import ITEMS, soco_watermarks
+from attributionlab.experiments.soco.watermarks.findings import findings_of
+from attributionlab.experiments.soco.watermarks.images import COLORS, natural_images
+from attributionlab.experiments.soco.watermarks.maps import (
     attribution_maps,
     pooled,
     rectangle_at_center,
-    untied,
 )
-from attributionlab.experiments.soco.watermarks_study import Data, data_sets, study, use_rows
+from attributionlab.experiments.soco.watermarks.study import Data, data_sets, study_of, use_rows
+from attributionlab.methods import deep_shap, heard
 from attributionlab.metrics import relevance_mass_accuracy
 
 
@@ -172,21 +176,6 @@ def test_pooling_cannot_have_more_on_a_number_than_the_square_has_of_the_width()
     # All in a region that lies within the square's rows, the best that there is.
     best = relevance_mass_accuracy(pooled(middle, rows), marked.region)
     assert best.numpy() == pytest.approx(np.full(50, 9 / 32), rel=1e-6)  # means in float32
-
-
-def test_ranks_keep_the_order_and_draw_it_among_equals():
-    maps = torch.zeros(2, 1, 6, 6)
-    maps[:, :, 2:4, 2:4] = 1
-    ranks = untied(maps, 0)
-    for one in ranks:
-        assert sorted(one.flatten().tolist()) == list(range(36))
-        assert one[0, 2:4, 2:4].min() == 32
-    zeros = ranks[0][maps[0] == 0]
-    assert not torch.equal(zeros, zeros.sort().values)
-    assert not torch.equal(zeros, zeros.sort(descending=True).values)
-    assert not torch.equal(ranks[0], ranks[1])
-    assert torch.equal(ranks, untied(maps, 0))
-    assert not torch.equal(ranks, untied(maps, 1))
 
 
 def test_maps_are_what_speaks_for_the_label():
@@ -489,10 +478,10 @@ def test_a_run_is_a_function_of_its_seed_and_leaves_the_global_generator(tiny, m
     monkeypatch.setattr(watermarks_study, "FRACTIONS", (0.0, 0.1))
     sets = data_sets(tiny, 0)[:2]
     before = torch.get_rng_state()
-    first = study(sets, networks=1, n=2, seed=0)
+    first = study_of(sets, networks=1, n=2, seed=0)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(1)
-    second = study(sets, networks=1, n=2, seed=0)
+    second = study_of(sets, networks=1, n=2, seed=0)
     for name in ("networks", "uses", "attr", "road"):
         assert getattr(first, name) == getattr(second, name)
 
@@ -509,7 +498,7 @@ def test_label_0_has_no_stripe_and_no_part_in_attr_and_road_is_a_mean_height(tin
     monkeypatch.setattr(watermarks_study, "EPOCHS", {"number": 1, "stripes": 1})
     monkeypatch.setattr(watermarks_study, "FRACTIONS", (0.0, 0.1, 0.4))
     curve = torch.tensor([[1.0, 0.5, 0.0]], dtype=torch.float64)
-    monkeypatch.setattr(watermarks_study, "removal_curve", lambda *_, **__: curve)
+    monkeypatch.setattr(road_curves, "removal_curve", lambda *_, **__: curve)
     labels = torch.tensor([0, 7] * 6)
     marked = stripe_watermarks(tiny.testing, labels, classes=8)
     number = number_watermarks(tiny.testing, labels, classes=8, seed=0)
@@ -517,7 +506,7 @@ def test_label_0_has_no_stripe_and_no_part_in_attr_and_road_is_a_mean_height(tin
         Data(mark, "images", each, each, tiny.testing, 8)
         for mark, each in (("stripes", marked), ("number", number))
     ]
-    found = study(sets, networks=1, n=2, seed=0)
+    found = study_of(sets, networks=1, n=2, seed=0)
     uniform = {row["data"]: row["attr"] for row in found.attr if row["method"] == "uniform"}
     assert uniform == {"stripes": 1.0, "number": pytest.approx(81 / 1024)}
     assert [one.label for one in found.samples["stripes"]] == [7]
@@ -529,6 +518,9 @@ def test_label_0_has_no_stripe_and_no_part_in_attr_and_road_is_a_mean_height(tin
 def test_impossible_networks_are_refused():
     with pytest.raises(AttributionLabError, match="networks is 0"):
         soco_watermarks("soco-figure-2", n=1, quick=True, networks=0)
+    for n in (0, -1):
+        with pytest.raises(AttributionLabError, match=f"n is {n}:"):
+            soco_watermarks("soco-figure-2", n=n, quick=True)
 
 
 # Findings
@@ -611,7 +603,7 @@ def tables(
 
 
 def said(about, told=None, **numbers):
-    return "\n".join(findings(about, tables(**numbers), told or {}, "patches"))
+    return "\n".join(findings_of(about, tables(**numbers), told or {}, "patches"))
 
 
 def test_it_is_said_whether_the_watermarks_are_learned():
@@ -634,19 +626,22 @@ def test_it_is_said_whether_each_map_is_best_on_its_own_data():
     assert (
         "its Attr% cannot exceed the square's share of the width, whatever IG finds: 0.27" in text
     )
+    assert "is unknown. Both are more than 0.27" in text
 
 
 def test_what_is_used_is_told_from_the_checks():
     text = said(["uses"])
     assert "12% (number) and 14% (stripes) of the answers are the label (chance: 12%)" in text
     assert "the digits suffice" in text
-    assert "A region without a stripe tells the networks as much as one with it" in text
+    assert "read regions without a stripe, too" in text
     assert "(IG 30%, DeepSHAP 60%)" in text
     other = said(
         ["uses"],
         uses={("number", "watermark alone, on black"): 0.1, ("stripes", "one stripe added"): 0.5},
     )
-    assert "the digits count, and so does what sets them off" in other
+    assert "do not suffice, but need an image that is not black around them" in other
+    both = {("number", "digits without rectangle"): 0.2, ("number", "watermark alone, on black"): 0}
+    assert "need the rectangle and an image that is not black around" in said(["uses"], uses=both)
     assert "do not read all stripes alike" in other
 
 
@@ -654,12 +649,13 @@ def test_the_rank_of_rect_is_told_and_why_it_is_not_first():
     text = said(["rect"])
     assert "rank 1 of 4 on the first and 4 of 4 on the second" in text
     assert "first and last, as here" in text
-    assert "Why it is not first" not in text
+    assert "random order" not in text
     assert "With 90% of the pixels of the first removed: Rect 0.10, IG 0.20," in text
     other = said(["rect"], road={("number", "images"): {"Rect": 0.35}})
     assert "rank 3 of 4 on the first" in other
     assert "as here" not in other
-    assert "the square has 7% of the pixels, but 2%" in other
+    assert "The square has 7% of the pixels; after 2% are removed" in other
+    assert "10% of it lie beside the watermark" in other
     third = said(["rect"], road={("original", "images"): {"GradCAM": 0.5}})
     assert (
         "rank 1 of 4 on the first and 3 of 4 on the second; in the paper it is first and last. "
@@ -683,6 +679,8 @@ def test_orders_and_distances_of_curves_are_told():
         road={("original", "images"): alike, ("number", "blank"): {"GradCAM": 0.9, "IG": 0.1}},
     )
     assert "Here the original images give no other order that networks agree on" in other
+    assert "reverse the order and these do not is open" in other
+    assert "is open" not in text
     assert "overlap on original:" in other
     assert "nearer to the original ones, unlike in the paper" in other
 
@@ -690,7 +688,23 @@ def test_orders_and_distances_of_curves_are_told():
 def test_curves_of_a_network_that_is_never_right_are_not_compared():
     made = tables()
     made["curves"].loc[made["curves"].removed == 0, "accuracy"] = 0.0
-    assert "The curves on semi-natural" not in " ".join(findings(["order"], made, {}, "patches"))
+    assert "The curves on semi-natural" not in " ".join(findings_of(["order"], made, {}, "patches"))
+
+
+def test_deepshap_misses_the_output_because_of_maximum_pooling(tiny):
+    kinds = []
+    for pooling in (nn.MaxPool2d, nn.AvgPool2d):
+        layers = [
+            pooling(2) if isinstance(one, nn.MaxPool2d) else one
+            for one in small_network(3, 8, 32, 0)
+        ]
+        network = nn.Sequential(*layers).eval()
+        images = tiny.testing[:4]
+        with heard() as findings:
+            deep_shap(network, images, torch.arange(4), baselines=tiny.training[:2])
+        kinds.append({one.kind: one.images for one in findings}.get("completeness", 0))
+    assert kinds[0] > 0
+    assert kinds[1] == 0
 
 
 def test_guards_are_heard():
@@ -701,6 +715,6 @@ def test_guards_are_heard():
 
 def test_findings_of_a_run_have_no_gaps(outcome):
     for item in ITEMS.values():
-        text = " ".join(findings(item.about, outcome.tables, {"images": 1}, "patches"))
+        text = " ".join(findings_of(item.about, outcome.tables, {"images": 1}, "patches"))
         assert "nan" not in text
         assert "{" not in text

@@ -1,0 +1,61 @@
+"""Data frames at the terminal."""
+
+import io
+import re
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from attributionlab.report import data_table
+
+
+def lines(frame, width):
+    buffer = io.StringIO()
+    Console(file=buffer, width=width).print(data_table(frame))
+    return [line.rstrip() for line in buffer.getvalue().splitlines()]
+
+
+WIDE = pd.DataFrame(
+    {
+        "imputation": ["true-baseline", "noisy-linear"],
+        "method": ["integrated-gradients", "gradcam"],
+        **{f"completeness_{index}": [index + 0.25, index + 0.5] for index in range(6)},
+    }
+)
+
+
+def test_what_fits_is_one_table_with_whole_words():
+    shown = lines(WIDE, 140)
+    assert len(shown) == 3
+    assert shown[1].split()[:3] == ["true-baseline", "integrated-gradients", "0.25"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_what_does_not_fit_is_shown_in_blocks_and_nothing_is_broken_or_lost(width):
+    shown = lines(WIDE, width)
+    assert max(map(len, shown)) <= width
+    assert sum(line.startswith("true-baseline  integrated-") for line in shown) > 1
+    assert shown.count("") == sum(line.startswith("noisy-linear") for line in shown) - 1
+    text = "\n".join(shown)
+    assert [float(n) for n in re.findall(r"\b\d\.5\b", text)] == [index + 0.5 for index in range(6)]
+    assert len(re.findall("completeness", text)) == 6
+
+
+def test_long_names_are_folded_after_a_hyphen_in_blocks():
+    frame = WIDE.assign(method="integrated-gradients-smoothgrad-squared")
+    shown = [line.split() for line in lines(frame, 70) if line]
+    assert ["squared"] in shown
+
+
+def test_a_terminal_too_narrow_for_one_block_gets_one_squeezed_table():
+    shown = lines(WIDE, 30)
+    assert max(map(len, shown)) <= 30
+    assert "" not in shown
+
+
+def test_texts_alone_are_one_table():
+    frame = pd.DataFrame({"one": ["a" * 60], "two": ["b" * 60]})
+    shown = lines(frame, 50)
+    assert "".join(shown).count("a") == 60
+    assert "" not in shown
