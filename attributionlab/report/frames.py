@@ -39,18 +39,19 @@ class _Frame:
         self.in_blocks = [self._width(index, IN_BLOCKS) for index in range(len(self.names))]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        blocks = self._blocks(options.max_width)
-        for number, columns in enumerate(blocks):
+        room = options.max_width
+        if sum(self.widths) + GAP * (len(self.widths) - 1) <= room:
+            yield self._table(list(range(len(self.names))), self.widths)
+            return
+        for number, columns in enumerate(blocks := self._blocks(room)):
             if number:
                 yield Text()
-            yield self._table(columns, fits=len(blocks) > 1)
+            yield self._table(columns, self.in_blocks if len(blocks) > 1 else None)
 
     def _blocks(self, room: int) -> list[list[int]]:
         """Columns of each block; all in one, which is squeezed, where blocks would not help either."""
         every = list(range(len(self.names)))
         keys = self.numeric.index(True) if True in self.numeric else len(every)
-        if sum(self.widths) + GAP * (len(every) - 1) <= room:
-            return [every]
         needed = [width + GAP for width in self.in_blocks]
         left = room + GAP - sum(needed[:keys])
         if left < max(needed[keys:], default=room):
@@ -64,7 +65,8 @@ class _Frame:
             taken += needed[column]
         return blocks
 
-    def _table(self, columns: list[int], *, fits: bool) -> Table:
+    def _table(self, columns: list[int], widths: list[int] | None) -> Table:
+        """As wide as said, or squeezed."""
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
         for column in columns:
             # Long names are broken: cut, those that begin alike could not be told apart.
@@ -72,10 +74,15 @@ class _Frame:
                 Text(self.names[column]),
                 justify="right" if self.numeric[column] else "left",
                 overflow="fold",
-                width=self.in_blocks[column] if fits else None,
+                width=widths[column] if widths else None,
             )
         for row in self.cells:
-            table.add_row(*(Text(_folded(row[each]) if fits else row[each]) for each in columns))
+            table.add_row(
+                *(
+                    Text(_folded(row[each], widths[each]) if widths else row[each])
+                    for each in columns
+                )
+            )
         return table
 
     def _width(self, column: int, text: int) -> int:
@@ -85,9 +92,9 @@ class _Frame:
         return max(words, longest if self.numeric[column] else min(longest, text))
 
 
-def _folded(text: str) -> str:
+def _folded(text: str, width: int) -> str:
     """After a hyphen rather than anywhere."""
-    return "\n".join(textwrap.wrap(text, IN_BLOCKS)) or text
+    return "\n".join(textwrap.wrap(text, max(width, 1))) or text
 
 
 def _cell(value: Any) -> str:

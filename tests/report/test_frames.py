@@ -20,15 +20,15 @@ WIDE = pd.DataFrame(
     {
         "imputation": ["true-baseline", "noisy-linear"],
         "method": ["integrated-gradients", "gradcam"],
-        **{f"completeness_{index}": [index + 0.25, index + 0.5] for index in range(6)},
+        **{f"true_mean_completeness_{index}": [index + 0.25, index + 0.5] for index in range(6)},
     }
 )
 
 
 def test_what_fits_is_one_table_with_whole_words():
-    shown = lines(WIDE, 140)
-    assert len(shown) == 3
-    assert shown[1].split()[:3] == ["true-baseline", "integrated-gradients", "0.25"]
+    shown = lines(WIDE, 130)
+    assert len(shown) == 5  # the headings take three lines
+    assert shown[3].split()[:3] == ["true-baseline", "integrated-gradients", "0.25"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -45,13 +45,13 @@ def test_what_does_not_fit_is_shown_in_blocks_and_nothing_is_broken_or_lost(widt
 def test_long_names_are_folded_after_a_hyphen_in_blocks():
     frame = WIDE.assign(method="integrated-gradients-smoothgrad-squared")
     shown = [line.split() for line in lines(frame, 70) if line]
-    assert ["squared"] in shown
+    assert ["smoothgrad-"] in shown
 
 
 def test_a_terminal_too_narrow_for_one_block_gets_one_squeezed_table():
     shown = lines(WIDE, 30)
     assert max(map(len, shown)) <= 30
-    assert "" not in shown
+    assert len([line for line in shown if line.startswith("tr ")]) == 1  # one block
 
 
 def test_texts_alone_are_one_table():

@@ -39,6 +39,8 @@ def case_figure(case: Case, group: str, names: Sequence[str], seed: int) -> "Fig
 
     def panel(key: str, title: str, x: Sequence[float], xlabel: str, ylabel: str) -> CurvePanel:
         curves = {name: by_method[name].curves[key] for name in methods}
+        if key.split("-")[0] in ("road", "deletion"):  # whose images reach from 0 to 1: no bands
+            curves = {name: values.mean(0, keepdims=True) for name, values in curves.items()}
         return CurvePanel(title, xlabel, ylabel, torch.tensor(x).numpy(), curves)
 
     level = "predictive level (0: nothing kept, 1: whole image)"
