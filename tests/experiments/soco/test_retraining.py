@@ -372,7 +372,7 @@ def test_images_of_cifar_10_are_used_where_their_folder_is_given(recorded, tmp_p
     assert sizes == [(5, 1, 0, 52)]
     assert "possible" not in outcome.tables["summary"]
     assert not any("pictures" in sentence for sentence in outcome.findings)
-    assert any("the same data" in sentence for sentence in outcome.findings)
+    assert any("as many images as were given" in sentence for sentence in outcome.findings)
     assert "4 to test" in outcome.figures["accuracies"].get_suptitle()
     recorded.clear()
     soco_retraining("soco-figure-1", n=1, quick=False, images=str(tmp_path), train_images=8)

@@ -202,7 +202,7 @@ def _differences(ours: bool, epochs: int) -> str:
     data = (
         "drawn pictures instead of CIFAR-10 (`--set images=FOLDER` takes its binary version)"
         if ours
-        else "the same data"
+        else "as many images as were given and asked for"
     )
     return (
         "Against the paper: three convolutions instead of a residual network of 8 blocks; Adam with "

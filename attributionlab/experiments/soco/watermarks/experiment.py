@@ -128,8 +128,9 @@ def soco_watermarks(
         testing=max(n, TESTING),
         seed=seed,
     )
+    data = data_sets(natural, seed)
     found = study_of(
-        data_sets(natural, seed),
+        data,
         networks=networks,
         n=n,
         seed=seed,
@@ -159,7 +160,7 @@ def soco_watermarks(
         {name: tables[name] for name in order}
         | {f"{name}-each": table for name, table in each.items()}
         | {"curves": curves},
-        _figures(found, tables, natural.source, n),
+        _figures(found, tables, natural.source, min(n, len(data[0].testing.labels))),
         findings_of(asked.about, tables | {"curves": curves}, found.told, natural.source),
         {name: NOTES[name] for name in asked.tables},
     )
