@@ -1,4 +1,4 @@
-r"""Rankings and how far they agree.
+r"""How far two rankings agree.
 
 Spearman's correlation is Pearson's of the ranks, equal values sharing the mean of their ranks,
 
@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
-from scipy.spatial.distance import directed_hausdorff
 
 from attributionlab.errors import AttributionLabError, refuse_if
 
@@ -20,8 +19,8 @@ __all__ = [
     "CorrelationInterval",
     "centered_ranks",
     "fisher_interval",
-    "hausdorff",
     "middle",
+    "refuse_settings",
     "row_correlations",
     "spearman",
     "spearman_interval",
@@ -117,7 +116,7 @@ def spearman_interval(
     >>> [round(each, 2) for each in interval]
     [0.89, 0.86, 0.91]
     """
-    _refuse_settings(confidence, resamples, seed)
+    refuse_settings(confidence, resamples, seed)
     first, second = _checked_pair(first, second, missing)
     value = _correlation(first, second)
     if math.isnan(value):
@@ -172,46 +171,6 @@ def fisher_interval(
     reach = float(special.ndtri((1 + confidence) / 2)) / math.sqrt(items - 3)
     z = math.atanh(value)
     return CorrelationInterval(value, math.tanh(z - reach), math.tanh(z + reach))
-
-
-def hausdorff(first: Any, second: Any) -> float:
-    r"""Hausdorff distance of two curves, each given by its points: where they are farthest apart.
-
-    .. math:: \max\{\max_a \min_b \|a - b\|, \; \max_b \min_a \|a - b\|\}
-
-    Parameters
-    ----------
-    first, second : array of real numbers, (points, dimensions)
-        Such as (x, y) of a curve, at least one point each. Distances are Euclidean: scale the axes so
-        that they can be compared.
-
-    Returns
-    -------
-    float
-        0 where both have the same points; 1 at most for curves in a unit square whose x agree.
-
-    Raises
-    ------
-    AttributionLabError
-        For what are no finite points, and different dimensions.
-
-    References
-    ----------
-    Hausdorff (1914): Grundzüge der Mengenlehre.
-
-    Examples
-    --------
-    >>> from attributionlab.ranking import hausdorff
-    >>> hausdorff([[0, 0], [1, 0]], [[0, 0], [1, 0.5]])
-    0.5
-    """
-    one, other = _points("first", first), _points("second", second)
-    if one.shape[1] != other.shape[1]:
-        raise AttributionLabError(
-            f"first has points of {one.shape[1]} coordinates and second of {other.shape[1]}: pass "
-            "curves of the same dimension"
-        )
-    return float(max(directed_hausdorff(one, other)[0], directed_hausdorff(other, one)[0]))
 
 
 def centered_ranks(values: Numbers) -> Numbers:
@@ -287,27 +246,6 @@ def _checked_pair(first: Any, second: Any, missing: Any) -> tuple[Numbers, Numbe
     return arrays["first"][kept], arrays["second"][kept]
 
 
-def _points(name: str, values: Any) -> Numbers:
-    try:
-        given = np.asarray(values)
-        if given.dtype.kind not in "biuf":
-            raise TypeError
-        points = given.astype(np.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise AttributionLabError(
-            f"{name} has no real numbers: pass an array (points, dimensions), detached and in float64"
-        ) from error
-    if points.ndim != 2 or not points.size:
-        raise AttributionLabError(
-            f"{name} has the shape {points.shape}: pass an array (points, dimensions), not empty"
-        )
-    if not np.isfinite(points).all():
-        raise AttributionLabError(
-            f"{name} has values that are NaN or infinite: leave these points out"
-        )
-    return points
-
-
 def _as_numbers(name: str, values: Any) -> Numbers:
     try:
         array = np.asarray(list(values) if isinstance(values, range) else values, dtype=np.float64)
@@ -330,7 +268,7 @@ def _missing_problems(absent: Mapping[str, NDArray[np.bool_]]) -> list[str]:
     ]
 
 
-def _refuse_settings(confidence: Any, resamples: Any, seed: Any) -> None:
+def refuse_settings(confidence: Any, resamples: Any, seed: Any) -> None:
     problems = [] if _is_fraction(confidence) else [_confidence_problem(confidence)]
     for name, value, least in (("resamples", resamples, 100), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:

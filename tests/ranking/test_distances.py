@@ -1,0 +1,67 @@
+"""Distances of curves agree with their definition."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracles_soundness
+from attributionlab import AttributionLabError
+from attributionlab.ranking import hausdorff
+
+
+def curves(dimensions):
+    point = st.tuples(*[st.integers(-3, 3)] * dimensions)
+    return st.lists(point, min_size=1, max_size=6)
+
+
+@given(st.integers(1, 3).flatmap(lambda d: st.tuples(curves(d), curves(d))))
+def test_the_hausdorff_distance_is_that_of_the_point_farthest_from_the_other_curve(pair):
+    # Square roots of integers, each rounded once or twice.
+    expected = pytest.approx(oracles_soundness.hausdorff(*pair), rel=1e-15)
+    assert hausdorff(*pair) == expected
+    assert hausdorff(*reversed(pair)) == expected
+
+
+def test_curves_of_the_same_points_have_no_distance_in_whatever_order_they_come():
+    curve = [[0, 1], [1, 0.5], [2, 0]]
+    assert hausdorff(curve, curve[::-1] + curve) == 0
+    # A part of a curve is near to all of it only if nothing of it is far off.
+    assert hausdorff(curve[:2], curve) == math.hypot(1, 0.5)
+
+
+def test_distances_of_curves_scale_with_them_and_leave_the_global_generator_alone():
+    rng = np.random.default_rng(0)
+    first, second = rng.random((20, 2)), rng.random((30, 2))
+    before = np.random.get_state()[1].tolist()
+    assert hausdorff(4 * first + 8, 4 * second + 8) == pytest.approx(4 * hausdorff(first, second))
+    assert np.random.get_state()[1].tolist() == before
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ([[0, 1]], [[0, 1, 2]], "first has points of 2 coordinates and second of 3: pass"),
+        ([0, 1], [[0, 1]], r"first has the shape \(2,\): pass an array \(points, dimensions\)"),
+        ([[0, 1]], [], r"second has the shape \(0,\): pass"),
+        ([[0, 1], [0]], [[0, 1]], "first has no real numbers: pass an array"),
+        ([[0, "a"]], [[0, 1]], "first has no real numbers"),
+        (None, [[0, 1]], "first has no real numbers"),
+        ([["0", "1"]], [[0, 1]], "first has no real numbers"),
+        ([[0, 1j]], [[0, 1]], "first has no real numbers"),
+        (torch.ones(1, 2, requires_grad=True), [[0, 1]], "first has no real numbers"),
+        (
+            [[0, math.nan]],
+            [[0, 1]],
+            "first has values that are NaN or infinite: leave these points",
+        ),
+        ([[0, 1]], [[0, math.inf]], "second has values that are NaN or infinite"),
+    ],
+)
+def test_what_are_no_curves_have_no_distance(first, second, message):
+    with pytest.raises(AttributionLabError, match=message) as caught:
+        hausdorff(first, second)
+    assert "\n" not in str(caught.value)
