@@ -18,11 +18,11 @@ __all__ = [
     "above",
     "checked_maps",
     "checked_shares",
+    "exactly_rescaled",
     "listed_numbers",
     "nonnegative_maps",
     "output_of",
     "refuse_other_than_maps",
-    "scaled",
     "seed_problem",
     "warn_of_forward_passes",
 ]
@@ -117,7 +117,7 @@ def above(attributions: Tensor, threshold: float) -> Tensor:
     return attributions.detach().double() > limit
 
 
-def scaled(maps: Float[Tensor, "batch pixels"]) -> Float[Tensor, "batch pixels"]:
+def exactly_rescaled(maps: Float[Tensor, "batch pixels"]) -> Float[Tensor, "batch pixels"]:
     """Rows in units of a power of two near each one's maximum: exact, and their sums are finite."""
     exponents = maps.amax(1).frexp().exponent.clamp(-1000, 1000).tolist()
     return maps * maps.new_tensor([2.0**-each for each in exponents])[:, None]

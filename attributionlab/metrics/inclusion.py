@@ -12,7 +12,7 @@ from jaxtyping import Bool, Real
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.metrics.checked_inputs import checked_shares, nonnegative_maps, scaled
+from attributionlab.metrics.checked_inputs import checked_shares, exactly_rescaled, nonnegative_maps
 from attributionlab.metrics.orders import removal_order
 from attributionlab.metrics.performance import Performance
 from attributionlab.validation import number_problem
@@ -118,7 +118,7 @@ class Steps:
         self.rank = torch.empty_like(order, dtype=torch.int32)
         self.rank.scatter_(1, order, places.expand_as(order))
         self.sums = maps.new_zeros(len(maps), pixels + 1)  # of the first k
-        torch.cumsum(scaled(maps).gather(1, order), 1, out=self.sums[:, 1:])
+        torch.cumsum(exactly_rescaled(maps).gather(1, order), 1, out=self.sums[:, 1:])
         self.most = (
             (maps > 0).sum(1)
             if expansion == "attributed"

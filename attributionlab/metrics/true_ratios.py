@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.metrics.checked_inputs import above, nonnegative_maps, scaled
+from attributionlab.metrics.checked_inputs import above, exactly_rescaled, nonnegative_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.validation import number_problem, shown
 
@@ -116,4 +116,4 @@ def _checked(attributions: Tensor, information: Tensor) -> tuple[Tensor, Tensor]
     """Both as rows of pixels, each on a scale on which its sums are finite."""
     eta = nonnegative_maps(attributions)
     phi = nonnegative_maps(information, (*attributions.shape,), "information values")
-    return scaled(eta), scaled(phi)
+    return exactly_rescaled(eta), exactly_rescaled(phi)

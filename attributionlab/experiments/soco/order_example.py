@@ -20,6 +20,7 @@ from attributionlab.metrics import (
     true_completeness,
     true_soundness,
 )
+from attributionlab.metrics.completeness_curves import THRESHOLDS
 from attributionlab.report.metric_panels import MetricLine, MetricPanel, metric_panels_figure
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ LEVEL = 0.95
 """Reached by the first and the third feature together, not by the third alone."""
 FRACTIONS = (0.0, 1 / 3, 2 / 3, 1.0)
 RATIOS = (2 / 3, 1 / 3, 0.0)
-THRESHOLDS = tuple(tenth / 10 for tenth in range(9, 0, -1))
 ZERO = partial(constant, value=0.0)
 BY_ORDER = ("insertion", "deletion", "pixel flipping", "ROAD, most first", "ROAD, least first")
 

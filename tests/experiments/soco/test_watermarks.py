@@ -494,6 +494,16 @@ def test_labels_and_places_are_drawn_apart(tiny):
     assert torch.equal(number.testing.region, places.region)
 
 
+def test_figures_say_how_many_images_there_were(tiny, monkeypatch):
+    monkeypatch.setattr(watermarks, "natural_images", lambda *_, **__: tiny)
+    for module in (watermarks, watermarks_study):
+        monkeypatch.setattr(module, "FRACTIONS", (0.0, 0.1, 0.4))
+    monkeypatch.setattr(watermarks_study, "EPOCHS", {"original": 1, "number": 1, "stripes": 1})
+    monkeypatch.setattr(watermarks_maps, "BASELINES", 2)
+    outcome = soco_watermarks("soco-figure-3", n=40, quick=True, networks=1)
+    assert "; 12 images, 1 network " in outcome.figures["road"].get_suptitle()
+
+
 def test_label_0_has_no_stripe_and_no_part_in_attr_and_road_is_a_mean_height(tiny, monkeypatch):
     monkeypatch.setattr(watermarks_study, "EPOCHS", {"number": 1, "stripes": 1})
     monkeypatch.setattr(watermarks_study, "FRACTIONS", (0.0, 0.1, 0.4))

@@ -14,11 +14,11 @@ from attributionlab.experiments.soco.gaussian.rows import (
     soundness_of,
 )
 from attributionlab.experiments.soco.modified_maps import Direction, modified
+from attributionlab.metrics.completeness_curves import THRESHOLDS
 
 __all__ = ["LEVELS", "READINGS", "THRESHOLDS", "Modification", "Reading", "trial_rows"]
 
 LEVELS = (0.2, 0.4, 0.6, 0.8)
-THRESHOLDS = tuple(tenth / 10 for tenth in range(9, 0, -1))
 SILENT = 0.5
 """Share of silent features in the control."""
 
