@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.experiments.reproduction import Reproduction
-from attributionlab.experiments.soco.scaling import scaled
+from attributionlab.experiments.scaling import scaled
 from attributionlab.imputation import constant
 from attributionlab.metrics import (
     completeness_curve,

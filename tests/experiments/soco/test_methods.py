@@ -12,6 +12,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError
+from attributionlab.experiments.soco.maps import ENSEMBLES, PLAIN, ensemble_maps, method_maps
 from attributionlab.experiments.soco.methods import measures
 from attributionlab.experiments.soco.methods.experiment import ITEMS, soco_methods
 from attributionlab.experiments.soco.methods.findings import findings_of
@@ -23,16 +24,7 @@ from attributionlab.experiments.soco.methods.tables import (
     rows_of,
     summary_table,
 )
-from attributionlab.experiments.soco.subjects import (
-    ENSEMBLES,
-    PLAIN,
-    TRAINED,
-    Subject,
-    ensemble_maps,
-    environment_subject,
-    given_subject,
-    method_maps,
-)
+from attributionlab.experiments.subjects import TRAINED, Subject, environment_subject, given_subject
 from attributionlab.methods import METHODS, heard
 
 

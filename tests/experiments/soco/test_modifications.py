@@ -23,7 +23,7 @@ from attributionlab.experiments.soco.modifications.curves import (
 )
 from attributionlab.experiments.soco.modifications.experiment import ITEMS, soco_modifications
 from attributionlab.experiments.soco.modified_maps import SCHEMES, modified
-from attributionlab.experiments.soco.subjects import TRAINED, Subject, trained_subject
+from attributionlab.experiments.subjects import TRAINED, Subject, trained_subject
 
 RATIOS = tuple(sixteenth / 16 for sixteenth in range(15, -1, -1))
 TENTHS = tuple(tenth / 10 for tenth in range(1, 10))

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.experiments.small_network import small_network
-from attributionlab.experiments.soco.drawn_pictures import (
+from attributionlab.experiments.drawn_pictures import (
     CLASSES,
     CONTEXT,
     SIDE,
@@ -19,6 +18,7 @@ from attributionlab.experiments.soco.drawn_pictures import (
     pictures,
     regions,
 )
+from attributionlab.experiments.small_network import small_network
 from attributionlab.experiments.soco.retraining import experiment as module
 from attributionlab.experiments.soco.retraining import road as road_module
 from attributionlab.experiments.soco.retraining.experiment import ITEMS, soco_retraining

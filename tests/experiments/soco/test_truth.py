@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.experiments.soco.scaling import scaled
+from attributionlab.experiments.scaling import scaled
 from attributionlab.experiments.soco.truth import assumption_findings
 from attributionlab.experiments.soco.truth import findings as told
 from attributionlab.experiments.soco.truth.assumption import (

@@ -13,6 +13,13 @@ from torch import Tensor
 from attributionlab.errors import refuse_if
 from attributionlab.experiments.comparison_plan import environment_of
 from attributionlab.experiments.reproduction import Reproduction
+from attributionlab.experiments.soco.maps import (
+    ENSEMBLES,
+    OTHERS,
+    PLAIN,
+    ensemble_maps,
+    method_maps,
+)
 from attributionlab.experiments.soco.methods.figures import (
     FIGURE_INDICATOR,
     case_figure,
@@ -29,16 +36,11 @@ from attributionlab.experiments.soco.methods.tables import (
     rows_of,
     summary_table,
 )
-from attributionlab.experiments.soco.subjects import (
-    ENSEMBLES,
-    OTHERS,
-    PLAIN,
+from attributionlab.experiments.subjects import (
     TRAINED,
     Subject,
     chosen_subject,
-    ensemble_maps,
     environment_subject,
-    method_maps,
     trained_subject,
 )
 from attributionlab.progress import track

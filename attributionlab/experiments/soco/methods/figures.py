@@ -13,7 +13,7 @@ from attributionlab.experiments.soco.methods.measures import (
     THRESHOLDS,
     Case,
 )
-from attributionlab.experiments.soco.subjects import Subject
+from attributionlab.experiments.subjects import Subject
 from attributionlab.report import CurvePanel, curves_figure
 from attributionlab.report.positive_maps import PositiveMapsRow, positive_maps_figure
 

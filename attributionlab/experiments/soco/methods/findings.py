@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from attributionlab.experiments.soco.maps import ENSEMBLES, PLAIN
 from attributionlab.experiments.soco.methods.measures import LEVELS
 from attributionlab.experiments.soco.methods.tables import GAIN
-from attributionlab.experiments.soco.subjects import ENSEMBLES, PLAIN
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attributionlab.experiments.soco.subjects import Subject
+from attributionlab.experiments.subjects import Subject
 from attributionlab.imputation import constant, noisy_linear, true_baseline
 from attributionlab.metrics import (
     Setup,

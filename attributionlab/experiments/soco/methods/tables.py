@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attributionlab.experiments.soco.maps import PLAIN
 from attributionlab.experiments.soco.methods.measures import (
     FRACTIONS,
     REMOVALS,
     Case,
     Measured,
 )
-from attributionlab.experiments.soco.subjects import PLAIN, Subject
+from attributionlab.experiments.subjects import Subject
 from attributionlab.metrics import area_under_curve, true_completeness, true_soundness
 from attributionlab.ranking import fisher_interval, spearman
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from attributionlab.assess import mean_interval
 from attributionlab.experiments.soco.methods.measures import BLACK, setups
 from attributionlab.experiments.soco.modified_maps import Scheme, modified
-from attributionlab.experiments.soco.subjects import Subject
+from attributionlab.experiments.subjects import Subject
 from attributionlab.metrics import (
     Setup,
     completeness_curve,

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attributionlab.catalog import load
 from attributionlab.experiments.reproduction import Reproduction
+from attributionlab.experiments.soco.maps import method_maps
 from attributionlab.experiments.soco.methods.measures import INDICATORS
 from attributionlab.experiments.soco.modifications.curves import (
     BY_ORDER,
@@ -22,11 +23,10 @@ from attributionlab.experiments.soco.modifications.curves import (
 )
 from attributionlab.experiments.soco.modifications.findings import findings_of
 from attributionlab.experiments.soco.modified_maps import SCHEMES
-from attributionlab.experiments.soco.subjects import (
+from attributionlab.experiments.subjects import (
     Subject,
     chosen_subject,
     environment_subject,
-    method_maps,
     trained_subject,
 )
 from attributionlab.progress import track

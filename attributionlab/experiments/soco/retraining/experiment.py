@@ -9,15 +9,15 @@ from jaxtyping import Float32, Int64
 from torch import Tensor, nn
 
 from attributionlab.errors import refuse_if
-from attributionlab.experiments.reproduction import Reproduction
-from attributionlab.experiments.small_network import accuracy_of, trained_small_network
-from attributionlab.experiments.soco.drawn_pictures import (
+from attributionlab.experiments.drawn_pictures import (
     CLASSES,
     CONTEXT,
     cut_out,
     hidden_in_background,
     pictures,
 )
+from attributionlab.experiments.reproduction import Reproduction
+from attributionlab.experiments.small_network import accuracy_of, trained_small_network
 from attributionlab.experiments.soco.retraining.findings import (
     figure_1_findings,
     figure_10_findings,
@@ -171,7 +171,7 @@ def soco_retraining(
         Of the first network and its images.
     images : str, optional
         A folder with the binary version of CIFAR-10; without it pictures are drawn
-        (`attributionlab.experiments.soco.drawn_pictures.pictures`).
+        (`attributionlab.experiments.drawn_pictures.pictures`).
     epochs : int, optional
         Of each training; 8 by default, and 35 (the paper's number) on CIFAR-10.
     train_images : int, optional

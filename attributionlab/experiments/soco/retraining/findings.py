@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from attributionlab.experiments.soco.drawn_pictures import CLASSES, CONTEXT
+from attributionlab.experiments.drawn_pictures import CLASSES, CONTEXT
 
 if TYPE_CHECKING:
     import pandas as pd

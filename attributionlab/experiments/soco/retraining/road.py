@@ -10,8 +10,8 @@ from jaxtyping import Float32, Int64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attributionlab.experiments.drawn_pictures import CLASSES
 from attributionlab.experiments.small_network import accuracy_of, trained_small_network
-from attributionlab.experiments.soco.drawn_pictures import CLASSES
 from attributionlab.experiments.soco.road_curves import road_curve
 from attributionlab.methods import gradcam, integrated_gradients
 from attributionlab.methods.findings import heard

@@ -11,7 +11,7 @@ from torch.utils.data import default_collate
 
 from attributionlab.assess import CONTROLS, graded_attributions, pixel_kinds
 from attributionlab.environment import Environment
-from attributionlab.experiments.soco.scaling import scaled
+from attributionlab.experiments.scaling import scaled
 from attributionlab.methods import METHODS, as_method, heard, preset_of
 from attributionlab.metrics import alignment, true_completeness, true_soundness
 from attributionlab.trial.calls import always_offered, attribute_scene

@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attributionlab.experiments.scaling import scaled
 from attributionlab.experiments.small_network import accuracy_of, fit_network, small_network
 from attributionlab.experiments.soco.road_curves import road_curve
-from attributionlab.experiments.soco.scaling import scaled
 from attributionlab.experiments.soco.watermarks.data import (
     BLACK,
     Watermarked,

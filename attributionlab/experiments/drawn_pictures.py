@@ -128,7 +128,7 @@ def regions(
 
     Examples
     --------
-    >>> from attributionlab.experiments.soco.drawn_pictures import regions
+    >>> from attributionlab.experiments.drawn_pictures import regions
     >>> regions(4, 4, center=0.25, edge=0.0625)[1].int()
     tensor([[0, 0, 0, 1],
             [0, 1, 1, 0],

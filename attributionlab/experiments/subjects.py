@@ -1,6 +1,6 @@
-"""What methods explain to be judged by soundness and completeness, and their maps of it."""
+"""What experiments have explained: a network, images and their labels, built in or given."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,43 +11,25 @@ from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.experiments.drawn_pictures import CLASSES, pictures
 from attributionlab.experiments.small_network import trained_small_network
-from attributionlab.experiments.soco.drawn_pictures import CLASSES, pictures
-from attributionlab.experiments.soco.scaling import scaled
 from attributionlab.local_data import images_in, local_model
 from attributionlab.methods import METHODS, Call, as_method, attribute, heard
-from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
 from attributionlab.metrics import accuracy
 from attributionlab.references import in_one_line, said
 from attributionlab.validation import checked_outputs, integer_problem
 
 __all__ = [
-    "ENSEMBLES",
-    "OTHERS",
-    "PLAIN",
+    "ATTACHED",
     "TRAINED",
     "Subject",
     "chosen_subject",
-    "ensemble_maps",
     "environment_subject",
     "given_subject",
-    "method_maps",
+    "maps_of",
     "trained_subject",
 ]
 
-PLAIN = "integrated-gradients"
-ENSEMBLES = tuple(f"{PLAIN}-{name.replace('_', '-')}" for name in REDUCTIONS)
-OTHERS = ("gradcam", "extremal-perturbation", "deep-shap", "iba")
-"""Beside integrated gradients. The paper has Input IBA, too, which is not built here."""
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    PLAIN: {"baselines": 0.0},
-    "deep-shap": {"baselines": 0.0},
-    "extremal-perturbation": {"area": 0.1},
-    "iba": {"beta": 20.0},
-}
-"""Black as baseline: Li et al. (2024), G.2. Areas and beta are those of AttributionLab."""
-QUICK: Mapping[str, Mapping[str, Any]] = {"extremal-perturbation": {"iterations": 100}}
-SAMPLES, QUICK_SAMPLES = 20, 8
 REFERENCE_IMAGES = 128
 ATTACHED = ("gradcam", "iba")
 """Methods that explain by a layer."""
@@ -252,63 +234,29 @@ def _names_in(file: Path) -> list[str]:
     return names
 
 
-def method_maps(
-    subject: Subject, names: Sequence[str], seed: int, *, quick: bool = False
-) -> Iterator[tuple[str, Tensor]]:
-    """What is positive of the maps of built-in methods, each divided by its maximum: (B, 1, H, W)."""
-    for name in names:
-        if name in ATTACHED and not subject.offered:
-            continue
-        settings = {**SETTINGS.get(name, {}), **(QUICK.get(name, {}) if quick else {})}
-        method = as_method(name, METHODS, settings)
-        model = subject.model if method.output == "logit" else subject.explained
-        generator = torch.Generator().manual_seed(seed)
-        offered = {**subject.offered, "generator": generator, "highest": subject.highest}
-        inputs = subject.images.clone(memory_format=torch.channels_last)
-        total = len(inputs)
-        call = Call(subject.name, model, inputs, subject.targets.clone(), 0, total, offered)
-        with heard():  # what is unusual about a method, faithfulness_test tells
-            maps = attribute(method, call, seed).maps
-        yield name, scaled(maps)
-
-
-def ensemble_maps(
-    subject: Subject,
-    noise: float,
-    seed: int,
-    *,
-    images: int | None = None,
-    quick: bool = False,
-) -> dict[str, Tensor]:
-    """What is positive of the maps of the ensembles, from the same samples.
+def maps_of(
+    subject: Subject, name: str, seed: int, settings: Mapping[str, Any] | None = None
+) -> Float[Tensor, "batch 1 height width"]:
+    """The map of a built-in method for each image, summed over channels, of either sign.
 
     Parameters
     ----------
-    noise : float
-        Standard deviation in units of the value range.
-    images : int, optional
-        Of how many images; all by default.
-    quick : bool
-        Fewer samples.
+    name : str
+        In `METHODS`; of a method that explains logits alone the subject's model is explained.
+    seed : int
+        Of what is random in the method.
+    settings : mapping, optional
+        Of the method.
     """
+    method = as_method(name, METHODS, settings or {})
+    model = subject.model if method.output == "logit" else subject.explained
     generator = torch.Generator().manual_seed(seed)
-    with heard():
-        samples = maps_of_samples(
-            METHODS[PLAIN],
-            subject.explained,
-            subject.images[:images],
-            subject.targets[:images],
-            highest=subject.highest,
-            generator=generator,
-            n_samples=QUICK_SAMPLES if quick else SAMPLES,
-            noise=noise,
-            **SETTINGS[PLAIN],
-        )
-        reduced = [[reduce(maps.double()) for reduce in REDUCTIONS.values()] for maps in samples]
-    return {
-        name: scaled(torch.stack(maps).sum(1, keepdim=True))
-        for name, maps in zip(ENSEMBLES, zip(*reduced, strict=True), strict=True)
-    }
+    offered = {**subject.offered, "generator": generator, "highest": subject.highest}
+    inputs = subject.images.clone(memory_format=torch.channels_last)
+    total = len(inputs)
+    call = Call(subject.name, model, inputs, subject.targets.clone(), 0, total, offered)
+    with heard():  # what is unusual about a method, faithfulness_test tells
+        return attribute(method, call, seed).maps
 
 
 def trained_subject(n: int, training: int, seed: int) -> Subject:
