@@ -66,6 +66,11 @@ class Case:
         return removal_order(self.maps)
 
     @cached_property
+    def least_first(self) -> Int[Tensor, "maps pixels"]:
+        """Least relevant first."""
+        return removal_order(self.maps, order="lerf")
+
+    @cached_property
     def draws(self) -> Int[Tensor, "draws pixels"]:
         """Random permutations, those of `attributionlab.metrics.sensitivity_n` with the same seed."""
         generator = torch.Generator().manual_seed(self.seed)
@@ -110,12 +115,17 @@ class Seen:
     @cached_property
     def removed(self) -> Float64[Tensor, "maps counts"]:
         """While pixels are removed from the image, in each map's order."""
-        return self._curves(self.case.image, self.replacement)
+        return self._curves(self.case.image, self.replacement, self.case.orders)
+
+    @cached_property
+    def removed_least(self) -> Float64[Tensor, "maps counts"]:
+        """While pixels are removed from the image, least relevant first."""
+        return self._curves(self.case.image, self.replacement, self.case.least_first)
 
     @cached_property
     def inserted(self) -> Float64[Tensor, "maps counts"]:
         """While pixels are inserted into the replacement, in each map's order."""
-        return self._curves(self.replacement, self.case.image)
+        return self._curves(self.replacement, self.case.image, self.case.orders)
 
     @cached_property
     def losses(self) -> Float64[Tensor, "draws sizes"]:
@@ -135,11 +145,13 @@ class Seen:
         every = range(self.case.pixels + 1)
         return self._outputs(self.case.image, self.replacement, self.case.draws, every)
 
-    def _curves(self, start: Tensor, end: Tensor) -> Float64[Tensor, "maps counts"]:
+    def _curves(
+        self, start: Tensor, end: Tensor, orders: Int[Tensor, "maps pixels"]
+    ) -> Float64[Tensor, "maps counts"]:
         every = range(self.case.pixels + 1)
         at_once = max(1, POINTS_AT_ONCE // self.case.pixels)
-        orders = torch.split(self.case.orders, at_once)
-        return torch.cat([self._outputs(start, end, each, every) for each in orders])
+        parts = torch.split(orders, at_once)
+        return torch.cat([self._outputs(start, end, each, every) for each in parts])
 
     def _outputs(
         self, start: Tensor, end: Tensor, orders: Tensor, counts: range

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.dose.case import Seen
+from attributionlab.dose.patches import incremental_deletion_scores, single_deletion_scores
 from attributionlab.dose.shares import completeness_scores, soundness_scores
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.metrics.curves import area_under_curve, curve_fractions
@@ -120,6 +121,10 @@ METRICS: Mapping[str, Metric] = {
         ),
         Metric("soundness", True, lambda seen: soundness_scores(seen).numpy()),
         Metric("completeness", True, lambda seen: completeness_scores(seen).numpy()),
+        Metric("single-deletion", True, lambda seen: single_deletion_scores(seen).numpy()),
+        Metric(
+            "incremental-deletion", True, lambda seen: incremental_deletion_scores(seen).numpy()
+        ),
         _localization("pointing-game", pointing_game, signed=True),
         _localization("relevance-mass-accuracy", relevance_mass_accuracy, signed=False),
         _localization("relevance-rank-accuracy", relevance_rank_accuracy, signed=True),
@@ -127,7 +132,8 @@ METRICS: Mapping[str, Metric] = {
 }
 """The built-in metrics by name. Removal goes pixel by pixel, most relevant first; subsets are drawn
 `DRAWS` times at `SIZES` sizes; soundness and completeness see what each map says raises the output
-(`dose/shares.py`); localization is held against the positive mask."""
+(`dose/shares.py`); single deletion has 4 x 4 cells (`dose/patches.py`), and is in-domain where nothing
+is unseen; localization is held against the positive mask."""
 
 
 def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:

@@ -15,8 +15,11 @@ from attributionlab.metrics.curves import (
     summarize_curves,
 )
 from attributionlab.metrics.inclusion import included_pixels
+from attributionlab.metrics.incremental_deletion import Explain, ids, ids_curve
 from attributionlab.metrics.indicators import Indicator, accuracy, label_probability
+from attributionlab.metrics.isolation import Neighbors, pixel_isolation
 from attributionlab.metrics.localization import (
+    bounding_boxes,
     pointing_game,
     relevance_mass_accuracy,
     relevance_rank_accuracy,
@@ -35,6 +38,7 @@ from attributionlab.metrics.overlap import (
     precision,
     recall,
 )
+from attributionlab.metrics.patches import Patches, grid_patches, patch_deleted
 from attributionlab.metrics.performance import Setup
 from attributionlab.metrics.perturbation import (
     deletion,
@@ -43,9 +47,20 @@ from attributionlab.metrics.perturbation import (
     insertion_curve,
     pixel_flipping,
 )
+from attributionlab.metrics.reference_masking import dice, expected_dice, reference_order
 from attributionlab.metrics.removal import Retraining, removal_curve, road
 from attributionlab.metrics.robustness import infidelity, max_sensitivity
 from attributionlab.metrics.sensitivity import sensitivity_n, sensitivity_n_curve
+from attributionlab.metrics.single_deletion import (
+    SingleDeletion,
+    Undefined,
+    deletion_drops,
+    idsds,
+    judged_by_drops,
+    patch_sums,
+    sds,
+    single_deletion,
+)
 from attributionlab.metrics.soundness_levels import (
     SoundnessLevel,
     SoundnessSweep,
@@ -65,20 +80,26 @@ __all__ = [
     "Alignment",
     "CompletenessCurve",
     "CurveSummary",
+    "Explain",
     "Indicator",
     "Measure",
+    "Neighbors",
     "Order",
     "Part",
+    "Patches",
     "Retraining",
     "Setup",
+    "SingleDeletion",
     "SoundnessLevel",
     "SoundnessSweep",
     "SubsetEffects",
     "Ties",
+    "Undefined",
     "accuracy",
     "alignment",
     "area_under_curve",
     "best_map",
+    "bounding_boxes",
     "completeness_at",
     "completeness_curve",
     "cosine",
@@ -86,12 +107,20 @@ __all__ = [
     "curve_fractions",
     "deletion",
     "deletion_curve",
+    "deletion_drops",
+    "dice",
     "efficiency_gap",
+    "expected_dice",
     "f1",
+    "grid_patches",
+    "ids",
+    "ids_curve",
+    "idsds",
     "included_pixels",
     "infidelity",
     "insertion",
     "insertion_curve",
+    "judged_by_drops",
     "label_probability",
     "magnitudes",
     "max_sensitivity",
@@ -99,19 +128,25 @@ __all__ = [
     "normalize",
     "outputs_along",
     "parts_f1",
+    "patch_deleted",
+    "patch_sums",
     "pixel_flipping",
+    "pixel_isolation",
     "pointing_game",
     "precision",
     "rank_correlation",
     "recall",
+    "reference_order",
     "relevance_mass_accuracy",
     "relevance_rank_accuracy",
     "removal_curve",
     "removal_order",
     "road",
+    "sds",
     "sensitivity_n",
     "sensitivity_n_curve",
     "sign_agreement",
+    "single_deletion",
     "soundness_at",
     "soundness_sweep",
     "subset_effects",

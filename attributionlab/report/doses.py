@@ -34,7 +34,7 @@ def doses_figure(
     Parameters
     ----------
     panels : mapping of str to mapping of str to DoseLine
-        What the dose is, and the lines by metric, eight at most.
+        What the dose is, and the lines by metric, eight at most that the dose can change.
     threshold : float
         Below which a metric counts as broken, drawn as a line.
     title : str

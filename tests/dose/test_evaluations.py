@@ -12,8 +12,9 @@ from attributionlab import AttributionLabError
 from attributionlab.dose import METRICS, as_metric
 from attributionlab.dose.case import DRAWS, Case, Seen
 from attributionlab.dose.evaluations import squared_misfit
+from attributionlab.dose.patches import _cells
 from attributionlab.dose.shares import LEVELS
-from attributionlab.metrics import completeness_curve, magnitudes, metric, soundness_at
+from attributionlab.metrics import completeness_curve, ids, magnitudes, metric, sds, soundness_at
 from attributionlab.metrics.localization import (
     pointing_game,
     relevance_mass_accuracy,
@@ -63,6 +64,25 @@ def test_curves_of_many_maps_are_those_of_each(seen, name, function):
     # The same sums in the same order, up to how many curves are added up side by side.
     assert metric.scores(seen) == pytest.approx(one_by_one(function, seen), abs=1e-12)
     assert metric.higher_is_better == function.higher_is_better
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "settings"),
+    [("single-deletion", sds, {"patches": 16}), ("incremental-deletion", ids, {})],
+)
+def test_deletion_of_cells_and_in_steps_is_that_of_each_map(seen, name, function, settings):
+    # Correlations are the same to the bit; means of 32 outputs up to the order of their sum.
+    expected = one_by_one(function, seen, **settings)
+    assert METRICS[name].scores(seen) == pytest.approx(expected, abs=1e-15)
+    assert METRICS[name].higher_is_better == function.higher_is_better
+    assert len(set(expected)) > 15
+
+
+def test_cells_are_as_equal_as_the_size_of_an_image_allows():
+    sizes = [int((_cells(6, 9) == cell).sum()) for cell in range(16)]
+    assert sum(sizes) == 54
+    assert set(sizes) == {2, 3, 4, 6}
+    assert len(_cells(2, 2).unique()) == 4
 
 
 def share_of_way(seen, output_of):

@@ -1,0 +1,37 @@
+"""Single and incremental deletion of one image with many maps, from what they share."""
+
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from attributionlab.dose.case import Seen
+from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
+
+__all__ = ["incremental_deletion_scores", "single_deletion_scores"]
+
+SIDE = 4
+"""Cells of the grid along each side, as in Hesse et al. (2024)."""
+STEPS = 32
+
+
+def single_deletion_scores(seen: Seen) -> Float64[Tensor, " maps"]:
+    """`attributionlab.metrics.sds` with 4 x 4 cells, as equal as the image's size allows."""
+    case = seen.case
+    cells = _cells(*case.image.shape[1:])
+    drops = deletion_drops(
+        seen.model, case.image[None], case.target, patches=cells, replacement=seen.replacement
+    )
+    sums = patch_sums(case.maps, cells)
+    return judged_by_drops(sums, drops.expand(sums.shape)).scores
+
+
+def incremental_deletion_scores(seen: Seen) -> Float64[Tensor, " maps"]:
+    """`attributionlab.metrics.ids` in 32 steps, on all of an image's pixels if it has fewer."""
+    pixels = seen.case.pixels
+    steps = min(STEPS, pixels)
+    return seen.removed_least[:, [step * pixels // steps for step in range(steps)]].mean(1)
+
+
+def _cells(height: int, width: int) -> Int64[Tensor, "height width"]:
+    rows, columns = (torch.arange(length) * SIDE // length for length in (height, width))
+    return rows[:, None] * SIDE + columns

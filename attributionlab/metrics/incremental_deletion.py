@@ -1,0 +1,168 @@
+r"""Incremental deletion score: how long does the output last if the least relevant goes first?
+
+.. math::
+    \text{IDS} = \frac{1}{S} \sum_{s=0}^{S-1} f_t(x \text{ without its } \lfloor s P / S \rfloor
+    \text{ least relevant pixels})
+
+of S steps and P pixels (Samek et al., 2017, in the form of Hesse et al., 2024, appendix E).
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float64, Int, Real
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.metrics.checked_inputs import output_of, refuse_other_than_maps
+from attributionlab.metrics.curves import outputs_along
+from attributionlab.metrics.marking import metric
+from attributionlab.metrics.orders import removal_order
+from attributionlab.metrics.performance import refuse_training_mode
+from attributionlab.validation import (
+    Replacement,
+    broadcast_replacement,
+    checked_outputs,
+    checked_targets,
+    integer_problem,
+)
+
+__all__ = ["Explain", "ids", "ids_curve"]
+
+Images = Real[Tensor, "batch channels height width"]
+Maps = Real[Tensor, "batch 1 height width"]
+Targets = Int[Tensor, " batch"]
+
+Explain = Callable[[Tensor, Tensor], Tensor]
+"""`(images (B, C, H, W), targets (B,)) -> (B, 1, H, W)`"""
+
+
+def ids_curve(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    replacement: Replacement,
+    steps: int = 32,
+    explain: Explain | None = None,
+) -> Float64[Tensor, "batch steps"]:
+    """The target's output while pixels are removed, least relevant first.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K), in eval mode; Hesse et al. take the one that returns probabilities.
+    images : Tensor, (B, C, H, W)
+        What is explained.
+    targets : Tensor of int, (B,)
+        A class index for each image.
+    attributions : Tensor, (B, 1, H, W)
+        Of the whole images. The lowest values go first, large negative ones before all others; equal
+        ones in reading order.
+    replacement : float or Tensor
+        What a removed pixel becomes, as for `deletion_curve`.
+    steps : int
+        Points of the curve, at the fractions 0, 1/steps, ... removed, never at 1.
+    explain : callable, optional
+        `(images, targets) -> (B, 1, H, W)`: explains anew what is left after each step, and pixels that
+        are still there go by the new values. Without it the order is fixed by `attributions`.
+
+    Returns
+    -------
+    Tensor of float64, (B, steps)
+        The first column is f(image).
+
+    Raises
+    ------
+    AttributionLabError
+        For NaN among attributions, shapes that do not fit, more steps than pixels, a model in training
+        mode and outputs that are not finite.
+
+    References
+    ----------
+    Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models. NeurIPS.
+    Section 4.2. Samek et al. (2017): Evaluating the visualization of what a deep neural network has
+    learned. IEEE Transactions on Neural Networks and Learning Systems 28(11).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import ids_curve
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False)).eval()
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image, target = torch.tensor([[[[1.0, 0.0, 5.0, 2.0]]]]), torch.tensor([0])
+    >>> ids_curve(total, image, target, image, replacement=0.0, steps=4)
+    tensor([[8., 8., 7., 5.]], dtype=torch.float64)
+    """
+    refuse_if(integer_problem("steps", steps, 1))
+    refuse_training_mode(model, "the model")
+    filling = broadcast_replacement(replacement, images)
+    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
+    pixels = attributions[0].numel()
+    if steps > pixels:
+        raise AttributionLabError(f"steps is {steps}: take at most {pixels}, the number of pixels")
+    counts = [step * pixels // steps for step in range(steps)]
+    if explain is None:
+        orders = removal_order(attributions, order="lerf")[:, None]
+        return outputs_along(model, images, targets, orders, replacement=filling, counts=counts)[
+            :, 0
+        ]
+    classes = checked_targets(targets, len(images))
+    filling = filling.to(images)
+    current, maps = images, attributions
+    gone = torch.zeros(len(images), pixels, dtype=torch.bool, device=images.device)
+    outputs = []
+    for step, count in enumerate(counts):
+        if step:
+            # What is gone already stays in front of everything.
+            left = maps.detach().flatten(1).double().masked_fill(gone, -torch.inf)
+            order = removal_order(left.view(maps.shape), order="lerf").to(images.device)
+            gone = gone.scatter(1, order[:, :count], True)
+            current = torch.where(gone.view(maps.shape), filling, images)
+            if step + 1 < steps:
+                maps = explain(current.clone(), targets.clone())
+                refuse_other_than_maps(maps, attributions.shape, "the updated attributions")
+        with torch.no_grad():
+            row = checked_outputs(model(current.clone()), len(images))
+        values = [output_of(each, target) for each, target in zip(row, classes, strict=True)]
+        outputs.append(torch.stack(values).double())
+    return torch.stack(outputs, 1)
+
+
+@metric(higher_is_better=True, per_sample=True)
+def ids(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    replacement: Replacement,
+    steps: int = 32,
+    explain: Explain | None = None,
+) -> Float64[Tensor, " batch"]:
+    """Incremental deletion score: mean of `ids_curve`, whose parameters and errors it has.
+
+    In units of the output, higher is better. Other than a rank correlation it changes with the
+    calibration of the model: only scores of one model can be compared.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import ids
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False)).eval()
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image, target = torch.tensor([[[[1.0, 0.0, 5.0, 2.0]]]]), torch.tensor([0])
+    >>> ids(total, image, target, image, replacement=0.0, steps=4)
+    tensor([7.], dtype=torch.float64)
+    """
+    curves = ids_curve(
+        model,
+        images,
+        targets,
+        attributions,
+        replacement=replacement,
+        steps=steps,
+        explain=explain,
+    )
+    return curves.mean(1)

@@ -1,0 +1,167 @@
+"""Patches of images: a grid of square cells, or any regions, of which one at a time is deleted."""
+
+import math
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int, Int64
+from torch import Tensor
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.validation import (
+    Replacement,
+    broadcast_replacement,
+    checked_images,
+    integer_problem,
+    number_problem,
+    shown,
+)
+
+__all__ = ["Patches", "grid_patches", "members", "patch_deleted"]
+
+Patches = int | Int[Tensor, "..."]
+"""How many cells a square grid has, or the number of each pixel's patch, from 0 on: (H, W) or
+(B, 1, H, W); pixels with a negative number lie in no patch."""
+
+
+def grid_patches(height: int, width: int, patches: int = 16) -> Int64[Tensor, "height width"]:
+    """Number the cells of a square grid in reading order.
+
+    Parameters
+    ----------
+    height, width : int
+        In pixels.
+    patches : int
+        A square number from 4 on: 16 for 4 x 4 cells.
+
+    Returns
+    -------
+    Tensor of int64, (H, W)
+        From 0 to patches - 1.
+
+    Raises
+    ------
+    AttributionLabError
+        If the grid does not divide the image into cells of one size. Nothing is padded: crop or resize
+        the images, or number the patches yourself.
+
+    Examples
+    --------
+    >>> from attributionlab.metrics import grid_patches
+    >>> grid_patches(2, 4, patches=4)
+    tensor([[0, 0, 1, 1],
+            [2, 2, 3, 3]])
+    """
+    refuse_if([*integer_problem("height", height, 1), *integer_problem("width", width, 1)])
+    if not isinstance(patches, Integral) or isinstance(patches, bool):
+        raise AttributionLabError(
+            f"patches are {patches!r}: pass a square number such as 16, or a label map (H, W)"
+        )
+    side = math.isqrt(max(int(patches), 0))
+    if side**2 != patches or side < 2:
+        raise AttributionLabError(
+            f"patches is {patches}: take a square number from 4 on, such as 16 for 4 x 4 cells"
+        )
+    if height % side or width % side:
+        raise AttributionLabError(
+            f"{patches} patches are a grid of {side} x {side}, which does not divide {height} x "
+            f"{width} pixels: take another number, crop the images, or pass a label map (H, W)"
+        )
+    rows = torch.arange(height) // (height // side)
+    columns = torch.arange(width) // (width // side)
+    return rows[:, None] * side + columns
+
+
+def patch_deleted(
+    images: Float[Tensor, "batch channels height width"],
+    patches: Patches,
+    replacement: Replacement,
+    *,
+    share: float = 0.5,
+    generator: torch.Generator,
+) -> Float[Tensor, "batch channels height width"]:
+    """Images of which some lack one patch, drawn uniformly: what aligns training with deletion.
+
+    A model that is trained on such images has seen what `idsds` shows it: whole images and images
+    without one patch, half of each by default.
+
+    Parameters
+    ----------
+    images : Tensor, (B, C, H, W)
+        Left as they are.
+    patches : int or Tensor
+        As for `single_deletion`; with (B, 1, H, W) the patch is drawn from those of each image.
+    replacement : float or Tensor
+        What a deleted pixel becomes: a number, a pixel (C, 1, 1), or what broadcasts to the images.
+    share : float
+        The probability that an image loses a patch, in [0, 1].
+    generator : torch.Generator
+        Of the draws, on the CPU.
+
+    Raises
+    ------
+    AttributionLabError
+        For patches that do not fit, and settings out of range.
+
+    References
+    ----------
+    Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models. NeurIPS.
+    Section 3 and appendix B.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import patch_deleted
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> patch_deleted(torch.ones(1, 1, 2, 2), 4, 0.0, share=1.0, generator=generator)
+    tensor([[[[0., 1.],
+              [1., 1.]]]])
+    """
+    refuse_if(number_problem("share", share, least=0, most=1))
+    if not isinstance(generator, torch.Generator):
+        raise AttributionLabError(
+            f"the generator is {shown(generator)}: pass torch.Generator().manual_seed(0)"
+        )
+    filling = broadcast_replacement(replacement, images)
+    labels = _label_maps(patches, images)
+    counts = labels.flatten(1).amax(1) + 1
+    hit = torch.rand(len(images), generator=generator) < share
+    # One number in [0, 1) for each image, whatever the patches: draws do not depend on them.
+    drawn = torch.rand(len(images), generator=generator, dtype=torch.float64).to(counts.device)
+    chosen = torch.where(hit.to(counts.device), (drawn * counts).long(), -1)
+    deleted = (labels == chosen[:, None, None, None]) & (labels >= 0)
+    return torch.where(deleted, filling.to(images), images)
+
+
+def members(patches: Any, images: Tensor) -> Iterator[Bool[Tensor, "patches height width"]]:
+    """Which pixels belong to each patch, image by image; all images have as many patches."""
+    labels = _label_maps(patches, images)
+    numbers = torch.arange(int(labels.max()) + 1, device=labels.device)[:, None, None]
+    for label_map in labels:
+        yield label_map == numbers
+
+
+def _label_maps(patches: Any, images: Tensor) -> Int64[Tensor, "batch 1 height width"]:
+    """The number of each pixel's patch, for each image; negative in none."""
+    batch, _, height, width = checked_images(images).shape
+    if not isinstance(patches, Tensor):
+        grid = grid_patches(height, width, patches)
+        return grid.to(images.device).expand(batch, 1, height, width)
+    if (
+        patches.is_floating_point()
+        or patches.is_complex()
+        or patches.dtype == torch.bool
+        or patches.shape not in {(height, width), (batch, 1, height, width)}
+    ):
+        raise AttributionLabError(
+            f"patches are {shown(patches)}: pass a label map of integers, ({height}, {width}) or "
+            f"({batch}, 1, {height}, {width}), or a number of cells such as 16"
+        )
+    highest = int(patches.max())
+    if highest < 1 or highest >= height * width:
+        raise AttributionLabError(
+            f"patches are numbered up to {highest}: number two or more of them from 0 on, without gaps"
+        )
+    return patches.long().to(images.device).expand(batch, 1, height, width)

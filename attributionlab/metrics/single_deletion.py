@@ -1,0 +1,350 @@
+r"""Single deletion: does a patch's attribution say how much the output falls without it?
+
+For P patches of an image x with the target t, a model f and an attribution a:
+
+.. math::
+    d_p = f_t(x) - f_t(x \text{ without } p), \qquad s_p = \sum_{i \in p} a_i, \qquad
+    \text{score} = \rho(s, d)
+
+where rho is Spearman's rank correlation (Hesse et al., 2024). On a model that has never seen an image
+without a patch this is the single-deletion score (SDS), on one that has (`patch_deleted`) the in-domain
+single-deletion score (IDSDS).
+"""
+
+import math
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from jaxtyping import Bool, Float, Float64, Int, Real
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.metrics.checked_inputs import checked_maps, output_of, refuse_other_than_maps
+from attributionlab.metrics.marking import metric
+from attributionlab.metrics.patches import Patches, members
+from attributionlab.metrics.performance import refuse_training_mode
+from attributionlab.ranking import spearman
+from attributionlab.validation import (
+    Replacement,
+    broadcast_replacement,
+    checked_outputs,
+    checked_targets,
+    integer_problem,
+    shown,
+)
+
+__all__ = [
+    "SingleDeletion",
+    "Undefined",
+    "deletion_drops",
+    "idsds",
+    "judged_by_drops",
+    "patch_sums",
+    "sds",
+    "single_deletion",
+]
+
+Images = Real[Tensor, "batch channels height width"]
+Maps = Real[Tensor, "batch 1 height width"]
+Targets = Int[Tensor, " batch"]
+Scores = Float64[Tensor, " batch"]
+PatchValues = Float64[Tensor, "batch patches"]
+
+Undefined = Literal["zero", "exclude"]
+"""What a map scores whose patches all have the same sum: 0, or NaN."""
+
+
+class SingleDeletion(NamedTuple):
+    """How far attributions rank patches as deletion does; NaN for patches without a pixel."""
+
+    drops: PatchValues
+    """how much the target's output falls, in its unit"""
+    sums: PatchValues
+    """of the attributions"""
+    scores: Scores
+    """Spearman's correlation of both, in [-1, 1]; NaN where all drops are equal"""
+    constant_maps: Bool[Tensor, " batch"]
+    """where all sums are equal"""
+    constant_drops: Bool[Tensor, " batch"]
+    """where all drops are equal, so that no map can be judged"""
+
+
+def single_deletion(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    patches: Patches = 16,
+    replacement: Replacement,
+    undefined: Undefined = "zero",
+    batch_size: int = 64,
+) -> SingleDeletion:
+    """Delete each patch for itself, and hold what the output loses against the patch's attribution.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K), in eval mode. It decides what falls: hand in the one that returns logits
+        (as Hesse et al. do) or the one that returns probabilities.
+    images : Tensor, (B, C, H, W)
+        What is explained.
+    targets : Tensor of int, (B,)
+        A class index for each image.
+    attributions : Tensor, (B, 1, H, W)
+        Of either sign, which counts.
+    patches : int or Tensor of int
+        How many cells a square grid has (`grid_patches`), or the number of each pixel's patch from 0
+        on, (H, W) or (B, 1, H, W): the known parts of each image, say. Pixels with a negative number
+        are never deleted.
+    replacement : float or Tensor
+        What a deleted pixel becomes: a number, a pixel (C, 1, 1), an image (C, H, W) such as noise, or
+        (B, C, H, W) such as the images' blur.
+    undefined : {"zero", "exclude"}
+        What a map scores whose sums are all equal: 0, because it says nothing, or NaN, which leaves it
+        out of a mean. Both are counted by `constant_maps`.
+    batch_size : int
+        Images in one forward pass.
+
+    Raises
+    ------
+    AttributionLabError
+        For shapes that do not fit, a grid that does not divide the images, a model in training mode,
+        and outputs that are not finite.
+
+    References
+    ----------
+    Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models. NeurIPS.
+    Selvaraju et al. (2017): Grad-CAM. ICCV, for rank correlation with deletion.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import single_deletion
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False)).eval()
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image = torch.tensor([[[[1.0, 0.0], [5.0, 2.0]]]])
+    >>> target, maps = torch.tensor([0]), torch.tensor([[[[1.0, 2.0], [9.0, 3.0]]]])
+    >>> found = single_deletion(total, image, target, maps, patches=4, replacement=0.0)
+    >>> found.drops, found.scores.round(decimals=1)
+    (tensor([[1., 0., 5., 2.]], dtype=torch.float64), tensor([0.8000], dtype=torch.float64))
+    """
+    drops = deletion_drops(
+        model, images, targets, patches=patches, replacement=replacement, batch_size=batch_size
+    )
+    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
+    return judged_by_drops(patch_sums(attributions, patches), drops, undefined=undefined)
+
+
+def deletion_drops(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    *,
+    patches: Patches = 16,
+    replacement: Replacement,
+    batch_size: int = 64,
+) -> PatchValues:
+    """How much the output of the target falls without each patch; parameters of `single_deletion`.
+
+    Worked out once, they judge any number of maps (`patch_sums`, `judged_by_drops`).
+
+    Returns
+    -------
+    Tensor of float64, (B, P)
+        In the output's unit; exactly 0 where the deletion changes no pixel.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import deletion_drops
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False)).eval()
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image = torch.tensor([[[[1.0, 0.0], [5.0, 2.0]]]])
+    >>> deletion_drops(total, image, torch.tensor([0]), patches=4, replacement=0.0)
+    tensor([[1., 0., 5., 2.]], dtype=torch.float64)
+    """
+    refuse_if(integer_problem("batch_size", batch_size, 1))
+    refuse_training_mode(model, "the model")
+    filling = broadcast_replacement(replacement, images).to(images)
+    classes = checked_targets(targets, len(images))
+    drops = []
+    for image, fill, inside, target in zip(
+        images.detach(), filling, members(patches, images), classes, strict=True
+    ):
+        there = inside.flatten(1).any(1)
+        fallen = inside.new_full((len(inside),), torch.nan, dtype=torch.float64)
+        fallen[there] = _drops(model, image, fill, inside[there], target, batch_size)
+        drops.append(fallen)
+    return torch.stack(drops)
+
+
+def patch_sums(attributions: Maps, patches: Patches = 16) -> PatchValues:
+    """The sum of the attributions in each patch, (B, P), patches as for `single_deletion`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import patch_sums
+    >>> patch_sums(torch.ones(1, 1, 4, 4), 4)
+    tensor([[4., 4., 4., 4.]], dtype=torch.float64)
+    """
+    refuse_other_than_maps(attributions)
+    maps = checked_maps(attributions, attributions.shape)  # type: ignore[arg-type]
+    sums = []
+    for values, inside in zip(maps.cpu(), members(patches, attributions), strict=True):
+        regions = inside.flatten(1).cpu()
+        sums.append([_sum(values[region]) if region.any() else torch.nan for region in regions])
+    return torch.tensor(sums, dtype=torch.float64, device=attributions.device)
+
+
+def _sum(values: Float64[Tensor, " pixels"]) -> float:
+    """Correctly rounded, so that equal values in another order have an equal sum."""
+    try:
+        return math.fsum(values.tolist())
+    except OverflowError as error:
+        raise AttributionLabError(
+            f"attributions up to {float(values.abs().max()):g} have no finite sum: divide them by it"
+        ) from error
+
+
+def judged_by_drops(
+    sums: PatchValues, drops: PatchValues, *, undefined: Undefined = "zero"
+) -> SingleDeletion:
+    """Rank correlation of `patch_sums` with `deletion_drops` of the same images and patches.
+
+    Patches that are NaN in either are left out; `undefined` as for `single_deletion`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import judged_by_drops
+    >>> sums = torch.tensor([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]], dtype=torch.float64)
+    >>> judged_by_drops(sums, torch.tensor([[3.0, 2.0, 1.0]]).double().expand(2, 3)).scores
+    tensor([ 0., -1.], dtype=torch.float64)
+    """
+    if undefined not in get_args(Undefined):
+        raise AttributionLabError(f"undefined is {undefined!r}: take 'zero' or 'exclude'")
+    if sums.shape != drops.shape or sums.ndim != 2:
+        raise AttributionLabError(
+            f"sums are {shown(sums)} and drops {shown(drops)}: pass two tensors of shape (B, P)"
+        )
+    rows = zip(sums.cpu().numpy(), drops.cpu().numpy(), strict=True)
+    scores = torch.tensor([spearman(*row, missing="omit") for row in rows], dtype=torch.float64)
+    missing = sums.isnan() | drops.isnan()
+    constant_maps, constant_drops = (_constant(values, missing) for values in (sums, drops))
+    if undefined == "zero":
+        scores = torch.where((constant_maps & ~constant_drops).cpu(), 0.0, scores)
+    return SingleDeletion(drops, sums, scores.to(drops.device), constant_maps, constant_drops)
+
+
+@metric(higher_is_better=True, per_sample=True)
+def sds(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    patches: Patches = 16,
+    replacement: Replacement,
+    undefined: Undefined = "zero",
+    batch_size: int = 64,
+) -> Scores:
+    """Single-deletion score: `single_deletion(...).scores`, whose parameters and errors it has.
+
+    In [-1, 1], higher is better. Where the model has never seen an image without a patch, its output
+    may fall because the image is strange to it, and not for what was in the patch: see `idsds`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import sds
+    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False)).eval()
+    >>> _ = torch.nn.init.ones_(total[1].weight)
+    >>> image = torch.tensor([[[[1.0, 0.0], [5.0, 2.0]]]])
+    >>> sds(total, image, torch.tensor([0]), -image, patches=4, replacement=0.0)
+    tensor([-1.], dtype=torch.float64)
+    """
+    return single_deletion(
+        model,
+        images,
+        targets,
+        attributions,
+        patches=patches,
+        replacement=replacement,
+        undefined=undefined,
+        batch_size=batch_size,
+    ).scores
+
+
+@metric(higher_is_better=True, per_sample=True)
+def idsds(
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    patches: Patches = 16,
+    replacement: Replacement,
+    undefined: Undefined = "zero",
+    batch_size: int = 64,
+) -> Scores:
+    """In-domain single-deletion score: `sds` of a model to which such deletions are nothing new.
+
+    The number is that of `sds`; what makes it in-domain is the model, and no function can see that from
+    the outside. Train or fine-tune it on `patch_deleted` images, with the same patches and replacement;
+    a network of this laboratory needs no training where the replacement is the true baseline
+    (`env.baseline`), which sets off no redundant channel.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=12)
+    >>> images, labels = env.batch(1)
+    >>> maps = env.shapley(images[0], int(labels[0]), output="logit")[None]
+    >>> al.metrics.idsds(env.model, images, labels, maps, patches=9, replacement=env.baseline)
+    tensor([1.], dtype=torch.float64)
+    """
+    return sds(
+        model,
+        images,
+        targets,
+        attributions,
+        patches=patches,
+        replacement=replacement,
+        undefined=undefined,
+        batch_size=batch_size,
+    )
+
+
+def _drops(
+    model: nn.Module,
+    image: Float[Tensor, "channels height width"],
+    filling: Float[Tensor, "channels height width"],
+    inside: Bool[Tensor, "patches height width"],
+    target: int,
+    batch_size: int,
+) -> Float64[Tensor, " patches"]:
+    deleted = torch.where(inside[:, None], filling, image)  # (P, C, H, W)
+    changed = (deleted != image).flatten(1).any(1)
+    asked = torch.cat([image[None], deleted[changed]])
+    with torch.no_grad():
+        # A layer that works in place spoils a copy.
+        outputs = [
+            checked_outputs(model(part.clone()), len(part))
+            for part in torch.split(asked, batch_size)
+        ]
+    whole, *without = output_of(torch.cat(outputs), target).double()
+    drops = torch.zeros(len(inside), dtype=torch.float64, device=image.device)
+    # What changes nothing costs nothing, whatever rounding makes of the same image in another batch.
+    if without:
+        drops[changed] = whole - torch.stack(without)
+    return drops
+
+
+def _constant(
+    values: PatchValues, missing: Bool[Tensor, "batch patches"]
+) -> Bool[Tensor, " batch"]:
+    """Whether all values of a row are equal, or none is left."""
+    highest = values.masked_fill(missing, -torch.inf).amax(1)
+    return highest <= values.masked_fill(missing, torch.inf).amin(1)
