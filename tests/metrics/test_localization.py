@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_metrics as oracles
+import oracles_unified
 from attributionlab import AttributionLabError
 from attributionlab.metrics.localization import (
+    bounding_boxes,
     pointing_game,
     relevance_mass_accuracy,
     relevance_rank_accuracy,
@@ -49,6 +51,58 @@ def test_scores_are_their_definitions(case, name):
     assert function(maps, masks).tolist() == pytest.approx(expected, abs=1e-13, nan_ok=True)
 
 
+GRIDS = st.lists(st.tuples(st.sampled_from(VALUES), st.booleans()), min_size=12, max_size=12)
+
+
+def grids(cells):
+    """A map and a mask of 3 x 4 pixels."""
+    values, mask = zip(*cells, strict=True)
+    return torch.tensor(values).view(1, 1, 3, 4), torch.tensor(mask).view(1, 1, 3, 4)
+
+
+@given(GRIDS, st.sampled_from([0, 1, 2, 4, 5, 8, 9]))
+def test_a_hit_may_be_as_far_from_the_nearest_pixel_of_the_mask_as_the_tolerance(cells, squared):
+    values, mask = grids(cells)
+    expected = oracles_unified.hits_nearby(values[0, 0].tolist(), mask[0, 0].tolist(), squared)
+    found = pointing_game(values, mask, tolerance=math.sqrt(squared)).tolist()
+    # A share of at most 12 pixels, in float64 here and there.
+    assert found == pytest.approx([math.nan if expected is None else expected], nan_ok=True)
+
+
+def test_a_tolerance_of_0_is_none_and_images_have_their_own_masks():
+    maps = torch.zeros(3, 1, 1, 4)
+    maps[:, 0, 0, 0] = 1
+    masks = torch.zeros(3, 1, 1, 4, dtype=torch.bool)
+    masks[0, 0, 0, 1] = masks[1, 0, 0, 3] = True
+    assert torch.equal(
+        pointing_game(maps, masks, tolerance=0).nan_to_num(-1), torch.tensor([0.0, 0, -1]).double()
+    )
+    assert torch.equal(
+        pointing_game(maps, masks, tolerance=1.5).nan_to_num(-1),
+        torch.tensor([1.0, 0, -1]).double(),
+    )
+
+
+@given(GRIDS, st.integers(-3, 3))
+def test_a_box_is_the_smallest_and_a_margin_widens_it_within_the_image(cells, margin):
+    _, mask = grids(cells)
+    both = torch.cat([mask, torch.zeros_like(mask)])
+    found = bounding_boxes(both, margin=margin)
+    assert found.dtype == torch.bool
+    assert found[0, 0].tolist() == oracles_unified.smallest_box(mask[0, 0].tolist(), margin)
+    assert not found[1].any()
+
+
+def test_the_boxes_of_appendix_d_have_their_edges_next_to_the_outermost_pixels():
+    digit = torch.zeros(1, 1, 6, 6, dtype=torch.bool)
+    digit[0, 0, 2, 2] = digit[0, 0, 3, 3] = True
+    within, with_edges = bounding_boxes(digit), bounding_boxes(digit, margin=1)
+    edges = with_edges & ~within
+    assert within.sum() == 4
+    assert edges.sum() == 12
+    assert torch.equal(bounding_boxes(edges, margin=-1), within)  # strictly within these edges
+
+
 def test_the_truth_itself_scores_1_and_a_constant_map_the_share_of_the_truth():
     mask = torch.tensor([[[[True, False, False, True]]]])
     for function in (pointing_game, relevance_mass_accuracy, relevance_rank_accuracy):
@@ -56,6 +110,28 @@ def test_the_truth_itself_scores_1_and_a_constant_map_the_share_of_the_truth():
         assert function(torch.ones(mask.shape), mask) == 0.5
         assert function.higher_is_better
         assert function.per_sample
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize("tolerance", [-1, math.nan, math.inf, "2", True])
+def test_tolerances_that_are_none_are_refused(tolerance):
+    mask = torch.ones(1, 1, 1, 2).bool()
+    with pytest.raises(AttributionLabError, match=r"tolerance is .*: take a number of at least 0"):
+        pointing_game(mask.float(), mask, tolerance=tolerance)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_boxes_of_what_is_no_mask_and_margins_that_are_no_integers_are_refused():
+    mask = torch.ones(1, 1, 1, 2).bool()
+    for masks, margin, message in [
+        (mask.float(), 0, "masks are torch.float32 of shape .*: pass a mask"),
+        ([True], 0, "masks are of type list: pass a mask"),
+        (mask[0], 0, r"masks are torch.bool of shape \(1, 1, 2\)"),
+        (mask, 0.5, "margin is 0.5: take an integer"),
+        (mask, True, "margin is True: take an integer"),
+    ]:
+        with pytest.raises(AttributionLabError, match=message):
+            bounding_boxes(masks, margin=margin)
 
 
 @pytest.mark.usefixtures("without_shape_checks")
