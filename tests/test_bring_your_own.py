@@ -4,12 +4,17 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import captum.attr  # noqa: F401 - pytester forgets what its runs import, and captum is slow
 import pytest
+import torch
+from PIL import Image
+from torch import nn
 
 import attributionlab as al
 from attributionlab import cli, faithfulness, pytest_plugin
+from attributionlab.experiments.drawn_pictures import pictures
 
 PAGE = Path(__file__).parents[1] / "docs" / "bring-your-own.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -21,8 +26,45 @@ FILES = {
 pytestmark = pytest.mark.filterwarnings("ignore:.*rest on a convention")
 
 
+def tiny_vgg16():
+    """What stands for torchvision's network of this name."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 4, 3, stride=4), nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(4)),
+        *(nn.Flatten(), nn.Linear(64, 5)),
+    )
+
+
+class Normalize(nn.Module):
+    """What stands for torchvision's transform of this name."""
+
+    def __init__(self, mean, std):
+        super().__init__()
+        self.mean, self.std = (torch.tensor(values)[:, None, None] for values in (mean, std))
+
+    def forward(self, images):
+        return (images - self.mean) / self.std
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def photographs(tmp_path, monkeypatch):
+    """Two photographs, a file of weights, and the parts of torchvision that the page names."""
+    (tmp_path / "photographs").mkdir()
+    for index, image in enumerate(pictures(2, 0).images):
+        pixels = (255 * image).byte().permute(1, 2, 0).numpy()
+        Image.fromarray(pixels).save(tmp_path / "photographs" / f"{index}.jpg")
+    torch.save(tiny_vgg16().state_dict(), tmp_path / "vgg16.pth")
+    for name, values in {
+        "torchvision": {},
+        "torchvision.models": {"vgg16": tiny_vgg16},
+        "torchvision.transforms": {"Normalize": Normalize},
+    }.items():
+        module = ModuleType(name)
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, photographs):
     """A reader's folder with the page's files; the default environments are two of 24 x 24 pixels."""
     for name, code in FILES.items():
         (tmp_path / name).write_text(code, encoding="utf-8")

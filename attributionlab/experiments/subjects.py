@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 REFERENCE_IMAGES = 128
+AT_ONCE = 16
+"""Images that a user's network gets in one call."""
 ATTACHED = ("gradcam", "iba")
 """Methods that explain by a layer."""
 
@@ -112,25 +114,37 @@ def chosen_subject(
     size: int,
     layer: str | None,
     classes: str | None,
+    weights: str | None = None,
+    predicted: bool = False,
 ) -> Subject | None:
     """The `given_subject` if both images and a model are given, None if neither is.
 
     Raises
     ------
     AttributionLabError
-        If only one of them is given, or classes without them.
+        If only one of them is given, or classes or weights without them.
     """
     refuse_if([*integer_problem("n", n, 1), *integer_problem("size", size, 1)])
     if images is not None and model is not None:
-        return given_subject(images, model, n, seed, size=size, layer=layer, classes=classes)
+        return given_subject(
+            *(images, model, n, seed),
+            size=size,
+            layer=layer,
+            classes=classes,
+            weights=weights,
+            predicted=predicted,
+        )
     if images is not None or model is not None:
         raise AttributionLabError(
             f"images is {images!r} and model is {model!r}: pass both, or neither for our own"
         )
-    if classes is not None:
-        raise AttributionLabError(
-            f"classes is {classes!r} without images: pass images and model, too"
-        )
+    refuse_if(
+        [
+            f"{name} is {value!r} without images: pass images and model, too"
+            for name, value in (("classes", classes), ("weights", weights))
+            if value is not None
+        ]
+    )
     return None
 
 
@@ -143,8 +157,10 @@ def given_subject(
     size: int,
     layer: str | None = None,
     classes: str | Path | None = None,
+    weights: str | Path | None = None,
+    predicted: bool = False,
 ) -> Subject:
-    """A user's classifier and class folders of images; what is true of them nobody knows.
+    """A user's classifier and images from folders; what is true of them nobody knows.
 
     Parameters
     ----------
@@ -164,16 +180,48 @@ def given_subject(
         A text file with the names of all class folders in the order of the model's outputs, one in a
         line, for a folder that has some of them alone. Without it there is a folder for each output,
         and their names are in sorted order.
+    weights : str or Path, optional
+        A file with the model's weights, as for `local_model`.
+    predicted : bool
+        Whether a folder of images without class folders is taken, too: what the model predicts is
+        explained, and n is of all images.
     """
     names = None if classes is None else _names_in(Path(classes))
     given = images_in(folder, size=size, n=n, seed=seed, classes=names)
-    if not given.classes:
+    if not given.classes and not predicted:
         raise AttributionLabError(
             f"images is {str(folder)!r}, which has no class folders: put the images of each class into "
             "a folder of their own"
         )
-    model = local_model(reference)
-    shape = " x ".join(str(length) for length in given.images.shape)
+    model = local_model(reference, weights)
+    outputs = _outputs(model, reference, given.images)
+    if given.classes and outputs.shape[1] != len(given.classes):
+        counted = f"class folders in {str(folder)!r}" if names is None else f"names in {classes}"
+        raise AttributionLabError(
+            f"the model has {outputs.shape[1]} outputs for {len(given.classes)} {counted}: pass as "
+            "classes a file that names the folder of each output, one in a line"
+        )
+    targets = given.labels if given.classes else outputs.argmax(1)
+    right = accuracy(outputs, given.labels) if given.classes else None
+    return Subject(
+        Path(folder).name,
+        model,
+        model,
+        given.images,
+        targets,
+        1.0,
+        given.images.mean((0, 2, 3))[:, None, None],
+        1.0,
+        offered={"layer": layer, "reference_images": given.images} if layer else {},
+        notes=_notes(reference, right, len(targets), size, layer),
+    )
+
+
+def _outputs(
+    model: nn.Module, reference: str, images: Float[Tensor, "batch channels height width"]
+) -> Float[Tensor, "batch outputs"]:
+    """A few images at a time: a large network's activations of many would not fit the memory."""
+    shape = " x ".join(str(length) for length in images.shape)
     with (
         torch.no_grad(),
         in_one_line(
@@ -183,36 +231,23 @@ def given_subject(
             )
         ),
     ):
-        outputs = checked_outputs(model(given.images), len(given.images))
-    if outputs.shape[1] != len(given.classes):
-        counted = f"class folders in {str(folder)!r}" if names is None else f"names in {classes}"
-        raise AttributionLabError(
-            f"the model has {outputs.shape[1]} outputs for {len(given.classes)} {counted}: pass as "
-            "classes a file that names the folder of each output, one in a line"
+        return torch.cat(
+            [checked_outputs(model(part), len(part)) for part in torch.split(images, AT_ONCE)]
         )
-    return Subject(
-        Path(folder).name,
-        model,
-        model,
-        given.images,
-        given.labels,
-        1.0,
-        given.images.mean((0, 2, 3))[:, None, None],
-        1.0,
-        offered={"layer": layer, "reference_images": given.images} if layer else {},
-        notes=_notes(reference, accuracy(outputs, given.labels), size, layer),
-    )
 
 
 def _notes(
-    reference: str, right: Float64[Tensor, " images"], size: int, layer: str | None
+    reference: str, right: Float64[Tensor, " images"] | None, n: int, size: int, layer: str | None
 ) -> tuple[str, ...]:
     """Whether the network knows the images as it gets them, and which methods are left out."""
-    shown = (
-        f"{reference} is right on {float(right.mean()):.0%} of the {len(right)} images, at "
-        f"{size} x {size} in [0, 1]; where that is less than it should be, look at size, classes and "
-        "normalization."
-    )
+    at = f"at {size} x {size} in [0, 1]"
+    if right is None:
+        shown = f"The {n} images have no labels: explained is what {reference} predicts, {at}."
+    else:
+        shown = (
+            f"{reference} is right on {float(right.mean()):.0%} of the {n} images, {at}; where that is "
+            "less than it should be, look at size, classes, weights and normalization."
+        )
     left_out = " and ".join(sorted(ATTACHED))
     return (shown,) if layer else (shown, f"{left_out} are left out: pass layer, a module's name.")
 

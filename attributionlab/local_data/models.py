@@ -3,25 +3,29 @@
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.local_data.weights import load_weights
 from attributionlab.references import in_one_line, located, place_of, said
 from attributionlab.validation import shown
 
 __all__ = ["local_model"]
 
 
-def local_model(reference: str | Path) -> nn.Module:
-    """The network behind ``path/to/file.py:name``, in eval mode.
+def local_model(reference: str | Path, weights: str | Path | None = None) -> nn.Module:
+    """The network behind ``path/to/file.py:name``, in eval mode, with the weights from a file.
 
     Parameters
     ----------
     reference : str or Path
         A file of Python, a colon, and the name of a network in it, or of what returns one when it is
-        called without arguments. ``module:name`` works too. Loading weights is the file's business:
-        safetensors, or ``torch.load(path, weights_only=True)``. So is what goes before the first
-        layer, such as a mean to subtract: images come in [0, 1].
+        called without arguments. ``module:name`` works too. What goes before the first layer, such as
+        a mean to subtract, is the file's business: images come in [0, 1].
+    weights : str or Path, optional
+        A safetensors file, or a state dict that `torch.save` wrote (`load_weights`). Without it the
+        weights are those that the file of Python gives the network.
 
     Returns
     -------
@@ -30,7 +34,8 @@ def local_model(reference: str | Path) -> nn.Module:
     Raises
     ------
     AttributionLabError
-        If there is no such file or name, if it raises, or if what it gives is no network.
+        If there is no such file or name, if it raises, or if what it gives is no network; and for
+        weights that cannot be read or are another network's.
     """
     if not isinstance(reference, str | Path):
         raise AttributionLabError(
@@ -40,6 +45,14 @@ def local_model(reference: str | Path) -> nn.Module:
     file = reference if reference.endswith(".py") else "path/to/file.py"
     if file == reference or not reference.rpartition(":")[0]:
         raise AttributionLabError(f"no network named in {reference!r}: write {file}:name")
+    with torch.random.fork_rng(devices=[]):  # weights that are drawn before others are loaded
+        model = _network(reference)
+    if weights is not None:
+        load_weights(model, weights)
+    return model.eval()
+
+
+def _network(reference: str) -> nn.Module:
     model: Any = located(reference, {})
     if not isinstance(model, nn.Module):
         if not callable(model):
@@ -52,4 +65,4 @@ def local_model(reference: str | Path) -> nn.Module:
             raise AttributionLabError(
                 f"{reference} returned something {shown(model)}: return a torch.nn.Module"
             )
-    return model.eval()
+    return model

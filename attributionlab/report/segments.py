@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attributionlab.report.figures import color_bar, show_image, show_map
 
-__all__ = ["segmentation_figure"]
+__all__ = ["draw_boundaries", "segmentation_figure"]
 
 BOUNDARY = "#ffd54a"  # light, against dark images
 Column = tuple[str, NDArray[Any], NDArray[Any], str]
@@ -47,7 +47,7 @@ def segmentation_figure(
     for above, below, (title, labels, attribution, caption) in zip(
         upper[1:], lower[1:], columns, strict=True
     ):
-        _draw_boundaries(above, labels)
+        draw_boundaries(above, labels)
         number = len(np.unique(labels))
         above.set_title(f"{title}\n{number} superpixel{'s' * (number != 1)}", fontsize=10)
         below.set_title("attribution", fontsize=10)
@@ -57,7 +57,7 @@ def segmentation_figure(
     return figure
 
 
-def _draw_boundaries(axis: Axes, labels: NDArray[Any]) -> None:
+def draw_boundaries(axis: Axes, labels: NDArray[Any]) -> None:
     """Lines between the pixels of different superpixels, which hide no pixel."""
     rows, columns = np.nonzero(labels[:, 1:] != labels[:, :-1])
     upright = [[(x + 0.5, y - 0.5), (x + 0.5, y + 0.5)] for y, x in zip(rows, columns, strict=True)]

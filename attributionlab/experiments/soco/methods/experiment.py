@@ -92,6 +92,7 @@ def soco_methods(
     model: str | None = None,
     layer: str | None = None,
     classes: str | None = None,
+    weights: str | None = None,
     size: int = 224,
     show_progress: bool = False,
 ) -> Reproduction:
@@ -123,6 +124,8 @@ def soco_methods(
     classes : str, optional
         A text file that names the class folder of each output of the classifier, one in a line, for a
         folder that has only some of them.
+    weights : str, optional
+        A safetensors file, or a state dict that `torch.save` wrote, with that classifier's weights.
     size : int
         Side of the given images.
     show_progress : bool
@@ -134,7 +137,7 @@ def soco_methods(
         refuse_if(number_problem("noise", noise, least=0))
     of_class = n if n is not None else QUICK_IMAGES if quick else IMAGES
     given = chosen_subject(
-        *(images, model, of_class, seed), size=size, layer=layer, classes=classes
+        *(images, model, of_class, seed), size=size, layer=layer, classes=classes, weights=weights
     )
     if given is not None:
         cases, trained = [(given, "noisy-linear")], []

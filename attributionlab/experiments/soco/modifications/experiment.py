@@ -86,6 +86,7 @@ def soco_modifications(
     model: str | None = None,
     layer: str | None = None,
     classes: str | None = None,
+    weights: str | None = None,
     size: int = 224,
     show_progress: bool = False,
 ) -> Reproduction:
@@ -113,6 +114,8 @@ def soco_modifications(
     classes : str, optional
         A text file that names the class folder of each output of the classifier, one in a line, for a
         folder that has only some of them.
+    weights : str, optional
+        A safetensors file, or a state dict that `torch.save` wrote, with that classifier's weights.
     size : int
         Side of the given images.
     show_progress : bool
@@ -129,7 +132,7 @@ def soco_modifications(
     ratios = QUICK_RATIOS if quick else RATIOS
     of_class = 1 if n is None else n
     given = chosen_subject(
-        *(images, model, of_class, seed), size=size, layer=layer, classes=classes
+        *(images, model, of_class, seed), size=size, layer=layer, classes=classes, weights=weights
     )
     if given is not None:
         subjects = [given]

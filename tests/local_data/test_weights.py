@@ -1,0 +1,366 @@
+"""Weights come from a file as tensors alone; what is wrong with it is said, and nothing is loaded."""
+
+import argparse
+import pickle
+import warnings
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.local_data import local_model
+from attributionlab.local_data.weights import load_weights
+
+SIDE, CLASSES = 8, 3
+
+
+class Residual(nn.Module):
+    """One block with batch normalization, as in a ResNet."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 4, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(4)
+        self.conv = nn.Conv2d(4, 4, 3, padding=1)
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        x = self.norm(self.stem(x)).relu()
+        return self.head((x + self.conv(x)).relu().mean((2, 3)))
+
+
+class Attention(nn.Module):
+    """One block over 2 x 2 patches, as in a ViT, with a mask of attention that is a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 8, SIDE // 2, stride=SIDE // 2)
+        self.class_token = nn.Parameter(torch.zeros(1, 1, 8))
+        self.position = nn.Parameter(torch.randn(1, 5, 8))
+        self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.head = nn.Linear(8, CLASSES)
+        self.register_buffer("mask", torch.zeros(5, 5).index_fill(1, torch.tensor([4]), -torch.inf))
+
+    def forward(self, x):
+        tokens = self.patches(x).flatten(2).mT
+        tokens = torch.cat([self.class_token.expand(len(x), -1, -1), tokens], 1) + self.position
+        return self.head(self.block(tokens, src_mask=self.mask)[:, 0])
+
+
+class BCos(nn.Module):
+    """A convolution whose output is scaled by how well it aligns with its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, CLASSES, 3, bias=False)
+
+    def forward(self, x):
+        weight = self.conv.weight / self.conv.weight.flatten(1).norm(dim=1)[:, None, None, None]
+        out = nn.functional.conv2d(x, weight)
+        return (out * out.abs()).mean((2, 3))
+
+
+def vgg():
+    """Convolutions and linear layers in one row."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(4 * (SIDE // 2) ** 2, 8), nn.ReLU(), nn.Dropout(), nn.Linear(8, CLASSES)),
+    )
+
+
+def bag():
+    """Logits of small parts of the image, averaged."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, CLASSES, 1)),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    )
+
+
+ARCHITECTURES = {"vgg": vgg, "resnet": Residual, "vit": Attention, "b-cos": BCos, "bagnet": bag}
+
+
+def seeded(architecture, seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ARCHITECTURES[architecture]().eval()
+
+
+def entries(network):
+    return {name: value.clone() for name, value in network.state_dict().items()}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture
+def trained():
+    return seeded("resnet", 1)
+
+
+@pytest.fixture
+def network():
+    return seeded("resnet", 2)
+
+
+def saved(content, tmp_path, name="weights.pt"):
+    path = tmp_path / name
+    (save_file if name.endswith(".safetensors") else torch.save)(content, path)
+    return path
+
+
+@pytest.fixture
+def refusal(network):
+    """The message about a file; the network has its own weights before and after."""
+
+    def refuse(path, of=network):
+        before = entries(of)
+        with pytest.raises(AttributionLabError) as caught:
+            load_weights(of, path)
+        assert same(entries(of), before)
+        message = str(caught.value)
+        assert "\n" not in message
+        assert len(message) < 500
+        return message
+
+    return refuse
+
+
+@pytest.mark.parametrize("ending", ["pt", "safetensors"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_network_with_the_weights_of_another_has_its_logits(architecture, ending, tmp_path):
+    one, other = seeded(architecture, 1), seeded(architecture, 2)
+    images = torch.rand(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert not torch.equal(one(images), other(images))
+        load_weights(other, saved(one.state_dict(), tmp_path, f"weights.{ending}"))
+        assert torch.equal(one(images), other(images))
+
+
+@pytest.mark.parametrize("name", ["state_dict", "model_state_dict", "model"])
+def test_a_state_dict_is_found_beside_what_else_a_training_script_saves(
+    name, trained, network, tmp_path
+):
+    path = saved({"epoch": 3, "best": [0.5], name: trained.state_dict()}, tmp_path)
+    load_weights(network, path)
+    assert same(entries(network), entries(trained))
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "model.", "_orig_mod.module."])
+def test_prefixes_of_wrappers_are_left_out(prefix, trained, network, tmp_path):
+    path = saved({prefix + name: value for name, value in entries(trained).items()}, tmp_path)
+    load_weights(network, path)
+    assert same(entries(network), entries(trained))
+
+
+def test_a_network_that_data_parallel_saved_loads(trained, network, tmp_path):
+    load_weights(network, saved(nn.DataParallel(trained).state_dict(), tmp_path))
+    assert same(entries(network), entries(trained))
+
+
+def test_a_prefix_that_the_network_has_itself_stays(trained, tmp_path):
+    wrapped, other = nn.DataParallel(trained), nn.DataParallel(seeded("resnet", 2))
+    load_weights(other, saved(wrapped.state_dict(), tmp_path))
+    assert same(entries(other), entries(wrapped))
+
+
+def test_what_is_missing_has_its_own_name_where_a_wrappers_prefix_is_the_networks(
+    trained, tmp_path, refusal
+):
+    network = nn.ModuleDict({"model": trained, "extra": nn.Linear(1, 1, bias=False)})
+    state = {f"model.{name}": value for name, value in entries(trained).items()}
+    path = saved(state, tmp_path)
+    assert refusal(path, network).endswith(
+        "it lacks extra.weight; pass the weights of this network"
+    )
+
+
+def test_weights_fit_the_only_part_of_a_network_that_has_any(trained, network, tmp_path, refusal):
+    path = saved(trained.state_dict(), tmp_path)
+    load_weights(nn.Sequential(nn.AvgPool2d(1), nn.Sequential(network)), path)
+    assert same(entries(network), entries(trained))
+    before = entries(seeded("resnet", 2))
+    network.load_state_dict(before)
+    message = refusal(path, nn.Sequential(network, nn.Linear(CLASSES, 2)))
+    assert "it lacks 0.stem.weight" in message
+    assert "has beside those of the network stem.weight" in message
+    other = saved({"weight": torch.zeros(2)}, tmp_path, "other.pt")
+    assert "it lacks 0.stem.weight" in refusal(other, nn.Sequential(network))
+
+
+def test_a_prefix_in_front_of_some_names_alone_stays(trained, tmp_path, refusal):
+    state = entries(trained)
+    state["module.head.bias"] = state.pop("head.bias")
+    message = refusal(saved(state, tmp_path))
+    assert "lacks head.bias" in message
+    assert "has beside those of the network module.head.bias" in message
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("ending", ["pt", "safetensors"])
+def test_numbers_of_other_floating_point_types_are_converted(
+    kind, ending, trained, network, tmp_path
+):
+    load_weights(network, saved(seeded("resnet", 1).to(kind).state_dict(), tmp_path, f"w.{ending}"))
+    expected = {
+        name: value.to(kind).to(value.dtype) if value.is_floating_point() else value
+        for name, value in entries(trained).items()
+    }
+    assert same(entries(network), expected)
+    assert network.head.weight.dtype == torch.float32
+    assert network.head.weight.requires_grad
+
+
+def test_files_of_older_versions_load(trained, network, tmp_path):
+    state = trained.state_dict()
+    del state["norm.num_batches_tracked"]  # which batch normalization did not always have
+    state._metadata.clear()
+    path = tmp_path / "old.pth"
+    torch.save(state, path, _use_new_zipfile_serialization=False)
+    load_weights(network, path)
+    assert same(entries(network), entries(trained))
+
+
+def test_a_path_that_leads_to_no_file_is_refused(tmp_path, refusal):
+    missing = tmp_path / "none.pt"
+    assert refusal(missing) == f"no file of weights at {str(missing)!r}: check the path"
+    assert "no file of weights at" in refusal("a\0b")
+    assert "is a folder: pass the file of weights in it" in refusal(tmp_path)
+
+
+def test_what_is_no_path_is_refused(refusal, without_shape_checks):
+    assert refusal(3) == "the weights are of type int: pass the path of a file"
+
+
+def test_a_whole_network_is_never_unpickled(trained, tmp_path, refusal):
+    message = refusal(saved(nn.Sequential(nn.Linear(2, 2)), tmp_path))
+    assert "holds an object torch.nn.modules.container.Sequential" in message
+    assert "torch.save(network.state_dict(), 'weights.pt')" in message
+    beside = {"state_dict": trained.state_dict(), "args": argparse.Namespace(lr=1)}
+    assert "holds an object argparse.Namespace" in refusal(saved(beside, tmp_path))
+
+
+def test_nothing_in_a_file_is_executed(tmp_path, refusal):
+    path = tmp_path / "evil.pt"
+
+    class Evil:
+        def __reduce__(self):
+            return (path.write_text, ("executed",))
+
+    torch.save({"weight": Evil()}, tmp_path / "weights.pt")
+    refusal(tmp_path / "weights.pt")
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Evil(), protocol=2))
+    refusal(tmp_path / "plain.pt")
+    assert not path.exists()
+
+
+def test_a_compiled_archive_is_refused_as_one(network, tmp_path, refusal):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated; its files are not gone
+        torch.jit.trace(network, torch.zeros(1, 3, SIDE, SIDE)).save(tmp_path / "jit.pt")
+    assert "is a TorchScript archive: save the network's state dict" in refusal(tmp_path / "jit.pt")
+
+
+@pytest.mark.parametrize("ending", ["pt", "safetensors"])
+@pytest.mark.parametrize("share", [0, 0.005, 0.5, 0.99])
+def test_truncated_files_are_refused(ending, share, trained, tmp_path, refusal):
+    path = saved(trained.state_dict(), tmp_path, f"weights.{ending}")
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    assert "is cut off or no" in refusal(path)
+
+
+def test_files_of_other_formats_are_refused(trained, tmp_path, refusal):
+    text = tmp_path / "text.pt"
+    text.write_text("hello world")
+    assert "no file of torch.save" in refusal(text)
+    named = saved(trained.state_dict(), tmp_path).rename(tmp_path / "weights.safetensors")
+    message = refusal(named)
+    assert "no safetensors file" in message
+    assert "another ending, such as .pt" in message
+    other = saved(trained.state_dict(), tmp_path, "a.safetensors").rename(tmp_path / "a.pt")
+    assert "pass a .safetensors file" in refusal(other)
+
+
+def test_what_holds_no_state_dict_is_refused_with_what_it_is(trained, tmp_path, refusal):
+    assert "holds an empty dict" in refusal(saved({}, tmp_path))
+    assert "holds an empty dict" in refusal(saved({}, tmp_path, "empty.safetensors"))
+    assert "holds an empty dict" in refusal(saved({"state_dict": {}}, tmp_path))
+    assert "of type list and no state dict" in refusal(saved([torch.zeros(2)], tmp_path))
+    assert "torch.float32 of shape (2,) and no state" in refusal(saved(torch.zeros(2), tmp_path))
+    one = {**trained.state_dict(), "epoch": 3}
+    assert "of its entries epoch is no tensor" in refusal(saved(one, tmp_path))
+    several = {str(number): number for number in range(5)}
+    assert "entries 0, 1, 2 ... (5 in all) are no tensors" in refusal(saved(several, tmp_path))
+
+
+def test_entries_that_do_not_match_are_named_three_of_each_and_counted(trained, tmp_path, refusal):
+    state = entries(trained)
+    for name in ("head.weight", "head.bias", "conv.weight", "conv.bias"):
+        state["other." + name] = state.pop(name)
+    message = refusal(saved(state, tmp_path))
+    assert "it lacks conv.weight, conv.bias, head.weight ... (4 in all)" in message
+    assert "has beside those of the network other.head.weight, other.head.bias" in message
+    assert "other.conv.bias" not in message
+    state = entries(trained)
+    del state["head.bias"]
+    assert "it lacks head.bias; pass the weights of this network" in refusal(saved(state, tmp_path))
+
+
+def test_entries_of_another_shape_or_kind_are_named(trained, tmp_path, refusal):
+    state = entries(trained) | {"head.weight": torch.zeros(1000, 4), "head.bias": torch.zeros(1000)}
+    message = refusal(saved(state, tmp_path))
+    assert "head.weight 1000 x 4 for 3 x 4, head.bias 1000 for 3; pass its own weights" in message
+    state = entries(trained) | {"head.bias": torch.zeros(3, dtype=torch.int8)}
+    message = refusal(saved(state, tmp_path))
+    assert "types differ from the network's: head.bias torch.int8 for torch.float32" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("conv.bias", torch.nan), ("conv.bias", torch.inf), ("norm.running_var", torch.nan)],
+)
+def test_weights_that_are_not_finite_are_refused(name, value, trained, tmp_path, refusal):
+    state = entries(trained)
+    state[name][1] = value
+    assert f"not all weights are finite: {name};" in refusal(saved(state, tmp_path))
+
+
+def test_what_overflows_the_networks_type_is_refused(tmp_path, refusal):
+    network = nn.Linear(2, 1).half()
+    state = {name: value.double() + 1e6 for name, value in network.state_dict().items()}
+    assert "not all weights are finite" in refusal(saved(state, tmp_path), network)
+
+
+def test_what_a_layer_refuses_in_its_own_words_is_said_in_one_line(tmp_path, refusal):
+    class Picky(nn.Linear):
+        def _load_from_state_dict(self, *arguments):
+            arguments[-1].append("not\nmine")
+
+    message = refusal(saved(nn.Linear(2, 2).state_dict(), tmp_path), Picky(2, 2))
+    assert "does not fit the network (RuntimeError:" in message
+    assert "not mine" in message
+
+
+SOURCE = """
+from torch import nn
+
+def make():
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+"""
+
+
+def test_a_reference_with_weights_gives_the_network_with_them(tmp_path):
+    (tmp_path / "mine.py").write_text(SOURCE)
+    reference = f"{tmp_path / 'mine.py'}:make"
+    trained = local_model(reference)
+    path = saved(trained.state_dict(), tmp_path)
+    before = torch.random.get_rng_state()
+    loaded = local_model(reference, path)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert same(entries(loaded), entries(trained))
+    assert not loaded.training
+    with pytest.raises(AttributionLabError, match="no file of weights"):
+        local_model(reference, tmp_path / "none.pt")
