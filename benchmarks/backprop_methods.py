@@ -13,8 +13,10 @@ from typing import Any
 
 from captum.attr import (
     LRP,
+    Deconvolution,
     DeepLift,
     GuidedBackprop,
+    GuidedGradCam,
     InputXGradient,
     IntegratedGradients,
     Occlusion,
@@ -24,8 +26,14 @@ from torch import Tensor, nn
 
 import attributionlab as al
 from attributionlab.methods import images_at_once
+from attributionlab.methods.cam import guided_gradcam
 from attributionlab.methods.findings import heard
-from attributionlab.methods.gradients import guided_backprop, input_x_gradient, saliency
+from attributionlab.methods.gradients import (
+    deconvolution,
+    guided_backprop,
+    input_x_gradient,
+    saliency,
+)
 from attributionlab.methods.paths import integrated_gradients
 from attributionlab.methods.perturbation import occlusion
 from attributionlab.methods.relevance import deep_lift, lrp
@@ -81,6 +89,16 @@ def main() -> None:
         "guided-backprop": (
             lambda: guided_backprop(model, images, labels),
             lambda: captum(GuidedBackprop(model)),
+        ),
+        "deconvolution": (
+            lambda: deconvolution(model, images, labels),
+            lambda: captum(Deconvolution(model)),
+        ),
+        "guided-gradcam": (
+            lambda: guided_gradcam(model, images, labels, layers=env.layers),
+            lambda: captum(
+                GuidedGradCam(model, env.layers["gradcam"]), interpolate_mode="bilinear"
+            ),
         ),
         "deep-lift": (
             lambda: deep_lift(model, images, labels),

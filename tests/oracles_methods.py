@@ -85,6 +85,43 @@ def guided_backward(stages, x, target):
     return gradient.reshape(x.shape)
 
 
+def deconvolved_backward(stages, x, target):
+    """The backward pass in which a ReLU hands on a gradient if that is positive, whatever its input."""
+    gradient = torch.zeros_like(activations(stages, x)[-1])
+    gradient[target] = 1
+    for stage in reversed(stages):
+        if stage is not None:
+            gradient = stage[0].T @ gradient
+        else:
+            for unit in range(len(gradient)):
+                gradient[unit] = max(gradient[unit], 0)
+    return gradient.reshape(x.shape)
+
+
+def winning_probabilities(stages, x, target, dual=False):
+    """p of every input of every stage, the first last: each parent draws its winner among its children.
+
+    With `dual` the last layer's weights are negated.
+    """
+    passed = activations(stages, x)
+    probability = torch.zeros_like(passed[-1])
+    probability[target] = 1
+    found = []
+    for index in reversed(range(len(stages))):
+        if stages[index] is not None:
+            weight = -stages[index][0] if dual and index == len(stages) - 1 else stages[index][0]
+            children = passed[index].tolist()
+            below = [0.0] * len(children)
+            for row, chance in zip(weight.tolist(), probability.tolist(), strict=True):
+                excitement = [max(x, 0.0) * max(w, 0.0) for x, w in zip(children, row, strict=True)]
+                for child, part in enumerate(excitement):
+                    if part > 0:
+                        below[child] += chance * part / sum(excitement)
+            probability = torch.tensor(below, dtype=torch.float64)
+        found.append(probability)
+    return found
+
+
 # Occlusion: the window slides over every place it can start at, one forward pass each.
 
 
@@ -212,6 +249,17 @@ def gradcam(maps, gradients, relu=True):
         for y in range(height)
     ]
     return [[max(value, 0.0) if relu else value for value in row] for row in summed]
+
+
+def linear_approximation(maps, gradients):
+    """(h, w): maps times their gradients, summed over maps."""
+    return [
+        [
+            sum(m[y][x] * g[y][x] for m, g in zip(maps, gradients, strict=True))
+            for x in range(len(maps[0][0]))
+        ]
+        for y in range(len(maps[0]))
+    ]
 
 
 def divergence(mean, std, other_mean, other_std):

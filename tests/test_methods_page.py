@@ -31,7 +31,7 @@ def test_every_segmentation_is_named():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
-@pytest.mark.parametrize("index", range(5))
+@pytest.mark.parametrize("index", range(6))
 def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
     snippet = re.findall(r"( *)```python\n(.*?)```", PAGE, re.DOTALL)[index]
     indent, code = snippet
@@ -48,6 +48,8 @@ def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
     elif index == 3:
         alone, both = map(float, printed.split())
         assert alone != pytest.approx(both, rel=0.1)
+    elif index == 4:
+        assert [float(each) for each in printed.split()] == [1, 3]
     else:
         assert printed.strip() == "[[0.0, 0.0, 0.0, 0.0]]"
 

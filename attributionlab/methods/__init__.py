@@ -7,7 +7,7 @@ from attributionlab.methods.adapter import Call, Method, as_method
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.bottleneck import iba
-from attributionlab.methods.cam import gradcam
+from attributionlab.methods.cam import gradcam, guided_gradcam, linear_approximation
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.ensembles import (
     integrated_gradients_smoothgrad,
@@ -17,9 +17,15 @@ from attributionlab.methods.ensembles import (
     smoothgrad_squared,
     vargrad,
 )
+from attributionlab.methods.excitation import excitation_backprop
 from attributionlab.methods.extremal import extremal_perturbation
 from attributionlab.methods.findings import Finding, heard, summarized, tell
-from attributionlab.methods.gradients import guided_backprop, input_x_gradient, saliency
+from attributionlab.methods.gradients import (
+    deconvolution,
+    guided_backprop,
+    input_x_gradient,
+    saliency,
+)
 from attributionlab.methods.layers import observe
 from attributionlab.methods.maps import as_maps
 from attributionlab.methods.paths import (
@@ -54,13 +60,16 @@ __all__ = [
     "as_method",
     "attribute",
     "declares",
+    "deconvolution",
     "deep_lift",
     "deep_lift_true_baseline",
     "deep_shap",
     "deep_shap_true_baseline",
+    "excitation_backprop",
     "extremal_perturbation",
     "gradcam",
     "guided_backprop",
+    "guided_gradcam",
     "heard",
     "iba",
     "images_at_once",
@@ -75,6 +84,7 @@ __all__ = [
     "integrated_gradients_vargrad",
     "lime",
     "lime_true_baseline",
+    "linear_approximation",
     "lrp",
     "observe",
     "occlusion",
@@ -90,13 +100,16 @@ __all__ = [
 ]
 
 METHODS: dict[str, Callable[..., Any]] = {
+    "deconvolution": deconvolution,
     "deep-lift": deep_lift,
     "deep-lift-true-baseline": deep_lift_true_baseline,
     "deep-shap": deep_shap,
     "deep-shap-true-baseline": deep_shap_true_baseline,
+    "excitation-backprop": excitation_backprop,
     "extremal-perturbation": extremal_perturbation,
     "gradcam": gradcam,
     "guided-backprop": guided_backprop,
+    "guided-gradcam": guided_gradcam,
     "iba": iba,
     "input-x-gradient": input_x_gradient,
     "integrated-gradients": integrated_gradients,
@@ -108,6 +121,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "integrated-gradients-vargrad": integrated_gradients_vargrad,
     "lime": lime,
     "lime-true-baseline": lime_true_baseline,
+    "linear-approximation": linear_approximation,
     "lrp": lrp,
     "occlusion": occlusion,
     "occlusion-true-baseline": occlusion_true_baseline,

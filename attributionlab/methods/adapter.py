@@ -86,9 +86,9 @@ class Method:
     @property
     def gradient(self) -> bool:
         """Whether the result is the gradient at the input itself."""
-        from captum.attr import Deconvolution, GuidedBackprop, InputXGradient, Saliency
+        from captum.attr import GuidedBackprop, GuidedGradCam, InputXGradient, Saliency
 
-        kinds = (Saliency, InputXGradient, GuidedBackprop, Deconvolution)
+        kinds = (Saliency, InputXGradient, GuidedBackprop, GuidedGradCam)
         kind = self.function if isinstance(self.function, type) else type(self.function)
         return getattr(self.function, "gradient", False) or issubclass(kind, kinds)
 

@@ -40,8 +40,8 @@ def guard_captum(
     settings: Mapping[str, Any],
     attributions: Any,
 ) -> None:
-    """Tell what is silently wrong with a result of DeepLift, DeepLiftShap, GuidedBackprop,
-    IntegratedGradients, LRP, Lime or KernelShap; say nothing about others.
+    """Tell what is silently wrong with a result of DeepLift, DeepLiftShap, Deconvolution,
+    GuidedBackprop, GuidedGradCam, IntegratedGradients, LRP, Lime or KernelShap; nothing about others.
 
     Costs at most two forward passes and, for the methods that hook modules, one of the first image.
 
@@ -58,10 +58,13 @@ def guard_captum(
     """
     from captum import attr
 
-    if isinstance(instance, attr.DeepLift | attr.GuidedBackprop):
-        method: Backpropagation = (
-            "DeepLift" if isinstance(instance, attr.DeepLift) else "GuidedBackprop"
-        )
+    hooking: dict[type, Backpropagation] = {
+        attr.DeepLift: "DeepLift",
+        attr.Deconvolution: "Deconvolution",
+        attr.GuidedBackprop: "GuidedBackprop",
+        attr.GuidedGradCam: "GuidedBackprop",
+    }
+    for method in {name for kind, name in hooking.items() if isinstance(instance, kind)}:
         with watched(model, method) as found, torch.enable_grad():
             model(inputs[:1].detach().clone().requires_grad_())
         hidden_activations(found, method, len(inputs))

@@ -1,20 +1,24 @@
-r"""Gradient methods, with Captum doing the work.
+r"""Gradient methods, plain and with another backward pass for ReLUs.
 
 The networks' relevant pixels sit exactly on kinks of their ReLUs, so every gradient here depends on the
 convention ReLU'(0) = 0, which PyTorch follows.
 """
 
-import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
-from attributionlab.methods.guards import hidden_activations, watched
+from attributionlab.methods.guards import Backpropagation, hidden_activations, watched
+from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import boolean_problem
 
-__all__ = ["guided_backprop", "input_x_gradient", "saliency"]
+__all__ = ["deconvolution", "guided_backprop", "input_x_gradient", "saliency"]
 
 
 @declares(gradient=True)
@@ -75,27 +79,102 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
 
     .. math:: g_z = 1[z > 0] \, ReLU(g_{ReLU(z)})
 
-    Source: Springenberg et al., 2015, by Captum. Shows what excites the output, and never what inhibits
-    it: hence the claim positive. (Values are negative where the first layer's weights are.) It tends
-    to restore the input's edges whatever the output (Nie et al., 2018). It hooks modules: a functional
-    ReLU gets its plain gradient, and the guard tells. One forward and one backward pass. Parameters are
-    those of `saliency`.
+    Source: Springenberg et al., 2015. Shows what excites the output, and never what inhibits it:
+    hence the claim positive. (Values are negative where the first layer's weights are.) It tends to
+    restore the input's edges whatever the output (Nie et al., 2018). It hooks modules: a functional
+    ReLU gets its plain gradient, and the guard tells. In captum 0.9.0 GuidedBackprop agrees where no
+    other layer shares a ReLU's input (docs/methods.md, "Where Captum does not do the work"). One
+    forward and one backward pass. Parameters are those of `saliency`.
 
     Returns
     -------
     Tensor, (B, C, H, W)
         Output units per input unit, but no gradient of any function.
+
+    Raises
+    ------
+    AttributionLabError
+        If a ReLU works in place on a view, such as what `nn.Flatten` returns.
     """
-    from captum.attr import GuidedBackprop
+    return _rectified(model, inputs, targets, "guided-backprop", "GuidedBackprop", _guided)
+
+
+@declares(claim="positive")
+def deconvolution(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    r"""The gradient, of which every ReLU lets the positive part pass, be its own input positive or not.
+
+    .. math:: g_z = ReLU(g_{ReLU(z)})
+
+    Source: Zeiler and Fergus, 2014 (DeConvNet), from an output of the network. Only the switches of max
+    pooling know the image; without any, a network without biases has the same map for all images. Shows
+    what excites the output, and never what inhibits it: hence the claim positive. (Values are negative
+    where the first layer's weights are.) It hooks modules: a functional ReLU gets its plain gradient,
+    and the guard tells. In captum 0.9.0 Deconvolution agrees where no other layer shares a ReLU's input
+    (docs/methods.md, "Where Captum does not do the work"). One forward and one backward pass.
+    Parameters, result and errors are those of `guided_backprop`.
+    """
+    return _rectified(model, inputs, targets, "deconvolution", "Deconvolution", _deconvolved)
+
+
+# What a ReLU hands on, from the gradient that it would hand on and the one that arrived.
+Rule = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], tuple[Tensor, ...]]
+
+
+def _guided(handed_on: tuple[Tensor, ...], _: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return (handed_on[0].clamp(min=0),)
+
+
+def _deconvolved(_: tuple[Tensor, ...], arrived: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return (arrived[0].clamp(min=0),)
+
+
+def _rectified(
+    model: nn.Module, inputs: Tensor, targets: Tensor, who: str, method: Backpropagation, rule: Rule
+) -> Tensor:
+    """The backward pass in which ReLUs follow a rule of their own."""
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
-        return (GuidedBackprop(model).attribute(_leaf(images), target=classes),)
+        leaf = _leaf(images)
+        with torch.enable_grad(), _ruled(model, who, rule):
+            value = target_outputs(model(leaf), classes).sum()
+        (gradient,) = torch.autograd.grad(value, leaf)
+        return (gradient,)
 
-    with watched(model, "GuidedBackprop") as found, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Setting backward hooks")
-        (attributions,) = over_batches(run, (inputs, targets), "guided-backprop")
-    hidden_activations(found, "GuidedBackprop", len(inputs))
+    with watched(model, method) as found:
+        (attributions,) = over_batches(run, (inputs, targets), who)
+    hidden_activations(found, method, len(inputs))
     return attributions
+
+
+@contextmanager
+def _ruled(model: nn.Module, who: str, rule: Rule) -> Iterator[None]:
+    """Give the nodes that `nn.ReLU` modules add to the autograd graph another backward pass.
+
+    A hook on a node sees what passes through this call of this module. One on a module or on its input,
+    as Captum's, would also change what the input hands to other layers.
+    """
+
+    def note(module: nn.Module, _: Any, output: Tensor) -> None:
+        node = output.grad_fn
+        if node is None:
+            return
+        if not type(node).__name__.startswith("Relu"):
+            raise AttributionLabError(
+                f"{who} cannot see a ReLU that works in place on a view (behind nn.Flatten, say): "
+                "use nn.ReLU(inplace=False)"
+            )
+        node.register_hook(rule)
+
+    handles = [
+        module.register_forward_hook(note)
+        for module in model.modules()
+        if isinstance(module, nn.ReLU)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _leaf(inputs: Tensor) -> Tensor:

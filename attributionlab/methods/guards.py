@@ -1,8 +1,8 @@
 r"""Guards: what makes an attribution silently wrong, found and told.
 
-Captum's DeepLift and GuidedBackprop hook modules; an activation that is called as a function passes
-them by. Contributions need not sum to what they account for. A saturated softmax leaves no gradient,
-and a gradient on a kink is a convention. Each guard hands its `Finding` to `tell`.
+DeepLift, Guided Backpropagation and Deconvolution hook modules; an activation that is called as a
+function passes them by. Contributions need not sum to what they account for. A saturated softmax leaves
+no gradient, and a gradient on a kink is a convention. Each guard hands its `Finding` to `tell`.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ NONLINEAR = (
 )
 """Operations that DeepLift needs a rule for, as the autograd graph calls them."""
 
-Backpropagation = Literal["DeepLift", "GuidedBackprop"]
+Backpropagation = Literal["DeepLift", "Deconvolution", "GuidedBackprop"]
 
 
 class Activations:
@@ -60,14 +60,14 @@ class Activations:
     ----------
     functional : int
         Activations that no module made which the method hooks.
-    reused : int
-        Calls beyond the first of modules that it hooks.
+    hooked, reused : int
+        Calls of modules that it hooks, and those of them beyond the first of each module.
     output : Tensor, (B, K)
         Of the network.
     """
 
     def __init__(self) -> None:
-        self.functional = self.reused = 0
+        self.functional = self.hooked = self.reused = 0
         self.output = torch.empty(0)
 
 
@@ -79,7 +79,7 @@ def watched(model: nn.Module, method: Backpropagation) -> Iterator[Activations]:
     ----------
     model : nn.Module
         (B, C, H, W) -> (B, K), called inside with inputs that require a gradient.
-    method : {"DeepLift", "GuidedBackprop"}
+    method : {"DeepLift", "Deconvolution", "GuidedBackprop"}
         Whose hooks the activations are held against.
     """
     hooked, name = _hooked_by(method)
@@ -96,6 +96,7 @@ def watched(model: nn.Module, method: Backpropagation) -> Iterator[Activations]:
         by_module = {node for _, node in calls}
         steps = nonlinear_steps(output, name)
         found.functional = sum(node not in by_module for node in steps)
+        found.hooked = len(calls)
         found.reused = len(calls) - len({module for module, _ in calls})
         found.output = output.detach()
 
@@ -111,7 +112,7 @@ def watched(model: nn.Module, method: Backpropagation) -> Iterator[Activations]:
 
 def _hooked_by(method: Backpropagation) -> tuple[Callable[[nn.Module], bool], tuple[str, ...]]:
     """Which modules a method hooks, and which operations it is meant to catch so."""
-    if method == "GuidedBackprop":
+    if method != "DeepLift":
         return (lambda module: isinstance(module, nn.ReLU)), ("Relu",)
     from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 
@@ -138,13 +139,13 @@ def nonlinear_steps(output: Tensor, names: tuple[str, ...] = NONLINEAR) -> list[
 
 
 def hidden_activations(found: Activations, method: Backpropagation, images: int) -> None:
-    """Tell of activations that a method's hooks miss; a reused ReLU does not harm GuidedBackprop.
+    """Tell of activations that hooks miss, or of a network without any; reuse harms DeepLift alone.
 
     Parameters
     ----------
     found : Activations
         What `watched` saw.
-    method : {"DeepLift", "GuidedBackprop"}
+    method : {"DeepLift", "Deconvolution", "GuidedBackprop"}
         The method that was watched.
     images : int
         How many it has explained.
@@ -155,6 +156,9 @@ def hidden_activations(found: Activations, method: Backpropagation, images: int)
         f"activations, which {method} misses because it hooks modules: use a separate nn.ReLU for each"
     )
     tell(Finding(text, images if found.functional or reused else 0, kind="hooks"))
+    if method != "DeepLift":
+        text = f"rest on the plain gradient: the network has no ReLU, and {method} changes nothing else"
+        tell(Finding(text, 0 if found.functional or found.hooked else images))
 
 
 def completeness(

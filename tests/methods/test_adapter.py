@@ -118,6 +118,7 @@ def test_a_method_may_declare_its_claim(net):
     ("method", "key"),
     [
         ("gradcam", "gradcam"),
+        ("linear-approximation", "gradcam"),
         ("iba", "iba"),
         ("saliency", None),
         (captum.attr.LayerGradCam, "gradcam"),
@@ -150,7 +151,7 @@ class NoMethod:
     ("method", "settings", "message"),
     [
         ("salience", {}, "no method named 'salience': did you mean 'saliency'"),
-        ("qqq", {}, "known are deep-lift"),
+        ("qqq", {}, "known are deconvolution, deep-lift"),
         ("nowhere.py:mine", {}, "no file at 'nowhere.py': check the path"),
         ("no.such.module:mine", {}, "module 'no.such.module' cannot be imported: ModuleNotFound"),
         ("captum.attr:Saliencey", {}, "captum.attr has no 'Saliencey': did you mean 'Saliency'"),

@@ -7,9 +7,15 @@ from torch import nn
 from attributionlab import AttributionLabError
 from attributionlab.methods import images_at_once, in_smaller_batches
 from attributionlab.methods.batching import over_batches
-from attributionlab.methods.cam import gradcam
+from attributionlab.methods.cam import gradcam, linear_approximation
+from attributionlab.methods.excitation import excitation_backprop
 from attributionlab.methods.findings import heard
-from attributionlab.methods.gradients import guided_backprop, input_x_gradient, saliency
+from attributionlab.methods.gradients import (
+    deconvolution,
+    guided_backprop,
+    input_x_gradient,
+    saliency,
+)
 from attributionlab.methods.relevance import deep_lift, deep_shap, lrp
 
 # One image of 2 x 4 x 4 float32: 128 bytes; the convolution's output 3 x 4 x 4: 192; the ReLU's: 192;
@@ -120,8 +126,11 @@ def short_of_memory(model, most):
         (saliency, {}, 1),
         (input_x_gradient, {}, 1),
         (guided_backprop, {}, 1),
+        (deconvolution, {}, 1),
+        (excitation_backprop, {}, 1),
         (lrp, {}, 1),
         (gradcam, {"layer": "1"}, 1),
+        (linear_approximation, {"layer": "1"}, 1),
         (deep_lift, {}, 2),  # an image goes with its baseline
         (deep_shap, {}, 2),
     ],

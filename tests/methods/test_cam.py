@@ -1,13 +1,18 @@
-"""GradCAM agrees with its formula, written with loops."""
+"""GradCAM and its kin agree with their formulas, written with loops."""
+
+import warnings
 
 import pytest
 import torch
+from captum.attr import GuidedGradCam
 from torch import nn
 
 import attributionlab as al
 import oracles_methods as twins
 from attributionlab.errors import AttributionLabError
-from attributionlab.methods.cam import gradcam
+from attributionlab.methods.cam import gradcam, guided_gradcam, linear_approximation
+from attributionlab.methods.findings import heard
+from attributionlab.methods.gradients import guided_backprop
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +20,19 @@ def env():
     return al.load("multi-color-sum", image_size=24)
 
 
-def expected(model, layer, image, target, relu=True):
+def maps_of(model, layer, image, target):
+    """What a layer returns for an image, and the gradient there."""
     maps = []
     handle = layer.register_forward_hook(lambda _module, _inputs, output: maps.append(output))
     output = model(image[None])[0, target]
     handle.remove()
     (gradient,) = torch.autograd.grad(output, maps[0])
-    coarse = twins.gradcam(maps[0][0].tolist(), gradient[0].tolist(), relu)
+    return maps[0][0], gradient[0]
+
+
+def expected(model, layer, image, target, relu=True):
+    maps, gradient = maps_of(model, layer, image, target)
+    coarse = twins.gradcam(maps.tolist(), gradient.tolist(), relu)
     return torch.tensor(twins.enlarge(coarse, *image.shape[1:]))
 
 
@@ -72,3 +83,94 @@ def test_relu_is_true_or_false(env, value):
     images, labels = env.batch(1)
     with pytest.raises(AttributionLabError, match=f"gradcam: relu is {value!r}: take True or Fal"):
         gradcam(env.model, images, labels, layers=env.layers, relu=value)
+
+
+CAMS = [gradcam, guided_gradcam, linear_approximation]
+
+
+@pytest.mark.parametrize("layer", [None, "accumulator.1"])
+def test_linear_approximation_is_activation_times_gradient_at_each_place(env, layer):
+    images, labels = env.batch(2)
+    got = linear_approximation(env.softmax_model, images, labels, layers=env.layers, layer=layer)
+    module = env.layers["gradcam"] if layer is None else env.model.get_submodule(layer)
+    assert got.shape == (2, 1, 24, 24)
+    assert not got.requires_grad
+    assert (got < 0).any()
+    for image, label, each in zip(images, labels, got, strict=True):
+        maps, gradient = maps_of(env.softmax_model, module, image, int(label))
+        coarse = twins.linear_approximation(maps.tolist(), gradient.tolist())
+        wanted = torch.tensor(twins.enlarge(coarse, *image.shape[1:]))
+        # Sums of at most 64 float32 products: 64 * 2^-24 of the largest value < 1e-5.
+        torch.testing.assert_close(each[0], wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
+
+
+def test_linear_approximation_sums_to_the_output_behind_which_nothing_has_a_bias():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 3, 1, bias=False), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(192, 2, bias=False)),
+    ).double()
+    inputs, targets = torch.rand(2, 1, 8, 8).double(), torch.tensor([0, 1])
+    got = linear_approximation(model, inputs, targets, layer="1").sum((1, 2, 3))
+    # Sums of some hundred float64 numbers of order 1.
+    torch.testing.assert_close(got, model(inputs)[[0, 1], [0, 1]], rtol=0, atol=1e-12)
+
+
+def small_network():
+    torch.manual_seed(1)
+    return nn.Sequential(
+        *(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(3, 4, 1), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)),
+    ).double()
+
+
+def test_guided_gradcam_is_the_product_of_both_and_captums_with_bilinear_maps():
+    model = small_network()
+    inputs, targets = torch.rand(3, 1, 8, 8).double(), torch.tensor([0, 1, 2])
+    got = guided_gradcam(model, inputs, targets, layer="4")
+    coarse = gradcam(model, inputs, targets, layer="4")
+    assert got.shape == inputs.shape
+    assert got.any()
+    assert not got.requires_grad
+    assert torch.equal(got, coarse * guided_backprop(model, inputs, targets))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        captum = GuidedGradCam(model, model[4]).attribute(
+            inputs, target=targets, interpolate_mode="bilinear"
+        )
+    # Products of two float64 numbers of order 1.
+    torch.testing.assert_close(got, captum.detach(), rtol=0, atol=1e-12)
+
+
+def test_guided_gradcam_tells_of_functional_relus():
+    class Functional(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = small_network()
+
+        def forward(self, inputs):
+            return self.net(inputs).relu()
+
+    with heard() as findings:
+        guided_gradcam(
+            Functional(), torch.rand(1, 1, 8, 8).double(), torch.tensor([0]), layer="net.4"
+        )
+    assert "1 functional" in next(each for each in findings if each.images).text
+
+
+@pytest.mark.parametrize("method", CAMS)
+def test_a_layer_without_maps_of_another_network_or_that_is_not_there_is_refused(method):
+    model, other = small_network(), nn.ReLU()
+    given = model, torch.rand(1, 1, 8, 8).double(), torch.tensor([0])
+    with pytest.raises(AttributionLabError, match=r"shape \(1, 36\): name one that returns maps"):
+        method(*given, layer="5")
+    with pytest.raises(AttributionLabError, match="layer is '9', which names no module"):
+        method(*given, layer="9")
+    with pytest.raises(AttributionLabError, match="has no layer 'gradcam' of its own"):
+        method(*given, layers={"gradcam": other})
+
+
+def test_linear_approximation_and_guided_gradcam_declare_what_they_are():
+    assert (linear_approximation.claim, guided_gradcam.claim) == (None, "positive")
+    assert (linear_approximation.resolution, guided_gradcam.resolution) == ("gradcam", None)
+    assert guided_gradcam.gradient

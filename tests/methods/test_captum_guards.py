@@ -7,9 +7,11 @@ import torch
 import torch.nn.functional as F
 from captum.attr import (
     LRP,
+    Deconvolution,
     DeepLift,
     DeepLiftShap,
     GuidedBackprop,
+    GuidedGradCam,
     IntegratedGradients,
     KernelShap,
     LayerDeepLift,
@@ -55,7 +57,8 @@ SHAP = {"baselines": torch.tensor([[0.0, 0, 0, 0], [1, 1, 1, 1]])}
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings"), [(DeepLift, {}), (DeepLiftShap, SHAP), (GuidedBackprop, {})]
+    ("kind", "settings"),
+    [(DeepLift, {}), (DeepLiftShap, SHAP), (Deconvolution, {}), (GuidedBackprop, {})],
 )
 def test_functional_activations_are_told(kind, settings):
     assert "1 functional" in texts(kind, Net(F.relu), **settings)[0]
@@ -119,6 +122,18 @@ def test_a_layers_attributions_are_not_held_against_the_sum_but_its_activations_
         guard_captum(instance, model, INPUTS, TARGETS, {}, torch.ones(2, 4))
     assert [finding.images for finding in findings] == [2]
     assert "1 functional" in findings[0].text
+
+
+def test_guided_gradcam_is_told_what_guided_backprop_is():
+    def texts_of(activation):
+        model = Net(activation)
+        with heard() as findings:
+            guard_captum(GuidedGradCam(model, model.first), model, INPUTS, TARGETS, {}, INPUTS)
+        return [finding.text for finding in findings if finding.images]
+
+    assert "1 functional" in texts_of(F.relu)[0]
+    assert not texts_of(nn.ReLU())
+    assert "the network has no ReLU" in texts_of(nn.Tanh())[0]
 
 
 def test_other_methods_and_other_results_are_left_alone():

@@ -1,14 +1,19 @@
 """The gradient methods agree with their formulas on networks small enough to do by hand."""
 
+import warnings
+
 import pytest
 import torch
+from captum.attr import Deconvolution, GuidedBackprop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, methods
-from attributionlab.methods.gradients import guided_backprop
+from attributionlab.methods.findings import heard
+from attributionlab.methods.gradients import deconvolution, guided_backprop
+from random_chains import SHAPE, random_chain, silently
 
 
 @pytest.fixture
@@ -53,8 +58,8 @@ def test_input_x_gradient_is_their_product(square):
 
 def test_inputs_are_left_alone(square):
     inputs = INPUTS.clone()
-    for method in (methods.saliency, methods.input_x_gradient, guided_backprop):
-        assert not method(square, inputs, TARGETS).requires_grad
+    for method in (methods.saliency, methods.input_x_gradient, guided_backprop, deconvolution):
+        assert not silently(method, square, inputs, TARGETS).requires_grad
     assert torch.equal(inputs, INPUTS)
     assert not inputs.requires_grad
 
@@ -80,20 +85,129 @@ def test_guided_backprop_is_the_backward_pass_of_positive_gradients(seed):
         torch.testing.assert_close(got[i], expected, rtol=0, atol=1e-12)
 
 
-def test_guided_backprop_is_right_for_a_relu_that_is_used_twice():
+@settings(max_examples=20)
+@given(st.integers(0, 2**31))
+def test_deconvolution_is_the_backward_pass_of_positive_gradients_through_all_relus(seed):
+    model, inputs, targets = random_chain(seed)
+    got = deconvolution(model, inputs, targets)
+    stages = oracles.in_matrix_form(model, SHAPE)
+    for i, target in enumerate(targets):
+        expected = oracles.deconvolved_backward(stages, inputs[i], target)
+        # Sums of fewer than 100 float64 numbers of order 1.
+        torch.testing.assert_close(got[i], expected, rtol=0, atol=1e-12)
+
+
+BY_CAPTUM = [(guided_backprop, GuidedBackprop), (deconvolution, Deconvolution)]
+both = pytest.mark.parametrize("method", [guided_backprop, deconvolution])
+
+
+def of_captum(kind, model, inputs, targets):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return kind(model).attribute(inputs, target=targets)
+
+
+@pytest.mark.parametrize(("method", "kind"), BY_CAPTUM)
+def test_captum_agrees_on_a_network_with_pooling(method, kind):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
+        *(nn.Conv2d(4, 4, 3), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(4, 3)),
+    ).eval()
+    inputs, targets = torch.randn(2, 2, 8, 8), torch.tensor([0, 2])
+    expected = of_captum(kind, model, inputs, targets)
+    assert expected.any()
+    assert torch.equal(method(model, inputs, targets), expected)
+
+
+def test_deconvolution_looks_at_no_sign_of_an_activation():
+    """f = ReLU(-x): the unit is off, the gradient 0, and Deconvolution is the weight all the same."""
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight.data.fill_(-2.0)
+    model = nn.Sequential(nn.Flatten(), layer, nn.ReLU())
+    inputs, targets = torch.ones(1, 1, 1, 1), torch.tensor([0])
+    assert deconvolution(model, inputs, targets).item() == -2
+    assert guided_backprop(model, inputs, targets).item() == 0
+
+
+class Shared(nn.Module):
+    """f = ReLU(x) - 2 x (or + 2 x), where x goes to the ReLU and past it."""
+
+    def __init__(self, past):
+        super().__init__()
+        self.relu, self.past = nn.ReLU(), past
+
+    def forward(self, inputs):
+        hidden = 1 * inputs
+        return (self.relu(hidden) + self.past * hidden).flatten(1)
+
+
+@pytest.mark.parametrize(("method", "kind"), BY_CAPTUM)
+@pytest.mark.parametrize("past", [-2.0, 2.0])
+def test_what_goes_past_a_relu_is_not_rectified(method, kind, past):
+    inputs, targets = torch.ones(1, 1, 1, 1), torch.tensor([0])
+    assert method(Shared(past), inputs, targets).item() == 1 + past
+    # Captum hooks the input of the module, where both paths meet: it rectifies, or drops, their sum.
+    if kind is Deconvolution or past < 0:
+        assert of_captum(kind, Shared(past), inputs, targets).item() != 1 + past
+
+
+@both
+def test_a_relu_may_be_used_twice_or_work_in_place(method):
     torch.manual_seed(0)
     relu = nn.ReLU()
     first, second, last = nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)
     once = nn.Sequential(nn.Flatten(), first, nn.ReLU(), second, nn.ReLU(), last)
     twice = nn.Sequential(nn.Flatten(), first, relu, second, relu, last)
+    within = nn.ReLU(inplace=True)
+    in_place = nn.Sequential(nn.Flatten(), first, within, second, within, last)
     inputs, targets = torch.randn(3, 1, 2, 2), torch.tensor([0, 1, 0])
-    expected = guided_backprop(once, inputs, targets)
-    assert torch.equal(guided_backprop(twice, inputs, targets), expected)
+    expected = method(once, inputs, targets)
+    assert torch.equal(method(twice, inputs, targets), expected)
+    assert torch.equal(method(in_place, inputs, targets), expected)
     assert not torch.equal(methods.saliency(once, inputs, targets), expected)
+
+
+@both
+def test_a_relu_in_place_on_a_view_is_refused(method):
+    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Flatten(), nn.ReLU(inplace=True))
+    with pytest.raises(
+        AttributionLabError, match=r"in place on a view .* nn\.ReLU\(inplace=False\)"
+    ):
+        method(model, torch.rand(1, 1, 2, 2), torch.tensor([0]))
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+@both
+def test_a_network_without_relus_gets_its_gradient_and_is_told(method):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 2)).double()
+    inputs, targets = torch.rand(2, 1, 2, 2).double(), torch.tensor([0, 1])
+    with heard() as findings:
+        got = method(model, inputs, targets)
+    assert torch.equal(got, methods.saliency(model, inputs, targets))
+    [told] = [finding for finding in findings if finding.images]
+    assert told.images == 2
+    assert told.text.startswith("rest on the plain gradient: the network has no ReLU")
+
+
+@both
+def test_hooks_are_removed_from_a_network_that_fails(method):
+    def fail(_):
+        raise RuntimeError("broken")
+
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU())
+    model[2].register_forward_hook(lambda *_: fail(None))
+    before = [dict(module._forward_hooks) for module in model.modules()]
+    with pytest.raises(RuntimeError, match="broken"):
+        method(model, torch.rand(1, 1, 2, 2), torch.tensor([0]))
+    assert [dict(module._forward_hooks) for module in model.modules()] == before
+    assert not any(module._forward_pre_hooks for module in model.modules())
 
 
 def test_gradient_methods_declare_what_they_are():
     for method in (methods.saliency, methods.input_x_gradient, guided_backprop):
         assert method.gradient
+    assert not deconvolution.gradient  # ReLU'(0) is no part of it
+    assert deconvolution.claim == "positive"
     assert guided_backprop.claim == "positive"
     assert methods.saliency.claim is None

@@ -11,7 +11,7 @@ import attributionlab as al
 from attributionlab import methods
 from attributionlab.errors import GuardWarning
 from attributionlab.methods.findings import heard
-from attributionlab.methods.gradients import guided_backprop, saliency
+from attributionlab.methods.gradients import deconvolution, guided_backprop, saliency
 from attributionlab.methods.guards import (
     completeness,
     kinks,
@@ -58,7 +58,7 @@ FUNCTIONAL = {
 }
 
 
-@pytest.mark.parametrize("method", [deep_lift, deep_shap, guided_backprop])
+@pytest.mark.parametrize("method", [deep_lift, deep_shap, guided_backprop, deconvolution])
 @pytest.mark.parametrize("functional", FUNCTIONAL.values(), ids=FUNCTIONAL)
 def test_functional_activations_are_counted(method, functional):
     net = Net(functional, functional)
@@ -70,7 +70,7 @@ def test_functional_activations_are_counted(method, functional):
     assert "1 functional" in mixed.text
 
 
-@pytest.mark.parametrize("method", [deep_lift, deep_shap, guided_backprop])
+@pytest.mark.parametrize("method", [deep_lift, deep_shap, guided_backprop, deconvolution])
 def test_modules_are_not_hidden(method):
     assert not said(method, Net(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
     in_place = Net(nn.ReLU(inplace=True), nn.ReLU())
