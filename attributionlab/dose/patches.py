@@ -33,5 +33,6 @@ def incremental_deletion_scores(seen: Seen) -> Float64[Tensor, " maps"]:
 
 
 def _cells(height: int, width: int) -> Int64[Tensor, "height width"]:
-    rows, columns = (torch.arange(length) * SIDE // length for length in (height, width))
-    return rows[:, None] * SIDE + columns
+    down, across = min(SIDE, height), min(SIDE, width)
+    rows, columns = torch.arange(height) * down // height, torch.arange(width) * across // width
+    return rows[:, None] * across + columns

@@ -38,7 +38,7 @@ from attributionlab.metrics.overlap import (
     precision,
     recall,
 )
-from attributionlab.metrics.patches import Patches, grid_patches, patch_deleted
+from attributionlab.metrics.patches import Patches, grid_patches, patch_deleted, patch_sums
 from attributionlab.metrics.performance import Setup
 from attributionlab.metrics.perturbation import (
     deletion,
@@ -57,7 +57,6 @@ from attributionlab.metrics.single_deletion import (
     deletion_drops,
     idsds,
     judged_by_drops,
-    patch_sums,
     sds,
     single_deletion,
 )

@@ -14,6 +14,7 @@ from jaxtyping import Float64, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.exact.stepwise.checks import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import output_of, refuse_other_than_maps
 from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.marking import metric
@@ -21,10 +22,10 @@ from attributionlab.metrics.orders import removal_order
 from attributionlab.metrics.performance import refuse_training_mode
 from attributionlab.validation import (
     Replacement,
-    broadcast_replacement,
     checked_outputs,
     checked_targets,
     integer_problem,
+    shown,
 )
 
 __all__ = ["Explain", "ids", "ids_curve"]
@@ -96,8 +97,12 @@ def ids_curve(
     tensor([[8., 8., 7., 5.]], dtype=torch.float64)
     """
     refuse_if(integer_problem("steps", steps, 1))
+    if explain is not None and not callable(explain):
+        raise AttributionLabError(
+            f"explain is {shown(explain)}: pass a function of images and targets that returns maps"
+        )
+    whole, filling = checked_pair(images, replacement, *kind_of(model))
     refuse_training_mode(model, "the model")
-    filling = broadcast_replacement(replacement, images)
     refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     pixels = attributions[0].numel()
     if steps > pixels:
@@ -109,22 +114,22 @@ def ids_curve(
             :, 0
         ]
     classes = checked_targets(targets, len(images))
-    filling = filling.to(images)
-    current, maps = images, attributions
-    gone = torch.zeros(len(images), pixels, dtype=torch.bool, device=images.device)
+    current, maps = whole, attributions
+    gone = torch.zeros(len(whole), pixels, dtype=torch.bool, device=whole.device)
     outputs = []
     for step, count in enumerate(counts):
         if step:
-            # What is gone already stays in front of everything.
-            left = maps.detach().flatten(1).double().masked_fill(gone, -torch.inf)
-            order = removal_order(left.view(maps.shape), order="lerf").to(images.device)
+            order = removal_order(maps, order="lerf").to(whole.device)
+            # What is gone already comes first, whatever the new maps say about it.
+            there = ~gone.gather(1, order)
+            order = order.gather(1, there.int().argsort(dim=1, stable=True))
             gone = gone.scatter(1, order[:, :count], True)
-            current = torch.where(gone.view(maps.shape), filling, images)
+            current = torch.where(gone.view(len(whole), 1, *whole.shape[2:]), filling, whole)
             if step + 1 < steps:
                 maps = explain(current.clone(), targets.clone())
                 refuse_other_than_maps(maps, attributions.shape, "the updated attributions")
         with torch.no_grad():
-            row = checked_outputs(model(current.clone()), len(images))
+            row = checked_outputs(model(current.clone()), len(whole))
         values = [output_of(each, target) for each, target in zip(row, classes, strict=True)]
         outputs.append(torch.stack(values).double())
     return torch.stack(outputs, 1)

@@ -6,21 +6,31 @@ from numbers import Integral
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Int64
+from jaxtyping import Bool, Float, Float64, Int, Int64, Real
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.exact.stepwise.checks import checked_pair
+from attributionlab.metrics.checked_inputs import checked_maps, refuse_other_than_maps
 from attributionlab.validation import (
     Replacement,
-    broadcast_replacement,
     checked_images,
     integer_problem,
     number_problem,
     shown,
 )
 
-__all__ = ["Patches", "grid_patches", "members", "patch_deleted"]
+__all__ = [
+    "PatchValues",
+    "Patches",
+    "grid_patches",
+    "members",
+    "patch_deleted",
+    "patch_sums",
+]
 
+Maps = Real[Tensor, "batch 1 height width"]
+PatchValues = Float64[Tensor, "batch patches"]
 Patches = int | Int[Tensor, "..."]
 """How many cells a square grid has, or the number of each pixel's patch, from 0 on: (H, W) or
 (B, 1, H, W); pixels with a negative number lie in no patch."""
@@ -57,7 +67,7 @@ def grid_patches(height: int, width: int, patches: int = 16) -> Int64[Tensor, "h
     refuse_if([*integer_problem("height", height, 1), *integer_problem("width", width, 1)])
     if not isinstance(patches, Integral) or isinstance(patches, bool):
         raise AttributionLabError(
-            f"patches are {patches!r}: pass a square number such as 16, or a label map (H, W)"
+            f"patches are {shown(patches)}: pass a square number such as 16, or a label map (H, W)"
         )
     side = math.isqrt(max(int(patches), 0))
     if side**2 != patches or side < 2:
@@ -124,15 +134,50 @@ def patch_deleted(
         raise AttributionLabError(
             f"the generator is {shown(generator)}: pass torch.Generator().manual_seed(0)"
         )
-    filling = broadcast_replacement(replacement, images)
-    labels = _label_maps(patches, images)
-    counts = labels.flatten(1).amax(1) + 1
-    hit = torch.rand(len(images), generator=generator) < share
+    whole, fillings = checked_pair(images, replacement, images.dtype, images.device)
+    if not whole.is_floating_point():
+        raise AttributionLabError(f"images are {shown(images)}: pass images.float()")
+    hit = torch.rand(len(whole), generator=generator) < share
     # One number in [0, 1) for each image, whatever the patches: draws do not depend on them.
-    drawn = torch.rand(len(images), generator=generator, dtype=torch.float64).to(counts.device)
-    chosen = torch.where(hit.to(counts.device), (drawn * counts).long(), -1)
-    deleted = (labels == chosen[:, None, None, None]) & (labels >= 0)
-    return torch.where(deleted, filling.to(images), images)
+    drawn = torch.rand(len(whole), generator=generator, dtype=torch.float64)
+    made = []
+    for image, filling, inside, lost, number in zip(
+        whole, fillings, members(patches, whole), hit, drawn, strict=True
+    ):
+        there = inside.flatten(1).any(1).nonzero()[:, 0]
+        if lost and len(there):
+            image = torch.where(inside[there[int(number * len(there))]], filling, image)
+        made.append(image)
+    return torch.stack(made)
+
+
+def patch_sums(attributions: Maps, patches: Patches = 16) -> PatchValues:
+    """The sum of the attributions in each patch, (B, P), patches as for `single_deletion`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import patch_sums
+    >>> patch_sums(torch.ones(1, 1, 4, 4), 4)
+    tensor([[4., 4., 4., 4.]], dtype=torch.float64)
+    """
+    refuse_other_than_maps(attributions)
+    maps = checked_maps(attributions, attributions.shape)  # type: ignore[arg-type]
+    sums = []
+    for values, inside in zip(maps.cpu(), members(patches, attributions), strict=True):
+        regions = inside.flatten(1).cpu()
+        sums.append([_sum(values[region]) if region.any() else torch.nan for region in regions])
+    return torch.tensor(sums, dtype=torch.float64, device=attributions.device)
+
+
+def _sum(values: Float64[Tensor, " pixels"]) -> float:
+    """Correctly rounded, so that equal values in another order have an equal sum."""
+    try:
+        return math.fsum(values.tolist())
+    except OverflowError as error:
+        raise AttributionLabError(
+            f"attributions up to {float(values.abs().max()):g} have no finite sum: divide them by it"
+        ) from error
 
 
 def members(patches: Any, images: Tensor) -> Iterator[Bool[Tensor, "patches height width"]]:
@@ -159,9 +204,11 @@ def _label_maps(patches: Any, images: Tensor) -> Int64[Tensor, "batch 1 height w
             f"patches are {shown(patches)}: pass a label map of integers, ({height}, {width}) or "
             f"({batch}, 1, {height}, {width}), or a number of cells such as 16"
         )
-    highest = int(patches.max())
+    labels = patches.long()
+    highest = int(labels.max())
     if highest < 1 or highest >= height * width:
         raise AttributionLabError(
-            f"patches are numbered up to {highest}: number two or more of them from 0 on, without gaps"
+            f"patches are numbered up to {highest}: number two or more of them from 0 on, up to "
+            f"{height * width - 1} at most"
         )
-    return patches.long().to(images.device).expand(batch, 1, height, width)
+    return labels.to(images.device).expand(batch, 1, height, width)

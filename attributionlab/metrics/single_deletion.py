@@ -11,7 +11,6 @@ without a patch this is the single-deletion score (SDS), on one that has (`patch
 single-deletion score (IDSDS).
 """
 
-import math
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -19,14 +18,14 @@ from jaxtyping import Bool, Float, Float64, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.metrics.checked_inputs import checked_maps, output_of, refuse_other_than_maps
+from attributionlab.exact.stepwise.checks import checked_pair, kind_of
+from attributionlab.metrics.checked_inputs import output_of, refuse_other_than_maps
 from attributionlab.metrics.marking import metric
-from attributionlab.metrics.patches import Patches, members
+from attributionlab.metrics.patches import Patches, PatchValues, members, patch_sums
 from attributionlab.metrics.performance import refuse_training_mode
 from attributionlab.ranking import spearman
 from attributionlab.validation import (
     Replacement,
-    broadcast_replacement,
     checked_outputs,
     checked_targets,
     integer_problem,
@@ -39,7 +38,6 @@ __all__ = [
     "deletion_drops",
     "idsds",
     "judged_by_drops",
-    "patch_sums",
     "sds",
     "single_deletion",
 ]
@@ -48,7 +46,6 @@ Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
 Targets = Int[Tensor, " batch"]
 Scores = Float64[Tensor, " batch"]
-PatchValues = Float64[Tensor, "batch patches"]
 
 Undefined = Literal["zero", "exclude"]
 """What a map scores whose patches all have the same sum: 0, or NaN."""
@@ -165,47 +162,18 @@ def deletion_drops(
     tensor([[1., 0., 5., 2.]], dtype=torch.float64)
     """
     refuse_if(integer_problem("batch_size", batch_size, 1))
+    whole, fillings = checked_pair(images, replacement, *kind_of(model))
     refuse_training_mode(model, "the model")
-    filling = broadcast_replacement(replacement, images).to(images)
     classes = checked_targets(targets, len(images))
     drops = []
     for image, fill, inside, target in zip(
-        images.detach(), filling, members(patches, images), classes, strict=True
+        whole, fillings, members(patches, images), classes, strict=True
     ):
         there = inside.flatten(1).any(1)
         fallen = inside.new_full((len(inside),), torch.nan, dtype=torch.float64)
         fallen[there] = _drops(model, image, fill, inside[there], target, batch_size)
         drops.append(fallen)
     return torch.stack(drops)
-
-
-def patch_sums(attributions: Maps, patches: Patches = 16) -> PatchValues:
-    """The sum of the attributions in each patch, (B, P), patches as for `single_deletion`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.metrics import patch_sums
-    >>> patch_sums(torch.ones(1, 1, 4, 4), 4)
-    tensor([[4., 4., 4., 4.]], dtype=torch.float64)
-    """
-    refuse_other_than_maps(attributions)
-    maps = checked_maps(attributions, attributions.shape)  # type: ignore[arg-type]
-    sums = []
-    for values, inside in zip(maps.cpu(), members(patches, attributions), strict=True):
-        regions = inside.flatten(1).cpu()
-        sums.append([_sum(values[region]) if region.any() else torch.nan for region in regions])
-    return torch.tensor(sums, dtype=torch.float64, device=attributions.device)
-
-
-def _sum(values: Float64[Tensor, " pixels"]) -> float:
-    """Correctly rounded, so that equal values in another order have an equal sum."""
-    try:
-        return math.fsum(values.tolist())
-    except OverflowError as error:
-        raise AttributionLabError(
-            f"attributions up to {float(values.abs().max()):g} have no finite sum: divide them by it"
-        ) from error
 
 
 def judged_by_drops(
@@ -225,10 +193,17 @@ def judged_by_drops(
     """
     if undefined not in get_args(Undefined):
         raise AttributionLabError(f"undefined is {undefined!r}: take 'zero' or 'exclude'")
-    if sums.shape != drops.shape or sums.ndim != 2:
+    for name, values in (("sums", sums), ("drops", drops)):
+        if not isinstance(values, Tensor) or values.dtype != torch.float64 or values.ndim != 2:
+            raise AttributionLabError(
+                f"{name} are {shown(values)}: pass a tensor of float64 of shape (B, P), as patch_sums "
+                "and deletion_drops return them"
+            )
+    if sums.shape != drops.shape or not sums.numel():
         raise AttributionLabError(
-            f"sums are {shown(sums)} and drops {shown(drops)}: pass two tensors of shape (B, P)"
+            f"sums are {shown(sums)} and drops {shown(drops)}: pass those of the same patches"
         )
+    sums, drops = sums.detach(), drops.detach()
     rows = zip(sums.cpu().numpy(), drops.cpu().numpy(), strict=True)
     scores = torch.tensor([spearman(*row, missing="omit") for row in rows], dtype=torch.float64)
     missing = sums.isnan() | drops.isnan()
@@ -332,7 +307,7 @@ def _drops(
         # A layer that works in place spoils a copy.
         outputs = [
             checked_outputs(model(part.clone()), len(part))
-            for part in torch.split(asked, batch_size)
+            for part in torch.split(asked, min(int(batch_size), len(asked)))
         ]
     whole, *without = output_of(torch.cat(outputs), target).double()
     drops = torch.zeros(len(inside), dtype=torch.float64, device=image.device)

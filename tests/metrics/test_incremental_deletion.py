@@ -114,6 +114,33 @@ def test_maps_are_updated_after_every_step_but_the_last():
         assert torch.equal(left, torch.where(gone, filling, images))
 
 
+def test_infinite_updates_do_not_bring_back_what_is_gone():
+    maps = torch.arange(16.0).view(1, 1, 4, 4)
+    total = nn.Sequential(nn.Flatten(), nn.Linear(16, 1, bias=False)).eval()
+    nn.init.ones_(total[1].weight)
+
+    def explain(left, _):
+        return torch.where(left == left.flatten()[-1], 0.0, -torch.inf)
+
+    curve = ids_curve(
+        *(total, torch.ones(1, 1, 4, 4), torch.tensor([0]), maps),
+        replacement=0.0,
+        steps=8,
+        explain=explain,
+    )
+    assert curve.tolist() == [[16, 14, 12, 10, 8, 6, 4, 2]]
+
+
+@pytest.mark.parametrize("explain", [None, lambda *_: torch.zeros(1, 1, 4, 4)])
+def test_integer_images_take_replacements_that_their_type_has_not(explain):
+    total = nn.Sequential(nn.Flatten(), nn.Linear(16, 1, bias=False)).eval()
+    nn.init.ones_(total[1].weight)
+    images, maps = torch.full((1, 1, 4, 4), 200, dtype=torch.uint8), torch.zeros(1, 1, 4, 4)
+    call = (total, images, torch.tensor([0]), maps)
+    curve = ids_curve(*call, replacement=-1, steps=2, explain=explain)
+    assert curve.tolist() == [[3200, 1592]]
+
+
 def test_thirty_two_steps_are_the_default():
     images, maps = torch.ones(1, 1, 8, 8), torch.arange(64.0).view(1, 1, 8, 8)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 1, bias=False)).eval()
@@ -132,6 +159,7 @@ def test_thirty_two_steps_are_the_default():
         ({"attributions": torch.zeros(2, 2, 3, 4)}, "attributions are"),
         ({"model": nn.Flatten()}, "training mode"),
         ({"targets": torch.tensor([0, 2])}, "a target is 2"),
+        ({"explain": 5, "steps": 1}, "explain is of type int"),
         ({"explain": lambda *_: torch.zeros(3)}, "the updated attributions are"),
         ({"explain": lambda images, _: images[:, :1] * torch.nan}, "NaN"),
     ],

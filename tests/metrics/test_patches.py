@@ -1,5 +1,6 @@
 """A grid numbers its cells in reading order, and training images lose one patch with known odds."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -26,8 +27,8 @@ def test_every_pixel_lies_in_the_cell_that_its_place_says(height, width, side):
         ((8, 8, 15), "patches is 15: take a square number from 4 on"),
         ((8, 8, 1), "patches is 1: take a square number"),
         ((8, 8, -4), "patches is -4: take a square number"),
-        ((8, 8, True), "patches are True"),
-        ((8, 8, "16"), "patches are '16'"),
+        ((8, 8, True), "patches are of type bool"),
+        ((8, 8, "16"), "patches are of type str"),
         ((8, 10, 16), "4 x 4, which does not divide 8 x 10 pixels: take another number, crop"),
         ((10, 8, 16), "4 x 4, which does not divide 10 x 8 pixels"),
         ((0, 8, 16), "height is 0"),
@@ -80,6 +81,21 @@ def test_the_replacement_may_be_an_image_and_the_patches_those_of_each_image():
     assert seen == allowed
 
 
+def test_only_patches_that_an_image_has_are_drawn():
+    images = torch.ones(300, 1, 2, 2)
+    lost = patch_deleted(
+        images, torch.tensor([[0, 0], [-1, 3]]), 0.0, share=1, generator=generator()
+    )
+    counts = [int((each == 0).sum()) for each in lost]
+    assert set(counts) == {1, 2}
+
+
+def test_an_image_without_patches_loses_nothing():
+    patches = torch.tensor([[[[0, 0], [1, 1]]], [[[-1, -1], [-1, -1]]]])
+    lost = patch_deleted(torch.ones(2, 1, 2, 2), patches, 0.0, share=1, generator=generator())
+    assert lost.sum((1, 2, 3)).tolist() == [2, 4]
+
+
 def test_pixels_in_no_patch_are_never_deleted():
     images, patches = torch.ones(40, 1, 2, 2), torch.tensor([[0, 1], [-1, -1]])
     lost = patch_deleted(images, patches, 0.0, generator=generator()) == 0
@@ -107,6 +123,10 @@ def test_draws_repeat_with_the_seed_and_leave_the_global_generator_alone():
         ({"patches": torch.zeros(4, 4, dtype=torch.int64)}, "numbered up to 0"),
         ({"patches": torch.full((4, 4), 10**9)}, "numbered up to 1000000000"),
         ({"patches": 25}, "does not divide 4 x 4"),
+        ({"patches": np.zeros((4, 4), dtype=int)}, "patches are of type ndarray"),
+        ({"images": torch.ones(2, 1, 4, 4, dtype=torch.uint8)}, "pass images.float"),
+        ({"replacement": torch.nan}, "nan at .* is no finite"),
+        ({"replacement": torch.tensor(1j)}, "is no type of real numbers"),
         ({"images": torch.zeros(4, 4)}, "images are torch.float32"),
     ],
 )

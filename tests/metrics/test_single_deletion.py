@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -255,6 +256,8 @@ def test_no_redundant_channel_notices_a_deletion_by_the_true_baseline():
         ({"targets": torch.tensor([0, 9])}, "a target is 9: the model has 3 outputs"),
         ({"targets": torch.tensor([0.0, 1.0])}, "targets are torch.float32"),
         ({"model": nn.Flatten()}, "the model is in training mode"),
+        ({"model": None}, "the model is of type NoneType"),
+        ({"replacement": math.nan}, "nan at .* is no finite"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(changed, said):
@@ -266,6 +269,27 @@ def test_bad_input_is_refused_in_one_line(changed, said):
 
 
 @pytest.mark.usefixtures("without_shape_checks")
-def test_sums_and_drops_of_different_patches_are_refused():
-    with pytest.raises(AttributionLabError, match="pass two tensors of shape"):
-        judged_by_drops(torch.zeros(2, 4).double(), torch.zeros(2, 9).double())
+@pytest.mark.parametrize(
+    ("sums", "said"),
+    [
+        (torch.zeros(2, 4).double(), "pass those of the same patches"),
+        (torch.zeros(2, 9), "sums are torch.float32 of shape"),
+        (np.zeros((2, 9)), "sums are of type ndarray"),
+        (torch.zeros(9).double(), "pass a tensor of float64 of shape"),
+    ],
+)
+def test_sums_that_are_not_of_the_drops_patches_are_refused(sums, said):
+    with pytest.raises(AttributionLabError, match=said) as refusal:
+        judged_by_drops(sums, torch.zeros(2, 9).double())
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("replacement", [-1, 300, 0.5])
+def test_integer_images_take_replacements_that_their_type_has_not(replacement):
+    total = nn.Sequential(nn.Flatten(), nn.Linear(16, 1, bias=False)).eval()
+    nn.init.ones_(total[1].weight)
+    images = torch.full((1, 1, 4, 4), 200, dtype=torch.uint8)
+    drops = deletion_drops(
+        total, images, torch.tensor([0]), patches=4, replacement=replacement, batch_size=np.int32(2)
+    )
+    assert drops.tolist() == [[4 * (200 - replacement)] * 4]
