@@ -1,0 +1,1 @@
+"""Images that an untrained network classifies rightly, and what explanations show of them."""
