@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from attributionlab.faithfulness import faithfulness_test
     from attributionlab.faithfulness_report import FaithfulnessReport
+    from attributionlab.leaderboard import Leaderboard, rank_methods
     from attributionlab.truth import Truth
     from attributionlab.verification import Certificate, verify
 
@@ -48,6 +49,7 @@ _HOMES = {
     "Environment": "attributionlab.environment",
     "FaithfulnessReport": "attributionlab.faithfulness_report",
     "GuardWarning": "attributionlab.errors",
+    "Leaderboard": "attributionlab.leaderboard",
     "MetricReport": "attributionlab.dose",
     "Sample": "attributionlab.dataset",
     "Truth": "attributionlab.truth",
@@ -56,6 +58,7 @@ _HOMES = {
     "faithfulness_test": "attributionlab.faithfulness",
     "load": "attributionlab.catalog",
     "metric_test": "attributionlab.dose",
+    "rank_methods": "attributionlab.leaderboard",
     "verify": "attributionlab.verification",
 }
 _SUBPACKAGES = (
@@ -72,6 +75,7 @@ __all__ = [
     "Environment",
     "FaithfulnessReport",
     "GuardWarning",
+    "Leaderboard",
     "MetricReport",
     "Sample",
     "Truth",
@@ -88,6 +92,7 @@ __all__ = [
     "metric_test",
     "metrics",
     "nets",
+    "rank_methods",
     "ranking",
     "segmentation",
     "truth",

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attributionlab.cli_leaderboard import run_leaderboard
 from attributionlab.cli_metric import run_metric_test
 from attributionlab.cli_options import (
     Claimed,
@@ -50,7 +51,7 @@ def list_environments() -> None:
     from attributionlab.assess import CONTROLS
     from attributionlab.catalog import describe, environments
     from attributionlab.dose import METRICS
-    from attributionlab.experiments import EXPERIMENTS
+    from attributionlab.experiments import PAPERS
     from attributionlab.methods import METHODS
     from attributionlab.report import names_table, print_table
 
@@ -59,7 +60,7 @@ def list_environments() -> None:
         "methods": {name: _first_sentence(METHODS[name]) for name in sorted(METHODS)},
         "controls": {name: _first_sentence(CONTROLS[name]) for name in sorted(CONTROLS)},
         "metrics": {"names": ", ".join(METRICS)},
-        "reproduce": {"items": ", ".join(EXPERIMENTS)},
+        "reproduce": {paper: ", ".join(items) for paper, items in PAPERS.items()},
     }
     print_table(names_table(sections))
 
@@ -200,6 +201,7 @@ def run_test(
 
 app.command("compare")(compare_methods)
 app.command("metric")(run_metric_test)
+app.command("leaderboard")(run_leaderboard)
 app.command("reproduce")(reproduce_item)
 
 

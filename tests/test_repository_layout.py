@@ -61,6 +61,10 @@ MAY_IMPORT = {
         *("assess", "catalog", "environment", "faithfulness_report", "files", "methods", "metrics"),
         *("progress", "ranking", "references", "spec", "trial", "truth", "validation"),
     },
+    "leaderboard": {
+        *("assess", "catalog", "dose", "environment", "exact", "faithfulness_report", "files"),
+        *("methods", "metrics", "progress", "ranking", "spec", "trial", "truth", "validation"),
+    },
     "compared": {
         *("environment", "metrics", "results", "report", "files", "assess", "faithfulness_report"),
     },
@@ -72,12 +76,12 @@ MAY_IMPORT = {
         *("comparison", "compared", "trial", "catalog", "environment", "methods", "metrics"),
         *("truth", "nets", "images", "exact", "segmentation", "report", "results", "files"),
         *("progress", "validation", "faithfulness_report", "assess", "dose", "ranking"),
-        *("compiling", "imputation", "local_data", "references"),
+        *("compiling", "imputation", "leaderboard", "local_data", "references"),
     },
     "local_data": {"references", "validation"},
 }
 # The outermost parts, which may import everything beneath them.
-OUTERMOST = ("cli", "cli_metric", "cli_studies", "__main__", "__init__")
+OUTERMOST = ("cli", "cli_leaderboard", "cli_metric", "cli_studies", "__main__", "__init__")
 
 FOLDERS = {"attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "tests"}
 

@@ -12,34 +12,48 @@ from attributionlab.experiments.camouflage_drift import camouflage_drift
 from attributionlab.experiments.camouflage_weights import camouflage_weights
 from attributionlab.experiments.comparison_plan import carry_out
 from attributionlab.experiments.deep_shap_signs import deepshap_signs
+from attributionlab.experiments.idsds.items import IDSDS_ITEMS
+from attributionlab.experiments.metarank.items import METARANK_ITEMS
 from attributionlab.experiments.model_summary import table_1
 from attributionlab.experiments.perturbation_items import ITEMS, perturbation_tables
+from attributionlab.experiments.photographs.items import PHOTOGRAPH_ITEMS
 from attributionlab.experiments.reproduction import Reproduction
-from attributionlab.experiments.segmentations import figure_6, figure_24
+from attributionlab.experiments.segmentations import figure_24
 from attributionlab.experiments.soco.items import SOCO_ITEMS
 from attributionlab.experiments.trained_network import figure_3
+from attributionlab.experiments.unified.items import UNIFIED_ITEMS
 from attributionlab.experiments.unseen_data_dose import unseen_data_dose
 from attributionlab.experiments.which_truth import which_truth
 from attributionlab.validation import integer_problem
 
-__all__ = ["EXPERIMENTS", "experiment"]
+__all__ = ["EXPERIMENTS", "PAPERS", "experiment"]
 
 Experiment = Callable[..., Reproduction]
 """(*, n, quick, seed, show_progress, and settings of its own) -> Reproduction"""
 
+PAPERS: dict[str, dict[str, Experiment]] = {
+    "AttributionLab": {
+        "table-1": table_1,
+        "figure-3": figure_3,
+        **{item: partial(carry_out, replace(plan, item=item)) for item, plan in PLANS.items()},
+        **PHOTOGRAPH_ITEMS,
+        "figure-24": figure_24,
+        **{item: partial(perturbation_tables, item) for item in ITEMS},
+        "deepshap-signs": deepshap_signs,
+        "unseen-data-dose": unseen_data_dose,
+        "camouflage-drift": camouflage_drift,
+        "camouflage-weights": camouflage_weights,
+        "which-truth": which_truth,
+    },
+    "Soundness and completeness": SOCO_ITEMS,
+    "IDSDS": IDSDS_ITEMS,
+    "Unified study": UNIFIED_ITEMS,
+    "Meta-Rank": METARANK_ITEMS,
+}
+"""Items by the paper that they belong to; what we add stands with the paper that it goes on from."""
+
 EXPERIMENTS: dict[str, Experiment] = {
-    "table-1": table_1,
-    "figure-3": figure_3,
-    **{item: partial(carry_out, replace(plan, item=item)) for item, plan in PLANS.items()},
-    "figure-6": figure_6,
-    "figure-24": figure_24,
-    **{item: partial(perturbation_tables, item) for item in ITEMS},
-    "deepshap-signs": deepshap_signs,
-    "unseen-data-dose": unseen_data_dose,
-    "camouflage-drift": camouflage_drift,
-    "camouflage-weights": camouflage_weights,
-    "which-truth": which_truth,
-    **SOCO_ITEMS,
+    item: function for items in PAPERS.values() for item, function in items.items()
 }
 
 

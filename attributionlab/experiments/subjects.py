@@ -231,9 +231,20 @@ def _outputs(
             )
         ),
     ):
-        return torch.cat(
+        outputs = torch.cat(
             [checked_outputs(model(part), len(part)) for part in torch.split(images, AT_ONCE)]
         )
+    what = None
+    if not outputs.shape[1]:
+        what = f"{tuple(outputs.shape)}: return an output for each class"
+    elif not outputs.is_floating_point():
+        what = f"{outputs.dtype}: return floating-point numbers"
+    elif not outputs.isfinite().all():
+        value = float(outputs[~outputs.isfinite()][0])
+        what = f"{value} for images in [0, 1]: check its weights and normalization"
+    if what is not None:
+        raise AttributionLabError(f"{reference} returned {what}")
+    return outputs
 
 
 def _notes(

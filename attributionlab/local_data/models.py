@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.local_data.weights import load_weights
@@ -30,12 +30,14 @@ def local_model(reference: str | Path, weights: str | Path | None = None) -> nn.
     Returns
     -------
     torch.nn.Module
+        It works on a copy of what it gets, so that one that works in place leaves the caller's images
+        as they are; a scripted one, which takes no hooks, works on the images themselves.
 
     Raises
     ------
     AttributionLabError
-        If there is no such file or name, if it raises, or if what it gives is no network; and for
-        weights that cannot be read or are another network's.
+        If there is no such file or name, if it raises, if what it gives is no network, or one that
+        stays in training mode; and for weights that cannot be read or are another network's.
     """
     if not isinstance(reference, str | Path):
         raise AttributionLabError(
@@ -49,7 +51,19 @@ def local_model(reference: str | Path, weights: str | Path | None = None) -> nn.
         model = _network(reference)
     if weights is not None:
         load_weights(model, weights)
-    return model.eval()
+    with in_one_line(lambda error: f"{reference} raised {said(error)} in eval(){place_of(error)}"):
+        model.eval()
+    if any(module.training for module in model.modules()):
+        raise AttributionLabError(
+            f"{reference} stays in training mode, or a part of it does: let train(mode) set it"
+        )
+    if not isinstance(model, torch.jit.RecursiveScriptModule):
+        model.register_forward_pre_hook(_copied)
+    return model
+
+
+def _copied(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(each.clone() if isinstance(each, Tensor) else each for each in inputs)
 
 
 def _network(reference: str) -> nn.Module:

@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.references import said
+from attributionlab.references import in_one_line, said
 from attributionlab.validation import shown
 
 __all__ = ["load_weights"]
@@ -25,12 +26,23 @@ WRAPPERS = ("module.", "_orig_mod.", "model.")
 LISTED = 3
 """How many entries are named; one line has no room for all."""
 SAVED = "torch.save(network.state_dict(), 'weights.pt')"
-REFUSED_OBJECT = re.compile(r"Unsupported (?:global: GLOBAL|class) (\S+)")
+REFUSED_OBJECT = re.compile(
+    r"(?:Unsupported global: GLOBAL|Unsupported class|unsupported GLOBAL) (\S+)"
+)
 """How torch names an object that it would have to unpickle."""
+PICKLED = re.compile(rb"\x80[\x02-\x05](?!\x8a\x0a)..", re.DOTALL)
+"""How a pickle starts; in a file of torch.save of old a number of ten bytes follows."""
+OWN_STATE = "_extra_state"
+"""The last part of the name under which a module saves what is beside its tensors."""
+VARIANCE = "running_var"
+STATISTICS = ("running_mean", VARIANCE)
+"""Buffers of batch normalization, in which infinities have no use."""
 
 
 def load_weights(network: nn.Module, weights: str | Path) -> None:
     """Give a network the weights from a file; where that fails it is left as it was.
+
+    What is left are its tensors, and what `get_extra_state` of its modules gives.
 
     Parameters
     ----------
@@ -42,14 +54,16 @@ def load_weights(network: nn.Module, weights: str | Path) -> None:
         ``weights_only=True``: nothing in it is executed. It holds a state dict, or a dict with one
         under "state_dict", "model_state_dict" or "model". A prefix that DataParallel, torch.compile or
         Lightning put in front of all names is left out, unless the network has it itself; and names
-        may be those of the only part of the network that has weights, behind a normalization.
+        may be those of the only part of the network that has parameters, behind a normalization,
+        whose buffers stay as they are. Of a parameter with several names, one is enough.
 
     Raises
     ------
     AttributionLabError
         If there is no such file; if it is cut off, of another format, or holds other objects than
         tensors, such as a whole pickled network; if its entries are not those of the network, in
-        name, shape and kind; and for weights that are not finite.
+        name, shape and kind (numbers that its integers cannot hold), or differ where the network has
+        one parameter; and for weights that are not finite, and variances that are negative.
 
     Examples
     --------
@@ -66,6 +80,8 @@ def load_weights(network: nn.Module, weights: str | Path) -> None:
     """
     if not isinstance(weights, str | os.PathLike):
         raise AttributionLabError(f"the weights are {shown(weights)}: pass the path of a file")
+    if not isinstance(network, nn.Module):
+        raise AttributionLabError(f"the network is {shown(network)}: pass a torch.nn.Module")
     path = Path(weights)
     if os.path.isdir(path):
         raise AttributionLabError(f"{str(path)!r} is a folder: pass the file of weights in it")
@@ -74,17 +90,18 @@ def load_weights(network: nn.Module, weights: str | Path) -> None:
     read = _safetensors if path.suffix == ".safetensors" else _torch_file
     state = _without_wrappers(_state_dict(read(path), path), network)
     network = _owner(network, state)
-    entries = network.state_dict()
-    refuse_if(_misfits(state, entries), repr(str(path)))
-    with _left_as_it_was(entries):
-        try:
-            missing, unexpected = network.load_state_dict(state, strict=False)
-        except RuntimeError as error:
-            raise AttributionLabError(
+    entries, ties = network.state_dict(), _ties(network)
+    refuse_if([*_misfits(state, entries), *_torn(state, ties)], repr(str(path)))
+    with _left_as_it_was(network):
+        with in_one_line(
+            lambda error: (
                 f"{str(path)!r} does not fit the network ({said(error)}): pass the weights of this one"
-            ) from error
+            )
+        ):
+            missing, unexpected = network.load_state_dict(state, strict=False)
+        missing = [name for name in missing if not state.keys() & ties.get(name, [])]
         refuse_if(_unmatched(missing, unexpected), repr(str(path)))
-        refuse_if(_not_finite(network), repr(str(path)))
+        refuse_if(_no_numbers(network), repr(str(path)))
 
 
 def _torch_file(path: Path) -> Any:
@@ -95,8 +112,15 @@ def _torch_file(path: Path) -> Any:
     except Exception as error:  # torch, pickle and zipfile each have exceptions of their own
         if found := REFUSED_OBJECT.search(str(error)):
             raise AttributionLabError(
-                f"{str(path)!r} holds an object {found[1]}, such as a whole network does, and nothing "
+                f"{str(path)!r} holds a pickled object {found[1]}, as a whole network is, and nothing "
                 f"is unpickled here: load it where it was made and save its state dict by {SAVED}"
+            ) from error
+        with path.open("rb") as file:
+            pickled = PICKLED.match(file.read(4))
+        if pickled:
+            raise AttributionLabError(
+                f"{str(path)!r} is a pickled object, not one of torch.save, and nothing is unpickled "
+                f"here: load it where it was made and save a state dict by {SAVED}"
             ) from error
         if "TorchScript" in str(error):
             raise AttributionLabError(
@@ -120,8 +144,8 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
         ) from error
 
 
-def _state_dict(content: Any, path: Path) -> dict[str, Tensor]:
-    """The tensors by name in what a file holds."""
+def _state_dict(content: Any, path: Path) -> dict[str, Any]:
+    """The tensors, and modules' own states, by name in what a file holds."""
     if isinstance(content, Mapping):
         for name in NESTED:
             if isinstance(content.get(name), Mapping):
@@ -135,7 +159,16 @@ def _state_dict(content: Any, path: Path) -> dict[str, Tensor]:
         raise AttributionLabError(
             f"{str(path)!r} holds an empty dict: save a state dict by {SAVED}"
         )
-    others = [key for key, value in content.items() if not isinstance(value, Tensor)]
+    if unnamed := [key for key in content if not isinstance(key, str)]:
+        raise AttributionLabError(
+            f"{str(path)!r} holds no state dict: of its names {_listed(unnamed)} "
+            f"{'is' if len(unnamed) == 1 else 'are'} no text; save a state dict by {SAVED}"
+        )
+    others = [
+        key
+        for key, value in content.items()
+        if not isinstance(value, Tensor) and not key.endswith(OWN_STATE)
+    ]
     if others:
         raise AttributionLabError(
             f"{str(path)!r} holds no state dict: of its entries {_listed(others)} "
@@ -144,7 +177,7 @@ def _state_dict(content: Any, path: Path) -> dict[str, Tensor]:
     return content
 
 
-def _without_wrappers(state: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
+def _without_wrappers(state: dict[str, Any], network: nn.Module) -> dict[str, Any]:
     """Names as the network has them, where a wrapper's prefix is in front of all."""
     own = network.state_dict().keys()
     while prefix := next(
@@ -161,13 +194,13 @@ def _without_wrappers(state: dict[str, Tensor], network: nn.Module) -> dict[str,
     return state
 
 
-def _owner(network: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
-    """The network, or the only module in it that has entries, where the names are that module's.
+def _owner(network: nn.Module, state: Mapping[str, Any]) -> nn.Module:
+    """The network, or the only module in it that has parameters, where the names are that module's.
 
     So published weights fit a network behind layers of its own, such as a normalization.
     """
     own = network.state_dict().keys()
-    first = {name.partition(".")[0] for name in own}
+    first = {name.partition(".")[0] for name, _ in network.named_parameters(remove_duplicate=False)}
     if len(first) == 1 and not own & state.keys():
         inner = getattr(network, first.pop(), None)
         if isinstance(inner, nn.Module):
@@ -177,26 +210,59 @@ def _owner(network: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
     return network
 
 
-def _misfits(state: Mapping[str, Tensor], entries: Mapping[str, Any]) -> list[str]:
+def _ties(network: nn.Module) -> dict[str, list[str]]:
+    """By its name, all names of an entry that has several."""
+    entries = network.state_dict(keep_vars=True)
+    names: dict[int, list[str]] = {}
+    for name, value in entries.items():
+        if not name.endswith(OWN_STATE):
+            names.setdefault(id(value), []).append(name)
+    return {name: each for each in names.values() if len(each) > 1 for name in each}
+
+
+def _misfits(state: Mapping[str, Any], entries: Mapping[str, Any]) -> list[str]:
     """Entries that both have, but in another shape or kind."""
     shapes, kinds = [], []
     for name, value in state.items():
         own = entries.get(name)
-        if not isinstance(own, Tensor):
+        if not isinstance(own, Tensor) or name.endswith(OWN_STATE):
             continue
         if value.shape != own.shape:
             shapes.append(f"{name} {_by(value)} for {_by(own)}")
-        elif own.is_floating_point() and not value.is_floating_point():
+        elif not _convertible(value, own):
             kinds.append(f"{name} {value.dtype} for {own.dtype}")
     differing = (
         ("shapes", shapes, "pass its own weights"),
-        ("types", kinds, "pass floating-point numbers"),
+        ("types", kinds, "pass numbers that the network's types can hold"),
     )
     return [
         f"{what} differ from the network's: {_listed(found)}; {remedy}"
         for what, found, remedy in differing
         if found
     ]
+
+
+def _convertible(value: Tensor, own: Tensor) -> bool:
+    """Of real numbers all become real ones, rounded; integers and bools must stay what they are."""
+    if own.is_floating_point() or own.is_complex() or value.is_complex():
+        return (value.is_floating_point(), value.is_complex()) == (
+            own.is_floating_point(),
+            own.is_complex(),
+        )
+    return torch.equal(value.to(own.dtype).to(value.dtype), value)
+
+
+def _torn(state: Mapping[str, Any], ties: Mapping[str, Sequence[str]]) -> list[str]:
+    """Entries that differ in the file and are one in the network, which would keep the last."""
+    for names in ties.values():
+        first, *others = [name for name in names if name in state] or [""]
+        for other in others:
+            if not torch.equal(state[first].double(), state[other].double()):
+                return [
+                    f"{_listed([first])} and {_listed([other])} are one in the network and differ in "
+                    "the file; pass the weights of this network"
+                ]
+    return []
 
 
 def _unmatched(missing: Sequence[str], unexpected: Sequence[str]) -> list[str]:
@@ -208,25 +274,52 @@ def _unmatched(missing: Sequence[str], unexpected: Sequence[str]) -> list[str]:
     return problems
 
 
-def _not_finite(network: nn.Module) -> list[str]:
+def _no_numbers(network: nn.Module) -> list[str]:
     """Weights that are NaN or infinite. A buffer may hold infinities, as masks of attention do."""
+    buffers = dict(network.named_buffers())
     broken = [name for name, value in network.named_parameters() if not value.isfinite().all()]
-    broken += [name for name, value in network.named_buffers() if value.isnan().any()]
-    if not broken:
-        return []
-    return [f"not all weights are finite: {_listed(broken)}; take the file of an earlier epoch"]
+    broken += [
+        name
+        for name, value in buffers.items()
+        if not (value.isfinite() if name.endswith(STATISTICS) else ~value.isnan()).all()
+    ]
+    negative = [
+        name for name, value in buffers.items() if name.endswith(VARIANCE) and (value < 0).any()
+    ]
+    found = (("not all weights are finite", broken), ("a variance is negative", negative))
+    return [
+        f"{what}: {_listed(names)}; take the file of an earlier epoch"
+        for what, names in found
+        if names
+    ]
 
 
 @contextmanager
-def _left_as_it_was(entries: Mapping[str, Any]) -> Iterator[None]:
-    """Put tensors back where something is refused."""
-    before = {name: value.clone() for name, value in entries.items() if isinstance(value, Tensor)}
+def _left_as_it_was(network: nn.Module) -> Iterator[None]:
+    """Put tensors, and modules' own states, back where something is refused."""
+    entries = network.state_dict()
+    before = {
+        name: value.clone()
+        for name, value in entries.items()
+        if isinstance(value, Tensor) and not name.endswith(OWN_STATE)
+    }
+    states = [
+        (module, deepcopy(module.get_extra_state()))
+        for module in network.modules()
+        if _overridden(module, "get_extra_state") and _overridden(module, "set_extra_state")
+    ]
     try:
         yield
     except BaseException:
         for name, value in before.items():
             entries[name].copy_(value)
+        for module, state in states:
+            module.set_extra_state(state)
         raise
+
+
+def _overridden(module: nn.Module, name: str) -> bool:
+    return getattr(type(module), name) is not getattr(nn.Module, name)
 
 
 def _by(value: Tensor) -> str:
@@ -236,4 +329,5 @@ def _by(value: Tensor) -> str:
 def _listed(names: Sequence[Any]) -> str:
     """The first few, and how many there are."""
     more = f" ... ({len(names)} in all)" if len(names) > LISTED else ""
-    return ", ".join(map(str, names[:LISTED])) + more
+    texts = map(str, names[:LISTED])
+    return ", ".join(text if text.isprintable() else repr(text) for text in texts) + more

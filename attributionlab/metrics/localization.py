@@ -73,7 +73,9 @@ def pointing_game(attributions: Maps, truth: Masks, *, tolerance: float = 0.0) -
     """
     refuse_if(number_problem("tolerance", tolerance, least=0))
     values, mask = _checked(attributions, truth)
-    near = _widened(truth, float(tolerance)).flatten(1) if tolerance else mask
+    # No two pixels are as far apart as this sum; an integer may be larger than any float.
+    distance = float(min(tolerance, sum(truth.shape[2:])))
+    near = _widened(truth, distance).flatten(1) if tolerance else mask
     highest = values == values.amax(1, keepdim=True)
     share = (highest & near).sum(1).double() / highest.sum(1)
     return torch.where(mask.any(1), share, torch.nan)

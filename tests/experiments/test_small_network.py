@@ -10,6 +10,7 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.experiments.small_network import (
     accuracy_of,
     fit_network,
+    fit_with,
     small_network,
     trained_small_network,
 )
@@ -76,6 +77,52 @@ def test_training_is_adam_on_batches_in_an_order_drawn_for_each_epoch():
     assert torch.allclose(network.bias, twin.bias, atol=1e-5)
 
 
+def test_any_optimizer_trains_on_augmented_batches_and_its_rate_changes_after_each_epoch():
+    """A twin that reads like the definition: one generator draws the order and the augmentation."""
+    images, labels = quadrants(10)
+    network, twin = nn.Linear(64, 4), nn.Linear(64, 4)
+    twin.load_state_dict(network.state_dict())
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.5, momentum=0.5)
+    fit_with(
+        optimizer,
+        nn.Sequential(nn.Flatten(), network),
+        images,
+        labels,
+        seed=5,
+        epochs=3,
+        batch_size=4,
+        augmentation=lambda batch, generator: batch + torch.rand(batch.shape, generator=generator),
+        schedule=torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.1),
+    )
+
+    generator = torch.Generator().manual_seed(5)
+    speed = {"weight": 0.0, "bias": 0.0}
+    for epoch in range(3):
+        order = torch.randperm(10, generator=generator).tolist()
+        for batch in (order[:4], order[4:8], order[8:]):
+            shown = images[batch] + torch.rand(len(batch), 1, 8, 8, generator=generator)
+            loss = nn.functional.cross_entropy(twin(shown.flatten(1)), labels[batch])
+            gradients = torch.autograd.grad(loss, [twin.weight, twin.bias])
+            with torch.no_grad():
+                for name, gradient in zip(speed, gradients, strict=True):
+                    speed[name] = 0.5 * speed[name] + gradient
+                    getattr(twin, name).sub_(0.5 * 0.1**epoch * speed[name])
+    # The same steps in another order of additions.
+    assert torch.allclose(network.weight, twin.weight, atol=1e-5)
+    assert torch.allclose(network.bias, twin.bias, atol=1e-5)
+
+
+def test_depth_width_batch_norm_and_bias_are_options():
+    network = small_network(1, 3, 8, 0, depth=2, width=2, batch_norm=True)
+    kinds = [type(module).__name__ for module in network]
+    stage = ["Conv2d", "BatchNorm2d", "ReLU"] * 2 + ["MaxPool2d"]
+    assert kinds == stage * 3 + ["Flatten", "Linear"]
+    kernels = [each.out_channels for each in network if isinstance(each, nn.Conv2d)]
+    assert kernels == [2, 2, 4, 4, 8, 8]
+    bare = small_network(1, 3, 8, 0, bias=False)
+    assert all(getattr(each, "bias", None) is None for each in bare)
+
+
 def test_every_relu_is_a_module_of_its_own_and_every_place_has_a_weight():
     network = small_network(3, 7, 36, seed=0)
     relus = [module for module in network if isinstance(module, nn.ReLU)]
@@ -111,12 +158,22 @@ def test_bad_input_is_refused_in_one_line():
     message = refused(small_network, 0, 1, 7, -1)
     for name in ("channels is 0", "classes is 1", "side is 7", "seed is -1"):
         assert name in message
+    message = refused(small_network, 1, 2, 8, 0, depth=0, width=0.5, bias=1)
+    for name in ("depth is 0", "width is 0.5", "bias is 1"):
+        assert name in message
+    assert "bias is False with batch_norm" in refused(
+        small_network, 1, 2, 8, 0, batch_norm=True, bias=False
+    )
     wrong = torch.tensor([0, 1, 2, 3])
     assert "a label is 3: the network has outputs for 0 to 2" in refused(
         fit_network, network, images, wrong, seed=0
     )
     unknown = torch.tensor([0, 1, 2, -1])
     assert "a label is -1" in refused(fit_network, network, images, unknown, seed=0)
+    sgd = torch.optim.SGD(network.parameters(), lr=0.1)
+    message = refused(fit_with, sgd, network, images, labels, seed=-1, epochs=0, batch_size=0)
+    for name in ("seed is -1", "epochs is 0", "batch_size is 0"):
+        assert name in message
     message = refused(
         fit_network, network, images, labels, seed=0, epochs=0, batch_size=0, learning_rate=0
     )

@@ -10,7 +10,7 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.experiments import subjects
 from attributionlab.experiments.soco.methods.experiment import soco_methods
 from attributionlab.experiments.soco.modifications.experiment import soco_modifications
-from attributionlab.experiments.subjects import chosen_subject, given_subject
+from attributionlab.experiments.subjects import chosen_subject, given_subject, maps_of
 
 SIZE = 8
 MODEL = """
@@ -18,6 +18,39 @@ from torch import nn
 
 def make():
     return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+
+class Normalized(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = make()
+
+    def forward(self, x):
+        return self.layer((x - 0.5) / 0.25)
+
+class InPlace(Normalized):
+    def forward(self, x):
+        return self.layer(x.sub_(0.5).div_(0.25))
+
+class Odd(nn.Module):
+    change = staticmethod(lambda outputs: outputs)
+
+    def forward(self, x):
+        return self.change(x.mean((2, 3)))
+
+class NoOutputs(Odd):
+    change = staticmethod(lambda outputs: outputs[:, :0])
+
+class Complex(Odd):
+    change = staticmethod(lambda outputs: outputs + 0j)
+
+class Whole(Odd):
+    change = staticmethod(lambda outputs: outputs.long())
+
+class Undefined(Odd):
+    change = staticmethod(lambda outputs: outputs / 0)
+
+class Infinite(Odd):
+    change = staticmethod(lambda outputs: outputs + float("inf"))
 """
 
 
@@ -82,6 +115,43 @@ def test_a_network_gets_a_few_images_at_a_time(own, monkeypatch):
     monkeypatch.setattr(subjects, "AT_ONCE", 1)
     alone = given(own, classes=own["classes"], weights=own["weights"])
     assert "100% of the 2 images" in alone.notes[0]
+
+
+@pytest.mark.parametrize("method", ["saliency", "integrated-gradients", "occlusion", "lime"])
+def test_a_network_that_works_in_place_has_the_maps_of_one_that_does_not(method, own, tmp_path):
+    subjects_of = {}
+    for name in ("InPlace", "Normalized"):
+        own["model"] = f"{tmp_path / 'mine.py'}:{name}"
+        subjects_of[name] = given(own)
+        subjects_of[name].model.layer.load_state_dict(torch.load(own["weights"]))
+    one, other = subjects_of.values()
+    settings = {"window": 4, "stride": 4} if method == "occlusion" else {}
+    maps, expected = (maps_of(each, method, 0, settings) for each in (one, other))
+    assert torch.equal(maps, expected)
+    assert torch.equal(one.images, other.images)
+    assert torch.equal(one.empty, other.empty)
+    assert one.images.max() > 0.7  # a pixel of 200 of 255
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("NoOutputs", "returned (1, 0)"),
+        ("Complex", "returned torch.complex64"),
+        ("Whole", "returned torch.int64"),
+        ("Undefined", "returned nan"),
+        ("Infinite", "returned inf"),
+    ],
+)
+def test_outputs_that_are_no_logits_are_refused(name, said, own, tmp_path, without_shape_checks):
+    own |= {
+        "images": str(tmp_path / "images" / "green"),
+        "model": f"{tmp_path / 'mine.py'}:{name}",
+    }
+    with pytest.raises(AttributionLabError) as caught:
+        given(own, predicted=True)
+    assert f"{name} {said}" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_choice_passes_everything_on(own):

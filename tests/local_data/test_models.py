@@ -1,5 +1,6 @@
 """A user's network comes from the file that makes it; whatever is wrong there is said in one line."""
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,22 @@ def returns_text():
 
 def needs(path):
     return Own()
+
+class Stubborn(Own):
+    def train(self, mode=True):
+        return self
+
+class Silent(Own):
+    def train(self, mode=True):
+        super().train(mode)
+
+class Failing(Own):
+    def train(self, mode=True):
+        raise RuntimeError("never")
+
+class InPlace(Own):
+    def forward(self, images):
+        return super().forward(images.sub_(0.5).div_(0.25))
 """
 
 
@@ -57,6 +74,33 @@ def test_a_network_a_function_and_a_class_give_a_network_in_eval_mode(file, name
     model = local_model(f"{file}:{name}")
     assert not any(module.training for module in model.modules())
     assert model(torch.zeros(4, 3, 2, 2)).shape == (4, outputs)
+
+
+def test_a_network_that_stays_in_training_mode_is_refused(file):
+    message = refused(f"{file}:Stubborn")
+    assert f"{file}:Stubborn stays in training mode" in message
+    assert not local_model(f"{file}:Silent").training
+    assert "Failing raised RuntimeError: never in eval()" in refused(f"{file}:Failing")
+
+
+def test_a_network_that_works_in_place_leaves_its_images_as_they_are(file):
+    images = torch.rand(2, 3, 2, 2, generator=torch.Generator().manual_seed(0))
+    before = images.clone()
+    model = local_model(f"{file}:InPlace")
+    outputs = model(images)
+    assert torch.equal(images, before)
+    assert torch.equal(outputs, model.layer(((before - 0.5) / 0.25).flatten(1)))
+    leaf = images.requires_grad_()  # which nothing may change in place
+    model(leaf).sum().backward()
+    assert leaf.grad is not None
+
+
+def test_a_scripted_network_is_taken_as_it_is(file):
+    file.write_text(SOURCE + "\ndef scripted():\n    return torch.jit.script(Own())\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated; its networks are not gone
+        model = local_model(f"{file}:scripted")
+    assert model(torch.zeros(1, 3, 2, 2)).shape == (1, 3)
 
 
 def test_what_is_no_network_is_refused_with_its_type(file):

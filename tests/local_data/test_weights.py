@@ -1,12 +1,13 @@
 """Weights come from a file as tensors alone; what is wrong with it is said, and nothing is loaded."""
 
 import argparse
+import os
 import pickle
 import warnings
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save_file, save_model
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
@@ -190,6 +191,57 @@ def test_weights_fit_the_only_part_of_a_network_that_has_any(trained, network, t
     assert "it lacks 0.stem.weight" in refusal(other, nn.Sequential(network))
 
 
+class Normalized(nn.Module):
+    """A network behind a normalization whose numbers are buffers, as torchvision's is not."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.register_buffer("mean", torch.full((3, 1, 1), 0.5))
+        self.register_buffer("std", torch.full((3, 1, 1), 0.25))
+        self.model = network
+
+    def forward(self, x):
+        return self.model((x - self.mean) / self.std)
+
+
+def test_a_normalization_with_buffers_keeps_them_where_the_names_are_those_behind_it(
+    trained, network, tmp_path, refusal
+):
+    normalized = Normalized(network)
+    load_weights(normalized, saved(trained.state_dict(), tmp_path))
+    assert same(entries(network), entries(trained))
+    assert normalized.mean.unique().tolist() == [0.5]
+    alone = {f"model.{name}": value for name, value in entries(trained).items()}
+    assert "lacks mean, std" in refusal(saved(alone, tmp_path), normalized)  # names of its own
+
+
+def tied(value=0.0, shared=True):
+    """Two linear layers with the same weight, or with weights of their own."""
+    network = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
+    if shared:
+        network["b"].weight = network["a"].weight
+    nn.init.constant_(network["a"].weight, value)
+    return network
+
+
+@pytest.mark.parametrize("twin", ["a", "b"])
+def test_a_tied_weight_is_in_a_file_once_or_twice(twin, tmp_path):
+    network = tied()
+    load_weights(network, saved({f"{twin}.weight": torch.ones(2, 2)}, tmp_path))
+    assert network["a"].weight.tolist() == [[1, 1], [1, 1]]
+    load_weights(network, saved(tied(2.0).state_dict(), tmp_path))
+    assert network["b"].weight.tolist() == [[2, 2], [2, 2]]
+    save_model(tied(3.0), str(tmp_path / "tied.safetensors"))
+    load_weights(network, tmp_path / "tied.safetensors")
+    assert network["b"].weight.tolist() == [[3, 3], [3, 3]]
+
+
+def test_entries_that_differ_where_the_network_has_one_weight_are_refused(tmp_path, refusal):
+    path = saved(tied(1.0, shared=False).state_dict(), tmp_path)
+    message = refusal(path, tied())
+    assert "a.weight and b.weight are one in the network and differ in the file" in message
+
+
 def test_a_prefix_in_front_of_some_names_alone_stays(trained, tmp_path, refusal):
     state = entries(trained)
     state["module.head.bias"] = state.pop("head.bias")
@@ -236,10 +288,10 @@ def test_what_is_no_path_is_refused(refusal, without_shape_checks):
 
 def test_a_whole_network_is_never_unpickled(trained, tmp_path, refusal):
     message = refusal(saved(nn.Sequential(nn.Linear(2, 2)), tmp_path))
-    assert "holds an object torch.nn.modules.container.Sequential" in message
+    assert "holds a pickled object torch.nn.modules.container.Sequential" in message
     assert "torch.save(network.state_dict(), 'weights.pt')" in message
     beside = {"state_dict": trained.state_dict(), "args": argparse.Namespace(lr=1)}
-    assert "holds an object argparse.Namespace" in refusal(saved(beside, tmp_path))
+    assert "holds a pickled object argparse.Namespace" in refusal(saved(beside, tmp_path))
 
 
 def test_nothing_in_a_file_is_executed(tmp_path, refusal):
@@ -254,6 +306,22 @@ def test_nothing_in_a_file_is_executed(tmp_path, refusal):
     (tmp_path / "plain.pt").write_bytes(pickle.dumps(Evil(), protocol=2))
     refusal(tmp_path / "plain.pt")
     assert not path.exists()
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickled_object_is_called_one(protocol, tmp_path, refusal):
+    class Command:
+        def __reduce__(self):
+            return (os.system, ("true",))
+
+    path = tmp_path / "command.pt"
+    path.write_bytes(pickle.dumps(Command(), protocol=protocol))
+    message = refusal(path)
+    assert "pickled object" in message
+    assert "nothing is unpickled here" in message
+    assert "cut off" not in message
+    if protocol < 4:  # torch names nothing of those that it does not know
+        assert f"{os.system.__module__}.system" in message
 
 
 def test_a_compiled_archive_is_refused_as_one(network, tmp_path, refusal):
@@ -296,6 +364,60 @@ def test_what_holds_no_state_dict_is_refused_with_what_it_is(trained, tmp_path, 
     assert "entries 0, 1, 2 ... (5 in all) are no tensors" in refusal(saved(several, tmp_path))
 
 
+def test_names_that_are_no_text_are_refused(refusal, tmp_path):
+    weight = torch.zeros(2)
+    assert "of its names None is no text" in refusal(saved({None: weight}, tmp_path))
+    assert "of its names 1, 2 are no text" in refusal(saved({1: weight, 2: weight}, tmp_path))
+
+
+def test_a_name_of_two_lines_is_said_in_one(trained, tmp_path, refusal):
+    state = {**trained.state_dict(), "a\nb": torch.zeros(2)}
+    assert r"beside those of the network 'a\nb'" in refusal(saved(state, tmp_path))
+
+
+def test_what_is_no_network_is_refused(trained, tmp_path, without_shape_checks):
+    path = saved(trained.state_dict(), tmp_path)
+    with pytest.raises(AttributionLabError, match=r"network is of type NoneType: pass a torch\.nn"):
+        load_weights(None, path)
+
+
+class Counted(nn.Linear):
+    """A layer with a state of its own beside tensors."""
+
+    def __init__(self, state):
+        super().__init__(2, 2)
+        self.state = state
+
+    def get_extra_state(self):
+        return self.state
+
+    def set_extra_state(self, state):
+        self.state = state
+
+
+@pytest.mark.parametrize("state", [{"steps": 7}, 7, torch.tensor(7)])
+def test_a_state_beside_tensors_is_loaded_and_left_as_it_was_after_a_refusal(
+    state, tmp_path, refusal
+):
+    given = nn.Sequential(Counted(state))
+    network = nn.Sequential(Counted({"steps": 1}))
+    load_weights(network, saved(given.state_dict(), tmp_path))
+    assert network[0].state == state
+    network[0].state = {"steps": 1}
+    nn.init.constant_(given[0].bias, torch.nan)
+    path = saved(given.state_dict(), tmp_path)
+    with pytest.raises(AttributionLabError, match="not all weights are finite"):
+        load_weights(network, path)
+    assert network[0].state == {"steps": 1}
+
+
+def test_equal_states_of_two_modules_are_no_tied_weights(tmp_path):
+    given = nn.Sequential(Counted(7), Counted(7))
+    network = nn.Sequential(Counted(0), Counted(0))
+    load_weights(network, saved(given.state_dict(), tmp_path))
+    assert [layer.state for layer in network] == [7, 7]
+
+
 def test_entries_that_do_not_match_are_named_three_of_each_and_counted(trained, tmp_path, refusal):
     state = entries(trained)
     for name in ("head.weight", "head.bias", "conv.weight", "conv.bias"):
@@ -319,8 +441,48 @@ def test_entries_of_another_shape_or_kind_are_named(trained, tmp_path, refusal):
 
 
 @pytest.mark.parametrize(
+    ("own", "value", "said"),
+    [
+        ([1, 2], [0.9, torch.nan], "torch.float32 for torch.int64"),
+        (1, 1.5, "torch.float32 for torch.int64"),
+        ([True], [0.3], "torch.float32 for torch.bool"),
+        ([True], [2], "torch.int64 for torch.bool"),
+    ],
+)
+def test_numbers_that_an_integer_buffer_cannot_hold_are_refused(
+    own, value, said, tmp_path, refusal
+):
+    network = nn.Linear(1, 1)
+    network.register_buffer("own", torch.tensor(own))
+    state = {**network.state_dict(), "own": torch.tensor(value)}
+    message = refusal(saved(state, tmp_path), network)
+    assert f"types differ from the network's: own {said}" in message
+
+
+def test_whole_numbers_of_another_type_are_converted(trained, network, tmp_path):
+    state = entries(trained)
+    state["norm.num_batches_tracked"] = torch.tensor(5.0).half()
+    load_weights(network, saved(state, tmp_path))
+    assert network.norm.num_batches_tracked.tolist() == 5
+    masked = nn.Module()
+    masked.register_buffer("mask", torch.zeros(2, dtype=torch.bool))
+    load_weights(masked, saved({"mask": torch.tensor([0, 1], dtype=torch.uint8)}, tmp_path))
+    assert masked.mask.tolist() == [False, True]
+
+
+def test_a_negative_variance_is_refused(trained, tmp_path, refusal):
+    state = entries(trained)
+    state["norm.running_var"][2] = -1
+    message = refusal(saved(state, tmp_path))
+    assert "a variance is negative: norm.running_var;" in message
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
-    [("conv.bias", torch.nan), ("conv.bias", torch.inf), ("norm.running_var", torch.nan)],
+    [
+        *(("conv.bias", torch.nan), ("conv.bias", torch.inf), ("norm.running_var", torch.nan)),
+        *(("norm.running_var", torch.inf), ("norm.running_mean", -torch.inf)),
+    ],
 )
 def test_weights_that_are_not_finite_are_refused(name, value, trained, tmp_path, refusal):
     state = entries(trained)
@@ -339,9 +501,17 @@ def test_what_a_layer_refuses_in_its_own_words_is_said_in_one_line(tmp_path, ref
         def _load_from_state_dict(self, *arguments):
             arguments[-1].append("not\nmine")
 
-    message = refusal(saved(nn.Linear(2, 2).state_dict(), tmp_path), Picky(2, 2))
+    path = saved(nn.Linear(2, 2).state_dict(), tmp_path)
+    message = refusal(path, Picky(2, 2))
     assert "does not fit the network (RuntimeError:" in message
     assert "not mine" in message
+
+    def refuse(*arguments):
+        raise ValueError("not\nours")
+
+    hooked = nn.Linear(2, 2)
+    hooked.register_load_state_dict_pre_hook(refuse)
+    assert "does not fit the network (ValueError: not ours)" in refusal(path, hooked)
 
 
 SOURCE = """

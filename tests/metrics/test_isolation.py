@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
@@ -31,6 +31,7 @@ def isolation(order, height, width, neighbors, n):
     return sum(shares, Fraction(0)) / n
 
 
+@settings(max_examples=40)
 @given(SIZES, st.sampled_from([4, 8]), st.randoms(use_true_random=False))
 def test_isolation_is_the_mean_share_of_neighbors_that_are_left(size, neighbors, random):
     pixels = list(range(size[0] * size[1]))

@@ -83,6 +83,13 @@ def test_a_tolerance_of_0_is_none_and_images_have_their_own_masks():
     )
 
 
+@pytest.mark.parametrize("tolerance", [1e300, 10**400], ids=["float", "beyond floats"])
+def test_a_tolerance_beyond_the_image_makes_every_pixel_a_hit(tolerance):
+    mask = torch.tensor([[[[True, False, False]]]])
+    maps = torch.tensor([[[[0.0, 0.0, 1.0]]]])
+    assert pointing_game(maps, mask, tolerance=tolerance).tolist() == [1]
+
+
 @given(GRIDS, st.integers(-3, 3))
 def test_a_box_is_the_smallest_and_a_margin_widens_it_within_the_image(cells, margin):
     _, mask = grids(cells)

@@ -98,6 +98,9 @@ def _findings(table: "pd.DataFrame", seed: int) -> list[str]:
         others = of_method[of_method.baseline != BLACK]
         parts = []
         for color, of_color in others.groupby("baseline", sort=False):
+            if of_color.with_black.isna().all():
+                parts.append(f"undefined from {color}")
+                continue
             interval = mean_interval(of_color.with_black.to_numpy(), seed)
             ends = f" ({interval.low:.2f} to {interval.high:.2f})" if interval else ""
             parts.append(f"{of_color.with_black.mean():.2f}{ends} from {color}")
@@ -105,15 +108,17 @@ def _findings(table: "pd.DataFrame", seed: int) -> list[str]:
             f"{name} on pictures: rank correlation with the map from black {', '.join(parts)}"
         )
         if "on_object" in of_method:
-            means = of_method.groupby("baseline", sort=False).on_object.mean()
-            listed = ", ".join(f"{color} {share:.2f}" for color, share in means.items())
+            means = of_method.groupby("baseline", sort=False).on_object.mean().dropna()
+            listed = ", ".join(f"{color} {share:.2f}" for color, share in means.items()) or "none"
             sentence += (
                 f"; positive attribution on the object, {of_method.object_area.mean():.2f} of the "
                 f"pixels: {listed}"
             )
-        least = float(np.nanmin(others.groupby("baseline").with_black.mean()))
+        least = others.groupby("baseline").with_black.mean().min()
         sentence += (
-            ". As in the paper, other pixels are highlighted from another baseline"
+            ". Whether the baseline matters is undecided: in every pair a map is constant"
+            if np.isnan(least)
+            else ". As in the paper, other pixels are highlighted from another baseline"
             if least < SAME
             else ". Unlike in the paper, the baseline hardly matters"
         )

@@ -40,6 +40,7 @@ MEASURES = {
     "scattered": "share of the positive attribution outside of the main region",
     "on_object": "share of the positive attribution on the object",
 }
+UNDECIDED = "the interval holds 0, or one image has none"
 SHOWN = {
     "lime": "means over images and networks; total_variation: mean difference of neighboring pixels, "
     "in units of the map's maximum, and scattered: share of the positive attribution outside of the "
@@ -209,23 +210,26 @@ def _by(row: "pd.Series") -> str:
 def _judged(differences: "pd.DataFrame", first: str) -> str:
     """Whether there is less noise, and whether that is more than a matter of the number."""
     noise = differences[differences.measure == "total_variation"].set_index("against")
-    papers = [name for name in noise.index if name not in (CONTROL, SAM)]
-    less = [name for name in papers if noise.high[name] < 0]
-    verb = ("gives", "does not give") if first == SAM else ("give", "do not give")
-    compared = (
-        f"{first} {verb[0]} less noise (total variation) than {' and '.join(less)}, as in the paper"
-        if less
-        else f"{first} {verb[1]} less noise (total variation) than {' or '.join(papers)}, unlike the "
-        "paper's SAM"
-    )
-    compared = compared[0].upper() + compared[1:]
-    control = noise.loc[CONTROL]
-    if control.high < 0:
-        return (
-            f"{compared}; also less than a grid of as many squares, so that it is not for the number "
-            "of superpixels alone."
-        )
-    return (
-        f"{compared}; but not less than a grid of as many squares: few superpixels, whatever they "
-        "show, make a map that varies little."
-    )
+    papers: dict[str, list[str]] = {}
+    for name, row in noise.drop([CONTROL, SAM], errors="ignore").iterrows():
+        papers.setdefault(_outcome(row), []).append(str(name))
+    said = {
+        "less": "less than {}, as in the paper",
+        "not less": "not less than {}, unlike the paper's SAM",
+        "undecided": f"undecided against {{}} ({UNDECIDED})",
+    }
+    parts = [said[each].format(" and ".join(papers[each])) for each in said if each in papers]
+    control = {
+        "less": "less than a grid of as many squares, so that it is not for the number of superpixels "
+        "alone",
+        "not less": "not less than a grid of as many squares: few superpixels, whatever they show, "
+        "make a map that varies little",
+        "undecided": f"undecided against a grid of as many squares ({UNDECIDED})",
+    }
+    parts.append(control[_outcome(noise.loc[CONTROL])])
+    return f"Noise (total variation) of {first}: {'; '.join(parts)}."
+
+
+def _outcome(row: "pd.Series") -> str:
+    """Undecided where the interval holds 0 inside, and where one image has none."""
+    return "less" if row.high < 0 else "not less" if row.low >= 0 else "undecided"

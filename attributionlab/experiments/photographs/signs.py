@@ -72,8 +72,11 @@ def _findings(table: "pd.DataFrame", seed: int) -> list[str]:
     sentences = []
     where = "on the object" if "on_object" in table else "in the image"
     for name, of_method in table.groupby("method", sort=False):
-        negative = of_method.negative.mean()
-        both = MINORITY <= negative <= 1 - MINORITY
+        known = of_method.negative.dropna()
+        if known.empty:
+            sentences.append(f"{name} on pictures: no map has any attribution {where}.")
+            continue
+        negative, both = known.mean(), known.between(MINORITY, 1 - MINORITY).sum()
         interval = mean_interval(of_method.negative.to_numpy(), seed)
         ends = f" ({interval.low:.2f} to {interval.high:.2f})" if interval else ""
         sentence = (
@@ -87,9 +90,8 @@ def _findings(table: "pd.DataFrame", seed: int) -> list[str]:
             )
         if name == "DeepSHAP":
             sentence += (
-                ". The paper sees both signs on the foreground: so do we"
-                if both
-                else ". The paper sees both signs on the foreground: we see one"
+                f". The paper sees both signs on the foreground: {both} of our {len(known)} maps have "
+                f"at least {MINORITY:.0%} of each there"
             )
         sentences.append(f"{sentence}.")
     return [

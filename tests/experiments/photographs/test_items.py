@@ -12,7 +12,13 @@ from torch import nn
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.experiments.drawn_pictures import CLASSES, SIDE, pictures
-from attributionlab.experiments.photographs import baselines, figures, pictured, segmented_lime
+from attributionlab.experiments.photographs import (
+    baselines,
+    figures,
+    pictured,
+    segmented_lime,
+    signs,
+)
 from attributionlab.experiments.photographs.baselines import baselines_panel
 from attributionlab.experiments.photographs.items import PHOTOGRAPH_ITEMS
 from attributionlab.experiments.photographs.lime_items import lime_on_photographs
@@ -187,13 +193,13 @@ def test_differences_are_of_the_first_from_each_other_image_by_image():
 @pytest.mark.parametrize(
     ("first", "other", "control", "said"),
     [
-        (16, 1, 4, "as in the paper; also less than a grid of as many"),
-        (8, 1, 16, "as in the paper; but not less than a grid of as many"),
+        (16, 1, 4, "less than quickshift, as in the paper; less than a grid of as many"),
+        (8, 1, 16, "less than quickshift, as in the paper; not less than a grid of as many"),
         (
             4,
             8,
             16,
-            "Drawn regions do not give less noise (total variation) than quickshift",
+            "drawn regions: not less than quickshift, unlike the paper's SAM; not less than",
         ),
     ],
 )
@@ -207,11 +213,30 @@ def test_the_verdict_on_noise_follows_the_numbers(first, other, control, said):
     assert said in findings[-1]
 
 
-def test_an_interval_that_holds_zero_is_no_advantage_over_the_grid():
+def test_an_interval_that_holds_zero_decides_nothing():
     made = {DRAWN_REGIONS: stripes(8), "quickshift": stripes(1), CONTROL: stripes(4)}
     made[CONTROL][1] = stripes(16)[1]  # noisier in one image, less noisy in the other
     findings = lime_findings(lime_tables(results([made]), 0), 40)
-    assert "but not less than a grid of as many" in findings[-1]
+    assert "less than quickshift, as in the paper; undecided against a grid of" in findings[-1]
+
+
+def test_one_image_decides_nothing():
+    made = {DRAWN_REGIONS: stripes(8), "quickshift": stripes(1), CONTROL: stripes(16)}
+    tables = lime_tables(results([made]), 0)
+    tables["lime_differences"][["low", "high"]] = np.nan
+    [*_, judged] = lime_findings(tables, 40)
+    assert "drawn regions: undecided against quickshift (" in judged
+    assert "undecided against a grid of as many squares (" in judged
+    assert "less" not in judged
+
+
+def test_superpixels_against_which_the_outcome_differs_are_named_apart():
+    made = {DRAWN_REGIONS: stripes(8), "quickshift": stripes(1), "felzenszwalb": stripes(16)}
+    made |= {"other": stripes(4), CONTROL: stripes(16)}
+    made["other"][1] = stripes(16)[1]
+    judged = lime_findings(lime_tables(results([made]), 0), 40)[-1]
+    assert "less than quickshift, as in the paper; not less than felzenszwalb, unlike" in judged
+    assert "SAM; undecided against other (" in judged
 
 
 def test_negative_attribution_is_none_of_the_objects():
@@ -223,7 +248,7 @@ def test_negative_attribution_is_none_of_the_objects():
 def test_sam_is_the_reference_on_photographs():
     made = {SAM: stripes(16), "quickshift": stripes(2), CONTROL: stripes(4)}
     findings = lime_findings(lime_tables(results([made], objects=False), 0), 40)
-    assert findings[-1].startswith("SAM gives less noise (total variation) than quickshift")
+    assert findings[-1].startswith("Noise (total variation) of SAM: less than quickshift, as in")
     assert not any("drawn of" in sentence for sentence in findings)
 
 
@@ -252,7 +277,10 @@ def test_both_signs_are_counted_on_the_object(halves):
         pairs = int((inside[1:] & inside[:-1]).sum() + (inside[:, 1:] & inside[:, :-1]).sum())
         assert found.loc[("IG", index), "sign_changes"] == pytest.approx(crossing / pairs)
     [deep] = [each for each in panel.findings if each.startswith("DeepSHAP")]
-    assert "The paper sees both signs on the foreground: so do we." in deep
+    shares = found.loc["DeepSHAP"].negative
+    both = ((shares >= 0.1) & (shares <= 0.9)).sum()
+    assert both > 0
+    assert f"both signs on the foreground: {both} of our 3 maps have at least 10% of each" in deep
 
 
 def test_one_sign_alone_is_said_to_be_one(halves):
@@ -260,8 +288,28 @@ def test_one_sign_alone_is_said_to_be_one(halves):
     brighter[..., SIDE // 2 :] = 0
     panel = signs_panel([Pictured(replace(halves.subject, images=brighter), None)], 0)
     [deep] = [each for each in panel.findings if each.startswith("DeepSHAP")]
-    assert "we see one" in deep
+    assert "0 of our 3 maps have at least 10% of each" in deep
     assert "in the image is negative" in deep
+
+
+def test_maps_of_one_sign_each_are_none_of_both():
+    """Half of them negative everywhere: the mean over images looks like both signs."""
+    table = pd.DataFrame({"method": "DeepSHAP", "negative": [0.0, 1.0, 0.0, 1.0, 0.5, np.nan]})
+    table["sign_changes"] = 0.0
+    [deep, _] = signs._findings(table, 0)
+    assert "1 of our 5 maps have at least 10% of each" in deep
+    [empty, _] = signs._findings(table.assign(negative=np.nan), 0)
+    assert empty == "DeepSHAP on pictures: no map has any attribution in the image."
+
+
+def test_constant_maps_have_no_verdict_on_the_baseline(halves, monkeypatch):
+    monkeypatch.setattr(
+        baselines, "maps_of", lambda subject, *_: torch.zeros(len(subject.images), 1, SIDE, SIDE)
+    )
+    for sentence in baselines_panel([halves], 0).findings:
+        assert "from black undefined from white, undefined from mean color" in sentence
+        assert "Whether the baseline matters is undecided" in sentence
+        assert "nan" not in sentence
 
 
 def test_baselines_are_compared_with_black(halves):

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BOTH_SIGNS", "ONE_CLASS", "POSITIVE", "findings_of"]
+__all__ = ["BOTH_SIGNS", "COUNTS", "OWN_CLASS", "POSITIVE", "findings_of"]
 
 BOTH_SIGNS = "weights of both signs"
 POSITIVE = "positive weights"
-ONE_CLASS = "one class per pixel"
-"""As in our environments."""
+COUNTS = "one class per pixel, counts"
+"""Weights and inputs are 1, as where our environments count colors."""
+OWN_CLASS = "one class per pixel, both signs"
+ROUNDING = 1e-12
+"""Of two means of the same few shares, summed in another sequence."""
 
 
 def findings_of(tables: Mapping[str, "pd.DataFrame"]) -> list[str]:
@@ -22,6 +25,7 @@ def findings_of(tables: Mapping[str, "pd.DataFrame"]) -> list[str]:
         _exhausted(tables["exhausted"]),
         *_shares(tables["shares"]),
         _margin(tables["shares"]),
+        _one_class(tables["shares"]),
     ]
 
 
@@ -58,10 +62,10 @@ def _two_orders(table: "pd.DataFrame") -> str:
 def _exhausted(table: "pd.DataFrame") -> str:
     own = table[table.by_contribution]
     ahead = int((table.pixel_flipping > own.pixel_flipping.max()).sum())
-    sooner = int((table.mean_accuracy < own.mean_accuracy.min()).sum())
+    sooner = int((own.mean_accuracy.min() - table.mean_accuracy > ROUNDING).sum())
     return (
-        f"Of all {len(table)} orders of one classifier's pixels, {ahead} beat the order by "
-        f"contribution by score and {sooner} by accuracy."
+        f"Of all {len(table)} orders of the first drawn counterexample's pixels, {ahead} beat the "
+        f"order by contribution by score and {sooner} by accuracy."
     )
 
 
@@ -79,17 +83,32 @@ def _shares(table: "pd.DataFrame") -> Iterator[str]:
 
 
 def _margin(table: "pd.DataFrame") -> str:
-    free, shared = table[table.kind == ONE_CLASS], table[table.kind != ONE_CLASS]
-    two, more = shared[shared.classes == 2], shared[shared.classes > 2]
+    here = table[table.kind != COUNTS]
+    two, more = here[here.classes == 2], here[here.classes > 2]
     return (
-        "Accuracy asks for the margin: the order by what a pixel adds to the target less the "
-        f"runner-up is beaten for {two.by_margin.max():.1%} at most with two classes, and for "
-        f"{more.by_margin.min():.1%} to {more.by_margin.max():.1%} with more, where another class may "
-        "come second. "
+        "The order by what a pixel adds to the target less the runner-up (the margin, which decides "
+        f"about accuracy) is beaten for {_total(two, 'by_margin'):,} of {two.classifiers.sum():,} "
+        f"classifiers with two classes, and for {_total(more, 'by_margin'):,} of "
+        f"{more.classifiers.sum():,} with more, where another class may come second (without counts)."
+    )
+
+
+def _one_class(table: "pd.DataFrame") -> str:
+    counts, signed = (table[table.kind == kind] for kind in (COUNTS, OWN_CLASS))
+    beaten = [_total(here, "by_accuracy") for here in (counts, signed)]
+    return (
+        "Pixels that count for one class each: with weights and inputs 1, as where our environments "
+        f"count colors, another order is better by accuracy for {beaten[0]:,} of "
+        f"{counts.classifiers.sum():,} classifiers, with weights of both signs for {beaten[1]:,} of "
+        f"{signed.classifiers.sum():,}: "
         + (
-            "Where each pixel counts for one class, contribution is the best order by both: the "
-            "counterexample needs pixels that several classes share."
-            if free.by_accuracy.max() == 0
-            else "Even where each pixel counts for one class another order can be better."
+            "a counterexample does not need pixels that several classes share."
+            if any(beaten)
+            else "no counterexample without shared pixels was drawn."
         )
     )
+
+
+def _total(table: "pd.DataFrame", share: str) -> int:
+    """Classifiers, from shares of them."""
+    return int((table[share] * table.classifiers).round().sum())

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from torch import nn
 
+from attributionlab.errors import refuse_if
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.unified.linear.accuracy_findings import (
     BOTH_SIGNS,
-    ONE_CLASS,
+    COUNTS,
+    OWN_CLASS,
     POSITIVE,
     findings_of,
 )
@@ -28,6 +30,7 @@ from attributionlab.imputation import constant
 from attributionlab.metrics import pixel_flipping, removal_curve
 from attributionlab.progress import track
 from attributionlab.report.metric_panels import MetricLine, MetricPanel, metric_panels_figure
+from attributionlab.validation import integer_problem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +57,7 @@ SHOWN = {
     "pixels: share whose order by contribution is beaten by another order (low, high: 95 %, Wilson), "
     "by accuracy and by score; first_pixel: another single pixel lowers accuracy more; by_margin: the "
     "order by what a pixel adds to the target less the runner-up is beaten; loss: mean accuracy too "
-    "much over the curve",
+    "much over the curve. Counts: weights and inputs are 1, else integers up to 1,000 are drawn",
 }
 
 
@@ -83,7 +86,8 @@ def accuracy_counterexample(
     import pandas as pd
 
     number = n if n is not None else QUICK_CLASSIFIERS if quick else CLASSIFIERS
-    sizes = list(product((BOTH_SIGNS, POSITIVE, ONE_CLASS), PIXELS, CLASSES))
+    refuse_if(integer_problem("n", number, 1))
+    sizes = list(product((BOTH_SIGNS, POSITIVE, COUNTS, OWN_CLASS), PIXELS, CLASSES))
     rows = [
         {"kind": kind, "pixels": pixels, "classes": classes, **found}
         for kind, pixels, classes in track(sizes, len(sizes), "unified-appendix-e", show_progress)
@@ -176,11 +180,14 @@ def _drawn(
     """Weights (n, K, d) and inputs (n, d)."""
     random = np.random.default_rng([seed, pixels, classes])
     inputs = random.integers(1, LARGEST + 1, (number, pixels))
-    if kind == ONE_CLASS:
-        owner = random.integers(0, classes, (number, 1, pixels))
-        return (owner == np.arange(classes)[:, None]).astype(np.int64), np.ones_like(inputs)
-    least = 1 if kind == POSITIVE else -LARGEST
-    return random.integers(least, LARGEST + 1, (number, classes, pixels)), inputs
+    if kind not in (COUNTS, OWN_CLASS):
+        least = 1 if kind == POSITIVE else -LARGEST
+        return random.integers(least, LARGEST + 1, (number, classes, pixels)), inputs
+    owner = random.integers(0, classes, (number, 1, pixels))
+    owned = (owner == np.arange(classes)[:, None]).astype(np.int64)
+    if kind == COUNTS:
+        return owned, np.ones_like(inputs)
+    return owned * random.integers(-LARGEST, LARGEST + 1, owner.shape), inputs
 
 
 def _right_alone(
@@ -223,12 +230,19 @@ def _measured(kind: str, number: int, pixels: int, classes: int, seed: int) -> d
         return {}
     judged = _judged(weights, inputs, targets)
     unit = np.lcm.reduce(np.arange(1, classes + 1)) * (pixels + 1)
+    beaten = {name: int(judged[name].sum()) for name in ("beaten", "beaten_by_score")}
     return {
         "classifiers": len(targets),
-        **{name: int(judged[name].sum()) for name in ("beaten", "beaten_by_score")},
+        **beaten,
+        **_ends(beaten["beaten"], len(targets)),
         **{name: float(judged[name].mean()) for name in ("first_pixel", "by_margin")},
         "loss": float(judged["loss"].mean() / unit),
     }
+
+
+def _ends(count: int, total: int) -> dict[str, float]:
+    ends = binomtest(count, total).proportion_ci(method="wilson")
+    return {"low": ends.low, "high": ends.high}
 
 
 def _summary(cases: "pd.DataFrame") -> "pd.DataFrame":
@@ -237,14 +251,12 @@ def _summary(cases: "pd.DataFrame") -> "pd.DataFrame":
     rows = []
     for (kind, classes), here in cases.groupby(["kind", "classes"], sort=False):
         total = int(here.classifiers.sum())
-        ends = binomtest(int(here.beaten.sum()), total).proportion_ci(method="wilson")
         rows.append(
             {
                 "kind": kind,
                 "classes": classes,
                 "by_accuracy": here.beaten.sum() / total,
-                "low": ends.low,
-                "high": ends.high,
+                **_ends(int(here.beaten.sum()), total),
                 "by_score": here.beaten_by_score.sum() / total,
                 **{
                     name: float(np.average(here[name], weights=here.classifiers))
@@ -262,15 +274,18 @@ def _figure(cases: "pd.DataFrame") -> "Figure":
         lines = {}
         for classes, here in of_kind.groupby("classes", sort=False):
             shares = (here.beaten / here.classifiers).to_numpy()
-            spread = 1.96 * np.sqrt(shares * (1 - shares) / here.classifiers.to_numpy())
+            lengths = np.stack([shares - here.low, here.high - shares])
             lines[f"{classes} classes"] = MetricLine(
-                here.pixels.to_numpy(dtype=float), shares, spread
+                here.pixels.to_numpy(dtype=float),
+                shares,
+                lengths.clip(min=0),  # the share itself, rounded, can be the end
             )
         panels.append(
             MetricPanel(str(kind), "pixels", "share of classifiers (lower is better)", lines)
         )
     title = (
         "Linear classifiers whose order by contribution is beaten by another one, by accuracy\n"
-        f"By score: {cases.beaten_by_score.sum()} of {cases.classifiers.sum():,}. Bars: 95 % intervals"
+        f"By score: {cases.beaten_by_score.sum()} of {cases.classifiers.sum():,}. "
+        "Bars: 95 % intervals (Wilson)"
     )
     return metric_panels_figure([panels], title)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.assess import mean_interval
+from attributionlab.errors import refuse_if
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.unified.linear.digits import (
     CLASSES,
@@ -22,6 +23,7 @@ from attributionlab.experiments.unified.linear.goals_findings import (
     CHANGE,
     GRADIENT,
     PRODUCT,
+    RANDOM,
     REMOVAL,
     findings_of,
 )
@@ -35,6 +37,7 @@ from attributionlab.experiments.unified.linear.masking_orders import (
 from attributionlab.metrics import curve_fractions, deletion_curve
 from attributionlab.progress import track
 from attributionlab.report.metric_panels import MetricLine, MetricPanel, metric_panels_figure
+from attributionlab.validation import integer_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,6 +98,7 @@ def goals_of_maps(
     import pandas as pd
 
     number = n if n is not None else QUICK_TEST if quick else TEST
+    refuse_if(integer_problem("n", number, 1, MOST_TEST))
     rows = [
         row
         for kind in track(list(INPUTS), len(INPUTS), "unified-section-6-2-2", show_progress)
@@ -160,7 +164,7 @@ def _digit_curves(number: int, seed: int) -> DigitCurves:
     maps = {
         PRODUCT: gradient * images,
         GRADIENT: gradient,
-        "random order": torch.rand(images.shape, generator=generator),
+        RANDOM: torch.rand(images.shape, generator=generator),
     }
     curves = {}
     for goal, (replaced, adds) in {
@@ -178,7 +182,7 @@ def _digit_rows(curves: DigitCurves, seed: int) -> list[dict[str, Any]]:
     rows = []
     for goal, of_goal in curves.items():
         best, worst = of_goal[BEST].sum(1), of_goal[WORST].sum(1)
-        for name in (PRODUCT, GRADIENT, "random order"):
+        for name in (PRODUCT, GRADIENT, RANDOM):
             loss = ((of_goal[name].sum(1) - best) / (worst - best)).numpy()
             ends = mean_interval(loss, seed)
             low, high = ends if ends is not None else (np.nan, np.nan)

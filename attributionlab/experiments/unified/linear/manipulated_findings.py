@@ -43,15 +43,17 @@ def _measured(table: "pd.DataFrame") -> Iterator[str]:
             if after.corner_first == 1
             else f"in {after.corner_first:.2%} of images and classes"
         )
+        hits = (_percent(before.pointing_game), _percent(after.pointing_game))
         dropped = (
             "as in the paper"
-            if before.pointing_game == 1 and after.pointing_game == 0
-            else "not from 100 % to 0 % as in the paper"
+            if hits == ("100.0%", "0.0%")  # to the decimals of the paper
+            else "not from 100.0 % to 0.0 % as in the paper"
         )
         yield (
-            f"{values}: Pointing Game {_percent(before.pointing_game)} (splits {_percent(before.low)} "
-            f"to {_percent(before.high)}) and {_percent(after.pointing_game)} "
-            f"({_percent(after.low)} to {_percent(after.high)}), {dropped}. "
+            f"{values}: Pointing Game {hits[0]} (splits {_percent(before.low)} "
+            f"to {_percent(before.high)}) and {hits[1]} "
+            f"({_percent(after.low)} to {_percent(after.high)}; splits: {before.splits:.0f}, test "
+            f"images in each: {before.images:.0f}), {dropped}. "
             f"Accuracy {before.accuracy:.2%} and {after.accuracy:.2%}; {answers}. The corner leads "
             f"{leads}. For the predicted class: {_percent(before.predicted_class)} and "
             f"{_percent(after.predicted_class)}."
@@ -83,9 +85,9 @@ def _why_all_hit(penalties: "pd.DataFrame") -> str:
         "Where the background is 0, w * x is 0 on it, so that any pixel that speaks for the class is a "
         f"hit: {said}. "
         + (
-            "The standard model's hits follow from the zeros of the data, not from what it learned."
+            "Where a pixel speaks for the class, the hits follow from the zeros of the data."
             if certain
-            else "That does not explain all hits."
+            else "Not all of these images are hits."
         )
     )
 

@@ -199,6 +199,7 @@ def _model_rows(standard: LinearClassifier, values: Values, test: Digits) -> lis
                 ),
                 "corner_first": _corner_first(model, images),
                 "same_predictions": _share(predicted == answers),
+                "images": len(images),
                 "weights": _share(model.weights != 0),
                 "some_positive": _share(maps.flatten(1).amax(1) > 0),
             }
@@ -245,6 +246,7 @@ def _table_3(splits: "pd.DataFrame") -> "pd.DataFrame":
         corner_first=("corner_first", "mean"),
         same_predictions=("same_predictions", "min"),
         splits=("seed", "count"),
+        images=("images", "first"),
     ).reset_index()
 
 

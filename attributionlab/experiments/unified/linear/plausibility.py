@@ -50,8 +50,9 @@ IMAGES, QUICK_IMAGES = 200, 40
 INVERSE_PENALTY = 0.1
 SHOWN = {
     "table-1": "printed: how a metric of plausibility scores, according to the paper; then how many "
-    "maps have a Pointing Game of up to 0.25 (low), of at least 0.75 (high) or between; least, "
-    "largest: of these maps",
+    "maps have a Pointing Game of up to 0.25 (low), of at least 0.75 (high) or between, by the whole "
+    "95 % interval (else, and with fewer than six images: undecided); least, largest: of these maps; "
+    "as_printed: whether all are, or for uncertain: whether there are low and high ones",
     "maps": "means over images; faithfulness: F1 with the network's known truth (pictures), cosine "
     "with what pixels add (digits); Pointing Game (low, high: 95 %) and relevance mass on the object "
     "(a patch of the label's color; the box of a digit)",

@@ -1,7 +1,9 @@
 """Table 1 as printed and as measured, and what that says, in sentences."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from attributionlab.assess.intervals import FEWEST_FOR_ORDER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +20,8 @@ PRINTED = {
 }
 """By whether the model is plausible and the map faithful."""
 LOW, HIGH = 0.25, 0.75
-"""Of a mean Pointing Game; between them a score is neither."""
+"""Of the interval of a mean Pointing Game; between them a score is neither."""
+UNDECIDED = "undecided"
 
 
 def cells_of(maps: "pd.DataFrame") -> "pd.DataFrame":
@@ -28,13 +31,13 @@ def cells_of(maps: "pd.DataFrame") -> "pd.DataFrame":
     rows = []
     for (plausible, faithful), printed in PRINTED.items():
         here = maps[(maps.plausible == plausible) & (maps.faithful == faithful)]
-        levels = [_level(score) for score in here.pointing_game]
+        levels = [_level(row) for row in here.itertuples()]
         rows.append(
             {
                 "model": "plausible" if plausible else "implausible",
                 "map": "faithful" if faithful else "unfaithful",
                 "printed": printed,
-                **{level: levels.count(level) for level in ("low", "between", "high")},
+                **{level: levels.count(level) for level in ("low", "between", "high", UNDECIDED)},
                 "least": here.pointing_game.min(),
                 "largest": here.pointing_game.max(),
                 "as_printed": _as_printed(printed, levels),
@@ -59,15 +62,26 @@ def findings_of(
     ]
 
 
-def _level(score: float) -> str:
-    return "low" if score <= LOW else "high" if score >= HIGH else "between"
+def _level(row: Any) -> str:
+    if row.images < FEWEST_FOR_ORDER:
+        return UNDECIDED
+    if row.high <= LOW:
+        return "low"
+    if row.low >= HIGH:
+        return "high"
+    return "between" if row.low > LOW and row.high < HIGH else UNDECIDED
 
 
-def _as_printed(printed: str, levels: list[str]) -> bool:
-    """An uncertain cell must hold low scores and high ones."""
+def _as_printed(printed: str, levels: list[str]) -> str:
+    """An uncertain cell must hold low scores and high ones; in any other all are as printed."""
     if printed == "uncertain":
-        return {"low", "high"} <= set(levels)
-    return all(level == printed for level in levels)
+        missing = {"low", "high"} - set(levels)
+        if not missing:
+            return "yes"
+        return UNDECIDED if levels.count(UNDECIDED) >= len(missing) else "no"
+    if set(levels) - {printed, UNDECIDED}:
+        return "no"
+    return UNDECIDED if UNDECIDED in levels else "yes"
 
 
 def _cells(cells: "pd.DataFrame", maps: "pd.DataFrame") -> Iterator[str]:
@@ -79,23 +93,30 @@ def _cells(cells: "pd.DataFrame", maps: "pd.DataFrame") -> Iterator[str]:
             + " and ".join(f"{row.pointing_game:.2f} ({row.model})" for row in of_name.itertuples())
             for name, of_name in here.groupby("map", sort=False)
         )
-        outcome = "as printed" if cell.as_printed else f"not all {cell.printed} as printed"
+        asked = "low and high" if cell.printed == "uncertain" else f"all {cell.printed}"
+        outcomes = {"yes": "as printed", "no": f"not {asked} as printed", UNDECIDED: UNDECIDED}
         model = str(cell.model).capitalize()
-        yield f"{model} model, {cell.map} map, Pointing Game: {listed}: {outcome}."
+        yield (
+            f"{model} model, {cell.map} map, Pointing Game: {listed}: {outcomes[cell.as_printed]}."
+        )
 
 
 def _against(maps: "pd.DataFrame") -> str:
-    """The highest of what knows nothing of the model, beside the lowest of the truth."""
-    own, free = maps[maps.faithful], maps[maps["map"].isin([EDGES, RANDOM])]
-    worst, best = own.loc[own.pointing_game.idxmin()], free.loc[free.pointing_game.idxmax()]
-    reversed_ = best.pointing_game > worst.pointing_game
+    """The model whose truth is the furthest behind a map that knows nothing of any model."""
+    pairs = [
+        (own, free)
+        for own in maps[maps.faithful].itertuples()
+        for free in maps[maps["map"].isin([EDGES, RANDOM]) & (maps.model == own.model)].itertuples()
+    ]
+    own, free = max(pairs, key=lambda pair: pair[1].pointing_game - pair[0].pointing_game)
+    if free.pointing_game <= own.pointing_game:
+        outcome = "in no model does plausibility rank them against faithfulness."
+    elif free.low <= own.high or own.images < FEWEST_FOR_ORDER:
+        outcome = "undecided whether plausibility ranks them against faithfulness."
+    else:
+        outcome = "plausibility ranks these maps against faithfulness."
     return (
-        f"The truth of a model scores as little as {worst.pointing_game:.2f} ({worst.model}), and "
-        f"{best['map']}, which ask no model, score as much as {best.pointing_game:.2f} "
-        f"({best.model}), with faithfulness {worst.faithfulness:.2f} and {best.faithfulness:.2f}: "
-        + (
-            "plausibility can rank maps against faithfulness."
-            if reversed_
-            else "here plausibility does not rank them against faithfulness."
-        )
+        f"For {own.model} {own.map} scores {own.pointing_game:.2f} and {free.map} "
+        f"{free.pointing_game:.2f}, with faithfulness {own.faithfulness:.2f} and "
+        f"{free.faithfulness:.2f} (images: {own.images}): {outcome}"
     )

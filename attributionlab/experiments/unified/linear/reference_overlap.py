@@ -5,13 +5,14 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
+from attributionlab.errors import refuse_if
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.metrics.reference_masking import dice, expected_dice, reference_order
 from attributionlab.progress import track
 from attributionlab.report.overlaps import Overlap, overlaps_figure
+from attributionlab.validation import integer_problem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,7 @@ SHOWN = {
     "exact": "pairs of n and N for which the expectation equals n / N, as fractions; subsets or terms "
     "that were added up",
     "samples": f"n pixels of shuffled orders of {PIXELS:,} pixels: mean similarity, its standard "
-    "error, and by how many of them it is off n / N",
+    "error (exact, hypergeometric), and by how many of them it is off n / N",
 }
 
 
@@ -61,6 +62,7 @@ def expected_overlap(
     import pandas as pd
 
     number = n if n is not None else QUICK_ORDERS if quick else ORDERS
+    refuse_if(integer_problem("n", number, 1))
     pairs = pd.DataFrame(_exact_rows())
     samples = [
         row
@@ -142,8 +144,7 @@ def _sample_rows(reference: int, number: int, seed: int) -> list[dict[str, Any]]
     rows = []
     for count, values in found.items():
         expected, mean = expected_dice(count, reference), sum(values, Fraction(0)) / number
-        spread = np.std([float(value) for value in values], ddof=1) if number > 1 else math.nan
-        error, off = float(spread / math.sqrt(number)), float(mean - expected)
+        error, off = _standard_error(count, reference, number), float(mean - expected)
         rows.append(
             {
                 "masked": count,
@@ -158,26 +159,34 @@ def _sample_rows(reference: int, number: int, seed: int) -> list[dict[str, Any]]
     return rows
 
 
+def _standard_error(masked: int, reference: int, number: int) -> float:
+    """Root of p (1 - p) (N - n) / ((N - 1) n) / orders, where p = n / N.
+
+    The number of shared pixels is hypergeometric: nothing is estimated from few orders.
+    """
+    if masked == reference:
+        return 0.0
+    share = Fraction(masked, reference)
+    variance = share * (1 - share) * Fraction(reference - masked, (reference - 1) * masked)
+    return math.sqrt(variance / number)
+
+
 def _findings(tables: dict[str, "pd.DataFrame"]) -> list[str]:
     exact, samples = tables["exact"], tables["samples"]
     said = "; ".join(
         f"{row.way}, N up to {row.largest_reference}: {row.equal:,} of {row.pairs:,} pairs equal n / N"
         for row in exact.itertuples()
     )
-    drawn = samples[samples.standard_error > 0]
+    drawn = samples[samples.masked < samples.reference]
     within = int((drawn.errors_off.abs() < NORMAL).sum())
-    near = (
-        f"{within} of {len(drawn)} means are within {NORMAL} standard errors of n / N (about 95 % are "
-        f"to be expected), the farthest is {drawn.errors_off.abs().max():.1f} off."
-        if len(drawn)
-        else "one of each has no standard error."
-    )
     whole = samples[samples.masked == samples.reference]
     return [
         "The paper: the expected Dice similarity falls in inverse proportion to N; its appendix F has "
         "n / N.",
         f"Exactly: {said}.",
-        f"Orders of {PIXELS:,} pixels shuffled by `reference_order`: {near}",
+        f"Orders of {PIXELS:,} pixels shuffled by `reference_order`: {within} of {len(drawn)} means "
+        f"are within {NORMAL} standard errors of n / N (about 95 % are to be expected), the farthest "
+        f"is {drawn.errors_off.abs().max():.1f} off.",
         "Where N = n, the reference is the map's own order: "
         + (
             "all samples have similarity 1."
@@ -199,6 +208,6 @@ def _figure(samples: "pd.DataFrame", number: int) -> "Figure":
     }
     title = (
         "Random n pixels within a map's first N, and the map's first n; lines: n / N\n"
-        f"symbols: means of {number} orders of {PIXELS:,} pixels, 95 % intervals are smaller than them"
+        f"symbols: means over shuffled orders of {PIXELS:,} pixels ({number}), bars: 95 % intervals"
     )
     return overlaps_figure(overlaps, title)

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import oracles_unified as oracles
+from attributionlab import AttributionLabError
 from attributionlab.experiments.unified.linear import accuracy_indicator
 from attributionlab.experiments.unified.linear.accuracy_findings import (
     BOTH_SIGNS,
-    ONE_CLASS,
+    COUNTS,
+    OWN_CLASS,
     POSITIVE,
     findings_of,
 )
@@ -54,7 +56,7 @@ def test_of_all_orders_of_a_classifier_none_is_better_by_score_and_some_by_accur
     assert own.mean_accuracy.min() > table.mean_accuracy.min()
 
 
-@pytest.mark.parametrize("kind", [BOTH_SIGNS, POSITIVE, ONE_CLASS])
+@pytest.mark.parametrize("kind", [BOTH_SIGNS, POSITIVE, COUNTS, OWN_CLASS])
 def test_judgments_are_those_of_trying_all_orders(kind):
     drawn = accuracy_indicator._right_alone(*accuracy_indicator._drawn(kind, 25, 4, 3, 1))
     judged = accuracy_indicator._judged(*drawn)
@@ -85,16 +87,54 @@ def test_judgments_are_those_of_trying_all_orders(kind):
         assert judged["first_pixel"][index] == (first > min(single))
 
 
-def test_the_margin_is_the_best_order_for_two_classes_and_shared_pixels_are_needed(outcome):
+def test_pixels_of_one_class_each_can_be_a_counterexample():
+    weights, inputs = np.array([[[3, 0, 0], [0, 4, -2]]]), np.ones((1, 3), dtype=np.int64)
+    assert accuracy_indicator._judged(weights, inputs, np.array([0]))["beaten"].tolist() == [True]
+
+
+@pytest.mark.parametrize("kind", [COUNTS, OWN_CLASS])
+def test_a_pixel_of_one_class_has_no_other_weight(kind):
+    weights, inputs = accuracy_indicator._drawn(kind, 50, 3, 4, 0)
+    assert ((weights != 0).sum(1) <= 1).all()
+    if kind == COUNTS:
+        assert (weights.sum(1) == 1).all()
+        assert (inputs == 1).all()
+    else:
+        assert weights.min() < 0 < weights.max()
+        assert inputs.max() > 1
+
+
+def test_the_margin_is_the_best_order_for_two_classes_and_contribution_for_counts_alone(outcome):
     table = outcome.tables["shares"]
     assert (table[table.classes == 2].by_margin == 0).all()
-    assert (table[table.kind == ONE_CLASS].by_accuracy == 0).all()
-    assert (table[table.kind != ONE_CLASS].by_accuracy > 0).all()
+    assert (table[table.kind == COUNTS].by_accuracy == 0).all()
+    assert (table[table.kind != COUNTS].by_accuracy > 0).all()
     assert (table.by_score == 0).all()
     assert ((table.low <= table.by_accuracy) & (table.by_accuracy <= table.high)).all()
     cases = outcome.tables["cases"]
     assert table.classifiers.sum() == cases.classifiers.sum()
     assert set(outcome.shown) <= set(outcome.tables)
+
+
+def test_the_figure_has_the_intervals_of_the_table(outcome):
+    cases = outcome.tables["cases"]
+    assert (cases[cases.kind == COUNTS].high > 0.01).all()  # none of at most 60 is not 0 %
+    for axis, (_, of_kind) in zip(
+        outcome.figures["shares"].axes, cases.groupby("kind", sort=False), strict=True
+    ):
+        drawn = [
+            [low, high]
+            for bars in axis.containers
+            for (_, low), (_, high) in bars.lines[2][0].get_segments()
+        ]
+        # Ends are computed back from distances to the share.
+        assert np.allclose(drawn, of_kind.sort_values("classes")[["low", "high"]], atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "a", True])
+def test_numbers_of_classifiers_that_are_none_are_refused(n):
+    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer of at least 1"):
+        accuracy_counterexample(n=n, quick=True)
 
 
 def test_classifiers_that_tie_are_left_out():
@@ -107,14 +147,21 @@ def test_findings_follow_the_tables(outcome):
     assert "has 1 against 0 and 0, without x2 4 against 6 and 5: as printed" in said
     assert "score and accuracy disagree" in said
     assert "0 beat the order by contribution by score" in said
-    assert "contribution is the best order by both" in said
+    assert "weights and inputs 1, as where our environments count colors" in said
+    assert "for 0 of 1" in said
+    assert "does not need pixels that several classes share" in said
+    assert "first drawn counterexample" in said
     tables = {name: table.copy() for name, table in outcome.tables.items()}
     tables["example"].loc[2, "right"] = True
     tables["orders"]["mean_accuracy"] = tables["orders"]["mean_accuracy"].to_numpy()[::-1]
-    tables["shares"].loc[tables["shares"].kind == ONE_CLASS, "by_accuracy"] = 0.5
+    tables["shares"].loc[tables["shares"].kind == OWN_CLASS, "by_accuracy"] = 0.0
     tables["shares"]["by_score"] = 0.25
+    # An order that sums the same numbers in another sequence is no better one.
+    tables["exhausted"]["mean_accuracy"] = 0.5
+    tables["exhausted"].loc[~tables["exhausted"].by_contribution, "mean_accuracy"] -= 1e-16
     said = " ".join(findings_of(tables))
+    assert "0 by accuracy" in said
     assert "unlike what is printed" in said
     assert "score and accuracy agree" in said
-    assert "another order can be better" in said
+    assert "no counterexample without shared pixels was drawn" in said
     assert "by score for up to 25.0%" in said

@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 
 import oracles_unified as oracles
+from attributionlab import AttributionLabError
 from attributionlab.experiments.unified.linear import goals
 from attributionlab.experiments.unified.linear.goals import INPUTS, goals_of_maps
 from attributionlab.experiments.unified.linear.goals_findings import (
@@ -70,12 +71,38 @@ def test_findings_follow_the_tables(outcome):
     said = " ".join(findings_of(outcome.tables))
     assert "gradient x input is the best of all orders for all 975 pairs" in said
     assert "for inputs all 1: a metric cannot tell" in said
+    assert "for 0 or 1; 1, 2 or 3; -2 to 2 either goal prefers its own map" in said
+    assert "gradient is behind gradient x input and ahead of a random order" in said
     tables = {name: table.copy() for name, table in outcome.tables.items()}
     tables["exhausted"]["best"] = 0.5
-    tables["digits"]["high"] = 2.0
     said = " ".join(findings_of(tables))
     assert "is not always the best order (at least 50.0%)" in said
     assert "For no kind of inputs are both maps best" in said
-    assert "is not ahead of a random order" in said
-    tables["digits"]["images"] = 1
-    assert "one image decides nothing" in " ".join(findings_of(tables))
+    assert "for 0 or 1" not in said
+    tables["digits"]["images"] = 5
+    assert "fewer than 6 images decide nothing" in " ".join(findings_of(tables))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.1, 0.2, "behind gradient x input and ahead of a random order"),
+        (0.0, 0.2, "not told apart from gradient x input and ahead of a random order"),
+        (0.3, 0.6, "behind gradient x input and not told apart from a random order"),
+        (0.8, 0.9, "behind gradient x input and behind a random order"),
+    ],
+)
+def test_digits_are_judged_by_intervals_that_may_decide_nothing(outcome, low, high, expected):
+    tables = {name: table.copy() for name, table in outcome.tables.items()}
+    digits = tables["digits"] = tables["digits"].set_index(["goal", "map"])
+    digits.loc[(REMOVAL, "random order"), ["low", "high"]] = 0.4, 0.6
+    digits.loc[(REMOVAL, GRADIENT), ["low", "high"]] = low, high
+    tables["digits"] = digits.reset_index()
+    assert f"gradient is {expected}." in " ".join(findings_of(tables))
+
+
+@pytest.mark.parametrize("n", [0, 601, 1.5, "a"])
+def test_numbers_of_digits_that_are_none_are_refused_before_anything_runs(n, monkeypatch):
+    monkeypatch.delattr(goals, "_exhausted_rows")
+    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer from 1 to 600"):
+        goals_of_maps(n=n, quick=True)

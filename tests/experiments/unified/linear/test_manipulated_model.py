@@ -70,6 +70,8 @@ def tables_of(**changed):
         "predicted_class": 1.0,
         "corner_first": 0.0,
         "same_predictions": 1.0,
+        "splits": 1,
+        "images": 40,
     }
     rows = []
     for values in (DOT, NORMALIZED, INK):
@@ -95,15 +97,19 @@ def test_findings_follow_the_outcome():
     assert "faint dot in the corner: Pointing Game 100.0%" in said
     assert "as in the paper. Accuracy 90.00% and 90.00%; all predictions are the same" in said
     assert "the raised weight does not change the Pointing Game" in said
-    assert "hits follow from the zeros of the data" in said
+    assert "Where a pixel speaks for the class, the hits follow from the zeros of the data" in said
+    assert "(0.0% to 0.0%; splits: 1, test images in each: 40), as in the paper" in said
     assert "the box is 40.0%" in said
     other = " ".join(
         findings_of(tables_of(pointing_game=0.5, same_predictions=0.875, corner_first=0.25))
     )
-    assert "not from 100 % to 0 % as in the paper" in other
+    assert "not from 100.0 % to 0.0 % as in the paper" in other
+    rounded = " ".join(findings_of(tables_of(pointing_game=0.0004, high=0.0004)))
+    assert "100.0% (splits 100.0% to 100.0%) and 0.0% (0.0% to 0.0%;" in rounded
+    assert "not from" not in rounded
     assert "in the worst split 87.50% of the predictions are the same" in other
     assert "The corner leads in 25.00% of images and classes" in other
     assert "the raised weight changes the Pointing Game" in other
     tables = tables_of()
     tables["penalties"].loc[0, "standard"] = 0.5
-    assert "That does not explain all hits" in " ".join(findings_of(tables))
+    assert "Not all of these images are hits" in " ".join(findings_of(tables))

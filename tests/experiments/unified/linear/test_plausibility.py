@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from attributionlab import AttributionLabError
 from attributionlab.experiments.unified.linear.plausibility import plausible_and_faithful
 from attributionlab.experiments.unified.linear.plausibility_findings import (
     EDGES,
@@ -16,7 +17,7 @@ from attributionlab.experiments.unified.linear.plausibility_findings import (
 
 @pytest.fixture(scope="module")
 def outcome():
-    return plausible_and_faithful(n=12, quick=True)
+    return plausible_and_faithful(n=30, quick=True)
 
 
 def test_a_truth_is_faithful_and_on_the_object_if_the_model_looks_there(outcome):
@@ -42,20 +43,31 @@ def test_what_asks_no_model_is_the_same_for_both_models_of_the_same_images(outco
 def test_three_of_the_four_cells_are_as_printed(outcome):
     table = outcome.tables["table-1"]
     assert table.printed.tolist() == ["high", "low", "low", "uncertain"]
-    assert table.as_printed.tolist() == [True, False, True, True]
-    assert table[["low", "between", "high"]].to_numpy().sum() == len(outcome.tables["maps"])
+    assert table.as_printed.tolist() == ["yes", "no", "yes", "yes"]
+    levels = table[["low", "between", "high", "undecided"]]
+    assert levels.to_numpy().sum() == len(outcome.tables["maps"])
+    assert "as_printed" in outcome.shown["table-1"]
 
 
-def maps_with(scores):
+@pytest.mark.parametrize("n", [0, -1, 1.5, "a"])
+def test_numbers_of_images_that_are_none_are_refused(n):
+    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer of at least 1"):
+        plausible_and_faithful(n=n, quick=True)
+
+
+def maps_with(scores, half_width=0.0, images=12):
     """A map for each score of each cell."""
     return pd.DataFrame(
         [
             {
-                "model": "m",
+                "model": "looks there" if plausible else "looks elsewhere",
                 "map": EDGES if not faithful else FAITHFUL,
                 "plausible": plausible,
                 "faithful": faithful,
                 "pointing_game": score,
+                "low": score - half_width,
+                "high": score + half_width,
+                "images": images,
                 "faithfulness": float(faithful),
             }
             for (plausible, faithful), of_cell in zip(PRINTED, scores, strict=True)
@@ -67,9 +79,9 @@ def maps_with(scores):
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [
-        (([0.75], [0.25], [0.0], [0.0, 1.0]), [True] * 4),
-        (([0.74], [0.26], [0.5], [0.0, 0.5]), [False] * 4),
-        (([1.0, 0.0], [0.0, 1.0], [1.0], [1.0]), [False] * 4),
+        (([0.75], [0.25], [0.0], [0.0, 1.0]), ["yes"] * 4),
+        (([0.74], [0.26], [0.5], [0.0, 0.5]), ["no"] * 4),
+        (([1.0, 0.0], [0.0, 1.0], [1.0], [1.0]), ["no"] * 4),
     ],
 )
 def test_a_cell_is_as_printed_only_if_all_its_maps_are(scores, expected):
@@ -77,13 +89,50 @@ def test_a_cell_is_as_printed_only_if_all_its_maps_are(scores, expected):
     cells = cells_of(maps)
     assert cells.as_printed.tolist() == expected
     said = findings_of({"table-1": cells, "maps": maps}, PRINTED)
-    assert sum("as printed" in each and "not all" not in each for each in said) == sum(expected)
+    assert sum(each.endswith(": as printed.") for each in said) == expected.count("yes")
 
 
-def test_findings_say_whether_plausibility_ranks_against_faithfulness():
-    against = maps_with(([1.0], [0.9], [0.1], [0.0]))
-    said = findings_of({"table-1": cells_of(against), "maps": against}, PRINTED)[-1]
-    assert "plausibility can rank maps against faithfulness" in said
-    along = maps_with(([1.0], [0.1], [0.2], [0.0]))
-    said = findings_of({"table-1": cells_of(along), "maps": along}, PRINTED)[-1]
-    assert "does not rank them against faithfulness" in said
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        (([0.8], [0.2], [0.2], [0.2, 0.8]), ["undecided"] * 4),
+        (([0.8], [0.0], [0.9], [0.0, 0.8]), ["undecided", "yes", "no", "undecided"]),
+        (([0.8, 0.0], [0.2, 0.5], [0.0], [0.5, 0.8]), ["no", "no", "yes", "no"]),
+    ],
+)
+def test_a_score_whose_interval_reaches_over_a_bound_decides_nothing(scores, expected):
+    maps = maps_with(scores, half_width=0.1)
+    cells = cells_of(maps)
+    assert cells.as_printed.tolist() == expected
+    said = findings_of({"table-1": cells, "maps": maps}, PRINTED)
+    assert sum(each.endswith(": undecided.") for each in said) == expected.count("undecided")
+
+
+def test_few_images_decide_nothing():
+    maps = maps_with(([1.0], [0.0], [0.0], [0.0, 1.0]), images=5)
+    assert cells_of(maps).as_printed.tolist() == ["undecided"] * 4
+
+
+@pytest.mark.parametrize(
+    ("scores", "half_width", "images", "expected"),
+    [
+        (([1.0], [0.9], [0.1], [0.9]), 0.1, 12, "ranks these maps against faithfulness"),
+        (([1.0], [0.1], [0.4], [0.5]), 0.1, 12, "undecided whether plausibility ranks"),
+        (([1.0], [0.1], [0.1], [0.9]), 0.1, 5, "undecided whether plausibility ranks"),
+        # The truth of one model is below edges for the other, which compares nothing.
+        (([1.0], [0.9], [0.1], [0.0]), 0.0, 12, "in no model does plausibility rank"),
+    ],
+)
+def test_maps_are_ranked_within_one_model(scores, half_width, images, expected):
+    maps = maps_with(scores, half_width, images)
+    said = findings_of({"table-1": cells_of(maps), "maps": maps}, PRINTED)[-1]
+    assert expected in said
+
+
+def test_the_finding_sets_maps_of_one_model_beside_each_other(outcome):
+    maps = outcome.tables["maps"].set_index(["model", "map"])
+    edges = maps.loc[("raised corner", EDGES)]
+    assert (
+        "For raised corner the model's truth scores 0.00 and edges of the image "
+        f"{edges.pointing_game:.2f}, with faithfulness 1.00 and {edges.faithfulness:.2f}"
+    ) in outcome.findings[-1]

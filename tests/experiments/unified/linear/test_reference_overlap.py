@@ -1,10 +1,13 @@
 """Proposition 1 by enumeration, by the proof's sum and by samples."""
 
+import math
 from fractions import Fraction
+from itertools import combinations
 
 import pytest
 
 import oracles_unified as oracles
+from attributionlab import AttributionLabError
 from attributionlab.experiments.unified.linear import reference_overlap
 from attributionlab.experiments.unified.linear.reference_overlap import expected_overlap
 
@@ -44,8 +47,8 @@ def test_samples_are_near_what_is_expected_and_the_reference_itself_is_certain(o
     for masked in (10, 20):
         assert samples["mean"][masked, masked] == 1
         assert samples.standard_error[masked, masked] == 0
-    # k of 20 within 40 is hypergeometric with variance 20/4 * 20/39: sd of k / 20 is 0.08.
-    assert samples.standard_error[20, 40] == pytest.approx(0.08 / 30**0.5, rel=0.5)
+    # k of 20 within 40 is hypergeometric with variance 20/4 * 20/39.
+    assert samples.standard_error[20, 40] == pytest.approx((100 / 39 / 30) ** 0.5 / 20, rel=1e-12)
 
 
 def test_findings_count_what_is_equal(outcome):
@@ -56,13 +59,31 @@ def test_findings_count_what_is_equal(outcome):
     assert "7 of 7" not in said  # what is certain has no standard error
     assert "5 means are within 1.96 standard errors" in said
     tables["samples"]["mean"] = 0.5
-    tables["samples"]["standard_error"] = float("nan")
-    said = " ".join(reference_overlap._findings(tables))
-    assert "samples are not all 1" in said
-    assert "one of each has no standard error" in said
+    assert "samples are not all 1" in " ".join(reference_overlap._findings(tables))
 
 
-def test_one_order_has_no_standard_error():
+@pytest.mark.parametrize(("masked", "reference"), [(1, 1), (1, 4), (2, 5), (3, 5), (4, 6)])
+def test_the_standard_error_is_that_of_all_subsets(masked, reference):
+    first = set(range(masked))
+    every = [
+        Fraction(len(first & set(chosen)), masked)
+        for chosen in combinations(range(reference), masked)
+    ]
+    mean = sum(every) / len(every)
+    variance = sum((each - mean) ** 2 for each in every) / len(every)
+    found = reference_overlap._standard_error(masked, reference, 7)
+    # Roots of fractions, in float64.
+    assert found == pytest.approx(math.sqrt(variance / 7), rel=1e-14)
+
+
+def test_one_order_is_judged_by_the_same_standard_error():
     [row, *_] = reference_overlap._sample_rows(12_000, 1, 0)
     assert row["orders"] == 1
-    assert row["standard_error"] != row["standard_error"]
+    assert 0 < row["standard_error"] < 0.01
+    assert abs(row["errors_off"]) < 4
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "a"])
+def test_numbers_of_orders_that_are_none_are_refused(n):
+    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer of at least 1"):
+        expected_overlap(n=n, quick=True)

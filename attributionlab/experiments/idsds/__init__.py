@@ -1,0 +1,1 @@
+"""In-domain single-deletion score (Hesse et al., 2024): its items, beside what is truly so."""

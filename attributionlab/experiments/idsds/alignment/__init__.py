@@ -1,0 +1,1 @@
+"""What fine-tuning on images without a patch changes: accuracy, features, rankings of methods."""

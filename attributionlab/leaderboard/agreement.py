@@ -1,0 +1,183 @@
+"""Many rankings as one, and how far that one agrees with the truth's."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from attributionlab.dose.agreement import RankedBy
+from attributionlab.leaderboard.resampling import (
+    Draws,
+    draws_of,
+    fused_draws,
+    mean_scores,
+    single_cases,
+)
+from attributionlab.ranking import (
+    CorrelationInterval,
+    centered_ranks,
+    meta_rank_fit,
+    middle,
+    row_correlations,
+)
+
+__all__ = ["FEWEST_METHODS", "SAME_F1", "Fusion", "TruthAgreement", "fused", "placed", "ranks_of"]
+
+Numbers = NDArray[np.float64]
+
+FEWEST_METHODS = FEWEST_PAIRS = 2
+RESAMPLES = 1000
+SAME = 1e-9
+"""Areas that differ by less differ by rounding: means of the same numbers, summed in another order."""
+SAME_F1 = 1e-6
+"""Maps are of float32, and F1 of maps that are equally right differs by their rounding."""
+
+
+class TruthAgreement(NamedTuple):
+    """How far a fused ranking, and those of single cases, agree with one of the truth's."""
+
+    correlation: CorrelationInterval
+    """Spearman's, of the fused scores with the truth's; the interval for other pairs"""
+    for_other_methods: CorrelationInterval
+    """the same; the interval for other pairs and other methods"""
+    single: CorrelationInterval
+    """of one case's ranking with the same truth, on average over cases"""
+    gain: CorrelationInterval
+    """by how much fusing correlates higher than a single case does on average"""
+
+
+class Fusion(NamedTuple):
+    """Rankings of some cases as one, beside the truth's."""
+
+    cases: int
+    scores: Numbers
+    """(methods,), of sum 0; higher is better"""
+    low: Numbers
+    high: Numbers
+    """(methods,): where they lie for other pairs of images and network"""
+    residual: float
+    """root of the mean square of what the scores leave of the log odds"""
+    agreement: Mapping[RankedBy, TruthAgreement]
+
+
+def ranks_of(areas: Numbers, lower_is_better: Sequence[bool]) -> Numbers:
+    """Ranks within each case, 1 is best; equal scores share the mean of their ranks.
+
+    Parameters
+    ----------
+    areas : array, (methods, cases)
+        NaN for a method that a case does not rank.
+    lower_is_better : sequence of bool, (cases,)
+        Whether the method with the lowest area comes first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.leaderboard.agreement import ranks_of
+    >>> ranks_of(np.array([[0.2, 0.9], [0.2, 0.5], [0.1, np.nan]]), [True, False])
+    array([[2.5, 1. ],
+           [2.5, 2. ],
+           [1. , nan]])
+    """
+    signs = np.where(lower_is_better, 1.0, -1.0)
+    rounded = np.round(areas / SAME) * signs
+    ranks: Numbers = stats.rankdata(rounded, axis=0, nan_policy="omit")
+    return ranks
+
+
+def placed(scores: Numbers) -> list[int]:
+    """Places from 1 for the highest score; equal ones share the better place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.leaderboard.agreement import placed
+    >>> placed(np.array([0.5, 0.9, 0.5, 0.1]))
+    [2, 1, 2, 4]
+    """
+    return [int(place) for place in stats.rankdata(-scores, method="min")]
+
+
+def fused(
+    ranks: Numbers,
+    truths: Mapping[RankedBy, Numbers],
+    pairs: Sequence[int],
+    judged: Sequence[bool],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Fusion:
+    """Meta-Rank of some cases, and its correlation with the truth.
+
+    Both cases of a pair have the same maps of the same images, so that pairs are resampled, not cases
+    (bootstrap percentiles). In each resample rankings are fused and the truth is averaged anew. For
+    other methods, methods are drawn with replacement as well, after fusing; one that is drawn twice
+    ties with itself in both rankings, which makes that interval somewhat narrow.
+
+    Parameters
+    ----------
+    ranks : array, (methods, cases)
+        As for `attributionlab.ranking.meta_rank`.
+    truths : mapping of str to array, (methods, cases)
+        Scores by the truth in each case, higher is better; NaN where the rank is.
+    pairs : sequence of int, (cases,)
+        Which pair a case belongs to.
+    judged : sequence of bool, (methods,)
+        Which methods the correlation is about: controls are ranked, but no methods.
+    confidence : float
+        In (0, 1).
+    seed : int
+        Of the resampling.
+
+    Returns
+    -------
+    Fusion
+        Intervals are NaN for a single pair; resamples that leave out a method, or connect methods by no
+        chain of cases, have no scores and are left out of the intervals.
+
+    Raises
+    ------
+    AttributionLabError
+        As `attributionlab.ranking.meta_rank` does.
+    """
+    fit = meta_rank_fit(ranks, resamples=100, seed=seed)  # for the residual; intervals are ours
+    group, kept = np.asarray(pairs), np.flatnonzero(judged)
+    once = Draws(np.ones((1, len(group)), dtype=np.int64), kept[None])
+    draws = draws_of(group, kept, RESAMPLES, seed)
+    if len(np.unique(group)) < FEWEST_PAIRS:
+        draws = Draws(draws.cases[:0], draws.methods[:0])
+    scores = fused_draws(ranks, draws)
+    usable = ~np.isnan(scores).any(1)
+    scores, draws = scores[usable], Draws(draws.cases[usable], draws.methods[usable])
+    bounds = [middle(column, confidence) for column in scores.T]
+    agreement: dict[RankedBy, TruthAgreement] = {}
+    for name, truth in truths.items():
+        [measured] = _correlations(fit.scores[None], ranks, truth, kept, once)
+        found = _correlations(scores, ranks, truth, kept, draws)
+        intervals = [
+            CorrelationInterval(float(value), *middle(column, confidence))
+            for value, column in zip(measured, found.T, strict=True)
+        ]
+        agreement[name] = TruthAgreement(*intervals)
+    low, high = np.array(bounds).T
+    return Fusion(ranks.shape[1], fit.scores, low, high, fit.residual, agreement)
+
+
+def _correlations(
+    scores: Numbers, ranks: Numbers, truth: Numbers, kept: NDArray[np.int64], draws: Draws
+) -> Numbers:
+    """What `TruthAgreement` has of each resample, (resamples, 4)."""
+    targets = np.round(mean_scores(truth, draws) / SAME_F1)
+    fusing = _spearman(scores[:, kept], targets[:, kept])
+    other_methods = _spearman(
+        np.take_along_axis(scores, draws.methods, 1), np.take_along_axis(targets, draws.methods, 1)
+    )
+    alone = single_cases(ranks[kept], targets[:, kept], draws)
+    return np.stack([fusing, other_methods, alone, fusing - alone], axis=1)
+
+
+def _spearman(first: Numbers, second: Numbers) -> Numbers:
+    """Of each row."""
+    return row_correlations(centered_ranks(first), centered_ranks(second))

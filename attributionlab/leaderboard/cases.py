@@ -1,0 +1,119 @@
+"""What methods are ranked on: pairs of images and network, each with pixels removed in two orders."""
+
+import zlib
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from attributionlab.catalog import load
+from attributionlab.environment import Environment
+from attributionlab.errors import AttributionLabError
+from attributionlab.metrics import Order
+from attributionlab.spec import known_colors
+from attributionlab.truth import Counting
+
+__all__ = ["PAIRS", "PROTOCOLS", "Pair", "RemovedTo"]
+
+RemovedTo = Literal["black", "true baseline"]
+"""What removed pixels become: (0, 0, 0), as in the paper, or the background's color."""
+
+PROTOCOLS: Mapping[str, Order] = {"MoRF": "morf", "LeRF": "lerf"}
+"""Most and least relevant first (Samek et al., 2017). A good method has a small area under the first
+curve, and a large one under the second."""
+
+TWO_COLORS = [[220, 120, 20], [220, 20, 120]]
+SHAPES = ["triangle", "square", "circle"]
+
+
+class Pair(NamedTuple):
+    """Images and a network for them: a case of the paper without its protocol."""
+
+    environment: str
+    """name in the catalogue, or path of a TOML file"""
+    dose: float | None = None
+    """how strongly redundant channels weigh unseen colors, a multiple of 0.25 (0: none are weighed);
+    None: as the environment says"""
+    removed_to: RemovedTo = "black"
+    changes: Mapping[str, Any] = {}
+    """other constants of the environment that are overridden"""
+    label: str = ""
+    """what to call the images; the environment's name by default"""
+
+    @property
+    def data(self) -> str:
+        """The images."""
+        return self.label or PurePath(self.environment).stem
+
+    @property
+    def network(self) -> str:
+        """The network, and where it sees no black, what it sees instead."""
+        dose = "as it is" if self.dose is None else f"dose {self.dose:g}"
+        return dose if self.removed_to == "black" else f"{dose}, {self.removed_to}"
+
+    @property
+    def name(self) -> str:
+        """Of both."""
+        return f"{self.data}, {self.network}"
+
+    def load(self, size: int | None, seed: int) -> Environment:
+        """The environment, whose random weights depend on the seed and on what the images are called.
+
+        So networks of the same images differ in their dose alone, and what one draw of weights happens
+        to do is not found in all cases.
+
+        Parameters
+        ----------
+        size : int, optional
+            Side of the images in pixels; the environment's own without.
+        seed : int
+            Of random weights.
+
+        Raises
+        ------
+        AttributionLabError
+            For what `attributionlab.load` refuses, a regression, which has no accuracy, and an
+            unknown replacement.
+        """
+        if self.removed_to not in get_args(RemovedTo):
+            raise AttributionLabError(
+                f"removed_to is {self.removed_to!r}: take 'black' or 'true baseline'"
+            )
+        overrides = dict(self.changes)
+        overrides |= {} if size is None else {"image_size": size}
+        overrides |= {} if self.dose is None else {"redundant_strength": float(self.dose)}
+        stream = np.random.SeedSequence([seed, zlib.crc32(self.data.encode())])
+        weight_seed = int(stream.generate_state(1)[0])
+        env = load(self.environment, **{"weight_seed": weight_seed, **overrides})
+        if env.task != "classification":
+            raise AttributionLabError(
+                f"{env.name} is a regression, of which there is no accuracy: name a classification, "
+                "such as multi-color-sum"
+            )
+        return env
+
+    def shows_unseen_data(self, env: Environment) -> bool:
+        """Whether removed pixels have a color that sets off redundant channels of this network."""
+        constants = env.spec.constants
+        fires = bool(constants.get("redundant_channels")) and bool(
+            constants.get("redundant_strength")
+        )
+        black = env.baseline.cpu() * 0
+        unknown = Counting(known_colors(env.spec)).classes_of(black[None]) < 0
+        return self.removed_to == "black" and fires and bool(unknown.any())
+
+
+def _of(label: str, environment: str, doses: tuple[float, ...], **changes: Any) -> tuple[Pair, ...]:
+    return tuple(Pair(environment, dose, changes=changes, label=label) for dose in doses)
+
+
+PAIRS: tuple[Pair, ...] = (
+    *_of("four colors", "multi-color-sum", (0, 0.5, 1, 4)),
+    Pair("multi-color-sum", 1, "true baseline", label="four colors"),
+    *_of("distractors", "multi-color-sum-distractors", (0, 1, 4)),
+    *_of("shapes", "multi-color-sum-uniform", (0, 1, 4), shapes=SHAPES),
+    *_of("two colors", "multi-color-sum", (0, 1), colors=TWO_COLORS),
+)
+"""13, as in the paper: the images of one environment with up to five networks. Without redundant
+channels (dose 0) it makes no difference whether pixels become black or background."""

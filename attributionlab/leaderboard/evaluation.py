@@ -1,0 +1,209 @@
+"""Maps of all methods for one network, and what two removals and the truth say about them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int, Int8
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attributionlab import exact
+from attributionlab.assess import CONTROLS
+from attributionlab.environment import Environment
+from attributionlab.errors import AttributionLabError
+from attributionlab.leaderboard.cases import PROTOCOLS, RemovedTo
+from attributionlab.methods import METHODS, as_method, heard, preset_of
+from attributionlab.metrics import (
+    Part,
+    area_under_curve,
+    curve_fractions,
+    parts_f1,
+    removal_order,
+)
+from attributionlab.trial import Trial
+from attributionlab.trial.calls import always_offered, attribute_scene
+
+__all__ = [
+    "Explained",
+    "IndicatorName",
+    "areas_of",
+    "explained",
+    "f1_of",
+    "indicated",
+    "indicator_curves",
+    "removed_pixel",
+]
+
+Numbers = NDArray[np.float64]
+
+IndicatorName = Literal["accuracy", "label-probability"]
+"""Of the label: whether it has the largest output, which jumps, or its softmax probability."""
+
+
+class Explained(NamedTuple):
+    """Images of one network with a map of each method for each of them."""
+
+    images: Float[Tensor, "images channels height width"]
+    targets: Int[Tensor, " images"]
+    signed: Int8[Tensor, "images 1 height width"]
+    """the truth: +1, -1 or 0"""
+    maps: Mapping[str, Tensor]
+    """by method, (images, 1, H, W)"""
+    reasons: Mapping[str, str]
+    """of the methods that could not be run, why"""
+
+
+def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Explained:
+    """Attributions of every method that can be run, with the settings that the paper states for it.
+
+    Parameters
+    ----------
+    methods : sequence
+        Whatever `attributionlab.methods.as_method` takes, with distinct names.
+    env : Environment
+        A classification. Its truth is that of the label's probability for every method, also for those
+        that explain logits.
+    n, seed : int
+        How many images, and which.
+
+    Returns
+    -------
+    Explained
+    """
+    default = env.outputs[0]
+    asked = Trial(env, default, default, "signed", 0.5, n, seed, diagnosed=False)
+    scenes = list(asked.scenes(env.name, show_progress=False))
+    maps: dict[str, Tensor] = {}
+    reasons: dict[str, str] = {}
+    for each in methods:
+        known = METHODS | CONTROLS
+        preset = preset_of("paper", env.task, as_method(each, known).name)
+        method = as_method(each, known, preset.settings)
+        own = env.checked_output(preset.output or method.output or default)
+        trial = Trial(env, own, default, "signed", 0.5, n, seed, diagnosed=False)
+        try:
+            with heard():  # what is unusual about a method, faithfulness_test tells
+                always = always_offered(method, trial)
+                found = [attribute_scene(method, trial, scene, always).maps for scene in scenes]
+        except AttributionLabError as error:
+            reasons[method.name] = str(error)
+        else:
+            maps[method.name] = torch.cat(found).float().cpu()
+    return Explained(
+        torch.cat([scene.images for scene in scenes]),
+        torch.cat([scene.targets for scene in scenes]),
+        torch.cat([scene.truth.signed for scene in scenes]),
+        maps,
+        reasons,
+    )
+
+
+def indicated(
+    outputs: Float[Tensor, "*points classes"], target: int, name: IndicatorName, temperature: float
+) -> Float64[Tensor, " *points"]:
+    """`attributionlab.metrics.accuracy` or `label_probability` of many outputs for one label.
+
+    The same numbers; those functions check the label of every point, which takes longer than all else.
+
+    Parameters
+    ----------
+    outputs : Tensor, (..., K)
+        Logits.
+    target : int
+        The label of all points.
+    name : {"accuracy", "label-probability"}
+        Of the indicator.
+    temperature : float
+        Of the probability.
+    """
+    largest = outputs.amax(-1, keepdim=True)
+    if name == "accuracy":
+        best = outputs == largest
+        return best[..., target].double() / best.sum(-1)
+    return ((outputs.double() - largest) / temperature).softmax(-1)[..., target]
+
+
+def removed_pixel(env: Environment, removed_to: RemovedTo) -> Float[Tensor, "channels 1 1"]:
+    """What removed pixels become."""
+    baseline = env.baseline.cpu()
+    return baseline if removed_to == "true baseline" else baseline * 0
+
+
+def indicator_curves(
+    model: nn.Module,
+    images: Float[Tensor, "images channels height width"],
+    targets: Int[Tensor, " images"],
+    orders: Int[Tensor, "images draws pixels"],
+    *,
+    replacement: Float[Tensor, "channels 1 1"],
+    indicator: IndicatorName,
+    temperature: float,
+) -> Iterator[Float64[Tensor, "draws counts"]]:
+    """An indicator after 0, 1, ..., P removed pixels, image by image, along each order.
+
+    Networks of the laboratory are followed from pixel to pixel (`attributionlab.exact.trajectories`),
+    which equals a forward pass for each point.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K) logits.
+    images, targets
+        Images and their labels.
+    orders : Tensor of int64, (B, D, P)
+        Permutations of the flat pixel indices.
+    replacement : Tensor, (C, 1, 1)
+        What removed pixels become.
+    indicator : {"accuracy", "label-probability"}
+        What the curves show.
+    temperature : float
+        Of the probability.
+    """
+    canvas = replacement.expand(images.shape[1:])[None]
+    for image, target, of_image in zip(images, targets, orders, strict=True):
+        outputs = exact.trajectories(model, image[None], canvas, of_image[None])[0]
+        yield indicated(outputs, int(target), indicator, temperature)
+
+
+def areas_of(
+    seen: Explained, env: Environment, removed_to: RemovedTo, indicator: IndicatorName
+) -> dict[str, Numbers]:
+    """Area under each image's curve over the fraction removed, by protocol: (methods, images).
+
+    The data set's curve is the mean over images, and so is the area under it.
+
+    Parameters
+    ----------
+    seen : Explained
+        Maps by method.
+    env : Environment
+        Their network.
+    removed_to : {"black", "true baseline"}
+        What removed pixels become.
+    indicator : {"accuracy", "label-probability"}
+        What the curves show.
+    """
+    orders = [
+        torch.stack([removal_order(maps, order=order) for maps in seen.maps.values()], 1)
+        for order in PROTOCOLS.values()
+    ]
+    curves = indicator_curves(
+        env.model,
+        seen.images,
+        seen.targets,
+        torch.cat(orders, 1),
+        replacement=removed_pixel(env, removed_to),
+        indicator=indicator,
+        temperature=env.temperature or 1.0,
+    )
+    fractions = curve_fractions(seen.images[0, 0].numel())
+    areas = np.stack([area_under_curve(each, fractions).numpy() for each in curves], 1)
+    return dict(zip(PROTOCOLS, np.split(areas, len(PROTOCOLS)), strict=True))
+
+
+def f1_of(seen: Explained) -> dict[Part, Numbers]:
+    """F1 of the maps with each part of the truth, (methods, images)."""
+    found = [parts_f1(maps, seen.signed) for maps in seen.maps.values()]
+    return {part: np.stack([each[part].numpy() for each in found]) for part in found[0]}

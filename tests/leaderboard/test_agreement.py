@@ -1,0 +1,127 @@
+"""Fused rankings beside the truth's."""
+
+import math
+
+import numpy as np
+import pytest
+
+import oracles_leaderboard as oracle
+from attributionlab.leaderboard.agreement import fused, placed, ranks_of
+from attributionlab.ranking import meta_rank, meta_rank_fit
+
+# Correlations are quotients of sums of multiples of 1/2.
+ROUNDING = 1e-12
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    return np.random.default_rng(0).permuted(np.tile(np.arange(1.0, 6)[:, None], 8), axis=0)
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return np.random.default_rng(1).random((5, 8))
+
+
+PAIRS = [0, 0, 1, 1, 2, 2, 3, 3]
+ALL = [True] * 5
+
+
+def test_the_scores_and_the_residual_are_those_of_meta_rank(ranks, truth):
+    found = fused(ranks, {"signed": truth}, PAIRS, ALL)
+    assert found.scores.tolist() == meta_rank(ranks).tolist()
+    assert found.residual == meta_rank_fit(ranks).residual
+    assert found.cases == 8
+    assert (found.low <= found.high).all()
+
+
+def test_correlations_are_with_the_mean_of_the_truth_over_cases(ranks, truth):
+    [found] = fused(ranks, {"signed": truth}, PAIRS, ALL).agreement.values()
+    target = truth.mean(1).tolist()
+    expected = oracle.spearman(meta_rank(ranks).tolist(), target)
+    single = oracle.single_cases(ranks.T.tolist(), target)
+    assert found.correlation.value == pytest.approx(expected, abs=ROUNDING)
+    assert found.single.value == pytest.approx(single, abs=ROUNDING)
+    assert found.gain.value == pytest.approx(expected - single, abs=ROUNDING)
+    assert found.for_other_methods.value == found.correlation.value
+
+
+def test_controls_are_ranked_but_not_correlated(ranks, truth):
+    [found] = fused(
+        ranks, {"signed": truth}, PAIRS, [True, True, True, True, False]
+    ).agreement.values()
+    scores, target = meta_rank(ranks).tolist()[:4], truth.mean(1).tolist()[:4]
+    assert found.correlation.value == pytest.approx(oracle.spearman(scores, target), abs=ROUNDING)
+
+
+def test_f1_that_differs_by_rounding_alone_is_a_tie(ranks):
+    truth = np.repeat([[1.0], [1 - 6e-8], [0.5], [0.5], [0.5]], 8, axis=1)
+    [found] = fused(ranks, {"signed": truth}, PAIRS, ALL).agreement.values()
+    expected = oracle.spearman(meta_rank(ranks).tolist(), [1, 1, 0.5, 0.5, 0.5])
+    assert found.correlation.value == pytest.approx(expected, abs=ROUNDING)
+
+
+def test_rankings_that_are_the_truth_s_agree_whatever_is_drawn():
+    truth = np.repeat(np.arange(5.0)[:, None] / 5, 8, axis=1)
+    found = fused(5 - 5 * truth, {"signed": truth}, PAIRS, ALL).agreement["signed"]
+    assert tuple(found.correlation) == (1, 1, 1)
+    assert tuple(found.gain) == (0, 0, 0)
+
+
+def test_intervals_come_from_pairs_not_from_cases():
+    """Three pairs of eight cases each, alike within a pair: no more certain than three cases."""
+    few = np.array([[1.0, 2, 1], [2, 1, 3], [3, 3, 2]])
+    truth = np.array([[0.9] * 3, [0.5] * 3, [0.1] * 3])
+    many = fused(
+        np.repeat(few, 8, axis=1),
+        {"signed": np.repeat(truth, 8, axis=1)},
+        [*np.repeat(range(3), 8)],
+        ALL[:3],
+    )
+    as_cases = fused(
+        np.repeat(few, 8, axis=1), {"signed": np.repeat(truth, 8, axis=1)}, range(24), ALL[:3]
+    )
+    assert (many.high - many.low > 1.5 * (as_cases.high - as_cases.low)).all()
+
+
+def test_one_pair_alone_has_no_intervals(ranks, truth):
+    found = fused(ranks[:, :2], {"signed": truth[:, :2]}, [0, 0], ALL)
+    assert np.isnan(found.low).all()
+    assert math.isnan(found.agreement["signed"].correlation.low)
+    assert not math.isnan(found.agreement["signed"].correlation.value)
+
+
+def test_the_same_seed_gives_the_same_intervals(ranks, truth):
+    first, again, other = (
+        fused(ranks, {"signed": truth}, PAIRS, ALL, seed=seed) for seed in (0, 0, 1)
+    )
+    assert first.low.tolist() == again.low.tolist()
+    assert first.low.tolist() != other.low.tolist()
+
+
+def test_a_higher_confidence_widens_intervals(ranks, truth):
+    narrow, wide = (
+        fused(ranks, {"signed": truth}, PAIRS, ALL, confidence=each) for each in (0.5, 0.99)
+    )
+    assert (wide.high - wide.low > narrow.high - narrow.low).all()
+
+
+def test_ranks_follow_the_protocol_and_ignore_rounding():
+    areas = np.array([[0.5, 0.5], [0.5 + 1e-12, 0.7], [0.2, np.nan], [np.nan, 0.1]])
+    found = ranks_of(areas, [True, False])
+    assert found[:, 0].tolist()[:3] == [2.5, 2.5, 1]
+    assert found[[0, 1, 3], 1].tolist() == [2, 1, 3]
+    assert np.isnan(found[3, 0])
+    assert np.isnan(found[2, 1])
+
+
+def test_ranks_are_those_of_the_definition():
+    areas = np.random.default_rng(5).integers(0, 4, size=(6, 10)) / 4
+    lower = [bool(case % 2) for case in range(10)]
+    found = ranks_of(areas, lower)
+    for case in range(10):
+        assert found[:, case].tolist() == oracle.ranks(areas[:, case].tolist(), lower[case])
+
+
+def test_places_of_equal_scores_are_the_better_one():
+    assert placed(np.array([1.0, 1.0, 0.5])) == [1, 1, 3]

@@ -1,0 +1,281 @@
+"""Ranking methods: what a leaderboard holds, says, writes and refuses."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab.leaderboard import PAIRS, Pair, rank_methods
+from attributionlab.leaderboard.report import ALL, CaseScores, Leaderboard
+from attributionlab.ranking import CorrelationInterval, meta_rank
+
+FEW = (PAIRS[0], PAIRS[2], PAIRS[4])
+METHODS = ["input-x-gradient", "gradcam", "deconvolution"]
+
+
+@pytest.fixture(scope="module")
+def board():
+    return rank_methods(METHODS, 2, pairs=FEW, size=16, command="again")
+
+
+def failing(model, inputs, targets):
+    """Saliency that takes four classes only."""
+    if model(inputs).shape[1] != 4:
+        raise ValueError("four classes only")
+    x = inputs.clone().requires_grad_()
+    model(x).gather(1, targets[:, None]).sum().backward()
+    return x.grad
+
+
+def made_up(areas, truth, unseen=(False, True)):
+    """A board of two pairs from (methods, cases) areas."""
+    cases = [
+        CaseScores(
+            column // 2,
+            f"images {column // 2}",
+            "network",
+            ("MoRF", "LeRF")[column % 2],
+            unseen[column // 2],
+            {name: values[column] for name, values in areas.items() if values[column] is not None},
+            {name: dict.fromkeys(("overall", "positive", "signed"), truth[name]) for name in areas},
+            {name: "no layer" for name, values in areas.items() if values[column] is None},
+        )
+        for column in range(4)
+    ]
+    return Leaderboard([name for name in areas if name != "oracle"], cases, "accuracy", 4, 16, 0)
+
+
+TRUE = {"a": 0.9, "b": 0.5, "c": 0.1, "random": 0.0, "oracle": 1.0}
+RIGHT = {
+    "a": [0.1, 0.9, 0.1, 0.9],
+    "b": [0.2, 0.8, 0.2, 0.8],
+    "c": [0.3, 0.7, 0.3, 0.7],
+    "random": [0.5, 0.5, 0.5, 0.5],
+    "oracle": [0.1, 0.9, 0.0, 1.0],
+}
+
+
+def test_every_pair_is_ranked_in_both_orders(board):
+    assert [case.name for case in board.cases] == [
+        f"{pair.name}, {protocol}" for pair in FEW for protocol in ("MoRF", "LeRF")
+    ]
+    assert [case.unseen for case in board.cases] == [False, False, True, True, False, False]
+    assert board.methods == [*METHODS, "random"]
+    assert board.judged == [True, True, True, False]
+    assert board.areas.shape == board.ranks.shape == (4, 6)
+
+
+def test_the_leaderboard_is_meta_rank_of_the_ranks(board):
+    table = board.to_frame()
+    expected = dict(zip(board.methods, meta_rank(board.ranks), strict=True))
+    assert dict(zip(table.method, table.score, strict=True)) == expected
+    assert table.score.is_monotonic_decreasing
+    assert table.place.tolist() == sorted(table.place)
+    assert (table.cases == 6).all()
+
+
+def test_a_network_that_is_asked_twice_has_the_same_maps_and_truth(board):
+    assert board.truth[:, 2].tolist() == board.truth[:, 3].tolist()
+    assert board.truth[:, 2].tolist() == board.truth[:, 4].tolist()  # both have dose 1
+
+
+def test_the_control_is_ranked_once_when_it_is_named():
+    named = rank_methods([*METHODS[:2], "random"], 1, pairs=FEW[:1], size=16)
+    assert named.methods == [*METHODS[:2], "random"]
+
+
+def test_the_seed_draws_images_and_weights(board):
+    other = rank_methods(METHODS, 2, 1, pairs=FEW, size=16)
+    assert other.areas.tolist() != board.areas.tolist()
+
+
+def test_the_indicator_decides_what_areas_are_of(board):
+    graded = rank_methods(METHODS, 2, pairs=FEW, size=16, indicator="label-probability")
+    assert graded.areas.tolist() != board.areas.tolist()
+    assert "by label probability" in graded.title
+
+
+def test_a_method_that_fails_in_a_case_is_missing_there_and_it_is_said():
+    pairs = [PAIRS[0], next(pair for pair in PAIRS if pair.data == "two colors")]
+    found = rank_methods([failing, "gradcam"], 1, pairs=pairs, size=16)
+    assert np.isnan(found.ranks[0]).tolist() == [False, False, True, True]
+    table = found.to_frame().set_index("method")
+    assert table.cases.to_dict() == {"failing": 2, "gradcam": 4, "random": 4}
+    [said] = [each for each in found.findings() if each.startswith("failing is missing")]
+    assert "1 of 2 pairs" in said
+    assert "four classes only" in said
+
+
+def test_a_ranking_that_is_the_truth_s_is_said_to_recover_it():
+    board = made_up(RIGHT, TRUE)
+    assert board.fusions[ALL].agreement["signed"].correlation.value == 1
+    said = " ".join(board.findings())
+    assert "a is first" in said
+    assert "place 1 by the truth" in said
+    assert "random last" in said
+    assert "place 4 of 4: no method is behind it" in said
+    assert "fusing recovers the truth's ranking" in said
+    assert "beaten by no method in 4 of 4 cases." in said
+
+
+def test_a_ranking_that_is_the_opposite_is_said_not_to():
+    wrong = {**TRUE, "a": 0.1, "c": 0.9}
+    said = " ".join(made_up(RIGHT, wrong).findings())
+    assert "fusing does not recover the truth's ranking" in said
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.7, 0.9, "fusing recovers the truth's ranking"),
+        (0.6, 0.7, "whether fusing recovers the truth's ranking is undecided"),
+        (0.1, 0.69, "fusing does not recover the truth's ranking"),
+    ],
+)
+def test_whether_fusing_recovers_the_truth_follows_the_interval(low, high, said):
+    board = made_up(RIGHT, TRUE)
+    fit = board.fusions[ALL]
+    changed = fit.agreement["signed"]._replace(correlation=CorrelationInterval(0.65, low, high))
+    board.fusions[ALL] = fit._replace(agreement={**fit.agreement, "signed": changed})
+    assert any(f": {said} (strong" in each for each in board.findings())
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(0.1, 0.2, "is nearer"), (-0.2, -0.1, "is farther"), (-0.1, 0.1, "may be nothing")],
+)
+def test_what_fusing_gains_follows_the_interval(low, high, said):
+    board = made_up(RIGHT, TRUE)
+    fit = board.fusions[ALL]
+    changed = fit.agreement["signed"]._replace(gain=CorrelationInterval(0.0, low, high))
+    board.fusions[ALL] = fit._replace(agreement={**fit.agreement, "signed": changed})
+    assert any(said in each and "fusing gains" in each for each in board.findings())
+
+
+def test_unseen_data_is_said_to_matter_where_it_does():
+    """Right without it and wrong with it."""
+    turned = {name: [*values[:2], *RIGHT[other][2:]] for (name, values), other in zip(
+        RIGHT.items(), ["c", "b", "a", "random", "oracle"], strict=True
+    )}  # fmt: skip
+    found = made_up(turned, TRUE)
+    assert found.fusions["no unseen data"].agreement["signed"].correlation.value == 1
+    assert found.fusions["unseen data"].agreement["signed"].correlation.value == -1
+    assert found.agreement().fused.unique().tolist() == list(found.fusions)
+
+
+def test_subsets_are_of_their_cases():
+    areas = {**RIGHT, "a": [0.1, 0.1, 0.1, 0.1]}
+    fusions = made_up(areas, TRUE).fusions
+    assert fusions["MoRF"].cases == fusions["LeRF"].cases == 2
+    assert fusions["MoRF"].agreement["signed"].correlation.value == 1
+    assert fusions["LeRF"].agreement["signed"].correlation.value == -0.5
+    assert "unseen data" not in made_up(RIGHT, TRUE, unseen=(False, False)).fusions
+
+
+def test_a_subset_without_a_method_is_left_out():
+    areas = {**RIGHT, "b": [0.2, 0.8, None, None]}
+    found = made_up(areas, TRUE)
+    assert "unseen data" not in found.fusions
+    assert "no unseen data" in found.fusions
+
+
+def test_a_method_that_beats_the_oracle_is_counted():
+    areas = {**RIGHT, "oracle": [0.15, 0.9, 0.1, 0.8]}
+    found = made_up(areas, TRUE)
+    assert found.oracle_wins() == [False, True, True, False]
+    assert any("in 2 of 4 cases; in the others" in each for each in found.findings())
+
+
+def test_places_of_a_control_in_front_of_methods_are_said():
+    areas = {**RIGHT, "random": [0.0, 1.0, 0.0, 1.0]}
+    assert any("place 1 of 4, before a, b, c" in each for each in made_up(areas, TRUE).findings())
+
+
+def test_every_row_of_the_cases_is_there(board):
+    table = board.per_case()
+    assert len(table) == 4 * 6
+    row = table[(table.method == "gradcam") & (table.network == "dose 0")].iloc[0]
+    assert row["rank"] == board.ranks[1, 0]
+    assert row.area == board.areas[1, 0]
+
+
+def test_files_hold_everything(board, tmp_path):
+    board.to_json(tmp_path / "board.json")
+    document = json.loads((tmp_path / "board.json").read_text())
+    assert document["command"] == "again"
+    assert len(document["cases"]) == 6
+    assert document["cases"][0]["areas"]["gradcam"] == board.areas[1, 0]
+    assert document["findings"] == board.findings()
+    board.to_csv(tmp_path / "board.csv")
+    written = pd.read_csv(tmp_path / "board.csv")
+    assert written.method.tolist() == board.to_frame().method.tolist()
+    assert str(board).startswith("3 methods and a control ranked in 6 cases (3 pairs of images")
+    assert repr(board) == "Leaderboard(4 methods, 6 cases)"
+
+
+def test_the_figure_has_a_row_for_each_method_and_a_column_for_each_case(board):
+    fused, truth, ranks, _ = board.figure().axes
+    assert [each.get_text() for each in fused.get_yticklabels()] == board.to_frame().method.tolist()
+    assert len(truth.patches) == 4
+    assert ranks.get_images()[0].get_array().shape == (4, 6)
+
+
+def test_the_truth_s_rankings_of_pairs_are_compared_with_each_other():
+    assert made_up(RIGHT, TRUE).truth_by_case() == 1
+    one = rank_methods(METHODS, 1, pairs=FEW[:1], size=16)
+    assert math.isnan(one.truth_by_case())
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"methods": ["saliency"]}, "methods are ['saliency']: name at least two"),
+        ({"methods": ["saliency", "random"]}, "name at least two beside 'random'"),
+        ({"methods": "saliency"}, "methods are 'saliency': name at least two, in a list"),
+        ({"methods": ["lrp", "lrp"]}, "methods name 'lrp' twice"),
+        ({"methods": ["lrp", "oracle"]}, "looked at anyway"),
+        ({"methods": ["lrp", "saliencyy"]}, "saliencyy"),
+        ({"pairs": []}, "pairs are empty: name at least one"),
+        ({"pairs": [PAIRS[0], PAIRS[0]]}, "twice: give each a label"),
+        ({"pairs": ["multi-color-sum"]}, "pass a list of attributionlab.leaderboard.Pair"),
+        ({"indicator": "logit"}, "indicator is 'logit': take accuracy or label-probability"),
+        ({"n": 0}, "n is 0"),
+        ({"size": 7}, "size is 7"),
+        ({"seed": -1}, "seed is -1"),
+        ({"confidence": 1}, "confidence is 1: take less"),
+    ],
+)
+def test_impossible_questions_are_refused_in_one_line(arguments, said):
+    asked = {"methods": ["lrp", "saliency"], "n": 1, "pairs": FEW[:1], "size": 16} | arguments
+    with pytest.raises(al.AttributionLabError) as refusal:
+        rank_methods(**asked)
+    assert said in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_method_that_is_missing_everywhere_is_refused_with_its_reason():
+    two = [Pair("multi-color-sum", 0, changes={"colors": [[220, 120, 20], [220, 20, 120]]})]
+    with pytest.raises(al.AttributionLabError, match=r"failing could not be run in any case.*four"):
+        rank_methods([failing, "lrp"], 1, pairs=two, size=16)
+
+
+def test_methods_none_of_which_runs_are_refused():
+    def other(model, inputs, targets):
+        raise ValueError("never")
+
+    def another(model, inputs, targets):
+        raise ValueError("never")
+
+    with pytest.raises(al.AttributionLabError, match=r"no method ran on .*never"):
+        rank_methods([other, another], 1, pairs=FEW[:1], size=16)
+
+
+def test_the_global_random_state_is_left_alone():
+    before = torch.get_rng_state()
+    rank_methods(METHODS[:2], 1, pairs=FEW[:1], size=16)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,66 @@
+"""A leaderboard as it is defined: one image, one step, one resample at a time."""
+
+import math
+from itertools import pairwise
+
+
+def accuracy(logits, label):
+    """1, shared among the classes with the largest logit."""
+    best = [index for index, value in enumerate(logits) if value == max(logits)]
+    return 1 / len(best) if label in best else 0.0
+
+
+def probability(logits, label, temperature):
+    weights = [math.exp((value - max(logits)) / temperature) for value in logits]
+    return weights[label] / sum(weights)
+
+
+def curve(answer, image, order, pixel):
+    """What a function of images says after 0, 1, ..., all pixels became another, in an order."""
+    current = image.clone()
+    width = image.shape[2]
+    values = [answer(current)]
+    for place in order:
+        current[:, place // width, place % width] = pixel
+        values.append(answer(current))
+    return values
+
+
+def area(values):
+    """By trapezoids over the fraction removed."""
+    steps = len(values) - 1
+    return sum((one + other) / 2 for one, other in pairwise(values)) / steps
+
+
+def ranks(scores, lower_is_better):
+    """1 is best; equal ones share the mean of their ranks; None has none."""
+    known = sorted((score for score in scores if score is not None), reverse=not lower_is_better)
+    result = []
+    for score in scores:
+        places = [place for place, other in enumerate(known, start=1) if other == score]
+        result.append(sum(places) / len(places) if score is not None else None)
+    return result
+
+
+def spearman(first, second):
+    """Pearson's correlation of ranks; None where one of them is constant."""
+    first, second = ranks(first, True), ranks(second, True)
+    mean = (len(first) + 1) / 2
+    product = sum((one - mean) * (other - mean) for one, other in zip(first, second, strict=True))
+    scale = sum((one - mean) ** 2 for one in first) * sum((other - mean) ** 2 for other in second)
+    return product / math.sqrt(scale) if scale else None
+
+
+def mean(values):
+    """Over those that there are; None without any."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def single_cases(ranked, target):
+    """Mean correlation of cases, each a list of ranks by method (None: missing), with scores."""
+    found = []
+    for case in ranked:
+        there = [method for method, rank in enumerate(case) if rank is not None]
+        found.append(spearman([-case[each] for each in there], [target[each] for each in there]))
+    return mean(found)
