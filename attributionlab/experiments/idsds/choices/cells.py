@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 
 from attributionlab.experiments.idsds.maps import panel_maps
-from attributionlab.metrics import grid_patches, single_deletion
-from attributionlab.ranking import centered_ranks, row_correlations
+from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
 
 __all__ = [
     "AFTER",
@@ -78,16 +77,14 @@ class Explained:
 
     def references(self) -> dict[str, Cells]:
         """What a map can be held against: drops of either output, and the truth where it is known."""
-        nothing = torch.zeros_like(self.images[:, :1])  # drops do not depend on a map
         found = {
-            output: single_deletion(
+            output: deletion_drops(
                 self.returning(output),
                 self.images,
                 self.labels,
-                nothing,
                 patches=PATCHES,
                 replacement=self.baseline,
-            ).drops
+            )
             for output in OUTPUTS
         }
         return found if self.truth is None else found | {TRUTH: cell_sums(self.truth)}
@@ -132,10 +129,7 @@ def cell_sums(maps: Float[Tensor, "batch 1 height width"]) -> Cells:
     >>> cell_sums(torch.ones(1, 1, 8, 8))[0, :3]
     tensor([4., 4., 4.], dtype=torch.float64)
     """
-    height, width = maps.shape[2:]
-    inside = grid_patches(height, width, PATCHES).flatten() == torch.arange(PATCHES)[:, None]
-    flat = maps.detach().cpu().flatten(1).double()
-    return torch.stack([flat[:, cell].sum(1) for cell in inside], 1)
+    return patch_sums(maps.detach().cpu(), PATCHES)
 
 
 def cell_scores(reference: Cells, sums: Cells) -> CellScores:
@@ -154,7 +148,6 @@ def cell_scores(reference: Cells, sums: Cells) -> CellScores:
     >>> cell_scores(drops, drops**2).scores
     array([1.])
     """
-    flat, empty = ((each.amax(1) == each.amin(1)).numpy() for each in (reference, sums))
-    values = row_correlations(*(centered_ranks(each.numpy()) for each in (reference, sums)))
-    constant = empty & ~flat
-    return CellScores(np.where(constant, 0.0, values), constant)
+    found = judged_by_drops(sums, reference)
+    constant = found.constant_maps & ~found.constant_drops
+    return CellScores(found.scores.numpy(), constant.numpy())

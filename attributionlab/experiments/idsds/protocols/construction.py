@@ -30,12 +30,10 @@ from attributionlab.experiments.idsds.protocols.names import (
 from attributionlab.experiments.idsds.protocols.scoring import (
     Scored,
     by_method,
-    drops_of,
     fixed_ids,
-    patch_sums,
     rank_scores,
 )
-from attributionlab.metrics import grid_patches, ids, parts_f1
+from attributionlab.metrics import deletion_drops, grid_patches, ids, parts_f1, patch_sums
 from attributionlab.progress import track
 from attributionlab.truth import Output
 
@@ -151,8 +149,12 @@ class Setting:
 
     def drops(self, strength: float, patches: Tensor, filling: Tensor) -> Tensor:
         """What each patch's deletion costs the output: (1, P)."""
-        return drops_of(
-            self.explained(strength), self.image[None], self.sample.label[None], patches, filling
+        return deletion_drops(
+            self.explained(strength),
+            self.image[None],
+            self.sample.label[None],
+            patches=patches,
+            replacement=filling,
         )
 
     def known_maps(self, images: Images) -> dict[str, Tensor]:

@@ -129,15 +129,15 @@ def _updates(scores: "pd.DataFrame") -> Iterator[str]:
         said = ", ".join(f"{name} {gain[name]:+.3f}" for name in raw)
         first = ", ".join(both[UPDATED_IDS].sort_values(ascending=False).index[:3])
         why = (
-            " A sum of pixels gives each pixel the same share whichever others are there, so that "
-            "there is nothing to update."
-            if (gain.abs() < SAME).all()
+            " Exact Shapley values gain nothing: in a sum each pixel has the same share whichever "
+            "others are there, so that there is nothing to update."
+            if EXACT in gain.index and abs(gain[EXACT]) < SAME
             else ""
         )
         yield (
             f"{place}: maps that are made anew after each step change {fixed} of the raw maps by "
-            f"{said} (the paper: a gain that puts raw IxG, IG and IG-U first); best updated here: "
-            f"{first}.{why}"
+            f"{said} (the paper: a gain that puts raw IxG, IG and IG-U first); updated, {first} are "
+            f"ahead.{why}"
         )
 
 

@@ -17,12 +17,10 @@ from attributionlab.experiments.idsds.protocols.construction import Judged
 from attributionlab.experiments.idsds.protocols.names import IDS, IDSDS, PARTS, SDS
 from attributionlab.experiments.idsds.protocols.scoring import (
     Scored,
-    cell_sums,
-    drops_of,
     rank_scores,
 )
 from attributionlab.experiments.small_network import trained_small_network
-from attributionlab.metrics import grid_patches, ids, idsds
+from attributionlab.metrics import deletion_drops, grid_patches, ids, idsds, patch_sums
 from attributionlab.metrics.orders import removal_order
 
 if TYPE_CHECKING:
@@ -172,8 +170,8 @@ def modulo_scores(n: int, seed: int) -> NDArray[np.float64]:
     images, labels = env.batch(n, seed)
     targets = env.targets(labels)
     exact = torch.stack([env.shapley(image, 0) for image in images])
-    drops = drops_of(env.model, images, targets, PATCHES, env.baseline)
-    return rank_scores(drops, cell_sums(exact, PATCHES))[0]
+    drops = deletion_drops(env.model, images, targets, patches=PATCHES, replacement=env.baseline)
+    return rank_scores(drops, patch_sums(exact, PATCHES))[0]
 
 
 def properties_table(

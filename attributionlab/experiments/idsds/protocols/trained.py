@@ -22,13 +22,11 @@ from attributionlab.experiments.idsds.protocols.names import (
 )
 from attributionlab.experiments.idsds.protocols.scoring import (
     Scored,
-    cell_sums,
-    drops_of,
     rank_scores,
 )
 from attributionlab.experiments.idsds.training import Pair, trained_pair
 from attributionlab.experiments.small_network import accuracy_of
-from attributionlab.metrics import grid_patches, ids
+from attributionlab.metrics import deletion_drops, grid_patches, ids, patch_sums
 from attributionlab.progress import track
 
 __all__ = ["TASKS", "TRUTH", "Explained", "Scale", "Trained", "pair_scores", "trained"]
@@ -260,7 +258,13 @@ def _single(
     explained: Explained,
     maps: Mapping[str, Tensor],
 ) -> Iterator[Scored]:
-    drops = drops_of(network, explained.images, explained.labels, PATCHES, explained.replacement)
+    drops = deletion_drops(
+        network,
+        explained.images,
+        explained.labels,
+        patches=PATCHES,
+        replacement=explained.replacement,
+    )
     yield from _held_against(place, number, protocol, drops, maps)
 
 
@@ -268,7 +272,7 @@ def _against_truth(
     place: str, number: int, explained: Explained, maps: Mapping[str, Tensor]
 ) -> Iterator[Scored]:
     if explained.truth is not None:
-        known = cell_sums(explained.truth, PATCHES)
+        known = patch_sums(explained.truth, PATCHES)
         yield from _held_against(place, number, TRUTH, known, maps)
 
 
@@ -280,7 +284,7 @@ def _held_against(
     maps: Mapping[str, Tensor],
 ) -> Iterator[Scored]:
     for name, of_name in maps.items():
-        sums = cell_sums(of_name, PATCHES)
+        sums = patch_sums(of_name, PATCHES)
         scores, constant = rank_scores(worth, sums)
         yield Scored(place, number, protocol, name, scores, int(constant.sum()))
 
