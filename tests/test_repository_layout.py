@@ -63,7 +63,8 @@ MAY_IMPORT = {
     },
     "leaderboard": {
         *("assess", "catalog", "dose", "environment", "exact", "faithfulness_report", "files"),
-        *("methods", "metrics", "progress", "ranking", "spec", "trial", "truth", "validation"),
+        *("methods", "metrics", "progress", "ranking", "report", "spec", "trial", "truth"),
+        "validation",
     },
     "compared": {
         *("environment", "metrics", "results", "report", "files", "assess", "faithfulness_report"),
@@ -76,7 +77,7 @@ MAY_IMPORT = {
         *("comparison", "compared", "trial", "catalog", "environment", "methods", "metrics"),
         *("truth", "nets", "images", "exact", "segmentation", "report", "results", "files"),
         *("progress", "validation", "faithfulness_report", "assess", "dose", "ranking"),
-        *("compiling", "imputation", "leaderboard", "local_data", "references"),
+        *("compiling", "dataset", "imputation", "leaderboard", "local_data", "references", "spec"),
     },
     "local_data": {"references", "validation"},
 }

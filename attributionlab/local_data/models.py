@@ -31,7 +31,7 @@ def local_model(reference: str | Path, weights: str | Path | None = None) -> nn.
     -------
     torch.nn.Module
         It works on a copy of what it gets, so that one that works in place leaves the caller's images
-        as they are; a scripted one, which takes no hooks, works on the images themselves.
+        as they are; one of torch.jit, which may take no hooks, works on the images themselves.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def local_model(reference: str | Path, weights: str | Path | None = None) -> nn.
         raise AttributionLabError(
             f"{reference} stays in training mode, or a part of it does: let train(mode) set it"
         )
-    if not isinstance(model, torch.jit.RecursiveScriptModule):
+    if not isinstance(model, torch.jit.ScriptModule):
         model.register_forward_pre_hook(_copied)
     return model
 

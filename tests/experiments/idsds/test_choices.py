@@ -636,6 +636,7 @@ def test_a_network_of_ones_own_is_explained_before_and_after_its_softmax(tmp_pat
     assert "gradcam" in set(found.tables["scores"].method)
     assert set(found.tables["runs"].accuracy) <= {0.0, 1.0}
     assert any("images, at 8 x 8" in each for each in found.findings)
+    assert "changes" not in found.tables  # of one network there are none
     assert any("These are its SDS" in each for each in found.findings)
     assert [each.get_xlabel() for each in found.figures["setups"].axes] == [
         "SDS (higher is better)",

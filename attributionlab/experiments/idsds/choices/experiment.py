@@ -160,7 +160,7 @@ def idsds_choices(
     return Reproduction(
         item=item,
         title=study.title,
-        tables=tables,
+        tables={name: table for name, table in tables.items() if len(table)},
         figures=figures,
         findings=findings,
         shown={name: note for name, note in SHOWN.items() if len(tables.get(name, ()))},
@@ -225,7 +225,7 @@ def idsds_softmax(
     return Reproduction(
         item=item,
         title=title,
-        tables=tables,
+        tables={name: table for name, table in tables.items() if len(table)},
         figures={"setups": _figure(tables["methods"], comparisons, title, "SDS", IMAGE)},
         findings=[
             *subject.notes,

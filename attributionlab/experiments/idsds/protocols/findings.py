@@ -7,13 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.assess import mean_interval
-from attributionlab.experiments.idsds.protocols.construction import (
-    ENVIRONMENTS,
-    EXACT,
-    STRENGTHS,
-    Judged,
-    dosed,
-)
+from attributionlab.experiments.idsds.protocols.construction import ENVIRONMENTS, Judged, dosed
 from attributionlab.experiments.idsds.protocols.names import (
     ALIGNED_IDS,
     IDS,
@@ -24,6 +18,7 @@ from attributionlab.experiments.idsds.protocols.names import (
     SDS,
     UPDATED_IDS,
 )
+from attributionlab.experiments.idsds.protocols.setting import EXACT, STRENGTHS
 from attributionlab.experiments.idsds.protocols.tables import ALL, EXPLAINABLE
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attributionlab.assess import mean_interval, mean_score
 from attributionlab.dose.agreement import without_rounding
 from attributionlab.experiments.idsds.maps import ABSOLUTE, CONTROL, PANEL
-from attributionlab.experiments.idsds.protocols.construction import EXACT, MASK, Judged
+from attributionlab.experiments.idsds.protocols.construction import Judged
 from attributionlab.experiments.idsds.protocols.names import (
     IDS,
     IDSDS,
@@ -24,6 +24,7 @@ from attributionlab.experiments.idsds.protocols.names import (
     UPDATED_IDS,
 )
 from attributionlab.experiments.idsds.protocols.scoring import Scored
+from attributionlab.experiments.idsds.protocols.setting import EXACT, MASK
 from attributionlab.ranking import centered_ranks, row_correlations, spearman_interval
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import attributionlab as al
+from attributionlab.experiments.idsds.alignment import network_pairs
 from attributionlab.experiments.idsds.alignment import similarity as module
 from attributionlab.experiments.idsds.alignment.likeness import (
     Seen,
@@ -17,6 +18,7 @@ from attributionlab.experiments.idsds.alignment.likeness import (
 )
 from attributionlab.experiments.idsds.alignment.similarity import ITEMS, idsds_similarity
 from attributionlab.experiments.idsds.alignment.similarity_findings import similarity_findings
+from attributionlab.experiments.idsds.data import task_named
 from attributionlab.experiments.idsds.networks import Design, gradcam_layer, network_of
 from attributionlab.experiments.idsds.training import Pair
 from attributionlab.methods import METHODS
@@ -100,7 +102,7 @@ def outcome():
         return Pair(*(network.eval() for network in networks))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "trained_pair", fake)
+        patch.setattr(network_pairs, "trained_pair", fake)
         patch.setattr(module, "QUICK", module.Scale(1, 20, 1, 1, 2))
         return idsds_similarity("idsds-figure-10", n=None, quick=True)
 
@@ -122,7 +124,7 @@ def test_networks_are_compared_with_themselves_each_other_and_another_training(o
     ]
     assert set(table.measure) == {"output", "map"}
     assert (table.runs == 2).all()
-    data = module.task_named("pictures")(1, 20, 0)
+    data = task_named("pictures")(1, 20, 0)
     plain = [network_of(Design(width=4), 3, 10, 32, seed).eval() for seed in (0, 50, 1, 51)]
     residual = [network_of(Design("residual", width=4), 3, 10, 32, seed).eval() for seed in (0, 1)]
 

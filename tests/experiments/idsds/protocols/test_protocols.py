@@ -13,16 +13,10 @@ import attributionlab as al
 from attributionlab.experiments.idsds.data import Task
 from attributionlab.experiments.idsds.maps import ABSOLUTE, PANEL
 from attributionlab.experiments.idsds.networks import Design, network_of
-from attributionlab.experiments.idsds.protocols import construction, findings, properties
 from attributionlab.experiments.idsds.protocols import experiment as experiment_module
+from attributionlab.experiments.idsds.protocols import findings, properties
 from attributionlab.experiments.idsds.protocols import trained as trained_module
-from attributionlab.experiments.idsds.protocols.construction import (
-    EXACT,
-    MASK,
-    STRENGTHS,
-    dosed,
-    judged,
-)
+from attributionlab.experiments.idsds.protocols.construction import dosed, judged
 from attributionlab.experiments.idsds.protocols.experiment import ITEMS, idsds_protocols
 from attributionlab.experiments.idsds.protocols.names import (
     ALIGNED_IDS,
@@ -50,6 +44,13 @@ from attributionlab.experiments.idsds.protocols.scoring import (
     by_method,
     fixed_ids,
     rank_scores,
+)
+from attributionlab.experiments.idsds.protocols.setting import (
+    EXACT,
+    MASK,
+    PATCHES,
+    STRENGTHS,
+    Setting,
 )
 from attributionlab.experiments.idsds.protocols.tables import (
     ALL,
@@ -165,7 +166,7 @@ def test_equally_black_cells_leave_the_ranking_of_logits_alone(logits):
 def test_scores_of_an_image_are_those_of_its_own_network(logits):
     sample = al.load("multi-color-sum", image_size=36).dataset(2, 0)[1]
     asked = sample.image[None], sample.label[None]
-    setting = construction.Setting("multi-color-sum", sample, 1, "logit", 0, True)
+    setting = Setting("multi-color-sum", sample, 1, "logit", 0, True)
     maps = {name: each.double() for name, each in setting.candidates().items()}
     noise = next(name for name in maps if name.startswith("noise"))
     filling = setting.replacements
@@ -632,4 +633,4 @@ def test_the_paper_and_the_legend_name_the_same_methods():
 
 
 def test_modules_share_one_number_of_cells():
-    assert construction.PATCHES == trained_module.PATCHES == properties.PATCHES == 16
+    assert PATCHES == trained_module.PATCHES == properties.PATCHES == 16
