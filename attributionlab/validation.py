@@ -206,7 +206,8 @@ def checked_targets(targets: Any, n: int) -> list[int]:
         raise AttributionLabError(
             f"targets are {shown(targets)}: pass a tensor of one integer for each of the {n} images"
         )
-    return [int(target) for target in targets]
+    classes: list[int] = targets.tolist()
+    return classes
 
 
 def checked_outputs(outputs: Any, n: int) -> Float[Tensor, "batch outputs"]:

@@ -13,7 +13,7 @@ from attributionlab.report.palette import LINE_COLORS
 
 __all__ = ["MetricLine", "MetricPanel", "metric_panels_figure"]
 
-MARKERS = "osD^vPX"
+MARKERS = "osD^vPX*"
 WIDEST, THINNEST = 4.0, 1.2
 PANEL, ENTRY = 3.9, 1.7
 """Widths of a panel and of an entry of the legend, in inches."""
@@ -30,8 +30,8 @@ class MetricLine(NamedTuple):
     ----------
     x, scores : ndarray, (S,)
         Points; NaN where there is no score.
-    spread : ndarray, (S,), optional
-        Half the length of error bars.
+    spread : ndarray, (S,) or (2, S), optional
+        How far error bars reach to either side, or below and above.
     truth : ndarray, (S,), optional
         What the scores estimate, or are ordered by.
     """

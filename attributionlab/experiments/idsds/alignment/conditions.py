@@ -94,7 +94,12 @@ def _scores(
 
 
 class Agreement(NamedTuple):
-    """Spearman's correlation of two rankings of methods, and its 95 % interval over images."""
+    """Spearman's correlation of two rankings of methods, and its 95 % interval over images.
+
+    The interval has the middle of the correlations of resampled images. Their means are noisier than
+    those of the images themselves, and noise makes rankings less alike: the interval may lie below
+    the correlation, and is rather too low than too high.
+    """
 
     correlation: float
     low: float

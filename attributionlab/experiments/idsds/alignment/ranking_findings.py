@@ -87,18 +87,18 @@ def _levels(table: "pd.DataFrame") -> Iterator[str]:
 
 def _seeds(table: "pd.DataFrame") -> Iterator[str]:
     for part, here in table.groupby("part", sort=False):
+        below = int((here.high < LEAST).sum())
         least = here.loc[here.correlation.idxmin()]
         outcome = (
-            f"as high as in the paper, {LEAST}"
+            f"none is below {LEAST}"
             if least.correlation >= LEAST
-            else "lower than in the paper, by more than images explain"
-            if least.high < LEAST
-            else "lower than in the paper, by no more than images explain"
+            else f"{below} of {len(here)} are below {LEAST} by more than images explain"
         )
         yield (
-            f"By {part} (pairs: {len(here)}) rankings correlate by {here.correlation.min():.3f} to "
-            f"{here.correlation.max():.3f}, {here.correlation.mean():.3f} on average. The least is of "
-            f"{least['first']} and {least['second']}, {_interval(least)}: {outcome}."
+            f"By {part}, rankings correlate by {here.correlation.min():.3f} to "
+            f"{here.correlation.max():.3f}, {here.correlation.mean():.3f} on average (pairs of seeds: "
+            f"{len(here)}); {outcome}. The least is of {least['first']} and {least['second']}, "
+            f"{_interval(least)}."
         )
 
 

@@ -52,7 +52,8 @@ NUMBER, FILLING, TUNING, TRAINING = (
 """Parts of the figures."""
 SHOWN = {
     "agreement": "Spearman's correlation of two conditions' rankings of methods (without the control), "
-    "and its 95 % interval over images; scores are means over images and training runs",
+    "and its 95 % interval over images (resamples are noisier than the images themselves, so that it "
+    "may lie below); scores are means over images and training runs",
     "conditions": "means over methods (without the control): idsds, and truth, the same held against "
     "what the data say of each patch; network: rank correlation of the logit's drops with that; "
     "rankings: correlation of the rankings of methods by idsds and by truth, with its interval",
