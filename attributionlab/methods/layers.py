@@ -12,7 +12,7 @@ __all__ = ["find_layer", "observe", "resume"]
 
 
 def find_layer(
-    model: nn.Module, name: str | None, layers: Mapping[str, nn.Module] | None, key: str
+    model: nn.Module, name: str | float | None, layers: Mapping[str, nn.Module] | None, key: str
 ) -> nn.Module:
     """The module to attach to: the one named, or else that of the environment.
 
@@ -22,7 +22,8 @@ def find_layer(
         The network.
     name : str, optional
         A dotted name in the model, or the end of one that no other module shares: "accumulator.5" also
-        finds "0.accumulator.5", its place in the same network with a softmax behind it.
+        finds "0.accumulator.5", its place in the same network with a softmax behind it. 4 is "4", as
+        modules of a sequence are called.
     layers : mapping of str to nn.Module, optional
         The environment's layers.
     key : str
@@ -34,6 +35,8 @@ def find_layer(
         If there is no such module, or several.
     """
     named: dict[str, nn.Module] = {path: module for path, module in model.named_modules() if path}
+    if isinstance(name, int) and not isinstance(name, bool):
+        name = str(name)
     if name is not None:
         fitting = [path for path in named if path == name or path.endswith(f".{name}")]
         if name in named:
@@ -41,6 +44,8 @@ def find_layer(
         if len(fitting) == 1:
             return named[fitting[0]]
         remedy = f"it is one of {', '.join(fitting)}" if fitting else nearest(str(name), named)
+        if isinstance(name, float):  # 1.30 is 1.3
+            remedy = "write it as text, such as \"layer='1.30'\" at the shell"
         raise AttributionLabError(f"layer is {name!r}, which names no module: {remedy}")
     module = (layers or {}).get(key)
     if not any(module is own for own in named.values()):

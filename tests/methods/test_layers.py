@@ -36,6 +36,7 @@ def test_a_layer_is_found_by_its_whole_name_or_an_unambiguous_end_of_it(chain):
     assert find_layer(chain, "0.1", None, "iba") is chain[0][1]
     assert find_layer(nn.Sequential(around), "0.0.0.1", None, "iba") is chain[0][1]
     assert find_layer(chain, None, {"iba": chain[1]}, "iba") is chain[1]
+    assert find_layer(chain, 1, None, "iba") is chain[1]  # as layer=1 is read at the shell
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,7 @@ def test_a_layer_is_found_by_its_whole_name_or_an_unambiguous_end_of_it(chain):
     [
         ("frist", "layer is 'frist', which names no module: did you mean '1.first'?"),
         ("accumulator", "which names no module: known are 0, 0.first, 1, 1.first"),
+        (1.1, """layer is 1.1, which names no module: write it as text, such as "layer='1.30'\""""),
         ("first", "layer is 'first', which names no module: it is one of 0.first, 1.first"),
     ],
 )

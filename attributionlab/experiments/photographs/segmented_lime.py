@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
@@ -110,14 +111,18 @@ def lime_tables(results: Sequence[SegmentedMaps], seed: int) -> dict[str, "pd.Da
 def _rows(result: SegmentedMaps) -> Iterator[dict[str, Any]]:
     subject, objects = result.pictured
     for name, maps in result.maps.items():
-        measures = {
-            "superpixels": result.superpixels[name].flatten(1).amax(1) + 1,
-            "total_variation": total_variation(maps),
-            "scattered": scattered_share(maps),
-        }
+        constant = maps.flatten(1).amax(1) == maps.flatten(1).amin(1)
+        said = {"total_variation": total_variation(maps), "scattered": scattered_share(maps)}
         if objects is not None:
             positive = magnitudes(maps, "positive")
-            measures["on_object"] = relevance_mass_accuracy(positive, objects)
+            said["on_object"] = relevance_mass_accuracy(positive, objects)
+        measures = {
+            "superpixels": result.superpixels[name].flatten(1).amax(1) + 1,
+            "constant": constant,
+            # Without noise, because it says nothing: that is no merit.
+            **{key: torch.where(constant, torch.nan, values) for key, values in said.items()},
+        }
+        if objects is not None:
             measures["object_area"] = objects.double().mean((1, 2, 3))
         for index in range(len(maps)):
             values = {key: of_images[index].item() for key, of_images in measures.items()}
@@ -170,6 +175,13 @@ def lime_findings(tables: dict[str, "pd.DataFrame"], samples: int) -> list[str]:
         "map, and the share of its positive attribution outside of the main region; the paper judges "
         "by eye."
     ]
+    constant = images.groupby("superpixels_by", sort=False).constant.sum()
+    if constant.any():
+        counted = ", ".join(f"{name} {number}" for name, number in constant.items() if number)
+        said.append(
+            f"Constant maps, which say nothing and are left out (one superpixel has no other to differ "
+            f"from; larger images have more): {counted}."
+        )
     if "lime_differences" not in tables:
         listed = "; ".join(_means(name, row) for name, row in means.iterrows())
         return [*said, f"{listed}.", "SAM is not run: pass sam_weights, a file of its weights."]

@@ -245,6 +245,17 @@ def test_negative_attribution_is_none_of_the_objects():
     assert means.on_object[DRAWN_REGIONS] == pytest.approx(means.on_object["quickshift"])
 
 
+def test_maps_that_say_nothing_are_no_less_noisy_and_are_counted():
+    made = {DRAWN_REGIONS: stripes(4), "quickshift": stripes(2), CONTROL: stripes(4)}
+    made["quickshift"][1] = 0.0
+    tables = lime_tables(results([made]), 0)
+    means = tables["lime"].set_index("superpixels_by")
+    pairs = 2 * SIDE * (SIDE - 1)
+    assert means.total_variation["quickshift"] == pytest.approx(SIDE * 15 / pairs)
+    findings = lime_findings(tables, 40)
+    assert any(each.endswith("larger images have more): quickshift 1.") for each in findings)
+
+
 def test_sam_is_the_reference_on_photographs():
     made = {SAM: stripes(16), "quickshift": stripes(2), CONTROL: stripes(4)}
     findings = lime_findings(lime_tables(results([made], objects=False), 0), 40)
