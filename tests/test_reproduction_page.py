@@ -126,7 +126,7 @@ def test_a_command_cell_holds_commands_and_nothing_else(paper):
 @each_paper
 def test_what_is_ours_comes_from_a_command(paper):
     for row in rows(paper):
-        if not row["ours"].startswith(("open", "illustration")):
+        if not row["ours"].startswith("illustration"):
             assert "`attributionlab " in row["command"], row
 
 

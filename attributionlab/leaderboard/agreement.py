@@ -23,14 +23,30 @@ from attributionlab.ranking import (
     row_correlations,
 )
 
-__all__ = ["FEWEST_METHODS", "SAME_F1", "Fusion", "TruthAgreement", "fused", "placed", "ranks_of"]
+__all__ = [
+    "FEWEST_METHODS",
+    "SAME_F1",
+    "SCORE_DIGITS",
+    "Fusion",
+    "TruthAgreement",
+    "ceiling",
+    "correlation_with_truth",
+    "fused",
+    "placed",
+    "ranks_of",
+    "true_scores",
+]
 
 Numbers = NDArray[np.float64]
 
-FEWEST_METHODS = FEWEST_PAIRS = 2
+FEWEST_METHODS = 2
+FEWEST_PAIRS = 3
+"""For an interval: two pairs can be drawn in three ways only."""
 RESAMPLES = 1000
 SAME = 1e-9
 """Areas that differ by less differ by rounding: means of the same numbers, summed in another order."""
+SCORE_DIGITS = 9
+"""Fused scores that differ by less differ by rounding, too: by the order in which methods are named."""
 SAME_F1 = 1e-6
 """Maps are of float32, and F1 of maps that are equally right differs by their rounding."""
 
@@ -52,6 +68,8 @@ class Fusion(NamedTuple):
     """Rankings of some cases as one, beside the truth's."""
 
     cases: int
+    pairs: int
+    """of images and network, which is what intervals resample"""
     scores: Numbers
     """(methods,), of sum 0; higher is better"""
     low: Numbers
@@ -59,6 +77,8 @@ class Fusion(NamedTuple):
     """(methods,): where they lie for other pairs of images and network"""
     residual: float
     """root of the mean square of what the scores leave of the log odds"""
+    ceiling: Mapping[RankedBy, float]
+    """the correlation that a ranking without ties can reach, as the truth has ties"""
     agreement: Mapping[RankedBy, TruthAgreement]
 
 
@@ -88,7 +108,7 @@ def ranks_of(areas: Numbers, lower_is_better: Sequence[bool]) -> Numbers:
 
 
 def placed(scores: Numbers) -> list[int]:
-    """Places from 1 for the highest score; equal ones share the better place.
+    """Places from 1 for the highest score; ones that are equal up to rounding share the better place.
 
     Examples
     --------
@@ -97,7 +117,7 @@ def placed(scores: Numbers) -> list[int]:
     >>> placed(np.array([0.5, 0.9, 0.5, 0.1]))
     [2, 1, 2, 4]
     """
-    return [int(place) for place in stats.rankdata(-scores, method="min")]
+    return [int(place) for place in stats.rankdata(-np.round(scores, SCORE_DIGITS), method="min")]
 
 
 def fused(
@@ -112,9 +132,10 @@ def fused(
     """Meta-Rank of some cases, and its correlation with the truth.
 
     Both cases of a pair have the same maps of the same images, so that pairs are resampled, not cases
-    (bootstrap percentiles). In each resample rankings are fused and the truth is averaged anew. For
-    other methods, methods are drawn with replacement as well, after fusing; one that is drawn twice
-    ties with itself in both rankings, which makes that interval somewhat narrow.
+    (bootstrap percentiles). In each resample rankings are fused and the truth is averaged anew. Pairs
+    that share images are not independent: with these it is an interval over networks of the same
+    images. For other methods, methods are drawn with replacement as well, after fusing; one that is
+    drawn twice ties with itself in both rankings, which makes that interval somewhat narrow.
 
     Parameters
     ----------
@@ -134,8 +155,8 @@ def fused(
     Returns
     -------
     Fusion
-        Intervals are NaN for a single pair; resamples that leave out a method, or connect methods by no
-        chain of cases, have no scores and are left out of the intervals.
+        Intervals are NaN for fewer than three pairs; resamples that leave out a method, or connect
+        methods by no chain of cases, have no scores and are left out of the intervals.
 
     Raises
     ------
@@ -153,8 +174,9 @@ def fused(
     scores, draws = scores[usable], Draws(draws.cases[usable], draws.methods[usable])
     bounds = [middle(column, confidence) for column in scores.T]
     agreement: dict[RankedBy, TruthAgreement] = {}
+    settled = np.round(fit.scores, SCORE_DIGITS)
     for name, truth in truths.items():
-        [measured] = _correlations(fit.scores[None], ranks, truth, kept, once)
+        [measured] = _correlations(settled[None], ranks, truth, kept, once)
         found = _correlations(scores, ranks, truth, kept, draws)
         intervals = [
             CorrelationInterval(float(value), *middle(column, confidence))
@@ -162,14 +184,73 @@ def fused(
         ]
         agreement[name] = TruthAgreement(*intervals)
     low, high = np.array(bounds).T
-    return Fusion(ranks.shape[1], fit.scores, low, high, fit.residual, agreement)
+    ceilings = {name: ceiling(true_scores(truth, once)[0, kept]) for name, truth in truths.items()}
+    return Fusion(
+        ranks.shape[1],
+        len(np.unique(group)),
+        settled,
+        low,
+        high,
+        fit.residual,
+        ceilings,
+        agreement,
+    )
+
+
+def correlation_with_truth(ranks: Numbers, truth: Numbers, judged: Sequence[bool]) -> float:
+    """`TruthAgreement.correlation` without its interval; NaN where no chain of cases connects methods.
+
+    Parameters
+    ----------
+    ranks, truth, judged
+        As for `fused`.
+    """
+    kept = np.flatnonzero(judged)
+    once = Draws(np.ones((1, ranks.shape[1]), dtype=np.int64), kept[None])
+    scores = fused_draws(ranks, once)
+    if np.isnan(scores).any():
+        return float("nan")
+    return float(_correlations(scores, ranks, truth, kept, once)[0, 0])
+
+
+def ceiling(truth: Numbers) -> float:
+    """Spearman's correlation of a ranking without ties that contradicts none of the truth's order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.leaderboard.agreement import ceiling
+    >>> round(ceiling(np.array([0.9, 0.5, 0.0, 0.0])), 2)
+    0.95
+    """
+    best = np.argsort(np.argsort(truth, kind="stable")).astype(np.float64)
+    return float(_spearman(best[None], truth[None])[0])
+
+
+def true_scores(truth: Numbers, draws: Draws) -> Numbers:
+    """The truth's order of methods in each resample, higher is better: (resamples, methods).
+
+    Means over cases. Where a case lacks a method these would be means over other cases for one method
+    than for another; then ranks within cases are fused, as those of removal are.
+
+    Parameters
+    ----------
+    truth : array, (methods, cases)
+        NaN where a method is missing.
+    draws : Draws
+        Which cases, how often.
+    """
+    if not np.isnan(truth).any():
+        return np.round(mean_scores(truth, draws) / SAME_F1)
+    within = ranks_of(np.round(truth / SAME_F1), [False] * truth.shape[1])
+    return np.round(fused_draws(within, draws), SCORE_DIGITS)
 
 
 def _correlations(
     scores: Numbers, ranks: Numbers, truth: Numbers, kept: NDArray[np.int64], draws: Draws
 ) -> Numbers:
     """What `TruthAgreement` has of each resample, (resamples, 4)."""
-    targets = np.round(mean_scores(truth, draws) / SAME_F1)
+    targets, scores = true_scores(truth, draws), np.round(scores, SCORE_DIGITS)
     fusing = _spearman(scores[:, kept], targets[:, kept])
     other_methods = _spearman(
         np.take_along_axis(scores, draws.methods, 1), np.take_along_axis(targets, draws.methods, 1)

@@ -73,13 +73,16 @@ class Pair(NamedTuple):
         Raises
         ------
         AttributionLabError
-            For what `attributionlab.load` refuses, a regression, which has no accuracy, and an
-            unknown replacement.
+            For what `attributionlab.load` refuses, a regression, which has no accuracy, an unknown
+            replacement and a dose that is no multiple of 0.25.
         """
         if self.removed_to not in get_args(RemovedTo):
             raise AttributionLabError(
                 f"removed_to is {self.removed_to!r}: take 'black' or 'true baseline'"
             )
+        dose = self.dose
+        if dose is not None and (not isinstance(dose, int | float) or not (4 * dose) % 1 == 0):
+            raise AttributionLabError(f"dose is {dose!r}: take a multiple of 0.25, such as 0.5")
         overrides = dict(self.changes)
         overrides |= {} if size is None else {"image_size": size}
         overrides |= {} if self.dose is None else {"redundant_strength": float(self.dose)}

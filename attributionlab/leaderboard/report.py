@@ -15,9 +15,17 @@ from numpy.typing import NDArray
 from attributionlab.dose.agreement import RankedBy
 from attributionlab.faithfulness_report import library_versions
 from attributionlab.files import write_atomically, write_csv
-from attributionlab.leaderboard.agreement import SAME_F1, Fusion, fused, placed, ranks_of
+from attributionlab.leaderboard.agreement import (
+    SAME_F1,
+    Fusion,
+    fused,
+    placed,
+    ranks_of,
+    true_scores,
+)
 from attributionlab.leaderboard.cases import PROTOCOLS
 from attributionlab.leaderboard.findings import findings_of
+from attributionlab.leaderboard.resampling import Draws
 from attributionlab.ranking import spearman
 
 if TYPE_CHECKING:
@@ -171,11 +179,12 @@ class Leaderboard:
         """The leaderboard, best method first.
 
         Columns: method, place, score (Meta-Rank, in log odds), low, high (its interval for other
-        pairs), truth_place, truth (lowest F1, mean over the cases that rank the method), cases.
+        pairs), truth_place (by means over cases; where a method is missing in some, by the truth's
+        ranks within cases, fused), truth (lowest F1, mean over the cases that rank the method), cases.
         """
         import pandas as pd
 
-        fit, truth = self.fusions[ALL], np.nanmean(self.truth, axis=1)
+        fit, [ordered] = self.fusions[ALL], true_scores(self.truth, self.once())
         table = pd.DataFrame(
             {
                 "method": self.methods,
@@ -183,8 +192,8 @@ class Leaderboard:
                 "score": fit.scores,
                 "low": fit.low,
                 "high": fit.high,
-                "truth_place": placed(np.round(truth / SAME_F1)),
-                "truth": truth,
+                "truth_place": placed(ordered),
+                "truth": np.nanmean(self.truth, axis=1),
                 "cases": (~np.isnan(self.areas)).sum(1),
             }
         )
@@ -316,6 +325,11 @@ class Leaderboard:
             cases=[case.name for case in self.cases],
             title=self.title,
         )
+
+    def once(self) -> Draws:
+        """Every case and every method, in place of a resample."""
+        cases = np.ones((1, len(self.cases)), dtype=np.int64)
+        return Draws(cases, np.arange(len(self.methods))[None])
 
     def _table(self, values: Sequence[Mapping[str, float]]) -> Numbers:
         return np.array(

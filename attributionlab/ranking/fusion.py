@@ -69,6 +69,9 @@ def meta_rank(ranks: Any) -> Numbers:
 
     Notes
     -----
+    Scores depend on which methods are ranked: a third one, or copies of it, can change the order of two
+    others, whatever the cases say of these (no independence of irrelevant alternatives).
+
     In time proportional to the cases and to the square of the number of methods, and for a linear
     system as large as that number.
 

@@ -13,6 +13,10 @@ from attributionlab.report.palette import LINE_COLORS
 
 __all__ = ["DecayPanel", "decays_figure"]
 
+COLORS = (*LINE_COLORS, "#8c510a", "#999999")
+MARKERS = "os^DvPX*<"
+MARKED = 8
+"""Markers on a line, about; those of different lines are shifted."""
 STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (7, 2, 1.2, 2)))
 BAND = 0.18
 PANEL, ENTRY = 4.3, 2.0
@@ -21,6 +25,9 @@ LETTERS = 13
 """Of a title, to the inch."""
 MARGIN = 0.03
 """Around the unit interval, so that lines at 0 and 1 are seen whole."""
+
+PADDING = 0.05
+"""Of what is drawn, above and below it."""
 
 
 class DecayPanel(NamedTuple):
@@ -54,7 +61,10 @@ class DecayPanel(NamedTuple):
 
 
 def decays_figure(
-    rows: Sequence[Sequence[DecayPanel]], title: str, bold: Sequence[str] = ()
+    rows: Sequence[Sequence[DecayPanel]],
+    title: str,
+    bold: Sequence[str] = (),
+    bands: Sequence[str] | None = None,
 ) -> Figure:
     """Lines with bands of a standard error to both sides; a name looks alike in all panels.
 
@@ -66,12 +76,17 @@ def decays_figure(
         Above all.
     bold : sequence of str
         Names whose lines are wider than others.
+    bands : sequence of str, optional
+        Names whose lines have bands; all by default.
     """
     panels = [panel for row in rows for panel in row]
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
+    banded = names if bands is None else [name for name in names if name in bands]
     looks: dict[str, dict[str, Any]] = {
         name: {
-            "color": LINE_COLORS[index % len(LINE_COLORS)],
+            "color": COLORS[index % len(COLORS)],
+            "marker": MARKERS[index % len(MARKERS)],
+            "markersize": 4.5,
             "linestyle": STYLES[index % len(STYLES)],
             "linewidth": 2.6 if name in bold else 1.4,
         }
@@ -80,7 +95,8 @@ def decays_figure(
     columns = len(rows[0])
     width = 0.6 + PANEL * columns
     figure = Figure(figsize=(width, 1.4 + 3.1 * len(rows)), layout="constrained")
-    lines = [title, "bands: one standard error to either side"]
+    whose = "" if bands is None else f" ({', '.join(banded)})"
+    lines = [title, f"bands{whose}: one standard error to either side"]
     figure.suptitle(
         "\n".join(textwrap.fill(line, int(LETTERS * width)) for line in lines), fontsize=10
     )
@@ -88,14 +104,19 @@ def decays_figure(
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     for axis, panel in zip(axes.flat, panels, strict=False):
+        reached = []
         for name, (mean, error) in panel.lines.items():
             known = np.isfinite(mean)
-            x, y, spread = panel.x[known], mean[known], np.nan_to_num(error[known])
-            axis.fill_between(
-                x, y - spread, y + spread, color=looks[name]["color"], alpha=BAND, linewidth=0
-            )
-            axis.plot(x, y, **looks[name])
-        axis.set_ylim(bottom=max(axis.get_ylim()[0], panel.floor))
+            x, y = panel.x[known], mean[known]
+            spread = np.nan_to_num(error[known]) * (name in banded)
+            if name in banded:
+                axis.fill_between(
+                    x, y - spread, y + spread, color=looks[name]["color"], alpha=BAND, linewidth=0
+                )
+            every = max(1, len(panel.x) // MARKED)
+            axis.plot(x, y, **looks[name], markevery=(names.index(name) % every, every))
+            reached += [y - spread, y + spread]
+        axis.set_ylim(*_ends(np.concatenate(reached), panel.floor))
         if panel.zero:
             axis.axhline(0, color="#888888", linewidth=0.8, zorder=0)
         axis.set_title(textwrap.fill(panel.title, int(LETTERS * PANEL)), fontsize=9)
@@ -118,3 +139,10 @@ def decays_figure(
         handlelength=4,
     )
     return figure
+
+
+def _ends(reached: NDArray[np.float64], floor: float) -> tuple[float, float]:
+    """Of the y axis: what is drawn, and a margin of what is left of it above the floor."""
+    drawn = np.clip(reached, floor, None)
+    margin = PADDING * (drawn.max() - drawn.min()) or PADDING
+    return float(max(drawn.min() - margin, floor)), float(drawn.max() + margin)

@@ -53,11 +53,11 @@ def leaderboard_figure(
     ratios = [2.6, 1.6, 0.27 * len(cases) + 0.6]
     fused, true, ranked = figure.subplots(1, 3, width_ratios=ratios)
     places = np.arange(len(methods))
-    reach = np.abs(scores[:, [0]] - scores[:, 1:])
+    reach = (scores[:, 1:] - scores[:, [0]]) * [-1, 1]
     fused.errorbar(
         scores[:, 0],
         places,
-        xerr=np.nan_to_num(reach.T),
+        xerr=np.nan_to_num(reach.T).clip(0),  # a score may lie outside of its percentiles
         fmt="o",
         color=LINE_COLORS[0],
         capsize=3,

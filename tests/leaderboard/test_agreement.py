@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import oracles_leaderboard as oracle
-from attributionlab.leaderboard.agreement import fused, placed, ranks_of
+from attributionlab.leaderboard.agreement import (
+    ceiling,
+    correlation_with_truth,
+    fused,
+    placed,
+    ranks_of,
+)
 from attributionlab.ranking import meta_rank, meta_rank_fit
 
 # Correlations are quotients of sums of multiples of 1/2.
@@ -29,7 +35,7 @@ ALL = [True] * 5
 
 def test_the_scores_and_the_residual_are_those_of_meta_rank(ranks, truth):
     found = fused(ranks, {"signed": truth}, PAIRS, ALL)
-    assert found.scores.tolist() == meta_rank(ranks).tolist()
+    assert found.scores.tolist() == meta_rank(ranks).round(9).tolist()
     assert found.residual == meta_rank_fit(ranks).residual
     assert found.cases == 8
     assert (found.low <= found.high).all()
@@ -84,8 +90,57 @@ def test_intervals_come_from_pairs_not_from_cases():
     assert (many.high - many.low > 1.5 * (as_cases.high - as_cases.low)).all()
 
 
-def test_one_pair_alone_has_no_intervals(ranks, truth):
-    found = fused(ranks[:, :2], {"signed": truth[:, :2]}, [0, 0], ALL)
+def test_methods_that_tie_do_so_in_whatever_order_they_are_named():
+    """Their scores are equal but for rounding, which differs with the order of methods."""
+    areas = np.random.default_rng(0).integers(0, 2, (5, 6)).astype(float)
+    ranks = ranks_of(np.concatenate([areas, areas[:2]]), [True] * 6)
+    truth = np.repeat(np.linspace(0, 1, 7)[:, None], 6, axis=1)
+    found = set()
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(7)
+        fit = fused(ranks[order], {"signed": truth[order]}, range(6), [True] * 7)
+        agreement = fit.agreement["signed"]
+        for_methods = agreement._replace(for_other_methods=agreement.correlation)  # these are drawn
+        found.add(tuple(np.round(for_methods, 9).flatten().tolist()))
+        assert dict(zip(order, placed(fit.scores), strict=True)) == dict(
+            enumerate(placed(meta_rank(ranks)))
+        )
+    assert len(found) == 1
+
+
+def test_places_do_not_follow_rounding():
+    assert placed(np.array([0.3, 0.1 + 0.2, 0.0])) == [1, 1, 3]
+
+
+def test_where_a_method_is_missing_the_truth_is_compared_within_cases():
+    """The first is right in the hard case alone, and better there than those who know the easy one."""
+    ranks = np.array([[np.nan, np.nan, 1, 1], [1, 1, 2, 2], [2, 2, 3, 3]])
+    truth = np.array([[np.nan, np.nan, 0.3, 0.3], [0.9, 0.9, 0.2, 0.2], [0.8, 0.8, 0.1, 0.1]])
+    [found] = fused(ranks, {"signed": truth}, range(4), ALL[:3]).agreement.values()
+    assert found.correlation.value == 1
+
+
+def test_the_ceiling_is_that_of_a_ranking_without_ties():
+    tied = [0.9, 0.5, 0.0, 0.0, 0.0]
+    assert ceiling(np.array(tied)) == pytest.approx(oracle.spearman([5, 4, 3, 2, 1], tied))
+    assert ceiling(np.array([3.0, 1.0, 2.0])) == 1
+    ranks = np.tile([[1.0], [2], [3], [4], [5]], 8)
+    fit = fused(ranks, {"signed": np.tile(np.array(tied)[:, None], 8)}, PAIRS, ALL)
+    assert fit.agreement["signed"].correlation.value == pytest.approx(fit.ceiling["signed"])
+
+
+def test_a_correlation_alone_is_that_of_the_fusion(ranks, truth):
+    fit = fused(ranks, {"signed": truth}, PAIRS, ALL)
+    alone = correlation_with_truth(ranks, truth, ALL)
+    assert alone == pytest.approx(fit.agreement["signed"].correlation.value, abs=ROUNDING)
+    missing = np.where(np.arange(5)[:, None] == 0, np.nan, ranks)
+    assert math.isnan(correlation_with_truth(missing, truth, ALL))
+
+
+@pytest.mark.parametrize("pairs", [[0, 0], [0, 1]])
+def test_one_or_two_pairs_have_no_intervals(ranks, truth, pairs):
+    found = fused(ranks[:, :2], {"signed": truth[:, :2]}, pairs, ALL)
+    assert found.pairs == len(set(pairs))
     assert np.isnan(found.low).all()
     assert math.isnan(found.agreement["signed"].correlation.low)
     assert not math.isnan(found.agreement["signed"].correlation.value)

@@ -60,6 +60,12 @@ def test_a_regression_is_refused():
         Pair("number-checker").load(16, 0)
 
 
+@pytest.mark.parametrize("dose", [0.1, "a", float("nan")])
+def test_a_dose_between_the_steps_is_refused(dose):
+    with pytest.raises(al.AttributionLabError, match=r"dose is .*: take a multiple of 0.25"):
+        Pair("multi-color-sum", dose).load(16, 0)
+
+
 def test_an_unknown_replacement_is_refused():
     with pytest.raises(al.AttributionLabError, match="removed_to is 'white': take 'black' or"):
         Pair("multi-color-sum", removed_to="white").load(16, 0)

@@ -10,6 +10,7 @@ import torch
 
 import attributionlab as al
 from attributionlab.leaderboard import PAIRS, Pair, rank_methods
+from attributionlab.leaderboard.findings import by_data, moved_by_leaving_out
 from attributionlab.leaderboard.report import ALL, CaseScores, Leaderboard
 from attributionlab.ranking import CorrelationInterval, meta_rank
 
@@ -31,12 +32,12 @@ def failing(model, inputs, targets):
     return x.grad
 
 
-def made_up(areas, truth, unseen=(False, True)):
-    """A board of two pairs from (methods, cases) areas."""
+def made_up(areas, truth, unseen=(False, True), data=None):
+    """A board of pairs from (methods, cases) areas."""
     cases = [
         CaseScores(
             column // 2,
-            f"images {column // 2}",
+            data or f"images {column // 2}",
             "network",
             ("MoRF", "LeRF")[column % 2],
             unseen[column // 2],
@@ -44,7 +45,7 @@ def made_up(areas, truth, unseen=(False, True)):
             {name: dict.fromkeys(("overall", "positive", "signed"), truth[name]) for name in areas},
             {name: "no layer" for name, values in areas.items() if values[column] is None},
         )
-        for column in range(4)
+        for column in range(2 * len(unseen))
     ]
     return Leaderboard([name for name in areas if name != "oracle"], cases, "accuracy", 4, 16, 0)
 
@@ -57,6 +58,16 @@ RIGHT = {
     "random": [0.5, 0.5, 0.5, 0.5],
     "oracle": [0.1, 0.9, 0.0, 1.0],
 }
+
+
+def many_pairs(areas):
+    """Four pairs like these two, and two methods more, so that there is something to tell."""
+    more = {"d": [0.4, 0.6, 0.4, 0.6], "e": [0.45, 0.55, 0.45, 0.55]}
+    return {name: values * 2 for name, values in (areas | more).items()}
+
+
+FOUR = (False, True, False, True)
+FIVE_TRUE = TRUE | {"d": 0.05, "e": 0.02}
 
 
 def test_every_pair_is_ranked_in_both_orders(board):
@@ -72,7 +83,7 @@ def test_every_pair_is_ranked_in_both_orders(board):
 def test_the_leaderboard_is_meta_rank_of_the_ranks(board):
     table = board.to_frame()
     expected = dict(zip(board.methods, meta_rank(board.ranks), strict=True))
-    assert dict(zip(table.method, table.score, strict=True)) == expected
+    assert dict(zip(table.method, table.score, strict=True)) == pytest.approx(expected, abs=1e-9)
     assert table.score.is_monotonic_decreasing
     assert table.place.tolist() == sorted(table.place)
     assert (table.cases == 6).all()
@@ -118,35 +129,46 @@ def test_a_ranking_that_is_the_truth_s_is_said_to_recover_it():
     assert "place 1 by the truth" in said
     assert "random last" in said
     assert "place 4 of 4: no method is behind it" in said
-    assert "fusing recovers the truth's ranking" in said
+    assert ": too few methods are ranked to tell whether fusing recovers" in said
     assert "beaten by no method in 4 of 4 cases." in said
 
 
 def test_a_ranking_that_is_the_opposite_is_said_not_to():
-    wrong = {**TRUE, "a": 0.1, "c": 0.9}
-    said = " ".join(made_up(RIGHT, wrong).findings())
-    assert "fusing does not recover the truth's ranking" in said
+    wrong = {**FIVE_TRUE, "a": 0.02, "b": 0.05, "d": 0.5, "e": 0.9}
+    said = " ".join(made_up(many_pairs(RIGHT), wrong, FOUR).findings())
+    assert ": fusing does not recover the truth's ranking" in said
+
+
+@pytest.mark.parametrize(
+    ("pairs", "methods", "said"),
+    [
+        ((0.7, 0.9), (0.7, 0.9), "fusing recovers the truth's ranking"),
+        ((0.7, 0.9), (0.6, 0.9), "whether fusing recovers the truth's ranking is undecided"),
+        ((0.6, 0.7), (0.6, 0.7), "whether fusing recovers the truth's ranking is undecided"),
+        ((0.1, 0.69), (0.1, 0.69), "fusing does not recover the truth's ranking"),
+        ((0.1, 0.69), (0.1, 0.7), "whether fusing recovers the truth's ranking is undecided"),
+        ((math.nan,) * 2, (math.nan,) * 2, "too few pairs to tell whether fusing recovers"),
+    ],
+)
+def test_whether_fusing_recovers_the_truth_follows_both_intervals(pairs, methods, said):
+    board = made_up(many_pairs(RIGHT), FIVE_TRUE, FOUR)
+    fit = board.fusions[ALL]
+    changed = fit.agreement["signed"]._replace(
+        correlation=CorrelationInterval(0.65, *pairs),
+        for_other_methods=CorrelationInterval(0.65, *methods),
+    )
+    board.fusions[ALL] = fit._replace(agreement={**fit.agreement, "signed": changed})
+    assert any(f": {said}" in each for each in board.findings())
 
 
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [
-        (0.7, 0.9, "fusing recovers the truth's ranking"),
-        (0.6, 0.7, "whether fusing recovers the truth's ranking is undecided"),
-        (0.1, 0.69, "fusing does not recover the truth's ranking"),
+        (0.1, 0.2, "is nearer"),
+        (-0.2, -0.1, "is farther"),
+        (-0.1, 0.1, "may be nothing"),
+        (math.nan, math.nan, "0.00 (no interval), of which there is no interval"),
     ],
-)
-def test_whether_fusing_recovers_the_truth_follows_the_interval(low, high, said):
-    board = made_up(RIGHT, TRUE)
-    fit = board.fusions[ALL]
-    changed = fit.agreement["signed"]._replace(correlation=CorrelationInterval(0.65, low, high))
-    board.fusions[ALL] = fit._replace(agreement={**fit.agreement, "signed": changed})
-    assert any(f": {said} (strong" in each for each in board.findings())
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "said"),
-    [(0.1, 0.2, "is nearer"), (-0.2, -0.1, "is farther"), (-0.1, 0.1, "may be nothing")],
 )
 def test_what_fusing_gains_follows_the_interval(low, high, said):
     board = made_up(RIGHT, TRUE)
@@ -154,6 +176,61 @@ def test_what_fusing_gains_follows_the_interval(low, high, said):
     changed = fit.agreement["signed"]._replace(gain=CorrelationInterval(0.0, low, high))
     board.fusions[ALL] = fit._replace(agreement={**fit.agreement, "signed": changed})
     assert any(said in each and "fusing gains" in each for each in board.findings())
+
+
+def test_two_pairs_give_no_intervals_and_no_verdicts():
+    said = " ".join(made_up(RIGHT, TRUE).findings())
+    assert "Unseen data: too few pairs for intervals, so that nothing is said." in said
+    assert "overlap" not in said
+    assert "nan" not in said
+
+
+def test_pairs_that_share_images_are_said_to_be_no_other_images():
+    shared = made_up(many_pairs(RIGHT), FIVE_TRUE, FOUR, data="squares")
+    assert by_data(shared) == {"squares": 1}
+    said = " ".join(shared.findings())
+    assert "The 4 pairs hold 1 set of images" in said
+    assert "correlate with its truth by: squares 1.00." in said
+    assert "pairs hold" not in " ".join(made_up(RIGHT, TRUE).findings())
+
+
+def test_places_that_depend_on_another_method_are_counted():
+    """Of two that are close a third method decides which is ahead."""
+    ranked = {"a": [3, 4, 2, 1, 1, 3], "b": [1, 3, 4, 3, 3, 4], "c": [2, 2, 1, 4, 2, 2]}
+    ranked |= {"d": [4, 1, 3, 2, 4, 1], "random": [5] * 6, "oracle": [0] * 6}
+    areas = {
+        name: [rank if case % 2 == 0 else -rank for case, rank in enumerate(ranks)]
+        for name, ranks in ranked.items()
+    }
+    board = made_up(areas, TRUE | {"d": 0.2}, (False,) * 3)
+    moved = moved_by_leaving_out(board)
+    for index, name in enumerate(board.methods):
+        rest = [row for row in range(5) if row != index]
+        whole = meta_rank(board.ranks)[rest].round(9)
+        alone = meta_rank(board.ranks[rest]).round(9)
+        places = [[int((each > score).sum()) for score in each] for each in (whole, alone)]
+        assert moved[name] == sum(one != other for one, other in zip(*places, strict=True))
+    said = " ".join(board.findings())
+    assert ("changes no place" in said) == (max(moved.values()) == 0)
+    assert max(moved.values()) > 0
+
+
+def test_the_truth_s_places_do_not_depend_on_which_cases_a_method_is_missing_in():
+    """b is missing where the truth is low for all, and does not gain by it."""
+    cases = made_up(RIGHT, TRUE).cases
+    easy, hard = ({"a": 0.9, "b": 0.5, "random": 0.0}, {"a": 0.05, "random": 0.0})
+    cases = [
+        case._replace(
+            areas={name: case.areas[name] for name in (*f1, "oracle")},
+            truth={name: dict.fromkeys(("overall", "positive", "signed"), f1[name]) for name in f1},
+        )
+        for case, f1 in zip(cases, (easy, easy, hard, hard), strict=True)
+    ]
+    board = Leaderboard(["a", "b", "random"], cases, "accuracy", 4, 16, 0)
+    table = board.to_frame().set_index("method")
+    assert table.truth["b"] > table.truth["a"]  # means, over other cases
+    assert table.truth_place.to_dict() == {"a": 1, "b": 2, "random": 3}
+    assert any("the truth, too, is compared within cases" in each for each in board.findings())
 
 
 def test_unseen_data_is_said_to_matter_where_it_does():

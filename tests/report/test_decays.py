@@ -61,3 +61,18 @@ def test_places_without_a_panel_in_the_last_row_stay_empty():
     one = panel({"a": line(0, -1, -2)})
     figure = decays_figure([[one, one], [one]], "")
     assert [axis.axison for axis in figure.axes] == [True, True, True, False]
+
+
+def test_the_axis_ends_a_margin_above_what_is_drawn_above_the_floor():
+    [axis] = decays_figure([[panel({"a": line(0, -1, -30)}, floor=-4)]], "", bands=()).axes
+    assert axis.get_ylim() == pytest.approx((-4, 0.05 * 4))
+    assert not axis.collections
+
+
+def test_nine_names_have_nine_colors_and_markers():
+    shown = panel({str(each): line(0, -each, -9) for each in range(9)})
+    [axis] = decays_figure([[shown]], "", bands=["3"]).axes
+    assert len({to_hex(each.get_color()) for each in axis.lines}) == 9
+    assert len({each.get_marker() for each in axis.lines}) == 9
+    [band] = axis.collections
+    assert to_hex(band.get_facecolor()[0]) == to_hex(axis.lines[3].get_color())

@@ -23,7 +23,8 @@ FINE_TUNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.005, 0.9, 1e-4
 FINE_TUNING_RATES: Mapping[str, float] = {"b-cos": 0.0005}
 """Of families that forget what they have learned at the usual rate."""
 DROPS, DROP = 3, 0.1
-"""The paper's schedule: the rate is multiplied by DROP after each third of the epochs."""
+"""The paper's schedule: the rate is multiplied by DROP after each third of the epochs, rounded down, but
+not before the first is over."""
 
 Filling = Replacement | Callable[[Tensor, torch.Generator], Tensor]
 """What deleted pixels become: a number or a tensor, or (images, generator) -> tensor, drawn anew for
@@ -128,7 +129,7 @@ def fine_tuned(
     """A copy of a trained network, trained on with images of which half lack one patch.
 
     Stochastic gradient descent with momentum 0.9 and weight decay 0.0001; the learning rate is
-    multiplied by 0.1 after each third of the epochs (Hesse et al., 2024, section 4 and appendix E, with
+    multiplied by 0.1 after each third of the epochs, rounded down (Hesse et al., 2024, section 4 and appendix E, with
     30 epochs from 0.001 on). What each image lacks is drawn anew in each epoch.
 
     Parameters
@@ -163,7 +164,7 @@ def fine_tuned(
     optimizer = torch.optim.SGD(
         tuned.parameters(), lr=learning_rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
     )
-    milestones = [epochs * third // DROPS for third in range(1, DROPS)]
+    milestones = [max(1, epochs * third // DROPS) for third in range(1, DROPS)]
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, DROP)
     fit_with(
         optimizer,

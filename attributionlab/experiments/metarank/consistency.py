@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attributionlab.assess import mean_interval, mean_score
+from attributionlab.assess import mean_score
 from attributionlab.errors import refuse_if
 from attributionlab.experiments.metarank.boards import boards_of, methods_of
-from attributionlab.experiments.metarank.reading import STRONG, convention, reading, shares_said
+from attributionlab.experiments.metarank.reading import (
+    STRONG,
+    convention,
+    draws_interval,
+    reading,
+    row_said,
+    shares_said,
+    strength,
+)
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.leaderboard import PROTOCOLS, CaseScores, Leaderboard
 from attributionlab.ranking import spearman
@@ -30,6 +38,11 @@ PAPER = {
     "model": "strong between ResNet-18 and Inception-v4 on Food-101 alone, in both protocols",
     "data set": "few are strong",
     "protocol": "none of nine is strong",
+}
+MEANING = {
+    "strong": "shown to be strong",
+    "not strong": "shown not to be strong",
+    "undecided": "of which it is undecided whether it is strong",
 }
 SHOWN = {
     "levels": "mean Spearman correlation of the rankings of two cases that differ in one thing alone, "
@@ -132,8 +145,8 @@ def _levels(correlations: "pd.DataFrame", seed: int) -> "pd.DataFrame":
     for level in LEVELS:
         here = correlations[correlations.level == level]
         for which, part in (("all", here), ("no unseen data", here[here.unseen == 0])):
-            of_draw = part.groupby("seed").correlation.mean().to_numpy(float)
-            interval = mean_interval(of_draw, seed)
+            of_draw = part.groupby("seed").correlation.mean()
+            low, high = draws_interval(of_draw, seed)
             known = part.correlation.dropna()
             read = known.map(reading)
             rows.append(
@@ -141,9 +154,9 @@ def _levels(correlations: "pd.DataFrame", seed: int) -> "pd.DataFrame":
                     "differ_in": level,
                     "cases": which,
                     "pairs": len(part) // part.seed.nunique() if len(part) else 0,
-                    "correlation": mean_score(of_draw),
-                    "low": interval.low if interval else np.nan,
-                    "high": interval.high if interval else np.nan,
+                    "correlation": mean_score(of_draw.to_numpy(float)),
+                    "low": low,
+                    "high": high,
                     "share_strong": float((read == "strong").mean()),
                     "share_moderate": float((read == "moderate").mean()),
                     "share_weak": float((read == "weak").mean()),
@@ -157,27 +170,20 @@ def _findings(levels: "pd.DataFrame", correlations: "pd.DataFrame", draws: int) 
     found = [convention()]
     for row in levels[levels.cases == "all"].itertuples():
         here = correlations[correlations.level == row.differ_in]
-        mostly = row.share_strong > 0.5
         found.append(
             f"Cases that differ in the {row.differ_in} alone ({row.pairs} pairs, {draws} draws): the "
-            f"paper: {PAPER[str(row.differ_in)]}. Here the mean correlation is {row.correlation:.2f} "
-            f"[{row.low:.2f}, {row.high:.2f}]; {shares_said(here.correlation.tolist())}: "
-            + (
-                "most rankings agree strongly, unlike in the paper."
-                if mostly
-                else "most rankings do not agree strongly, as in the paper."
-            )
+            f"paper: {PAPER[str(row.differ_in)]}. Here the mean correlation is {row_said(row)}, "
+            f"{MEANING[strength(row.low, row.high)]}; {shares_said(here.correlation.tolist())}."
         )
     every = levels[levels.cases == "all"]
-    strong = [row.differ_in for row in every.itertuples() if row.low >= STRONG]
+    verdicts = {"not strong": "agreed", "strong": "not agreed", "undecided": "undecided"}
     found.append(
-        "Finding 1 of the paper, that other settings can give other rankings: "
-        + (
-            "agreed at every level: no mean correlation is shown to be strong."
-            if not strong
-            else f"not agreed where cases differ in the {', '.join(map(str, strong))}, whose mean "
-            "correlation is strong."
+        "Finding 1 of the paper, that other settings can give other rankings (agreed where the mean "
+        f"correlation is shown to be below {STRONG:g}), by what cases differ in: "
+        + ", ".join(
+            f"{row.differ_in} {verdicts[strength(row.low, row.high)]}" for row in every.itertuples()
         )
+        + "."
     )
     clean = levels[levels.cases == "no unseen data"].set_index("differ_in")
     of_all = every.set_index("differ_in")
@@ -185,10 +191,7 @@ def _findings(levels: "pd.DataFrame", correlations: "pd.DataFrame", draws: int) 
     for level in LEVELS:
         row, other = clean.loc[level], of_all.loc[level]
         if row.pairs:
-            said.append(
-                f"{level} {row.correlation:.2f} [{row.low:.2f}, {row.high:.2f}] instead of "
-                f"{other.correlation:.2f}"
-            )
+            said.append(f"{level} {row_said(row)} instead of {other.correlation:.2f}")
     found.append(
         "Without unseen data, where removal measures what the network is known to use: "
         f"{'; '.join(said)}."

@@ -9,19 +9,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attributionlab.assess import mean_interval, mean_score
+from attributionlab.assess import mean_score
 from attributionlab.dose.agreement import lowest_part
 from attributionlab.environment import Environment
 from attributionlab.errors import refuse_if
-from attributionlab.experiments.metarank.reading import STRONG, convention, shares_said
+from attributionlab.experiments.metarank.reading import (
+    convention,
+    draws_interval,
+    shares_said,
+    strength,
+)
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.imputation import constant, nearest_known_color, noisy_linear
 from attributionlab.leaderboard import PAPER_METHODS, PROTOCOLS, Pair
 from attributionlab.leaderboard.agreement import ranks_of
 from attributionlab.leaderboard.evaluation import Explained, explained, f1_of
+from attributionlab.leaderboard.findings import interval_said
 from attributionlab.metrics import area_under_curve, removal_curve
 from attributionlab.progress import track
-from attributionlab.ranking import spearman
+from attributionlab.ranking import CorrelationInterval, spearman
 from attributionlab.report.leaderboard import CorrelationMatrix, correlation_matrices_figure
 from attributionlab.spec import known_colors
 from attributionlab.validation import integer_problem
@@ -186,13 +192,13 @@ def _summary(draws: "pd.DataFrame", seed: int) -> "pd.DataFrame":
 
     rows = []
     for keys, here in draws.groupby(["imputation", "first", "second"], sort=False):
-        interval = mean_interval(here.correlation.to_numpy(float), seed)
+        low, high = draws_interval(here.correlation, seed)
         rows.append(
             dict(zip(("imputation", "first", "second"), keys, strict=True))
             | {
                 "correlation": float(here.correlation.mean()),
-                "low": interval.low if interval else np.nan,
-                "high": interval.high if interval else np.nan,
+                "low": low,
+                "high": high,
                 "truth": float(here.truth.mean()),
             }
         )
@@ -209,17 +215,17 @@ def _differences(draws: "pd.DataFrame", seed: int) -> "pd.DataFrame":
     rows = []
     for which, table in (("all six pairs of cases", means), ("MoRF with LeRF", within)):
         for other in (BLACK, KNOWN):
-            values = (table[ROAD] - table[other]).to_numpy(float)
-            interval = mean_interval(values, seed)
+            values = table[ROAD] - table[other]
+            low, high = draws_interval(values, seed)
             rows.append(
                 {
                     "pairs": which,
                     "against": other,
                     "road": float(table[ROAD].mean()),
                     "other": float(table[other].mean()),
-                    "difference": mean_score(values),
-                    "low": interval.low if interval else np.nan,
-                    "high": interval.high if interval else np.nan,
+                    "difference": mean_score(values.to_numpy(float)),
+                    "low": low,
+                    "high": high,
                 }
             )
     return pd.DataFrame(rows)
@@ -233,25 +239,20 @@ def _same_environment(draws: "pd.DataFrame") -> "pd.Series[bool]":
 def _findings(tables: Mapping[str, "pd.DataFrame"], draws: int) -> list[str]:
     table, found = tables["correlations"], [convention()]
     for imputation, here in table.groupby("imputation", sort=False):
-        shown = here.low >= STRONG
         said = shares_said(here.correlation.tolist())
         found.append(
-            f"{imputation}, means over {draws} draws: {said}; {int(shown.sum())} of {len(here)} are "
-            "shown to be strong by their interval. The truth's rankings correlate by "
-            f"{here.truth.mean():.2f} on average."
+            f"{imputation}, means over {draws} draws: {said}. By their intervals {_shown(here)}. The "
+            f"truth's rankings correlate by {here.truth.mean():.2f} on average."
         )
-    road = table[table.imputation == ROAD]
     found.append(
-        "The paper: with ROAD all correlations of four cases are moderate or weak. Here "
-        + (
-            "as well."
-            if (road.correlation < STRONG).all()
-            else f"{int((road.correlation >= STRONG).sum())} of {len(road)} are strong, unlike there."
-        )
+        "The paper: with ROAD all correlations of four cases are moderate or weak. Here by their "
+        f"intervals {_shown(table[table.imputation == ROAD])}."
     )
     for row in tables["differences"].itertuples():
         outcome = (
-            "ROAD is more consistent"
+            f"{draws} draws give no interval"
+            if np.isnan(row.low)
+            else "ROAD is more consistent"
             if row.low > 0
             else "ROAD is less consistent"
             if row.high < 0
@@ -259,17 +260,28 @@ def _findings(tables: Mapping[str, "pd.DataFrame"], draws: int) -> list[str]:
         )
         found.append(
             f"{row.pairs}: ROAD {row.road:.2f}, {row.against} {row.other:.2f}; difference "
-            f"{row.difference:.2f} [{row.low:.2f}, {row.high:.2f}]: {outcome}."
+            f"{interval_said(CorrelationInterval(row.difference, row.low, row.high))}: {outcome}."
         )
     found += _same_as_black(tables["ranks"])
     row = tables["differences"].iloc[0]
     verdict = (
         "not agreed, ROAD is more consistent than removal to black"
         if row.low > 0
-        else "agreed, it is not shown to be more consistent than removal to black"
+        else "agreed, it is shown to be no more consistent than removal to black"
+        if row.high <= 0
+        else "undecided, whether it is more consistent than removal to black is not shown"
     )
     found.append(f"Finding 3 of the paper, that ROAD fares no better than baselines: {verdict}.")
     return found
+
+
+def _shown(correlations: "pd.DataFrame") -> str:
+    """How many are shown to be strong, and how many not to be."""
+    found = [strength(row.low, row.high) for row in correlations.itertuples()]
+    return (
+        f"{found.count('strong')} of {len(found)} are strong, {found.count('not strong')} are not, "
+        f"{found.count('undecided')} undecided"
+    )
 
 
 def _same_as_black(ranks: "pd.DataFrame") -> Iterator[str]:

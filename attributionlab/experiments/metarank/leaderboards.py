@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attributionlab.assess import mean_interval
+from attributionlab.dose.agreement import RankedBy
 from attributionlab.errors import refuse_if
 from attributionlab.experiments.metarank.boards import boards_of
-from attributionlab.experiments.metarank.reading import mean_said
+from attributionlab.experiments.metarank.reading import draws_interval, row_said
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.leaderboard import PAPER_METHODS, Leaderboard
-from attributionlab.leaderboard.agreement import placed
+from attributionlab.leaderboard.agreement import SCORE_DIGITS, placed
+from attributionlab.leaderboard.findings import interval_said, left_out_said
 from attributionlab.leaderboard.report import ALL, CONTROL
-from attributionlab.ranking import fisher_interval, spearman
+from attributionlab.ranking import CorrelationInterval, fisher_interval, spearman
 from attributionlab.validation import integer_problem
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ IMAGES, SIZE, SEEDS = 8, 48, 6
 QUICK_IMAGES, QUICK_SIZE, QUICK_SEEDS = 4, 32, 2
 ORDER = {method: place for place, method in enumerate(PAPER_METHODS, start=1)}
 """The paper prints the order alone in the text that we have, and no scores."""
+RANKINGS: dict[RankedBy, str] = {
+    "signed": "lowest F1",
+    "overall": "F1 without signs",
+    "positive": "F1 on what speaks for the label",
+}
 SHOWN = {
     "leaderboard": "score, low and high: mean Meta-Rank score over draws of images and weights, with "
     "its 95 % interval; truth: lowest F1 of all masks; paper place: of its Table 4",
@@ -88,8 +94,9 @@ def metarank_leaderboard(
         figures={"leaderboard": boards[0].figure()},
         findings=[
             *_order(tables["leaderboard"]),
-            *_stability(boards, seed),
-            *_recovered(tables["recovery"]),
+            *_stability(boards),
+            *_recovered(tables["recovery"], boards),
+            *left_out_said(boards[0]),
             *_checks(boards),
         ],
         shown=SHOWN,
@@ -110,18 +117,19 @@ def _leaderboard(draws: "pd.DataFrame", seed: int) -> "pd.DataFrame":
 
     rows = []
     for method, here in draws.groupby("method", sort=False):
-        interval = mean_interval(here.score.to_numpy(float), seed)
+        low, high = draws_interval(here.score, seed)
         rows.append(
             {
                 "method": method,
                 "score": float(here.score.mean()),
-                "low": interval.low if interval else np.nan,
-                "high": interval.high if interval else np.nan,
+                "low": low,
+                "high": high,
                 "truth": float(here.truth.mean()),
                 "paper_place": float(ORDER.get(str(method), np.nan)),
             }
         )
-    table = pd.DataFrame(rows).sort_values("score", ascending=False, ignore_index=True)
+    table = pd.DataFrame(rows).round({"score": SCORE_DIGITS})
+    table = table.sort_values("score", ascending=False, ignore_index=True)
     table.insert(1, "place", placed(table.score.to_numpy(float)))
     table["truth_place"] = placed(table.truth.round(6).to_numpy(float))
     return table
@@ -135,20 +143,20 @@ def _recovery(boards: Sequence[Leaderboard], seed: int) -> "pd.DataFrame":
     rows = []
     for (fused, by), here in every.groupby(["fused", "ranked_by"], sort=False):
         correlation, gain = here.correlation.dropna(), here.gain.dropna()
-        interval = mean_interval(correlation.to_numpy(float), seed)
-        gained = mean_interval(gain.to_numpy(float), seed)
+        low, high = draws_interval(correlation, seed)
+        gain_low, gain_high = draws_interval(gain, seed)
         rows.append(
             {
                 "fused": fused,
                 "truth": by,
                 "cases": int(here.cases.iloc[0]),
                 "correlation": float(correlation.mean()),
-                "low": interval.low if interval else np.nan,
-                "high": interval.high if interval else np.nan,
+                "low": low,
+                "high": high,
                 "single_case": float(here.single_case.mean()),
                 "gain": float(gain.mean()),
-                "gain_low": gained.low if gained else np.nan,
-                "gain_high": gained.high if gained else np.nan,
+                "gain_low": gain_low,
+                "gain_high": gain_high,
                 "residual": float(here.residual.mean()),
             }
         )
@@ -177,17 +185,14 @@ def _order(table: "pd.DataFrame") -> Iterator[str]:
     )
 
 
-def _stability(boards: Sequence[Leaderboard], seed: int) -> Iterator[str]:
+def _stability(boards: Sequence[Leaderboard]) -> Iterator[str]:
     """Whether other images and weights give the same order."""
-    import pandas as pd
-
     scores = [board.fusions[ALL].scores for board in boards]
     each = [spearman(one, other) for one, other in combinations(scores, 2)]
     if each:
-        said = mean_said(pd.Series(each), seed) if len(each) == 1 else f"{np.mean(each):.2f}"
         yield (
-            f"Fused orders of two draws of images and weights correlate by {said} on average over "
-            f"{len(each)} pairs of draws (least {min(each):.2f})."
+            f"Fused orders of two draws of images and weights correlate by {np.mean(each):.2f} on "
+            f"average over {len(each)} pairs of draws (least {min(each):.2f})."
         )
 
 
@@ -212,28 +217,44 @@ def _checks(boards: Sequence[Leaderboard]) -> Iterator[str]:
     )
 
 
-def _recovered(table: "pd.DataFrame") -> Iterator[str]:
+def _recovered(table: "pd.DataFrame", boards: Sequence[Leaderboard]) -> Iterator[str]:
     signed = table[table.truth == "signed"].set_index("fused")
     row = signed.loc[ALL]
+    gain = CorrelationInterval(row.gain, row.gain_low, row.gain_high)
     better = (
-        "fusing comes nearer to the truth than a single case"
+        f"{len(boards)} draws give no interval, and no verdict"
+        if np.isnan(row.gain_low)
+        else "fusing comes nearer to the truth than a single case"
         if row.gain_low > 0
         else "fusing is farther from the truth than a single case"
         if row.gain_high < 0
         else "a gain from fusing is not shown"
     )
     yield (
-        f"Does fusing recover the truth? The fused ranking correlates with it by {row.correlation:.2f} "
-        f"[{row.low:.2f}, {row.high:.2f}], a single case's by {row.single_case:.2f} on average; gain "
-        f"{row.gain:.2f} [{row.gain_low:.2f}, {row.gain_high:.2f}] (intervals over draws): {better}."
+        f"Does fusing recover the truth? The fused ranking correlates with it by {row_said(row)}, a "
+        f"single case's by {row.single_case:.2f} on average; gain {interval_said(gain)} (intervals "
+        f"over draws): {better}."
+    )
+    parts = table[table.fused == ALL].set_index("truth")
+    ceilings = {
+        by: np.mean([board.fusions[ALL].ceiling[by] for board in boards]) for by in RANKINGS
+    }
+    yield (
+        "That truth is the lowest F1 of all masks. By each of the truth's rankings: "
+        + "; ".join(
+            f"{name} {row_said(parts.loc[by])} (a ranking without ties: at most {ceilings[by]:.2f})"
+            for by, name in RANKINGS.items()
+        )
+        + "."
     )
     clean, unseen = (signed.loc[name] for name in ("no unseen data", "unseen data"))
     apart = clean.low > unseen.high
     yield (
-        f"Cases without unseen data: {clean.correlation:.2f} [{clean.low:.2f}, {clean.high:.2f}]; with "
-        f"it: {unseen.correlation:.2f} [{unseen.low:.2f}, {unseen.high:.2f}]"
+        f"Cases without unseen data: {row_said(clean)}; with it: {row_said(unseen)}"
         + (
-            ": what fusing cannot undo is the error that cases share."
+            "."
+            if np.isnan(clean.low) or np.isnan(unseen.low)
+            else ": what fusing cannot undo is the error that cases share."
             if apart
             else ": the intervals do not show that unseen data makes a difference."
         )
@@ -242,8 +263,7 @@ def _recovered(table: "pd.DataFrame") -> Iterator[str]:
     clean, unseen = (positive.loc[name] for name in ("no unseen data", "unseen data"))
     yield (
         "By F1 on what speaks for the label alone, fused rankings correlate with the truth by "
-        f"{clean.correlation:.2f} [{clean.low:.2f}, {clean.high:.2f}] without unseen data and by "
-        f"{unseen.correlation:.2f} [{unseen.low:.2f}, {unseen.high:.2f}] with it"
+        f"{row_said(clean)} without unseen data and by {row_said(unseen)} with it"
         + (
             ": there removal ranks methods the wrong way round, and no number of cases helps."
             if unseen.high < 0

@@ -1,22 +1,37 @@
 """What counts as a strong, a moderate and a weak correlation of two rankings."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from attributionlab.assess import mean_interval
-from attributionlab.ranking import fisher_interval
+from attributionlab.leaderboard.findings import interval_said
+from attributionlab.ranking import CorrelationInterval, fisher_interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MODERATE", "STRONG", "Reading", "convention", "mean_said", "reading", "shares_said"]
+__all__ = [
+    "FEWEST_DRAWS",
+    "MODERATE",
+    "STRONG",
+    "Reading",
+    "convention",
+    "draws_interval",
+    "mean_said",
+    "reading",
+    "row_said",
+    "shares_said",
+    "strength",
+]
 
 Reading = Literal["strong", "moderate", "weak"]
 
 STRONG, MODERATE = 0.7, 0.4
 METHODS = 8
+FEWEST_DRAWS = 6
+"""For an interval: five values lie on one side of their true mean in more than 5 % of all cases."""
 
 
 def reading(correlation: float) -> Reading:
@@ -63,15 +78,30 @@ def shares_said(correlations: Sequence[float]) -> str:
     return f"{counts} of {len(known)}" + (f", {left} undefined" if left else "")
 
 
+def draws_interval(values: "pd.Series[float]", seed: int) -> tuple[float, float]:
+    """Interval of a mean over draws; NaN for fewer than six that have a value."""
+    known = values.dropna().to_numpy(float)
+    interval = mean_interval(known, seed) if len(known) >= FEWEST_DRAWS else None
+    return (interval.low, interval.high) if interval else (np.nan, np.nan)
+
+
 def mean_said(values: "pd.Series[float]", seed: int) -> str:
-    """A mean over runs with its interval, where there is one."""
-    known = values.dropna()
-    if not len(known):
-        return "undefined"
-    interval = mean_interval(known.to_numpy(float), seed)
-    mean = float(known.mean())
-    return (
-        f"{mean:.2f}"
-        if interval is None
-        else f"{mean:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
-    )
+    """A mean over draws with its interval, where there is one."""
+    return interval_said(CorrelationInterval(float(values.mean()), *draws_interval(values, seed)))
+
+
+def row_said(row: Any) -> str:
+    """The correlation of a table's row with its interval, where there is one."""
+    return interval_said(CorrelationInterval(row.correlation, row.low, row.high))
+
+
+def strength(low: float, high: float) -> Literal["strong", "not strong", "undecided"]:
+    """What the interval of a correlation shows; without one, nothing.
+
+    Examples
+    --------
+    >>> from attributionlab.experiments.metarank.reading import strength
+    >>> strength(0.7, 0.9), strength(0.5, 0.6), strength(0.6, 0.8), strength(float("nan"), 1)
+    ('strong', 'not strong', 'undecided', 'undecided')
+    """
+    return "strong" if low >= STRONG else "not strong" if low <= high < STRONG else "undecided"

@@ -361,10 +361,13 @@ def test_the_trade_off_is_of_the_best_method_in_runs_that_all_designs_have():
 @pytest.mark.parametrize(
     ("ends", "said"),
     [
-        ((-0.5, -0.9, -0.1), "That agrees with the paper"),
-        ((0.5, 0.1, 0.9), "That disagrees with the paper"),
-        ((-0.5, -0.9, 0.1), "The sign is that of the paper, but the interval holds 0"),
-        ((0.5, -0.1, 0.9), "The sign is not that of the paper, but"),
+        ((-0.5, -0.9, -0.1), "That agrees with the paper, which has them anticorrelated."),
+        ((0.5, 0.1, 0.9), "That disagrees with the paper, which has them anticorrelated."),
+        (
+            (-0.5, -0.9, 0.1),
+            "The sign is that of the paper, which has them anticorrelated, but the interval holds 0.",
+        ),
+        ((0.5, -0.1, 0.9), "The sign is not that of the paper, which has them anticorrelated, but"),
         ((math.nan,) * 3, "no correlation is defined"),
     ],
 )
@@ -498,6 +501,8 @@ def test_whether_a_design_changes_the_network_itself_is_said():
         (-0.1, -0.1, "maps of the logit are ahead by either drop"),
         (0.1, 0.1, "maps of the probability are ahead by either drop"),
         (0.1, -0.1, "each kind of map is ahead by the drops of the other output"),
+        (0.0, 0.0, "the means are equal by drops of the logit and probability"),
+        (0.1, 0.0, "the means are equal by drops of the probability"),
     ],
 )
 def test_what_the_goal_has_to_do_with_the_softmax_is_computed(logit, probability, said):
@@ -525,6 +530,9 @@ def test_what_the_goal_has_to_do_with_the_softmax_is_computed(logit, probability
     )
     told = " ".join(findings.softmax_findings(scores, facts, pd.DataFrame(rows)))
     assert said in told
+    if probability == 0:
+        assert "is ahead" not in told
+        return
     assert "though the intervals do not" not in told
     assert "maps of the logit, mean over methods, held against drops of the logit 0.600" in told
     assert "the data's truth 0.300" in told
@@ -536,6 +544,35 @@ def test_what_the_goal_has_to_do_with_the_softmax_is_computed(logit, probability
     assert "though the intervals do not" in told
     few = pd.DataFrame([{**row, "runs": 2} for row in rows])
     assert "though the intervals do not" in " ".join(findings.softmax_findings(scores, facts, few))
+
+
+def test_drops_that_are_all_equal_say_nothing_of_the_softmax():
+    after = f"net{AFTER}"
+    rows = [
+        table_row("undecided", against=LOGIT, first="net", second=after),
+        table_row(
+            "undecided",
+            runs=0,
+            against=PROBABILITY,
+            difference=np.nan,
+            ends=(np.nan, np.nan),
+            first="net",
+            second=after,
+        ),
+    ]
+    scores = pd.concat(
+        [
+            scores_of({name: {"a": [value]} for name in ("net", after)}).assign(against=each)
+            for each, value in ((LOGIT, 0.5), (PROBABILITY, np.nan))
+        ]
+    )
+    facts = pd.DataFrame(
+        {"setup": ["net"], "drops_agree": np.nan, "probability": 1.0, "saturated": 1.0}
+    )
+    [told] = findings.softmax_findings(scores, facts, pd.DataFrame(rows))
+    assert "all drops of the probability are equal in each image" in told
+    assert "rounds to 1 in 100.0% of the images" in told
+    assert "nan" not in told
 
 
 # Items

@@ -18,7 +18,13 @@ from attributionlab.experiments.metarank import (
     leaderboards,
     removal,
 )
-from attributionlab.experiments.metarank.reading import convention, reading, shares_said
+from attributionlab.experiments.metarank.reading import (
+    convention,
+    draws_interval,
+    mean_said,
+    reading,
+    shares_said,
+)
 from attributionlab.experiments.small_network import trained_small_network
 from attributionlab.leaderboard import PAIRS, PAPER_METHODS, CaseScores, rank_methods
 from attributionlab.ranking import meta_rank, spearman
@@ -58,6 +64,14 @@ def test_readings_change_at_the_stated_thresholds():
     assert "-0.01 to 0.94" in convention()
 
 
+def test_fewer_than_six_draws_have_no_interval():
+    values = pd.Series([0.1, 0.9, 0.2, 0.8, 0.3, 0.7, math.nan])
+    assert all(map(math.isnan, draws_interval(values[:5], 0)))
+    assert all(map(math.isnan, draws_interval(values[1:], 0)))
+    assert draws_interval(values, 0)[0] < 0.5 < draws_interval(values, 0)[1]
+    assert mean_said(values[:2], 0) == "0.50 (no interval)"
+
+
 def test_boards_are_of_the_paper_s_methods_and_of_consecutive_seeds(monkeypatch):
     monkeypatch.setattr(boards, "PAIRS", FEW[:1])
     monkeypatch.setattr(boards, "PAPER_METHODS", METHODS)
@@ -81,6 +95,13 @@ def test_the_leaderboard_averages_draws_and_compares_orders(small_boards, with_s
     expected = spearman(-methods.score, methods.paper_place)
     assert any(f"with the paper's: {expected:.2f} [" in each for each in outcome.findings)
     recovery = outcome.tables["recovery"]
+    assert recovery.low.isna().all()
+    said = " ".join(outcome.findings)
+    assert "2 draws give no interval, and no verdict" in said
+    assert "nan" not in said
+    assert "wrong way round" not in said
+    ceiling = np.mean([board.fusions["all cases"].ceiling["overall"] for board in small_boards])
+    assert f"at most {ceiling:.2f}); F1 on what speaks" in said
     row = recovery[(recovery.fused == "MoRF") & (recovery.truth == "signed")].iloc[0]
     values = [board.fusions["MoRF"].agreement["signed"].correlation.value for board in small_boards]
     assert row.correlation == pytest.approx(np.mean(values))
@@ -147,10 +168,15 @@ def test_cases_that_differ_in_two_things_are_at_no_level():
 
 
 @pytest.mark.parametrize(
-    ("low", "share", "said"),
-    [(0.8, 1.0, "not agreed where cases differ in the model"), (0.5, 0.2, "agreed at every level")],
+    ("low", "high", "verdict", "meaning"),
+    [
+        (0.8, 0.9, "not agreed", "shown to be strong"),
+        (0.5, 0.6, "agreed", "shown not to be strong"),
+        (0.6, 0.8, "undecided", "of which it is undecided"),
+        (math.nan, math.nan, "undecided", "of which it is undecided"),
+    ],
 )
-def test_the_first_finding_follows_the_intervals(low, share, said):
+def test_the_first_finding_follows_the_intervals(low, high, verdict, meaning):
     rows = [
         {
             "differ_in": level,
@@ -158,8 +184,8 @@ def test_the_first_finding_follows_the_intervals(low, share, said):
             "pairs": 2,
             "correlation": 0.75,
             "low": low,
-            "high": 0.9,
-            "share_strong": share,
+            "high": high,
+            "share_strong": 0.9,
             "truth": 0.5,
         }
         for level in consistency.LEVELS
@@ -169,8 +195,8 @@ def test_the_first_finding_follows_the_intervals(low, share, said):
         {"level": consistency.LEVELS, "correlation": 0.75, "truth": 0.5, "unseen": 0}
     )
     found = " ".join(consistency._findings(pd.DataFrame(rows), correlations, 2))
-    assert said in found
-    assert ("most rankings agree strongly, unlike" in found) == (share > 0.5)
+    assert f"model {verdict}, data set {verdict}, protocol {verdict}." in found
+    assert found.count(meaning) == 3
     assert "methods are right in one case and wrong in another" in found
 
 
@@ -237,10 +263,25 @@ def test_rankings_that_are_all_ties_have_no_difference():
     assert imputed._differences(draws, 0).difference.isna().all()
 
 
-@pytest.mark.parametrize(("low", "said"), [(0.1, ": not agreed"), (-0.1, ": agreed")])
-def test_the_third_finding_follows_the_difference_to_black(low, said):
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.1, 0.3, ": not agreed"),
+        (-0.2, -0.1, ": agreed"),
+        (0.0, 0.0, ": agreed"),
+        (-0.1, 0.3, ": undecided"),
+        (math.nan, math.nan, ": undecided"),
+    ],
+)
+def test_the_third_finding_follows_the_difference_to_black(low, high, said):
     correlations = pd.DataFrame(
-        {"imputation": [imputed.ROAD], "correlation": [0.5], "low": [0.4], "truth": [1.0]}
+        {
+            "imputation": [imputed.ROAD] * 3,
+            "correlation": [0.5, 0.6, 0.8],
+            "low": [0.4, 0.5, math.nan],
+            "high": [0.6, 0.9, math.nan],
+            "truth": 1.0,
+        }
     )
     differences = pd.DataFrame(
         [
@@ -251,7 +292,7 @@ def test_the_third_finding_follows_the_difference_to_black(low, said):
                 "other": 0.3,
                 "difference": 0.2,
                 "low": low,
-                "high": 0.3,
+                "high": high,
             }
         ]
     )
@@ -267,7 +308,11 @@ def test_the_third_finding_follows_the_difference_to_black(low, said):
     )
     tables = {"correlations": correlations, "differences": differences, "ranks": ranks}
     assert any("in 1 of 2 cases of all draws." in each for each in imputed._findings(tables, 2))
-    assert any(said in each for each in imputed._findings(tables, 2))
+    assert any(said in each for each in imputed._findings(tables, 2)[-1:])
+    every = " ".join(imputed._findings(tables, 2))
+    assert every.count("By their intervals 0 of 3 are strong, 1 are not, 2 undecided") == 1
+    assert every.count("by their intervals 0 of 3 are strong, 1 are not, 2 undecided") == 1
+    assert ("2 draws give no interval" in every) == math.isnan(low)
 
 
 def test_curves_begin_at_accuracy_1_and_places_follow_areas(monkeypatch):
@@ -332,6 +377,8 @@ def test_checkpoints_trainings_and_protocols_are_compared(trained):
     assert row.correlation == pytest.approx(spearman(one, other), nan_ok=True)
     assert row.moved == (one != other).sum()
     assert trained.tables["ranks"].shape == (8, 3 + len(METHODS))
+    assert trained.tables["consistency"].low.isna().all()
+    assert "undecided: 2 trainings give no interval." in trained.findings[-1]
 
 
 def test_a_correlation_of_two_trainings_counts_for_both():

@@ -10,6 +10,7 @@ from torch import nn
 
 from attributionlab import AttributionLabError
 from attributionlab.experiments.drawn_pictures import CLASSES, SIDE
+from attributionlab.experiments.subjects import maps_of
 from attributionlab.experiments.unified.enhancement import accuracies as accuracies_module
 from attributionlab.experiments.unified.enhancement import map_findings
 from attributionlab.experiments.unified.enhancement import maps as maps_module
@@ -29,7 +30,7 @@ from attributionlab.experiments.unified.enhancement.twins import (
     given_twins,
     untrained_network,
 )
-from attributionlab.experiments.unified.six_methods import MAPS
+from attributionlab.experiments.unified.six_methods import MAPS, map_of
 
 
 def linear(weights):
@@ -121,6 +122,14 @@ def test_enhancement_leaves_the_network_and_its_gradients_alone():
         ({"labels": torch.tensor([-1])}, "a label is -1"),
         ({"model": linear(torch.full((2, 4), math.nan))}, "the loss is nan"),
         ({"model": lambda x: torch.zeros(len(x), 2)}, "does not depend on the images"),
+        ({"model": None}, "model is None: pass a torch.nn.Module"),
+        ({"model": linear(torch.ones(2, 4)).train()}, "the model is in training mode"),
+        ({"model": linear(torch.ones(2, 9))}, "the model raised .* on images 1 x 1 x 2 x 2"),
+        ({"images": torch.ones(1, 1, 2, 2).double()}, "the model raised .* of torch.float64"),
+        ({"images": torch.ones(1, 1, 2, 2).int()}, "images are torch.int32 .* images.float"),
+        ({"images": torch.full((1, 1, 2, 2), math.nan)}, "images have the value nan: pass finite"),
+        ({"start": 0}, "start is 0: pass a torch.Generator"),
+        ({"labels": [1]}, "^labels are of type list"),
     ],
 )
 def test_what_cannot_be_enhanced_is_refused(change, problem):
@@ -129,8 +138,9 @@ def test_what_cannot_be_enhanced_is_refused(change, problem):
         "images": torch.full((1, 1, 2, 2), 0.5),
         "labels": torch.tensor([1]),
     } | change
-    with pytest.raises(AttributionLabError, match=problem):
+    with pytest.raises(AttributionLabError, match=problem) as refusal:
         enhanced(settings.pop("model"), settings.pop("images"), settings.pop("labels"), **settings)
+    assert "\n" not in str(refusal.value)
 
 
 def test_he_weights_keep_the_scale_of_activations_and_the_default_shrinks_them():
@@ -204,10 +214,60 @@ def test_rows_hold_similarities_of_pairs_and_plausibility_of_conditions():
     rows = pd.DataFrame(rows_of(twins, found)).set_index(["what", "of", "image"]).value
     assert rows["similarity", "untrained, raw - untrained, enhanced", 0] == -1
     assert rows["mass on the object", "trained, raw", 1] == 1
-    assert rows["mass on the object", "untrained, enhanced", 1] == 0  # nothing is positive
+    assert np.isnan(rows["mass on the object", "untrained, enhanced", 1])  # nothing is positive
     assert rows["pointing game", "trained, raw", 0] == 1
     assert rows["pointing game", "untrained, raw", 0] == 0
     assert not any(row["typical"] for row in rows_of(twins, found))
+
+
+def test_constant_maps_have_no_numbers_but_are_counted():
+    twins = made_up(n=2)
+    ramp = torch.arange(64.0).view(1, 1, 8, 8).expand(2, 1, 8, 8)
+    empty = ramp * torch.tensor([0.0, 1.0]).view(2, 1, 1, 1)
+    maps = dict(zip(CONDITIONS, (ramp, ramp, empty), strict=True))
+    right = {name: torch.tensor([True, False]) for name in CONDITIONS}
+    found = TwinMaps(dict.fromkeys(CONDITIONS, twins.images), right, {"gradcam": maps})
+    rows = pd.DataFrame(rows_of(twins, found)).set_index(["what", "of", "image"]).value
+    for what in ("pointing game", "mass on the object"):
+        assert np.isnan(rows[what, "trained, raw", 0])
+        assert not np.isnan(rows[what, "trained, raw", 1])
+    assert np.isnan(rows["similarity", "untrained, enhanced - trained, raw", 0])
+    assert [rows["constant map", "trained, raw", image] for image in (0, 1)] == [1, 0]
+    assert rows["constant map", "untrained, raw", 0] == 0
+
+
+def test_differences_are_of_images_of_which_all_is_known():
+    pairs = list(maps_module.SIMILAR.values())
+    values = {0: (0.9, 0.1, 0.0), 1: (0.1, np.nan, np.nan)}  # the second image has a constant map
+    rows = [
+        {"network": 0, "method": method, "image": image, "typical": True, "what": what}
+        | {"of": of, "value": value}
+        for method in MAPS.values()
+        for image, three in values.items()
+        for what, names in (("similarity", pairs), ("constant map", CONDITIONS))
+        for of, value in zip(names, three if what == "similarity" else (0, 0, image), strict=True)
+    ]
+    tables = maps_module._tables(rows, 0)
+    row = tables["similarities"].iloc[0]
+    assert row.more == pytest.approx(0.8)
+    assert row["same network"] == pytest.approx(0.9)
+    assert (row.images, row.networks) == (1, 1)
+    counted = tables["constant"].iloc[0]
+    assert [counted[name] for name in CONDITIONS] == [0, 0, 1]
+    assert counted.images == 2
+
+
+def test_excitation_backprop_goes_down_to_gradcams_layer_of_built_in_networks():
+    twins = made_up(n=2)
+    untrained, trained = twins.subjects()
+    for subject in (untrained, trained):
+        got = map_of(subject, "excitation-backprop", 0)
+        layer = maps_of(subject, "excitation-backprop", 0, {"layer": "1"})
+        assert torch.equal(got, layer)
+        assert not torch.equal(got, maps_of(subject, "excitation-backprop", 0))
+        assert torch.equal(map_of(subject, "saliency", 0), maps_of(subject, "saliency", 0))
+    found = twin_maps(twins, 0.25, 1, 0).maps["excitation-backprop"]
+    assert torch.equal(found["untrained, raw"], map_of(untrained, "excitation-backprop", 0))
 
 
 @pytest.fixture
@@ -251,23 +311,44 @@ def test_table_2_has_both_networks_and_comparisons_by_epsilon(tiny):
     assert len(outcome.findings) == 2 + len(DESIGNS) * len(INITIALIZATIONS)
 
 
-def test_findings_of_table_2_follow_the_accuracies():
-    def told(enhanced_accuracy, low):
-        keys = {"design": "d", "initialization": "i"}
-        rows = [
-            ("untrained", "raw", 0.0, 0.1, 0.05, 0.2),
-            ("trained", "raw", 0.0, 0.7, 0.6, 0.8),
-            ("untrained", "random signs", 0.5, 0.1, 0.1, 0.1),
-            ("untrained", "enhanced", 0.5, enhanced_accuracy, low, 1.0),
-            ("trained", "enhanced", 0.5, 0.6, 0.5, 0.7),
+def told_of_table_2(enhanced_rows, networks=6):
+    """What is said of an accuracy of 0.1 (0.05 to 0.2), trained 0.7 (0.6 to 0.8)."""
+    keys = {"design": "d", "initialization": "i"}
+    rows = [("untrained", "raw", 0.0, 0.1, 0.05, 0.2), ("trained", "raw", 0.0, 0.7, 0.6, 0.8)]
+    for epsilon, accuracy, low, high in enhanced_rows:
+        rows += [
+            ("untrained", "random signs", epsilon, 0.1, 0.1, 0.1),
+            ("untrained", "enhanced", epsilon, accuracy, low, high),
+            ("trained", "enhanced", epsilon, 0.6, 0.5, 0.7),
         ]
-        names = ["network", "images", "epsilon", "accuracy", "low", "high"]
-        table = pd.DataFrame([keys | dict(zip(names, row, strict=True)) for row in rows])
-        return list(accuracies_module._findings(table, (0.5,), 0.1, 3))[-1]
+    names = ["network", "images", "epsilon", "accuracy", "low", "high"]
+    table = pd.DataFrame([keys | dict(zip(names, row, strict=True)) for row in rows])
+    epsilons = [row[0] for row in enhanced_rows]
+    return list(accuracies_module._findings(table, epsilons, 0.1, networks))[-1]
 
-    assert "clearly raises the accuracy from 0.5 on and reaches the trained" in told(0.9, 0.8)
-    assert "and does not reach the trained network's" in told(0.5, 0.3)
-    assert "does not clearly raise" in told(0.5, 0.15)
+
+def test_findings_of_table_2_follow_the_accuracies():
+    high = told_of_table_2([(0.5, 0.9, 0.8, 1.0)])
+    assert "raises the accuracy from 0.5 on, to one that is not clearly below the trained" in high
+    assert high.endswith("network's from 0.5 on.")
+    assert "stays clearly below the trained network's" in told_of_table_2([(0.5, 0.5, 0.3, 0.59)])
+    assert "not clearly below" in told_of_table_2([(0.5, 0.5, 0.3, 0.65)])
+    assert "does not clearly raise" in told_of_table_2([(0.5, 0.5, 0.15, 0.8)])
+    assert "does not clearly raise" in told_of_table_2([(0.5, 0.5, 0.201, 0.8)])  # 20 %, as raw
+
+
+def test_an_accuracy_that_falls_again_is_not_raised_from_there_on():
+    said = told_of_table_2([(0.1, 0.9, 0.8, 1.0), (0.3, 0.1, 0.05, 0.2)])
+    assert "raises the accuracy at 0.1, to one that is not clearly below the trained" in said
+    assert "on," not in said.split("raises the accuracy")[1]
+
+
+def test_few_networks_give_no_verdict_on_accuracies():
+    said = told_of_table_2([(0.5, 0.9, 0.8, 1.0)], networks=2)
+    assert said.endswith("With fewer than six networks this is no verdict.")
+    nothing = told_of_table_2([(0.5, 0.9, np.nan, np.nan)], networks=1)
+    assert "90% (no interval)" in nothing
+    assert "nan" not in nothing
 
 
 def test_maps_are_served_for_every_figure_and_means_are_of_typical_images(tiny):
@@ -282,7 +363,8 @@ def test_maps_are_served_for_every_figure_and_means_are_of_typical_images(tiny):
     assert len(kept)
     row = outcome.tables["similarities"].set_index("method").loc["Gradient"]
     own = kept[(kept.method == "Gradient") & (kept.what == "similarity")]
-    by_network = own.groupby(["of", "network"]).value.mean().groupby("of").mean()
+    wide = own.pivot(index=["network", "image"], columns="of", values="value").dropna()
+    by_network = wide.groupby("network").mean().mean()
     assert row["same network"] == pytest.approx(by_network["untrained, raw - untrained, enhanced"])
     assert row["same answer"] == pytest.approx(by_network["untrained, enhanced - trained, raw"])
     assert row.more == pytest.approx(row["same network"] - row["same answer"])
@@ -296,31 +378,59 @@ def test_maps_are_served_for_every_figure_and_means_are_of_typical_images(tiny):
     assert outcome.title.startswith("Gradient")
 
 
-def test_findings_of_maps_follow_the_tables():
+def told_of_maps(more, fall, *, networks=6, typical=True, constant=0):
+    """Of intervals of differences, one for each method, and one for all."""
     names = list(MAPS.values())
+    similar = pd.DataFrame(
+        {"method": names, "same network": 0.6, "same answer": 0.2, "neither": 0.1, "more": 0.4}
+    ).assign(low=[low for low, _ in more], high=[high for _, high in more], networks=networks)
+    plausible = pd.DataFrame({"metric": "pointing game", "method": names})
+    plausible[list(CONDITIONS)] = [0.1, 0.2, 0.6]
+    plausible = plausible.assign(fall=0.4, low=fall[0], high=fall[1], networks=networks)
+    counted = pd.DataFrame({"method": names}).assign(**dict.fromkeys(CONDITIONS, 0), images=2)
+    counted.loc[0, CONDITIONS[2]] = constant
+    images = pd.DataFrame({"network": [0, 0], "image": [0, 1], "typical": [typical, False]})
+    tables = {"similarities": similar, "plausibility": plausible, "images": images}
+    return " ".join(map_findings.findings_of(tables | {"constant": counted}, 0.1, networks))
 
-    def told(more, fall):
-        similar = pd.DataFrame(
-            {"method": names, "same network": 0.6, "same answer": 0.2, "neither": 0.1, "more": 0.4}
-        ).assign(low=[low for low, _ in more], high=[high for _, high in more])
-        plausible = pd.DataFrame({"metric": "pointing game", "method": names})
-        plausible[list(CONDITIONS)] = [0.1, 0.2, 0.6]
-        plausible = plausible.assign(fall=0.4, low=fall[0], high=fall[1])
-        images = pd.DataFrame(
-            {"network": [0, 0], "image": [0, 1], "typical": [True, False]}
-        ).assign(method="GradCAM", what="similarity", value=[np.nan, 0.5])
-        tables = {"similarities": similar, "plausibility": plausible, "images": images}
-        return " ".join(map_findings.findings_of(tables, 0.1, 1))
 
-    all_more = told([(0.3, 0.5)] * 6, (0.1, 0.7))
+def test_findings_of_maps_follow_the_tables():
+    all_more = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7))
     assert "clearly more like the former as the paper says, of every method" in all_more
     assert "lower in the former for every method" in all_more
-    assert "1 of 2 images of 1 networks are as the paper's" in all_more
-    assert "since a map is constant: 1 of GradCAM." in all_more
-    mixed = told([(0.3, 0.5), (-0.5, -0.3), *[(-0.1, 0.1)] * 4], (-0.1, 0.7))
+    assert "1 of 2 images of 6 networks are as the paper's" in all_more
+    assert "Constant maps" not in all_more
+    mixed = told_of_maps([(0.3, 0.5), (-0.5, -0.3), *[(-0.1, 0.1)] * 4], (-0.1, 0.7))
     assert "of 1 of 6 methods (GradCAM); it is less like it for Excitation BP" in mixed
     assert "lower in the former for no method" in mixed
-    assert "higher for GradCAM" in told([(0.3, 0.5)] * 6, (-0.7, -0.1))
+    assert "higher for GradCAM" in told_of_maps([(0.3, 0.5)] * 6, (-0.7, -0.1))
+
+
+def test_constant_maps_are_said_by_method_and_condition():
+    said = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7), constant=1)
+    assert (
+        "of 2 images: GradCAM 0 (untrained, raw), 0 (untrained, enhanced), 1 (trained, raw). "
+        in said
+    )
+
+
+def test_maps_of_images_that_are_not_typical_are_not_said_to_be_of_right_answers():
+    usual = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7))
+    assert "both of which answer rightly" in usual
+    other = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7), typical=False)
+    assert "answer rightly" not in other
+    assert "the numbers are of all images" in other
+
+
+def test_few_networks_or_no_interval_give_no_verdict_on_maps():
+    few = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7), networks=3)
+    assert few.count("With fewer than six networks this is no verdict.") == 2
+    assert "clearly" not in few
+    single = told_of_maps([(np.nan, np.nan)] * 6, (np.nan, np.nan), networks=1)
+    assert "(no interval)" in single
+    assert "nan" not in single
+    zero = told_of_maps([(0.001, 0.004)] * 6, (0.1, 0.7))  # printed as +0.00 to +0.00
+    assert "of 0 of 6 methods" in zero
 
 
 NET = """

@@ -11,6 +11,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab.experiments.subjects import TRAINED, Subject
 from attributionlab.experiments.unified.flipping import experiment as experiment_module
+from attributionlab.experiments.unified.flipping import figures as figures_module
 from attributionlab.experiments.unified.flipping import findings as findings_module
 from attributionlab.experiments.unified.flipping import orders as orders_module
 from attributionlab.experiments.unified.flipping.curves import (
@@ -41,10 +42,12 @@ from attributionlab.experiments.unified.flipping.tables import (
     drops_table,
     lowest_point,
     references_table,
+    ties_table,
     unseen_table,
 )
 from attributionlab.experiments.unified.six_methods import GRADCAM, MAPS
 from attributionlab.metrics import pixel_isolation
+from attributionlab.report.decays import DecayPanel
 
 
 def made_up(name="made up", n=6, seed=0):
@@ -68,7 +71,7 @@ def cheap_maps(monkeypatch):
     def maps_of(subject, name, seed):
         return subject.images.double() ** (1 + list(MAPS).index(name)) - 0.3
 
-    monkeypatch.setattr(orders_module, "maps_of", maps_of)
+    monkeypatch.setattr(orders_module, "map_of", maps_of)
 
 
 def test_window_orders_take_squares_around_their_center_on_the_torus():
@@ -247,15 +250,19 @@ def test_references_are_compared_at_half_of_their_size():
     assert table.loc[0.4]["at"] == pytest.approx(0.25 / 0.4)
 
 
-def told(drops, isolation=None, truth=None):
-    cases = {("s", "zeros"): case_of(drops, isolation, truth)}
+NO_TIES = pd.DataFrame({"subject": "s", "map": "m", "constant": [0], "5": 0, "18": 0, "maps": 8})
+
+
+def told(drops, isolation=None, truth=None, units=8):
+    cases = {("s", "zeros"): case_of(drops, isolation, truth, units)}
     tables = {
         "differences": differences_table(cases, 0),
         "correlations": correlations_table(cases, 0),
         "references": references_table(cases, 0),
         "unseen": unseen_table(cases, 0, "true"),
+        "ties": NO_TIES,
     }
-    return findings_module.findings_of(tables, {("s", "zeros"): 8})
+    return findings_module.findings_of(tables, {("s", "zeros"): units})
 
 
 def test_findings_follow_the_tables():
@@ -274,6 +281,64 @@ def test_findings_follow_the_tables():
     assert "isolated or connected makes no clear difference" in same[3]
 
 
+@pytest.mark.parametrize("units", [1, 5])
+def test_few_units_give_no_verdict_on_masking(units):
+    every = {reference_name(share): 0.6 for share in REFERENCES}
+    said = " ".join(told({RANDOM: 0.3, GRADCAM: 0.1, **every}, {RANDOM: 1.0}, units=units)[1:])
+    assert "There is no verdict on fewer than six." in said
+    assert "random pixels take +0.200 compared with GradCAM's of the probability" in said
+    assert "without a verdict" in said
+    for verdict in (
+        "more than",
+        "about as much",
+        "isolation alone",
+        "falls faster",
+        "the half that",
+    ):
+        assert verdict not in said
+    assert "nan" not in said
+    assert ("no interval" in said) == (units == 1)
+
+
+def test_an_effect_that_is_printed_as_0_is_no_claim():
+    [said] = findings_module._isolation_alone(
+        pd.DataFrame(
+            {"subject": ["s"], "baseline": "zeros", "against": WINDOW, "indicator": "probability"}
+        ).assign(masked=0.18, difference=3e-4, low=2e-4, high=4e-4),
+        {("s", "zeros"): 8},
+    )
+    assert "(+0.000, +0.000 to +0.000): whether pixels are isolated or connected makes no" in said
+
+
+def test_maps_whose_order_is_chance_are_counted(monkeypatch):
+    def one_positive(subject, name, seed):
+        maps = torch.zeros(len(subject.images), 1, 4, 4)
+        if name != "gradcam":
+            maps[1:, 0, 0, :2] = 1.0
+        return maps
+
+    monkeypatch.setattr(orders_module, "map_of", one_positive)
+    networks = [orders_of(made_up(n=3, seed=seed), 0) for seed in range(2)]
+    table = ties_table({"s": networks})
+    rows = table.set_index("map")
+    assert rows.loc[GRADCAM].tolist() == ["s", 6, 6, 6, 6]
+    assert rows.loc["Gradient"].tolist() == ["s", 2, 2, 6, 6]  # 2 of 16 pixels are 12.5 %
+    assert rows.loc[TRUTH].constant == 0
+    [said] = findings_module._ties(table[table["map"] == GRADCAM])
+    assert "of 6 maps of each method" in said
+    assert "GradCAM 6, 6, 6." in said
+    assert list(findings_module._ties(NO_TIES)) == []
+
+
+def test_panels_of_all_subjects_end_at_the_share_nearest_to_nine_tenths():
+    for pixels in (1024, 1296):
+        shares = np.array(mask_counts(pixels, 40)) / pixels
+        panel = DecayPanel("", "", "", shares, {"a": (shares, shares)})
+        ended = figures_module._ended(panel)
+        assert abs(ended.x[-1] - 0.9) < 0.5 / pixels
+        assert len(ended.x) == len(ended.lines["a"][0]) == 37
+
+
 @pytest.fixture(scope="module")
 def outcome():
     """The experiment on made-up networks and one small environment."""
@@ -284,7 +349,7 @@ def outcome():
             (experiment_module, "QUICK_STEPS", 10),
             (
                 orders_module,
-                "maps_of",
+                "map_of",
                 lambda subject, name, seed: (
                     subject.images.double().sum(1, keepdim=True) * (1 if name == "gradcam" else -1)
                 ),
@@ -347,9 +412,9 @@ def own(tmp_path):
 
 
 def test_a_given_network_is_flipped_by_all_maps_and_needs_a_layer(own, monkeypatch):
-    from attributionlab.experiments.subjects import maps_of
+    from attributionlab.experiments.unified.six_methods import map_of
 
-    monkeypatch.setattr(orders_module, "maps_of", maps_of)
+    monkeypatch.setattr(orders_module, "map_of", map_of)
     with pytest.raises(al.AttributionLabError, match="layer is None, and GradCAM"):
         unified_flipping("unified-figure-4", n=1, quick=True, **own)
     found = unified_flipping("unified-figure-4", n=1, quick=True, layer="1", **own)
@@ -373,10 +438,11 @@ def test_findings_say_where_references_are_lowest_and_what_an_unseen_color_does(
             **dict.fromkeys(["minus_random", "random_low", "random_high"], -0.1),
         }
     )
-    [said] = findings_module._references(table)
+    units = {("s", "zeros"): 8}
+    [said] = findings_module._references(table, units)
     assert "0.50 of 30% (0.40 to 0.60), 0.40 of 40%" in said
     assert "is in 1 of these intervals" in said
-    [said] = findings_module._references(table.assign(at=0.0))
+    [said] = findings_module._references(table.assign(at=0.0), units)
     assert "None is below GradCAM's mean anywhere" in said
 
     cases = {
@@ -389,9 +455,12 @@ def test_findings_say_where_references_are_lowest_and_what_an_unseen_color_does(
     values = unseen.set_index(["order", "masked"])
     assert values.loc[(RANDOM, 0.05)].difference == pytest.approx(0.4)
     assert values.loc[(GRADCAM, 0.18)].difference == pytest.approx(-0.1)
-    [said] = findings_module._unseen(unseen)
-    assert "by the unseen color, not by what it masks" in said
-    assert "The most it adds to the drop of Random: +0.400 (" in said
-    [said] = findings_module._unseen(unseen.assign(low=-0.1))
-    assert "is clear at 0 of 2 shares" in said
-    assert list(findings_module._unseen(unseen_table({}, 0, "true"))) == []
+    [said] = findings_module._unseen(unseen, units)
+    assert "+0.400 by the unseen color and +0.100 without it at 5%" in said
+    assert "the unseen color clearly adds to it at 2 of 2 shares." in said
+    assert "The most it adds to the drop of Random: +0.400, " in said
+    [said] = findings_module._unseen(unseen.assign(low=-0.1), units)
+    assert "clearly adds to it at 0 of 2 shares" in said
+    [said] = findings_module._unseen(unseen, {("s", "zeros"): 5})
+    assert "clearly" not in said
+    assert list(findings_module._unseen(unseen_table({}, 0, "true"), units)) == []

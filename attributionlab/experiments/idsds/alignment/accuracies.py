@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.assess import mean_interval
 from attributionlab.experiments.idsds.alignment.accuracy_findings import accuracy_findings
+from attributionlab.experiments.idsds.alignment.conditions import interval_over_images
 from attributionlab.experiments.idsds.alignment.given import given_pair
 from attributionlab.experiments.idsds.alignment.worst_patch import (
     LeftTruth,
@@ -60,7 +60,8 @@ ASKED = {
 """The keys of `rights`."""
 SHOWN = {
     "accuracies": "in %, before and after fine-tuning, means over training runs; change in points; low "
-    "and high: 95 % interval of the change over images; worst: right without whichever patch",
+    "and high: 95 % interval of the change over images, if six or more; worst: right without whichever "
+    "patch",
     "losses": "in points: how much accuracy falls from whole images to those without the worst patch; "
     "of that, where the label is no longer the winning color (truth), and where it still is (network); "
     "left: accuracy without the worst patch, held against the color that wins then",
@@ -172,7 +173,10 @@ def idsds_table_3(
         title="Accuracy before and after fine-tuning on images without a patch",
         tables=tables,
         figures={"accuracies": _figure(found, seed)},
-        findings=[*notes, *accuracy_findings(tables, number, exact, seed)],
+        findings=[
+            *notes,
+            *accuracy_findings(tables, number, exact, seed, unseen=given is None),
+        ],
         shown={name: note for name, note in SHOWN.items() if name in tables},
     )
 
@@ -219,7 +223,7 @@ def _accuracies(found: Found, seed: int) -> "pd.DataFrame":
         row: dict[str, Any] = {"network": network}
         for asked in ("whole", "worst"):
             change = 100 * (versions[AFTER][asked] - versions[BEFORE][asked])
-            low, high = mean_interval(change, seed) or (np.nan, np.nan)
+            low, high = interval_over_images(change, seed)
             row[f"{asked}_before"] = 100 * versions[BEFORE][asked].mean()
             row[f"{asked}_after"] = 100 * versions[AFTER][asked].mean()
             row |= {
@@ -275,5 +279,4 @@ def _figure(found: Found, seed: int) -> "Figure":
 
 
 def _dot(right: NDArray[np.float64], seed: int) -> ScoreDot:
-    interval = mean_interval(right, seed) or (np.nan, np.nan)
-    return ScoreDot(*(100 * each for each in (right.mean(), *interval)))
+    return ScoreDot(*(100 * each for each in (right.mean(), *interval_over_images(right, seed))))

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from attributionlab.assess import mean_interval
+from attributionlab.assess.intervals import FEWEST_FOR_ORDER
+from attributionlab.experiments.idsds.alignment.conditions import TOO_FEW
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +21,12 @@ FEWEST_NETWORKS, SPOILED = 6, -5.0
 
 
 def accuracy_findings(
-    tables: Mapping[str, "pd.DataFrame"], images: int, exact: float | None, seed: int
+    tables: Mapping[str, "pd.DataFrame"],
+    images: int,
+    exact: float | None,
+    seed: int,
+    *,
+    unseen: bool,
 ) -> list[str]:
     """Sentences computed from the tables of `idsds_table_3`.
 
@@ -33,6 +40,8 @@ def accuracy_findings(
         The share of images whose label is the truth without whichever patch, where that is known.
     seed : int
         Of the intervals over networks.
+    unseen : bool
+        Whether it is known that no network was trained on these images.
     """
     accuracies = tables["accuracies"]
     said = [PAPER, *(_changes(accuracies, asked, seed) for asked in ("whole", "worst"))]
@@ -49,16 +58,25 @@ def accuracy_findings(
             "without the worst patch."
         )
         said += _losses(tables["losses"])
-    said.append(f"All on {images} images that no network was trained on.")
+    whose = (
+        " that no network was trained on"
+        if unseen
+        else "; nothing is known here of what the networks were trained on"
+    )
+    said.append(f"All on {images} images{whose}.{TOO_FEW if images < FEWEST_FOR_ORDER else ''}")
     return said
 
 
 def _changes(table: "pd.DataFrame", asked: str, seed: int) -> str:
     where = {"whole": "On whole images", "worst": "Without the worst patch"}[asked]
     change = table[f"{asked}_change"].to_numpy()
-    up = int((table[f"{asked}_low"] > 0).sum())
-    down = int((table[f"{asked}_high"] < 0).sum())
-    of = len(table)
+    low, high, of = table[f"{asked}_low"], table[f"{asked}_high"], len(table)
+    clearly = (
+        f", clearly up for {int((low > 0).sum())} and clearly down for {int((high < 0).sum())} of {of} "
+        "networks"
+        if low.notna().all()
+        else ""
+    )
     interval = mean_interval(change, seed) if of >= FEWEST_NETWORKS else None
     over = (
         f" (95 % interval over networks {interval.low:+.1f} to {interval.high:+.1f})"
@@ -68,8 +86,7 @@ def _changes(table: "pd.DataFrame", asked: str, seed: int) -> str:
     before, after = (table[f"{asked}_{version}"].mean() for version in ("before", "after"))
     return (
         f"{where} accuracy changes by {change.min():+.1f} to {change.max():+.1f} points, "
-        f"{change.mean():+.1f} on average{over}: from {before:.1f} to {after:.1f} %, clearly up for "
-        f"{up} and clearly down for {down} of {of} networks."
+        f"{change.mean():+.1f} on average{over}: from {before:.1f} to {after:.1f} %{clearly}."
     )
 
 
@@ -87,8 +104,4 @@ def _losses(table: "pd.DataFrame") -> Iterator[str]:
         "So most of what the worst patch costs is no fault of the network; the paper cannot tell."
         if table.truth.sum() > table.network_own.sum()
         else "So most of what the worst patch costs is the networks' own; the paper cannot tell."
-    )
-    yield (
-        "Fine-tuning keeps the label of the whole image, also where another color wins without the "
-        "patch: it teaches networks to answer by what is no longer there."
     )

@@ -1,5 +1,6 @@
 """IDSDS of the panel of methods under conditions: patches, fillings and seeds of training."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,8 @@ from jaxtyping import Float64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attributionlab.assess import mean_interval
+from attributionlab.assess.intervals import FEWEST_FOR_ORDER
 from attributionlab.experiments.idsds.data import Task
 from attributionlab.experiments.idsds.maps import panel_maps
 from attributionlab.experiments.idsds.networks import gradcam_layer
@@ -15,9 +18,18 @@ from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
 from attributionlab.ranking import centered_ranks, middle, row_correlations
 from attributionlab.validation import Replacement
 
-__all__ = ["Agreement", "Judged", "agreement", "judged"]
+__all__ = [
+    "TOO_FEW",
+    "Agreement",
+    "Judged",
+    "agreement",
+    "interval_over_images",
+    "judged",
+]
 
 RESAMPLES = 2000
+TOO_FEW = f" Fewer than {FEWEST_FOR_ORDER} images allow no intervals."
+"""Ends the findings of so few."""
 Scores = NDArray[np.float64]
 
 
@@ -98,7 +110,8 @@ class Agreement(NamedTuple):
 
     The interval has the middle of the correlations of resampled images. Their means are noisier than
     those of the images themselves, and noise makes rankings less alike: the interval may lie below
-    the correlation, and is rather too low than too high.
+    the correlation, and is rather too low than too high. It is NaN with fewer than six images to which
+    both rankings apply.
     """
 
     correlation: float
@@ -122,4 +135,22 @@ def agreement(first: Scores, second: Scores, seed: int) -> Agreement:
     drawn[0] = np.arange(number)  # as they are
     ranks = [centered_ranks(np.nanmean(scores[:, drawn], axis=2).T) for scores in (first, second)]
     correlations = row_correlations(*ranks)
-    return Agreement(float(correlations[0]), *middle(correlations[1:], 0.95))
+    apply = ~(np.isnan(first).all(axis=0) | np.isnan(second).all(axis=0))
+    ends = (
+        middle(correlations[1:], 0.95) if apply.sum() >= FEWEST_FOR_ORDER else (math.nan, math.nan)
+    )
+    return Agreement(float(correlations[0]), *ends)
+
+
+def interval_over_images(values: Scores, seed: int) -> tuple[float, float]:
+    """The ends of `mean_interval`, or NaN with fewer than six images to which a score applies.
+
+    Parameters
+    ----------
+    values : array, (images,)
+        A score of each image, NaN where it does not apply.
+    seed : int
+        Of the resampling.
+    """
+    enough = np.count_nonzero(~np.isnan(values)) >= FEWEST_FOR_ORDER
+    return (mean_interval(values, seed) if enough else None) or (math.nan, math.nan)

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from torch import nn
 
-from attributionlab.assess import mean_interval
-from attributionlab.experiments.idsds.alignment.conditions import Judged, agreement, judged
+from attributionlab.experiments.idsds.alignment.conditions import (
+    Judged,
+    agreement,
+    interval_over_images,
+    judged,
+)
 from attributionlab.experiments.idsds.alignment.fillings import ZERO, fillings, for_images
 from attributionlab.experiments.idsds.alignment.ranking_findings import ranking_findings
 from attributionlab.experiments.idsds.data import Task, task_named
@@ -53,7 +57,7 @@ NUMBER, FILLING, TUNING, TRAINING = (
 SHOWN = {
     "agreement": "Spearman's correlation of two conditions' rankings of methods (without the control), "
     "and its 95 % interval over images (resamples are noisier than the images themselves, so that it "
-    "may lie below); scores are means over images and training runs",
+    "may lie below; none with fewer than six); scores are means over images and training runs",
     "conditions": "means over methods (without the control): idsds, and truth, the same held against "
     "what the data say of each patch; network: rank correlation of the logit's drops with that; "
     "rankings: correlation of the rankings of methods by idsds and by truth, with its interval",
@@ -163,7 +167,9 @@ def idsds_rankings(
         title=ITEMS[item],
         tables=tables,
         figures={"scores": _figure(tables["scores"], ITEMS[item])},
-        findings=ranking_findings(item, tables, images=number),
+        findings=ranking_findings(
+            item, tables, images=number, methods=len(scale.methods) - (CONTROL in scale.methods)
+        ),
         shown=SHOWN,
     )
 
@@ -245,7 +251,7 @@ def _tables(found: Found, seed: int) -> dict[str, "pd.DataFrame"]:
     for condition, mean in means.items():
         key = condition._asdict() | {"runs": len(found[condition])}
         for method, values in zip(mean.methods, mean.idsds, strict=True):
-            low, high = mean_interval(values, seed) or (np.nan, np.nan)
+            low, high = interval_over_images(values, seed)
             row = {"method": method, "idsds": np.nanmean(values), "low": low, "high": high}
             scores.append(key | row)
         conditions.append(key | _facts(mean, seed))

@@ -155,6 +155,14 @@ def softmax_findings(
     ]
     for name, rows in after.groupby("first", sort=False):
         by_goal = {row["against"]: row for row in rows.to_dict("records")}
+        flat = [output for output in OUTPUTS if not by_goal[output]["runs"]]
+        if flat:
+            yield (
+                f"{name}: all drops of the {' and '.join(flat)} are equal in each image, so that maps "
+                "before and after the softmax are not held against them. The label's probability "
+                f"rounds to 1 in {networks[networks.setup == name].saturated.mean():.1%} of the images."
+            )
+            continue
         own = scores[(scores.method != CONTROL) & scores.setup.isin([name, f"{name}{AFTER}"])]
         means = own.groupby(["setup", "against"]).score.mean().unstack("against")
         for output, setup in zip(OUTPUTS, (name, f"{name}{AFTER}"), strict=True):
@@ -174,6 +182,12 @@ def softmax_findings(
 def _goals(by_goal: dict[str, dict[str, Any]]) -> str:
     """Whether the drop decides which maps score higher."""
     logit, probability = (by_goal[output] for output in OUTPUTS)
+    equal = [output for output in OUTPUTS if by_goal[output]["difference"] == 0]
+    if equal:
+        return (
+            f"the means are equal by drops of the {' and '.join(equal)}, so that the goal is not told "
+            "from other reasons"
+        )
     sure = all(row["low"] > 0 or row["high"] < 0 for row in (logit, probability))
     hedge = (
         ""
@@ -214,18 +228,19 @@ def tradeoff_finding(found: Tradeoff) -> str:
         return (
             "Accuracies or best scores of all designs are equal, so that no correlation is defined."
         )
+    paper = "the paper, which has them anticorrelated"
     outcome = (
-        "That agrees with the paper"
+        f"That agrees with {paper}"
         if high < 0
-        else "That disagrees with the paper"
+        else f"That disagrees with {paper}"
         if low > 0
-        else f"The sign is {'that' if value < 0 else 'not that'} of the paper, but the interval holds 0"
+        else f"The sign is {'that' if value < 0 else 'not that'} of {paper}, but the interval holds 0"
     )
     runs = ", ".join(f"{each:+.2f}" for each in found.by_run)
     return (
         f"Accuracy and best IDSDS of {found.designs} designs have a rank correlation of {value:+.2f} "
         f"(95 % interval {low:+.2f} to {high:+.2f}, designs drawn again), in single runs {runs}. "
-        f"{outcome}, which has them anticorrelated. Designs are variants of each other and no sample, "
+        f"{outcome}. Designs are variants of each other and no sample, "
         "so that the interval is too narrow, if anything."
     )
 

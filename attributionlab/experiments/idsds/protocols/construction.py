@@ -68,9 +68,9 @@ class Judged:
     f1, cells : array, (maps, images)
         How right a map is: lowest F1 of all masks; Pearson's correlation of its sums over cells with
         those of the exact Shapley values, 0 where either is constant.
-    unseen : mapping of str to float
-        By protocol, the share of all images it makes that set off a redundant channel: the outputs
-        differ from those of the same network without.
+    unseen : mapping of str to array, (images,)
+        By protocol, the share of the images it makes of each image that set off a redundant channel:
+        the outputs differ from those of the same network without.
     exact : float
         The share of drops of IDSDS that equal the number of the target's pixels in the cell; NaN for
         probabilities, for which there is no such number.
@@ -82,7 +82,7 @@ class Judged:
     scored: list[Scored]
     f1: Numbers
     cells: Numbers
-    unseen: Mapping[str, float]
+    unseen: Mapping[str, Numbers]
     exact: float
 
 
@@ -151,7 +151,7 @@ def judged(
         ],
         lowest_part({part: np.stack(values, 1) for part, values in f1.items()}),
         np.stack(cells, 1),
-        {protocol: float(np.mean(shares)) for protocol, shares in unseen.items()},
+        {protocol: np.array(shares) for protocol, shares in unseen.items()},
         float(np.mean(exact)) if exact else np.nan,
     )
 

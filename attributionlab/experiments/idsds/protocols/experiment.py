@@ -30,6 +30,7 @@ from attributionlab.experiments.idsds.protocols.tables import (
     absolute_table,
     agreement_table,
     correlation_table,
+    intrinsic_table,
     readable,
     score_table,
     side_by_side,
@@ -65,8 +66,11 @@ ITEMS = {
     "idsds-table-7": ("Single deletion of known parts, by method", ("parts",), "protocols"),
 }
 """Title, tables for the terminal, and which figure comes first; all are of the same run."""
-CELLS = "mean and 95 % interval over networks (colors, pictures) or images, each with a network of \
-its own (sum, distractors); constant_maps: images whose map has the same sum everywhere, which score 0"
+CELLS = (
+    "mean and 95 % interval over networks (colors, pictures; of three its ends are the lowest and the "
+    "highest, of one it is over images) or images, each with a network of its own (sum, distractors); "
+    "constant_maps: images whose map has the same sum everywhere, which score 0"
+)
 SHOWN = {
     "properties": "each tick and cross of the paper, and what was measured of it here",
     "idsds": f"Spearman's correlation of drops and attributions, in domain, higher is better: {CELLS}",
@@ -86,15 +90,15 @@ SHOWN = {
 }
 SECOND = "distractors"
 """The environment that tables to read leave out, and all others have."""
-IMAGES, QUICK_IMAGES = 12, 3
+IMAGES, QUICK_IMAGES = 12, 2
 """Of each environment and output."""
 SCALE = Scale(
     networks=3, training=1500, images=20, epochs=12, fine_tuning=6, updated=8, steps=32, quick=False
 )
 QUICK_SCALE = Scale(
-    networks=2, training=400, images=10, epochs=4, fine_tuning=2, updated=4, steps=8, quick=True
+    networks=1, training=200, images=5, epochs=4, fine_tuning=2, updated=2, steps=4, quick=True
 )
-MASKS, QUICK_MASKS = 1500, 500
+MASKS, QUICK_MASKS = 1500, 200
 MODULO_IMAGES = 50
 GIVEN_SCALE = Scale(
     networks=1, training=0, images=0, epochs=0, fine_tuning=0, updated=8, steps=32, quick=False
@@ -129,7 +133,7 @@ def idsds_protocols(
     item : str
         A name in `ITEMS`.
     n : int, optional
-        Images of each environment and output; 12, or 3 in a quick run, by default. Of given images,
+        Images of each environment and output; 12, or 2 in a quick run, by default. Of given images,
         for each class; 1 by default.
     quick : bool
         Fewer images, networks and epochs, fewer samples in methods, 8 steps of IDS instead of 32.
@@ -156,8 +160,8 @@ def idsds_protocols(
     -------
     Reproduction
         Tables "scores" (all in one), "idsds", "sds", "ids", "updated", "parts" (to read),
-        "correlations", "absolute", "agreement", "properties" and "networks"; figures "idsds",
-        "updates", "protocols" and "truth". Of given networks those that need no truth.
+        "correlations", "absolute", "intrinsic", "agreement", "properties" and "networks"; figures
+        "idsds", "updates", "protocols" and "truth". Of given networks those that need no truth.
     """
     of_class = 1 if n is None else n
     given = chosen_subject(
@@ -217,9 +221,8 @@ def _of_ours(
     found = leaks(task, pair.original, QUICK_MASKS if quick else MASKS, seed)
     tables = _tables(scored, seed) | {
         "agreement": agreement_table(known, seed),
-        "properties": properties_table(
-            known, scored, found, recalibration(task, pair.original, seed)
-        ),
+        "properties": properties_table(known, found, recalibration(task, pair, seed)),
+        "intrinsic": intrinsic_table(learned.scored, seed),
         "networks": pd.DataFrame(learned.accuracies),
     }
     tables["agreements"] = _agreements(tables["agreement"])

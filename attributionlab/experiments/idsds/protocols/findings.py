@@ -12,12 +12,12 @@ from attributionlab.experiments.idsds.protocols.names import (
     ALIGNED_IDS,
     IDS,
     IDSDS,
-    INTRINSIC,
     LEGEND,
     PARTS,
     SDS,
     UPDATED_IDS,
 )
+from attributionlab.experiments.idsds.protocols.properties import networks_reacting
 from attributionlab.experiments.idsds.protocols.setting import EXACT, STRENGTHS
 from attributionlab.experiments.idsds.protocols.tables import ALL, EXPLAINABLE
 
@@ -28,6 +28,8 @@ __all__ = ["findings_of"]
 
 SAME = 1e-6
 """Mean probabilities that differ by less, in float32, do so by rounding."""
+FEWEST = 6
+"""Networks or images from which one map may be called better (`attributionlab.assess`)."""
 Tables = Mapping[str, "pd.DataFrame"]
 
 
@@ -51,7 +53,7 @@ def findings_of(
         *_updates(tables["scores"]),
     ]
     if "networks" in tables:
-        said += [*_intrinsic(tables["scores"]), *_accuracies(tables["networks"])]
+        said += [*_intrinsic(tables["intrinsic"]), *_accuracies(tables["networks"])]
     if "agreement" in tables:
         said += [*_by_construction(known), *_agreement(tables["agreement"])]
         said += [*_above_the_truth(tables["scores"])]
@@ -84,13 +86,10 @@ def _absolute(table: "pd.DataFrame") -> Iterator[str]:
     for protocol, here in table.groupby("protocol", sort=False):
         if protocol not in (IDSDS, SDS, IDS, UPDATED_IDS, PARTS):
             continue
-        parts = []
-        for place, of_place in here.groupby("place", sort=False):
-            raw, absolute = ((of_place.better == each).sum() for each in ("raw", "absolute"))
-            parts.append(
-                f"{place}: raw {raw}, absolute {absolute}, not told apart "
-                f"{len(of_place) - raw - absolute}"
-            )
+        parts = [
+            f"{place}: {_told_apart(of_place)}"
+            for place, of_place in here.groupby("place", sort=False)
+        ]
         paper = here.drop_duplicates("method").paper.dropna()
         published = (
             f" (paper: raw {int((paper > 0).sum())}, absolute {int((paper < 0).sum())} of "
@@ -98,17 +97,39 @@ def _absolute(table: "pd.DataFrame") -> Iterator[str]:
             if len(paper)
             else ""
         )
-        clear = here[(here.better != "") & here.paper.notna()]
-        alike = int((clear.better == np.where(clear.paper > 0, "raw", "absolute")).sum())
+        differing = here[(here.raw_minus_absolute.abs() > SAME) & here.paper.notna()]
+        alike = int((np.sign(differing.raw_minus_absolute) == np.sign(differing.paper)).sum())
         sign = (
-            f" Of the {len(clear)} that are told apart and published, {alike} have the paper's sign."
-            if len(clear)
+            f" {alike} of {len(differing)} differences of means have the paper's sign."
+            if len(differing)
             else ""
         )
-        yield (
-            f"{protocol}, which of a method's maps is better, with an interval that excludes 0"
-            f"{published}: {'; '.join(parts)}.{sign}"
+        yield f"{protocol}, which of a method's maps is better{published}: {'; '.join(parts)}.{sign}"
+
+
+def _told_apart(here: "pd.DataFrame") -> str:
+    """For how many methods the raw or the absolute map is better at one place."""
+    units, over = int(here.units.min()), here.over.iloc[0]
+    if units < FEWEST:
+        higher = int((here.raw_minus_absolute > SAME).sum())
+        lower = int((here.raw_minus_absolute < -SAME).sum())
+        return (
+            f"means of raw maps higher for {higher}, of absolute ones for {lower} of {len(here)} "
+            f"methods ({_no_verdict(units, over)})"
         )
+    raw, absolute = (int((here.better == each).sum()) for each in ("raw", "absolute"))
+    return (
+        f"raw {raw}, absolute {absolute}, not told apart {len(here) - raw - absolute} "
+        f"({units} {over})"
+    )
+
+
+def _no_verdict(units: int, over: str) -> str:
+    return (
+        f"1 {over.removesuffix('s')} gives no verdict"
+        if units == 1
+        else f"{units} {over} give no verdict"
+    )
 
 
 def _updates(scores: "pd.DataFrame") -> Iterator[str]:
@@ -136,29 +157,26 @@ def _updates(scores: "pd.DataFrame") -> Iterator[str]:
         )
 
 
-def _intrinsic(scores: "pd.DataFrame") -> Iterator[str]:
-    """Networks that explain themselves beside the best map of one that does not."""
-    here = scores[scores.protocol == IDSDS]
-    for place, of_place in here.groupby("place", sort=False):
-        by_name = of_place.set_index("method")
-        own = [name for name in INTRINSIC.values() if name in by_name.index]
-        if not own:
-            continue
-        others = by_name.drop(index=own)["mean"]
-        said = ", ".join(
-            f"{name} {by_name['mean'][name]:.2f} ({by_name.low[name]:.2f} to {by_name.high[name]:.2f})"
-            for name in own
-        )
-        ahead = [name for name in own if by_name.low[name] > others.max()]
-        yield (
-            f"{place}: IDSDS of networks that explain themselves: {said}; the best map of the plain "
-            f"network, {others.idxmax()}, has {others.max():.2f}. "
-            + (
-                f"{' and '.join(ahead)} {'is' if len(ahead) == 1 else 'are'} clearly ahead, as in the "
-                "paper (0.797 and 0.314 to 0.255)."
-                if ahead
-                else "Neither is clearly ahead, unlike in the paper (0.797 and 0.314 to 0.255)."
+def _intrinsic(table: "pd.DataFrame") -> Iterator[str]:
+    """Networks that explain themselves beside the best map of plain ones."""
+    for place, here in table.groupby("place", sort=False):
+        first = here.iloc[0]
+        parts = []
+        for row in here.itertuples():
+            interval = "" if np.isnan(row.low) else f" ({row.low:+.2f} to {row.high:+.2f})"
+            side = {"first": "is ahead", "second": "is behind", "": "is not told apart"}[row.better]
+            if row.networks < FEWEST:
+                side = f"mean is {'higher' if row.difference > 0 else 'lower'}"
+            parts.append(
+                f"{row.method} {row.mean:.2f}, {'whose' if row.networks < FEWEST else 'which'} {side} "
+                f"by {row.difference:+.2f}{interval}"
             )
+        few = int(here.networks.min())
+        verdict = f"{_no_verdict(few, 'networks')}; " if few < FEWEST else ""
+        yield (
+            f"{place}: IDSDS, paired by network: the best map of plain networks, {first.best}, has "
+            f"{first.best_mean:.2f}; of networks that explain themselves: {'; '.join(parts)}; "
+            f"{verdict}in the paper both are ahead (0.797 and 0.314 to 0.255)."
         )
 
 
@@ -179,15 +197,22 @@ def _accuracies(networks: "pd.DataFrame") -> Iterator[str]:
 def _by_construction(known: Sequence[Judged]) -> Iterator[str]:
     """What is exact, and what is out of domain."""
     for each in known:
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in each.unseen.items())
+        shares = ", ".join(
+            f"{name} {share.mean():.0%}{_reacting(share)}" for name, share in each.unseen.items()
+        )
         yield (
             f"{each.place} ({_environment(each.place)}): {each.exact:.0%} of the drops of the logit "
             "equal the number of the label's pixels in the cell, exactly. Images that set off a "
             f"redundant channel: {shares}. With the true baseline outputs are those of the same "
             "network without redundant channels, bit for bit: there SDS is IDSDS."
-            if each.unseen[IDSDS] == 0
-            else f"{each.place}: {each.unseen[IDSDS]:.0%} of the images of IDSDS are out of domain."
+            if not each.unseen[IDSDS].any()
+            else f"{each.place}: {each.unseen[IDSDS].mean():.0%} of the images of IDSDS are out of "
+            "domain."
         )
+
+
+def _reacting(shares: NDArray[np.float64]) -> str:
+    return f" ({networks_reacting(shares)})" if 0 < shares.mean() < 1 else ""
 
 
 def _environment(place: str) -> str:
@@ -256,7 +281,8 @@ def _modulo(scores: NDArray[np.float64]) -> str:
 
 
 def _properties(table: "pd.DataFrame") -> Iterator[str]:
-    decided = table[(table.ours != "") & table.paper.isin(("yes", "no"))]
+    published = table[table.paper.isin(("yes", "no"))]
+    decided = published[published.ours != ""]
     unlike = decided[decided.ours != decided.paper]
     parts = [
         f"{row.protocol}, {row.property} (paper {row.paper}, here {row.ours}: {row.how}, "
@@ -264,9 +290,10 @@ def _properties(table: "pd.DataFrame") -> Iterator[str]:
         for row in unlike.itertuples()
     ]
     yield (
-        f"Table 1: {len(decided) - len(unlike)} of {len(decided)} ticks and crosses that can be "
+        f"Table 1: {len(decided) - len(unlike)} of {len(decided)} ticks and crosses that were "
         "measured here come out as in the paper"
-        + (f"; other than there: {'; '.join(parts)}." if parts else ".")
+        + (f"; other than there: {'; '.join(parts)}. " if parts else ". ")
+        + f"{len(published) - len(decided)} others were not measured."
     )
 
 

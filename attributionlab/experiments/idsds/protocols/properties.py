@@ -15,10 +15,8 @@ from attributionlab.experiments.idsds.data import Task
 from attributionlab.experiments.idsds.maps import panel_maps
 from attributionlab.experiments.idsds.protocols.construction import Judged
 from attributionlab.experiments.idsds.protocols.names import IDS, IDSDS, PARTS, SDS
-from attributionlab.experiments.idsds.protocols.scoring import (
-    Scored,
-    rank_scores,
-)
+from attributionlab.experiments.idsds.protocols.scoring import rank_scores
+from attributionlab.experiments.idsds.training import Pair
 from attributionlab.experiments.small_network import trained_small_network
 from attributionlab.metrics import deletion_drops, grid_patches, ids, idsds, patch_sums
 from attributionlab.metrics.orders import removal_order
@@ -26,7 +24,15 @@ from attributionlab.metrics.orders import removal_order
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ROAR", "Leak", "leaks", "modulo_scores", "properties_table", "recalibration"]
+__all__ = [
+    "ROAR",
+    "Leak",
+    "leaks",
+    "modulo_scores",
+    "networks_reacting",
+    "properties_table",
+    "recalibration",
+]
 
 ROAR = "ROAR"
 ALIGNED, TIGHT, COMPARABLE, NATURAL = (
@@ -85,7 +91,7 @@ def leaks(task: Task, network: nn.Module, n: int, seed: int) -> dict[str, Leak]:
         Of what is drawn, and of the networks.
     """
     images, labels = task.training_images[:n], task.training_labels[:n]
-    maps = panel_maps(network, images, labels, (METHOD,), layer=None, seed=seed, quick=True)[METHOD]
+    maps = _maps(network, images, labels, seed)
     highest = removal_order(maps)[:, : round(REMOVED * maps[0].numel())]
     removed = torch.zeros(len(maps), maps[0].numel()).scatter(1, highest, 1.0).view(maps.shape)
     generator = torch.Generator().manual_seed(seed)
@@ -140,24 +146,38 @@ class _Cooler(nn.Module):
         return logits / 2
 
 
-def recalibration(task: Task, network: nn.Module, seed: int) -> dict[str, float]:
-    """By protocol, the mean change of an image's score when all logits are halved, maps left alone."""
+def recalibration(task: Task, pair: Pair, seed: int) -> dict[str, float]:
+    """By protocol, the mean change of an image's score when all logits are halved, maps left alone.
+
+    SDS and IDS are of the original network, IDSDS is of the fine-tuned one.
+    """
     images, labels = task.images, task.labels
-    maps = panel_maps(network, images, labels, (METHOD,), layer=None, seed=seed, quick=True)[METHOD]
-    versions: list[nn.Module] = [network, _Cooler(network).eval()]
-    single = [
-        idsds(each, images, labels, maps, patches=PATCHES, replacement=task.baseline)
-        for each in versions
-    ]
-    probable = [nn.Sequential(each, nn.Softmax(dim=1)).eval() for each in versions]
-    incremental = [ids(each, images, labels, maps, replacement=task.baseline) for each in probable]
-    change = float((single[1] - single[0]).abs().nanmean())
-    return {
-        SDS: change,
-        IDSDS: change,
-        PARTS: change,
-        IDS: float((incremental[1] - incremental[0]).abs().mean()),
-    }
+    changes = {}
+    for protocol, network in zip((SDS, IDSDS), pair, strict=True):
+        maps = _maps(network, images, labels, seed)
+        first, second = (
+            idsds(each, images, labels, maps, patches=PATCHES, replacement=task.baseline)
+            for each in (network, _Cooler(network).eval())
+        )
+        changes[protocol] = float((second - first).abs().nanmean())
+    maps = _maps(pair.original, images, labels, seed)
+    first, second = (
+        ids(
+            nn.Sequential(each, nn.Softmax(dim=1)).eval(),
+            images,
+            labels,
+            maps,
+            replacement=task.baseline,
+        )
+        for each in (pair.original, _Cooler(pair.original).eval())
+    )
+    return changes | {IDS: float((second - first).abs().mean())}
+
+
+def _maps(network: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
+    """Of the one method that stands for all."""
+    of_method = panel_maps(network, images, labels, (METHOD,), layer=None, seed=seed, quick=True)
+    return of_method[METHOD]
 
 
 def modulo_scores(n: int, seed: int) -> NDArray[np.float64]:
@@ -176,7 +196,6 @@ def modulo_scores(n: int, seed: int) -> NDArray[np.float64]:
 
 def properties_table(
     judged: Sequence[Judged],
-    scored: Sequence[Scored],
     found: Mapping[str, Leak],
     changes: Mapping[str, float],
 ) -> "pd.DataFrame":
@@ -185,25 +204,30 @@ def properties_table(
     Parameters
     ----------
     judged : sequence of Judged
-        Their shares of unseen images.
-    scored : sequence of Scored
-        Which protocols ran on pictures without any knowledge of parts.
+        Their shares of unseen images; those of logits, since networks are the same for probabilities.
     found, changes : mapping
         Of `leaks` and `recalibration`.
     """
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    on_pictures = {each.protocol for each in scored if each.place == "pictures"}
     for protocol, says in SAYS.items():
-        unseen = [each.unseen[protocol] for each in judged if protocol in each.unseen]
-        share = float(np.mean(unseen)) if unseen else np.nan
+        unseen = [
+            each.unseen[protocol]
+            for each in judged
+            if each.output == "logit" and protocol in each.unseen
+        ]
+        shares = np.concatenate(unseen) if unseen else np.array([np.nan])
+        share = float(shares.mean())
         leak, change = found.get(protocol), changes.get(protocol, np.nan)
         measured = {
             ALIGNED: (
                 share,
                 "" if np.isnan(share) else _yes(share == 0),
-                "share of its images that set off redundant channels",
+                "not measured (soco-figure-1 and -12 retrain)"
+                if np.isnan(share)
+                else "share of its images that set off redundant channels; "
+                + networks_reacting(shares),
             ),
             TIGHT: (
                 leak.accuracy if leak else np.nan,
@@ -211,21 +235,19 @@ def properties_table(
                 f"accuracy from {leak.what} alone, {leak.low:.2f} to {leak.high:.2f}; chance "
                 f"{leak.chance:.2f}"
                 if leak
-                else "nothing is trained on what is deleted",
+                else "not measured: nothing is trained on what is deleted",
             ),
             COMPARABLE: (
                 change,
                 "" if np.isnan(change) else _yes(change == 0),
-                "mean change of scores when all logits are halved"
-                if protocol != ROAR
-                else "accuracies do not change; but each method is judged by other networks",
+                "not measured"
+                if np.isnan(change)
+                else "mean change of scores when all logits are halved",
             ),
             NATURAL: (
                 np.nan,
-                "" if protocol == ROAR else _yes(protocol in on_pictures),
-                "runs on images of which no part is known"
-                if protocol != ROAR
-                else "not run here (soco-figure-1 and -12 retrain)",
+                "",
+                "not measured: all images here are drawn",
             ),
         }
         for name, (value, answer, how) in measured.items():
@@ -234,6 +256,12 @@ def properties_table(
                 | {"ours": answer, "measured": value, "how": how}
             )
     return pd.DataFrame(rows)
+
+
+def networks_reacting(shares: NDArray[np.float64]) -> str:
+    """How many networks react to none of a protocol's images of theirs, and how many to all."""
+    none, every = int((shares == 0).sum()), int((shares == 1).sum())
+    return f"{none} of {len(shares)} networks react to none, {every} to all"
 
 
 def _yes(condition: bool) -> str:

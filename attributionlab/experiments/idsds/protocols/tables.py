@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.assess import mean_interval, mean_score
+from attributionlab.assess import mean_interval, mean_score, paired_difference
 from attributionlab.dose.agreement import without_rounding
 from attributionlab.experiments.idsds.maps import ABSOLUTE, CONTROL, PANEL
 from attributionlab.experiments.idsds.protocols.construction import Judged
@@ -36,6 +36,7 @@ __all__ = [
     "absolute_table",
     "agreement_table",
     "correlation_table",
+    "intrinsic_table",
     "readable",
     "score_table",
     "side_by_side",
@@ -150,10 +151,14 @@ def correlation_table(scores: "pd.DataFrame", seed: int) -> "pd.DataFrame":
 
 
 def absolute_table(scored: Sequence[Scored], seed: int) -> "pd.DataFrame":
-    """Raw minus absolute maps: a row for each place, protocol and method that has both."""
+    """Raw minus absolute maps: a row for each place, protocol and method that has both.
+
+    Which is "better" is told from six networks on, or from six images where there is one network.
+    """
     import pandas as pd
 
     units = {key: values for key, values, _, _ in _units(scored)}
+    networks = {(each.place, each.protocol) for each in scored if each.network > 0}
     rows = []
     for (place, protocol, method), raw in units.items():
         other = (place, protocol, f"{method}{ABSOLUTE}")
@@ -161,8 +166,7 @@ def absolute_table(scored: Sequence[Scored], seed: int) -> "pd.DataFrame":
             continue
         if np.isnan(raw).all():
             continue
-        difference = raw - units[other]
-        low, high = mean_interval(difference, seed) or (np.nan, np.nan)
+        found = paired_difference(raw, units[other], seed)
         known = PAPER.get(protocol, {})
         name = LEGEND[method]
         rows.append(
@@ -170,13 +174,46 @@ def absolute_table(scored: Sequence[Scored], seed: int) -> "pd.DataFrame":
                 "place": place,
                 "protocol": protocol,
                 "method": name,
-                "raw_minus_absolute": mean_score(difference),
-                "low": low,
-                "high": high,
-                "better": "raw" if low > 0 else "absolute" if high < 0 else "",
+                "raw_minus_absolute": found.mean,
+                "low": found.low,
+                "high": found.high,
+                "units": found.images,
+                "over": "networks" if (place, protocol) in networks else "images",
+                "better": {"first": "raw", "second": "absolute", None: ""}[found.better],
                 "paper": known.get(name, np.nan) - known.get(f"{name} abs.", np.nan),
             }
         )
+    return pd.DataFrame(rows)
+
+
+def intrinsic_table(scored: Sequence[Scored], seed: int) -> "pd.DataFrame":
+    """IDSDS of networks that explain themselves, minus that of the plain networks' best method.
+
+    Networks are paired by their number: they share images and labels.
+    """
+    import pandas as pd
+
+    means: dict[str, dict[str, dict[int, float]]] = {}
+    for each in scored:
+        if each.protocol == IDSDS:
+            of_method = means.setdefault(each.place, {}).setdefault(each.method, {})
+            of_method[each.network] = mean_score(each.values)
+    rows = []
+    for place, by_method in means.items():
+        table = pd.DataFrame(by_method)
+        own = [name for name in INTRINSIC.values() if name in table]
+        if not own:
+            continue
+        others = table.drop(columns=own)
+        best = others.mean().idxmax()
+        for name in own:
+            found = paired_difference(table[name].to_numpy(), others[best].to_numpy(), seed)
+            rows.append(
+                {"place": place, "method": name, "mean": table[name].mean()}
+                | {"best": LEGEND.get(str(best), str(best)), "best_mean": others[best].mean()}
+                | {"difference": found.mean, "low": found.low, "high": found.high}
+                | {"networks": found.images, "better": found.better or ""}
+            )
     return pd.DataFrame(rows)
 
 

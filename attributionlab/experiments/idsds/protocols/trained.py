@@ -38,9 +38,6 @@ TRUTH = "truth"
 """Not a protocol: Spearman's correlation of a map's sums over cells with those of the data's truth."""
 PATCHES = 16
 PLAIN = "plain"
-RATE = 0.01
-RATES: Mapping[str, float] = {"b-cos": 0.0002, "bag": 0.001}
-"""Of fine-tuning, where the usual rate spoils what has been learned."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +162,6 @@ def _networks(scale: Scale, seed: int) -> Iterator[tuple[str, str, int, Task, Pa
                     replacement=task.baseline,
                     epochs=scale.epochs,
                     fine_tuning_epochs=scale.fine_tuning,
-                    fine_tuning_rate=RATES.get(family, RATE),
                 )
                 yield place, family, number, task, pair
 

@@ -26,6 +26,7 @@ from attributionlab.experiments.unified.enhancement.twins import (
 )
 from attributionlab.progress import track
 from attributionlab.report.decays import DecayPanel, decays_figure
+from attributionlab.report.reading import few_images_text
 from attributionlab.validation import integer_problem
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def unified_table_2(
     Parameters
     ----------
     n : int, optional
-        Images for each network; 32, or 16 in a quick run, by default. Of given images, for each class;
+        Images for each network; 32, or 12 in a quick run, by default. Of given images, for each class;
         8 by default.
     quick : bool
         Fewer networks, images and sizes of the box.
@@ -265,24 +266,41 @@ def _findings(
         yield (
             f"{design}, initialization {initialization}: untrained on raw images {_said(raw)}, trained "
             f"{_said(trained)}. Untrained on enhanced images, by epsilon: {'; '.join(parts)}. "
-            f"{_outcome(by_image, epsilons, raw, trained)}"
+            f"{_outcome(by_image, epsilons, raw, trained, networks)}"
         )
 
 
-def _outcome(by_image: Mapping[Any, Any], epsilons: Sequence[float], raw: Any, trained: Any) -> str:
-    """From which epsilon on enhancement raises the accuracy, and to that of the trained network."""
+def _outcome(
+    by_image: Mapping[Any, Any], epsilons: Sequence[float], raw: Any, trained: Any, networks: int
+) -> str:
+    """Where enhancement clearly raises the accuracy, and where not below the trained network's."""
+    if few_images_text(networks):
+        return "With fewer than six networks this is no verdict."
     found = {epsilon: by_image[UNTRAINED, ENHANCED, epsilon] for epsilon in epsilons}
-    raised = [epsilon for epsilon, row in found.items() if row.low > raw.high]
-    equal = [epsilon for epsilon, row in found.items() if row.accuracy >= trained.accuracy]
+    raised = [epsilon for epsilon, row in found.items() if _below(raw, row)]
+    equal = [epsilon for epsilon in raised if not _below(found[epsilon], trained)]
     if not raised:
         return "Enhancement does not clearly raise the accuracy."
     reached = (
-        f"reaches the trained network's from {equal[0]:g} on"
+        f"to one that is not clearly below the trained network's {_places(equal, epsilons)}"
         if equal
-        else "does not reach the trained network's"
+        else "and stays clearly below the trained network's"
     )
-    return f"Enhancement clearly raises the accuracy from {raised[0]:g} on and {reached}."
+    return f"Enhancement clearly raises the accuracy {_places(raised, epsilons)}, {reached}."
+
+
+def _below(lower: Any, upper: Any) -> bool:
+    """Whether one interval ends before the other begins, in whole per cent as they are printed."""
+    return bool(round(lower.high, 2) < round(upper.low, 2))
+
+
+def _places(chosen: Sequence[float], epsilons: Sequence[float]) -> str:
+    """Among ascending sizes; "from ... on" only where it holds for all larger ones."""
+    if list(chosen) == list(epsilons)[-len(chosen) :]:
+        return f"from {chosen[0]:g} on"
+    return f"at {', '.join(f'{each:g}' for each in chosen)}"
 
 
 def _said(row: Any) -> str:
-    return f"{row.accuracy:.0%} ({row.low:.0%} to {row.high:.0%})"
+    ends = "no interval" if np.isnan(row.low) else f"{row.low:.0%} to {row.high:.0%}"
+    return f"{row.accuracy:.0%} ({ends})"

@@ -13,8 +13,11 @@ from attributionlab.experiments.unified.enhancement.map_findings import findings
 from attributionlab.experiments.unified.enhancement.projected_descent import STEPS
 from attributionlab.experiments.unified.enhancement.twin_maps import (
     CONDITIONS,
+    CONSTANT,
     ENHANCED,
+    PLAUSIBILITY,
     RAW,
+    SIMILARITY,
     TRAINED,
     TwinMaps,
     pair_name,
@@ -59,10 +62,13 @@ SHOWN = {
     "similarities": "Spearman correlation of two maps of an image. same network: untrained, of the raw "
     "and the enhanced image; same answer: the right one, untrained on the enhanced image and trained "
     "on the raw one; neither: untrained and trained on the raw image. more: same network minus same "
-    "answer; low, high: its 95 % bootstrap interval over networks",
+    "answer; low, high: its 95 % bootstrap interval over networks. images: those of which no map is "
+    "constant, of as many networks; the numbers are of these",
     "plausibility": "pointing game (does the largest value lie on the object?) and share of the "
     "positive values on the object, means over networks; fall: trained minus untrained on enhanced "
-    "images, although both answer rightly; low, high: its 95 % bootstrap interval over networks",
+    "images; low, high: its 95 % bootstrap interval over networks. images: those of which all three "
+    "are defined (no constant map; for the share, positive values), of as many networks",
+    "constant": "maps that have one value everywhere, and images",
 }
 
 
@@ -117,7 +123,8 @@ def unified_enhanced_maps(
     Returns
     -------
     Reproduction
-        Tables "similarities", "plausibility" (where the objects are known) and "images" (each of them);
+        Tables "similarities", "plausibility" (where the objects are known), "constant" (how many maps
+        are) and "images" (each of them);
         figure "maps".
     """
     refuse_if(
@@ -168,58 +175,63 @@ def _tables(rows: list[dict[str, Any]], seed: int) -> dict[str, "pd.DataFrame"]:
 
     each = pd.DataFrame(rows)
     kept = each[each.typical] if each.typical.any() else each
-    keys = ["method", "what", "of", "network"]
-    means = kept.groupby(keys, sort=False).value.mean().reset_index()
-    tables = {"similarities": _similarities(means, seed)}
-    if (each.what != "similarity").any():
-        tables["plausibility"] = _plausibility(means, seed)
-    return tables | {"images": each}
+    tables = {"similarities": _similarities(kept, seed)}
+    if each.what.isin(PLAUSIBILITY).any():
+        tables["plausibility"] = _plausibility(kept, seed)
+    return tables | {"constant": _constant(kept), "images": each}
 
 
-def _similarities(means: "pd.DataFrame", seed: int) -> "pd.DataFrame":
+def _similarities(kept: "pd.DataFrame", seed: int) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
     for method in MAPS.values():
-        here = _by_network(means, method, "similarity")
-        values = {name: here[pair].to_numpy() for name, pair in SIMILAR.items()}
-        more = values["same network"] - values["same answer"]
-        rows.append(
-            {
-                "method": method,
-                **{name: mean_score(of_name) for name, of_name in values.items()},
-                "more": mean_score(more),
-                **_ends(more, seed),
-            }
-        )
+        by_pair = _by_image(kept, method, SIMILARITY)[list(SIMILAR.values())]
+        here = by_pair.set_axis(list(SIMILAR), axis=1)
+        here["more"] = here["same network"] - here["same answer"]
+        rows.append({"method": method, **_means(here, "more", seed)})
     return pd.DataFrame(rows)
 
 
-def _plausibility(means: "pd.DataFrame", seed: int) -> "pd.DataFrame":
+def _plausibility(kept: "pd.DataFrame", seed: int) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for metric in ("pointing game", "mass on the object"):
+    for metric in PLAUSIBILITY:
         for method in MAPS.values():
-            here = _by_network(means, method, metric)
-            values = {name: here[name].to_numpy() for name in CONDITIONS}
-            fall = values[TRAINED] - values[ENHANCED]
-            rows.append(
-                {
-                    "metric": metric,
-                    "method": method,
-                    **{name: mean_score(of_name) for name, of_name in values.items()},
-                    "fall": mean_score(fall),
-                    **_ends(fall, seed),
-                }
-            )
+            here = _by_image(kept, method, metric)[list(CONDITIONS)]
+            here["fall"] = here[TRAINED] - here[ENHANCED]
+            rows.append({"metric": metric, "method": method, **_means(here, "fall", seed)})
     return pd.DataFrame(rows)
 
 
-def _by_network(means: "pd.DataFrame", method: str, what: str) -> "pd.DataFrame":
-    """A row for each network, a column for each pair or condition."""
-    chosen = means[(means.method == method) & (means.what == what)]
-    return chosen.pivot(index="network", columns="of", values="value")
+def _constant(kept: "pd.DataFrame") -> "pd.DataFrame":
+    """How many maps of each method and condition are constant, and of how many images."""
+    import pandas as pd
+
+    rows = []
+    for method in MAPS.values():
+        here = _by_image(kept, method, CONSTANT)[list(CONDITIONS)]
+        rows.append({"method": method, **here.sum().astype(int), "images": len(here)})
+    return pd.DataFrame(rows)
+
+
+def _by_image(kept: "pd.DataFrame", method: str, what: str) -> "pd.DataFrame":
+    """A row for each image of each network, a column for each pair or condition."""
+    chosen = kept[(kept.method == method) & (kept.what == what)]
+    return chosen.pivot(index=["network", "image"], columns="of", values="value")
+
+
+def _means(by_image: "pd.DataFrame", difference: str, seed: int) -> dict[str, float]:
+    """Of the images of which all is known, over each network's, then over networks."""
+    known = by_image.dropna()
+    means = known.groupby("network").mean()
+    return {
+        **{str(name): mean_score(means[name].to_numpy()) for name in means},
+        **_ends(means[difference].to_numpy(), seed),
+        "networks": len(means),
+        "images": len(known),
+    }
 
 
 def _ends(values: Any, seed: int) -> dict[str, float]:

@@ -5,12 +5,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.metrics.performance import refuse_training_mode
+from attributionlab.references import in_one_line, said
 from attributionlab.validation import (
     checked_images,
     checked_outputs,
     checked_targets,
     integer_problem,
     number_problem,
+    shown,
 )
 
 __all__ = ["ALPHA", "EPSILON", "STEPS", "enhanced"]
@@ -74,8 +77,10 @@ def enhanced(
     Raises
     ------
     AttributionLabError
-        For settings out of range, images outside the valid range, labels that the model does not have,
-        and a loss that is not finite or that no gradient reaches the images from.
+        For settings out of range, images that are no finite floating-point numbers, outside the valid
+        range or not what the model takes, labels that it does not have, a model in training mode (its
+        batch norms would change), and a loss that is not finite or that no gradient
+        reaches the images from.
 
     References
     ----------
@@ -95,6 +100,8 @@ def enhanced(
     tensor([[[[0.2500, 0.5000]]]])
     """
     checked_images(images)
+    _refuse_unfit(model, images, start)
+    refuse_training_mode(model, "the model")
     problems = [
         *number_problem("epsilon", epsilon, least=0),
         *number_problem("alpha", alpha, above=0),
@@ -105,7 +112,10 @@ def enhanced(
         problems += [] if end is None else number_problem(name, end)
     refuse_if(problems)
     _refuse_outside(images, low, high)
-    checked_targets(labels, len(images))
+    try:
+        checked_targets(labels, len(images))
+    except AttributionLabError as error:
+        raise AttributionLabError(str(error).replace("targets", "labels")) from None
     lowest = -torch.inf if low is None else low
     highest = torch.inf if high is None else high
     parts = []
@@ -131,7 +141,15 @@ def _gradient(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     """Of the summed cross-entropy, so that each image has its own."""
     leaf = images.clone().requires_grad_()
     with torch.enable_grad():
-        outputs = checked_outputs(model(leaf), len(leaf))
+        shape = " x ".join(str(length) for length in leaf.shape)
+        with in_one_line(
+            lambda error: (
+                f"the model raised {said(error)} on images {shape} of {leaf.dtype}: pass images of a "
+                "size, channels and dtype that it takes"
+            )
+        ):
+            answer = model(leaf)
+        outputs = checked_outputs(answer, len(leaf))
         lowest, highest = int(labels.min()), int(labels.max())
         if lowest < 0 or highest >= outputs.shape[1]:
             raise AttributionLabError(
@@ -150,6 +168,23 @@ def _gradient(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
             )
         (gradient,) = torch.autograd.grad(loss, leaf)
     return gradient
+
+
+def _refuse_unfit(model: object, images: Tensor, start: object) -> None:
+    """What would be blamed on the model, or fail in many lines."""
+    problems = []
+    if not callable(model):
+        problems.append(f"model is {model!r}: pass a torch.nn.Module that returns logits")
+    if not images.is_floating_point():
+        problems.append(f"images are {shown(images)}: pass floating-point numbers, images.float()")
+    elif not images.isfinite().all():
+        value = float(images[~images.isfinite()][0])
+        problems.append(f"images have the value {value}: pass finite numbers")
+    if start is not None and not isinstance(start, torch.Generator):
+        problems.append(
+            f"start is {start!r}: pass a torch.Generator, or None to start at the image"
+        )
+    refuse_if(problems)
 
 
 def _refuse_outside(images: Tensor, low: float | None, high: float | None) -> None:

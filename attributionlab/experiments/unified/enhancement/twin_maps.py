@@ -1,6 +1,6 @@
 """Maps of an untrained network, of the same on enhanced images, and of its trained twin."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -9,17 +9,19 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from attributionlab.experiments.subjects import maps_of
 from attributionlab.experiments.unified.enhancement.projected_descent import enhanced
 from attributionlab.experiments.unified.enhancement.twins import Twins
-from attributionlab.experiments.unified.six_methods import MAPS
+from attributionlab.experiments.unified.six_methods import MAPS, map_of
 from attributionlab.metrics import magnitudes, pointing_game, relevance_mass_accuracy
 from attributionlab.ranking import spearman
 
 __all__ = [
     "CONDITIONS",
+    "CONSTANT",
     "ENHANCED",
+    "PLAUSIBILITY",
     "RAW",
+    "SIMILARITY",
     "TRAINED",
     "TwinMaps",
     "pair_name",
@@ -29,6 +31,8 @@ __all__ = [
 
 CONDITIONS = RAW, ENHANCED, TRAINED = ("untrained, raw", "untrained, enhanced", "trained, raw")
 """The rows of the paper's figures, from top to bottom."""
+SIMILARITY, CONSTANT = "similarity", "constant map"
+PLAUSIBILITY = POINTING, MASS = ("pointing game", "mass on the object")
 STEPS_ACROSS = 10
 """Steps from the middle of the box to its side: epsilon / alpha of the paper."""
 
@@ -86,46 +90,47 @@ def twin_maps(twins: Twins, epsilon: float, steps: int, seed: int) -> TwinMaps:
             for name, subject in subjects.items()
         },
         {
-            method: {name: maps_of(subject, method, seed) for name, subject in subjects.items()}
+            method: {name: map_of(subject, method, seed) for name, subject in subjects.items()}
             for method in MAPS
         },
     )
 
 
 def rows_of(twins: Twins, found: TwinMaps) -> Iterator[dict[str, Any]]:
-    """A row for each method, image and pair of conditions (similarity) or condition (plausibility)."""
+    """A row for each method, image and pair of conditions (similarity) or condition (the others).
+
+    A constant map points nowhere: it has neither a similarity nor a plausibility, but is counted.
+    Without a positive value there is no mass to be on the object.
+    """
     typical = found.typical().tolist()
+
+    def rows(method: str, what: str, of: str, values: Iterable[float]) -> Iterator[dict[str, Any]]:
+        for index, (kept, value) in enumerate(zip(typical, values, strict=True)):
+            yield {
+                "method": MAPS[method],
+                "image": index,
+                "typical": kept,
+                "what": what,
+                "of": of,
+                "value": float(value),
+            }
+
     for method, by_condition in found.maps.items():
         flat = {name: maps.flatten(1).double().numpy() for name, maps in by_condition.items()}
         for first, second in combinations(CONDITIONS, 2):
-            for index, kept in enumerate(typical):
-                yield {
-                    "method": MAPS[method],
-                    "image": index,
-                    "typical": kept,
-                    "what": "similarity",
-                    "of": pair_name(first, second),
-                    "value": spearman(flat[first][index], flat[second][index]),
-                }
-        if twins.objects is None:
-            continue
+            alike = [spearman(*pair) for pair in zip(flat[first], flat[second], strict=True)]
+            yield from rows(method, SIMILARITY, pair_name(first, second), alike)
         for name, maps in by_condition.items():
-            measured = {
-                "pointing game": pointing_game(maps, twins.objects),
-                "mass on the object": relevance_mass_accuracy(
-                    magnitudes(maps, "positive"), twins.objects
-                ),
-            }
-            for metric, values in measured.items():
-                for index, kept in enumerate(typical):
-                    yield {
-                        "method": MAPS[method],
-                        "image": index,
-                        "typical": kept,
-                        "what": metric,
-                        "of": name,
-                        "value": float(values[index]),
-                    }
+            constant = maps.flatten(1).amax(1) == maps.flatten(1).amin(1)
+            yield from rows(method, CONSTANT, name, constant.double())
+            if twins.objects is None:
+                continue
+            positive = magnitudes(maps, "positive")
+            undefined = constant | ~positive.flatten(1).any(1)
+            hits = pointing_game(maps, twins.objects).masked_fill(constant, torch.nan)
+            mass = relevance_mass_accuracy(positive, twins.objects)
+            yield from rows(method, POINTING, name, hits)
+            yield from rows(method, MASS, name, mass.masked_fill(undefined, torch.nan))
 
 
 def pair_name(first: str, second: str) -> str:

@@ -36,6 +36,7 @@ from attributionlab.experiments.unified.flipping.tables import (
     differences_table,
     drops_table,
     references_table,
+    ties_table,
     unseen_table,
 )
 from attributionlab.progress import track
@@ -73,6 +74,9 @@ SHOWN = {
     "unseen": "of the drop of the probability with zeros, which the network has never seen: what is "
     "more than with the true baseline, a color that it knows; low, high: 95 % bootstrap interval over "
     "images",
+    "ties": "maps whose order is a random one (constant), and those with fewer positive pixels than "
+    "are masked where the tables are read off, whose last masked pixels are zero or negative; ties are "
+    "shuffled",
     "references": "reference: pixels that random masking is confined to, as a share of all, the first "
     "by GradCAM. at: masked share of the reference where its mean probability is furthest below "
     "GradCAM's, with a 95 % interval. minus_gradcam, minus_random: differences of the probability "
@@ -127,8 +131,8 @@ def unified_flipping(
     Returns
     -------
     Reproduction
-        Tables "drops", "differences", "correlations", "references", "unseen" and "curves"; figures
-        "first", "decays", "masked" and "references".
+        Tables "drops", "differences", "correlations", "references", "unseen", "ties" and "curves";
+        figures "first", "decays", "masked" and "references".
     """
     given = chosen_subject(
         *(images, model, 8 if n is None else n, seed),
@@ -146,17 +150,19 @@ def unified_flipping(
     cases: dict[Case, Flipped] = {}
     if given is not None:
         subject, orders = given, orders_of(given, seed)
+        explained = {given.name: [orders]}
         cases |= _cases(given, orders, seed, steps)
     else:
-        subject, orders, trained = _trained(number, quick, seed, steps, item, show_progress)
-        cases |= trained
-        cases |= _environments(number, seed, steps)
+        subject, explained, cases = _trained(number, quick, seed, steps, item, show_progress)
+        orders = explained[TRAINED][0]
+        cases |= _environments(number, seed, steps, explained)
     tables = {
         "drops": drops_table(cases, seed),
         "differences": differences_table(cases, seed),
         "correlations": correlations_table(cases, seed),
         "references": references_table(cases, seed),
         "unseen": unseen_table(cases, seed, TRUE_BASELINE),
+        "ties": ties_table(explained),
         "curves": curves_table(cases),
     }
     title, first = ITEMS[item]
@@ -190,25 +196,32 @@ def _cases(subject: Subject, orders: Orders, seed: int, steps: int) -> dict[Case
 
 def _trained(
     n: int, quick: bool, seed: int, steps: int, item: str, show_progress: bool
-) -> tuple[Subject, Orders, dict[Case, Flipped]]:
-    """Networks that differ in their pictures and weights; the first of them is drawn."""
+) -> tuple[Subject, dict[str, list[Orders]], dict[Case, Flipped]]:
+    """Networks that differ in their pictures and weights; the first subject, all orders and curves."""
     networks = QUICK_NETWORKS if quick else NETWORKS
     # A subject takes the seeds s and s + 1, so that no two networks share pictures.
     seeds = [seed + 2 * index for index in range(networks)]
     found: dict[Case, list[Flipped]] = {}
-    first: tuple[Subject, Orders] | None = None
+    explained: dict[str, list[Orders]] = {}
+    first: Subject | None = None
     for own in track(seeds, networks, f"{item}, {TRAINED}", show_progress):
         subject = trained_subject(n, QUICK_TRAINING if quick else TRAINING, own)
         orders = orders_of(subject, own)
-        first = first or (subject, orders)
+        first = first or subject
+        explained.setdefault(subject.name, []).append(orders)
         for case, curves in _cases(subject, orders, own, steps).items():
             found.setdefault(case, []).append(curves)
     assert first is not None
-    return *first, {case: pooled(curves) for case, curves in found.items()}
+    return first, explained, {case: pooled(curves) for case, curves in found.items()}
 
 
-def _environments(n: int, seed: int, steps: int) -> dict[Case, Flipped]:
-    """Black, which one network has never seen and the other does not react to; a known color."""
+def _environments(
+    n: int, seed: int, steps: int, explained: dict[str, list[Orders]]
+) -> dict[Case, Flipped]:
+    """Black, which one network has never seen and the other does not react to; a known color.
+
+    The orders are added to `explained`.
+    """
     cases: dict[Case, Flipped] = {}
     for name, settings, baselines in (
         (UNSEEN, {}, (ZEROS, TRUE_BASELINE)),
@@ -217,6 +230,7 @@ def _environments(n: int, seed: int, steps: int) -> dict[Case, Flipped]:
         env = load(ENVIRONMENT, image_size=SIDE, **settings)
         subject = environment_subject(env, n, seed)
         orders = orders_of(subject, seed)
+        explained[name] = [orders]
         counts = mask_counts(orders.orders.shape[2], steps, (EARLY, MASKED))
         for baseline in baselines:
             replacement = subject.empty if baseline == TRUE_BASELINE else 0.0

@@ -66,7 +66,10 @@ def decay_figure(cases: Cases) -> "Figure":
         for (subject, baseline), case in cases.items()
     ]
     return decays_figure(
-        _in_rows(panels, 2), "Pixel Flipping of seven maps and of a window", bold=(RANDOM, TRUTH)
+        _in_rows(panels, 2),
+        "Pixel Flipping of seven maps and of a window",
+        bold=(RANDOM, TRUTH),
+        bands=(RANDOM, GRADCAM),
     )
 
 
@@ -117,7 +120,8 @@ def _panel(title: str, case: Flipped, indicator: str, names: Sequence[str]) -> D
 
 
 def _ended(panel: DecayPanel) -> DecayPanel:
-    inside = panel.x <= LAST
+    # The nearest share, as numbers of pixels are rounded.
+    inside = slice(int(np.abs(panel.x - LAST).argmin()) + 1)
     lines = {name: (mean[inside], error[inside]) for name, (mean, error) in panel.lines.items()}
     return panel._replace(x=panel.x[inside], lines=lines)
 

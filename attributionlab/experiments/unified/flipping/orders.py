@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from attributionlab.errors import refuse_if
-from attributionlab.experiments.subjects import Subject, maps_of
-from attributionlab.experiments.unified.six_methods import GRADCAM, MAPS
+from attributionlab.experiments.subjects import Subject
+from attributionlab.experiments.unified.six_methods import GRADCAM, MAPS, map_of
 from attributionlab.metrics import removal_order
 from attributionlab.metrics.reference_masking import reference_order
 from attributionlab.validation import integer_problem
@@ -33,10 +33,24 @@ REFERENCES = (0.3, 0.4, 0.5, 0.6)
 
 
 class Orders(NamedTuple):
-    """Orders of each image by name."""
+    """Orders of each image by name, and what shuffling decides of those by maps.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of the orders.
+    orders : Tensor of int, (B, draws, P)
+        Flat pixel indices.
+    positive : mapping of str to Tensor, (B,)
+        Share of the pixels at which a map is above 0, by map.
+    constant : mapping of str to Tensor of bool, (B,)
+        Whether a map has one value everywhere, so that its order is a random one.
+    """
 
     names: tuple[str, ...]
     orders: Int[Tensor, "batch draws pixels"]
+    positive: Mapping[str, Float64[Tensor, " batch"]]
+    constant: Mapping[str, Bool[Tensor, " batch"]]
 
     def of(self, name: str) -> Int[Tensor, "batch pixels"]:
         return self.orders[:, self.names.index(name)]
@@ -63,7 +77,7 @@ def orders_of(subject: Subject, seed: int, references: tuple[float, ...] = REFER
     """
     generator = torch.Generator().manual_seed(seed)
     found: dict[str, Tensor] = {}
-    maps = {name: maps_of(subject, method, seed) for method, name in MAPS.items()}
+    maps = {name: map_of(subject, method, seed) for method, name in MAPS.items()}
     if subject.information is not None:
         maps[TRUTH] = subject.information
     for name, values in maps.items():
@@ -75,11 +89,13 @@ def orders_of(subject: Subject, seed: int, references: tuple[float, ...] = REFER
     for share in references:
         size = round(share * height * width)
         found[reference_name(share)] = reference_order(found[GRADCAM], size, generator)
-    return _together(found)
-
-
-def _together(found: Mapping[str, Tensor]) -> Orders:
-    return Orders(tuple(found), torch.stack(list(found.values()), 1))
+    flat = {name: values.flatten(1) for name, values in maps.items()}
+    return Orders(
+        tuple(found),
+        torch.stack(list(found.values()), 1),
+        {name: (values > 0).double().mean(1) for name, values in flat.items()},
+        {name: values.amax(1) == values.amin(1) for name, values in flat.items()},
+    )
 
 
 def window_orders(

@@ -13,6 +13,7 @@ from attributionlab.experiments.unified.flipping.orders import (
     REFERENCES,
     SEVEN,
     WINDOW,
+    Orders,
     reference_name,
 )
 from attributionlab.experiments.unified.six_methods import GRADCAM
@@ -31,6 +32,7 @@ __all__ = [
     "drops_table",
     "lowest_point",
     "references_table",
+    "ties_table",
     "unseen_table",
 ]
 
@@ -222,6 +224,36 @@ def lowest_point(
     found = places[(drawn @ differences).argmin(1)]
     low, high = np.quantile(found, [0.025, 0.975], method="inverted_cdf")
     return place, float(low), float(high)
+
+
+def ties_table(explained: Mapping[str, Sequence[Orders]]) -> "pd.DataFrame":
+    """Of how many maps chance decides what is masked, or the order among negative values and zeros.
+
+    Parameters
+    ----------
+    explained : mapping of str to sequence of Orders
+        By subject, one for each of its networks.
+    """
+    import pandas as pd
+
+    rows = []
+    for subject, networks in explained.items():
+        for name in networks[0].positive:
+            positive = np.concatenate([each.positive[name].numpy() for each in networks])
+            constant = np.concatenate([each.constant[name].numpy() for each in networks])
+            rows.append(
+                {
+                    "subject": subject,
+                    "map": name,
+                    "constant": int(constant.sum()),
+                    **{
+                        f"fewer than {share:.0%} positive": int((positive < share).sum())
+                        for share in (EARLY, MASKED)
+                    },
+                    "maps": len(positive),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def curves_table(cases: Cases) -> "pd.DataFrame":

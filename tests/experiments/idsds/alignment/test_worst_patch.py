@@ -142,7 +142,7 @@ def test_findings_say_how_many_networks_change_and_whose_the_loss_is():
             }
         )
         tables = {"accuracies": table, "losses": losses}
-        return " ".join(accuracy_findings(tables, 7, 0.25, 0))
+        return " ".join(accuracy_findings(tables, 7, 0.25, 0, unseen=True))
 
     said = told(whole=0.5, worst=np.full(6, 8.0), truth=10.0, own=5.0)
     assert "On whole images accuracy changes by +0.5 to +0.5 points, +0.5 on average (95 %" in said
@@ -152,6 +152,8 @@ def test_findings_say_how_many_networks_change_and_whose_the_loss_is():
     assert "who counts exactly is right on 25%" in said
     assert "Before fine-tuning the worst patch costs 15.0 points on average: 10.0 (67%)" in said
     assert "no fault of the network" in said
+    assert "no longer there" not in said  # accuracy by what is left does not fall
+    assert "All on 7 images that no network was trained on." in said
     assert "points on whole images from" not in said
     said = told(whole=-9.0, worst=-8.0, truth=5.0, own=10.0)
     assert "takes more than 5 points on whole images from: net 0 -9.0, net 1" in said
@@ -208,7 +210,24 @@ def test_a_network_of_ones_own_is_judged_before_and_after(folder):
     ]
     assert [row.whole_before, row.whole_after] == right
     assert "On 4 images" not in outcome.findings[0]
-    assert "All on 4 images" in outcome.findings[-1]
+    assert outcome.findings[-1].startswith("All on 4 images; nothing is known here of")
+    assert "Fewer than 6 images allow no intervals." in outcome.findings[-1]
+
+
+@pytest.mark.usefixtures("untrained")
+def test_no_network_is_clearly_better_on_fewer_than_six_images():
+    outcome = idsds_table_3(n=5, quick=False)
+    table = outcome.tables["accuracies"]
+    ends = ["whole_low", "whole_high", "worst_low", "worst_high"]
+    assert table[ends].isna().all(axis=None)
+    said = " ".join(outcome.findings)
+    assert "clearly" not in said
+    assert "nan" not in said
+    assert "Fewer than 6 images allow no intervals." in said
+    outcome = idsds_table_3(n=6, quick=False)
+    assert outcome.tables["accuracies"][ends].notna().all(axis=None)
+    assert "clearly" in " ".join(outcome.findings)
+    assert "Fewer than 6" not in " ".join(outcome.findings)
 
 
 def test_fine_tuned_weights_and_a_model_need_each_other(folder):
