@@ -129,8 +129,8 @@ def fine_tuned(
     """A copy of a trained network, trained on with images of which half lack one patch.
 
     Stochastic gradient descent with momentum 0.9 and weight decay 0.0001; the learning rate is
-    multiplied by 0.1 after each third of the epochs, rounded down (Hesse et al., 2024, section 4 and appendix E, with
-    30 epochs from 0.001 on). What each image lacks is drawn anew in each epoch.
+    multiplied by 0.1 after each third of the epochs, rounded down (Hesse et al., 2024, section 4 and
+    appendix E, with 30 epochs from 0.001 on). What each image lacks is drawn anew in each epoch.
 
     Parameters
     ----------

@@ -163,6 +163,7 @@ def test_figure_6_fine_tunes_a_network_for_every_condition(untrained):
     assert len(outcome.tables["agreement"]) == 3 + 6
     assert set(outcome.shown) <= set(outcome.tables)
     said = " ".join(outcome.findings)  # of three images
+    assert "with 3 methods two neighbors that change places cost 0.5000" in said  # no control
     assert "nan" not in said
     assert "95 % interval" not in said
     assert "Fewer than 6 images allow no intervals." in said
