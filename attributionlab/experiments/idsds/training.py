@@ -23,8 +23,8 @@ FINE_TUNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.005, 0.9, 1e-4
 FINE_TUNING_RATES: Mapping[str, float] = {"b-cos": 0.0005}
 """Of families that forget what they have learned at the usual rate."""
 DROPS, DROP = 3, 0.1
-"""The paper's schedule: the rate is multiplied by DROP after each third of the epochs, rounded down, but
-not before the first is over."""
+"""The paper's schedule: the rate is multiplied by DROP after each third of the epochs, rounded down,
+but not before the first is over."""
 
 Filling = Replacement | Callable[[Tensor, torch.Generator], Tensor]
 """What deleted pixels become: a number or a tensor, or (images, generator) -> tensor, drawn anew for

@@ -96,7 +96,7 @@ SCALE = Scale(
     networks=3, training=1500, images=20, epochs=12, fine_tuning=6, updated=8, steps=32, quick=False
 )
 QUICK_SCALE = Scale(
-    networks=1, training=200, images=5, epochs=4, fine_tuning=2, updated=2, steps=4, quick=True
+    networks=1, training=200, images=5, epochs=3, fine_tuning=1, updated=2, steps=4, quick=True
 )
 MASKS, QUICK_MASKS = 1500, 200
 MODULO_IMAGES = 50
