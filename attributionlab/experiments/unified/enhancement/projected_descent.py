@@ -92,7 +92,7 @@ def enhanced(
     --------
     >>> import torch
     >>> from attributionlab.experiments.unified.enhancement.projected_descent import enhanced
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 2, bias=False))
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 2, bias=False)).eval()
     >>> with torch.no_grad():
     ...     _ = model[1].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
     >>> image = torch.tensor([[[[0.5, 0.25]]]])
