@@ -23,8 +23,8 @@ class ScoreDot(NamedTuple):
     """A score and its interval, whose ends are NaN where there is none."""
 
     value: float
-    low: float
-    high: float
+    low: float = np.nan
+    high: float = np.nan
 
 
 class ScorePanel(NamedTuple):

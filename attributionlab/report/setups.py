@@ -4,27 +4,19 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from attributionlab.report.method_scores import ScoreDot
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["NetworkPoint", "ScoreDot", "SetupPanel", "setups_figure", "tradeoff_figure"]
+__all__ = ["NetworkPoint", "SetupPanel", "setups_figure", "tradeoff_figure"]
 
 MARKERS = "os^DvPX*"
 SPREAD = 0.6
 """How much of a method's height its dots take up."""
 LIGHT, DARK = "#dddddd", "#777777"
-
-
-class ScoreDot(NamedTuple):
-    """A mean with its interval, whose ends are NaN where there is none."""
-
-    mean: float
-    low: float = np.nan
-    high: float = np.nan
 
 
 class SetupPanel(NamedTuple):
@@ -105,7 +97,7 @@ def _headed(title: str, bars: str, dots: Sequence[ScoreDot]) -> str:
 def _draw_dots(axis: Axes, dots: Mapping[float, ScoreDot], look: Mapping[str, Any]) -> None:
     for place, dot in dots.items():
         axis.hlines(place, dot.low, dot.high, color=look["color"], linewidth=1.4, alpha=0.6)
-        axis.scatter(dot.mean, place, s=20, zorder=3, **look)
+        axis.scatter(dot.value, place, s=20, zorder=3, **look)
 
 
 def tradeoff_figure(

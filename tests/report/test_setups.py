@@ -2,13 +2,8 @@
 
 import math
 
-from attributionlab.report.setups import (
-    NetworkPoint,
-    ScoreDot,
-    SetupPanel,
-    setups_figure,
-    tradeoff_figure,
-)
+from attributionlab.report.method_scores import ScoreDot
+from attributionlab.report.setups import NetworkPoint, SetupPanel, setups_figure, tradeoff_figure
 
 DOTS = {"ig": ScoreDot(0.5, 0.4, 0.6), "cam": ScoreDot(0.25, 0.25, 0.25)}
 

@@ -2,9 +2,13 @@
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.assess import mean_interval
 from attributionlab.report.reading import few_images_text
 
-__all__ = ["clear_sign", "ends_text"]
+__all__ = ["clear_sign", "ends_of", "ends_text"]
 
 
 def clear_sign(low: float, high: float, units: int, digits: int) -> int | None:
@@ -33,6 +37,20 @@ def clear_sign(low: float, high: float, units: int, digits: int) -> int | None:
     if math.isnan(low) or few_images_text(units):
         return None
     return int(round(low, digits) > 0) - int(round(high, digits) < 0)
+
+
+def ends_of(values: NDArray[np.float64], seed: int) -> dict[str, float]:
+    """Columns "low" and "high" of the interval of a mean; NaN without one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.experiments.unified.verdicts import ends_of
+    >>> ends_of(np.array([1.0]), seed=0)
+    {'low': nan, 'high': nan}
+    """
+    low, high = mean_interval(values, seed) or (math.nan, math.nan)
+    return {"low": float(low), "high": float(high)}
 
 
 def ends_text(low: float, high: float, form: str) -> str:

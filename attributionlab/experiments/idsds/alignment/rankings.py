@@ -22,7 +22,8 @@ from attributionlab.experiments.idsds.networks import Design
 from attributionlab.experiments.idsds.training import fine_tuned, trained_pair
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.progress import track
-from attributionlab.report.setups import ScoreDot, SetupPanel, setups_figure
+from attributionlab.report.method_scores import ScoreDot
+from attributionlab.report.setups import SetupPanel, setups_figure
 
 if TYPE_CHECKING:
     import pandas as pd

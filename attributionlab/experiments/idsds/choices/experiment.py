@@ -30,13 +30,8 @@ from attributionlab.experiments.idsds.choices.tradeoff import best_scores, trade
 from attributionlab.experiments.idsds.maps import CONTROL, PANEL
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.subjects import chosen_subject
-from attributionlab.report.setups import (
-    NetworkPoint,
-    ScoreDot,
-    SetupPanel,
-    setups_figure,
-    tradeoff_figure,
-)
+from attributionlab.report.method_scores import ScoreDot
+from attributionlab.report.setups import NetworkPoint, SetupPanel, setups_figure, tradeoff_figure
 
 if TYPE_CHECKING:
     import pandas as pd

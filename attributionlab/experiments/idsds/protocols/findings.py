@@ -143,7 +143,9 @@ def _updates(scores: "pd.DataFrame") -> Iterator[str]:
         gain = both[UPDATED_IDS] - both[fixed]
         raw = [name for name in ("IxG", "IG", "IG-U") if name in gain.index]
         said = ", ".join(f"{name} {gain[name]:+.3f}" for name in raw)
-        first = ", ".join(both[UPDATED_IDS].sort_values(ascending=False).index[:3])
+        ranked = both[UPDATED_IDS].sort_values(ascending=False, kind="stable")
+        # All that tie with the third: where probabilities are 1, IDS tells maps apart by rounding.
+        first = ", ".join(ranked.index[ranked > ranked.iloc[:3].iloc[-1] - SAME])
         why = (
             " Exact Shapley values gain nothing: in a sum each pixel has the same share whichever "
             "others are there, so that there is nothing to update."

@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from attributionlab.assess import mean_interval, mean_score
+from attributionlab.assess import mean_score
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.unified.enhancement.accuracies import PAPER_EPSILON
@@ -26,6 +24,7 @@ from attributionlab.experiments.unified.enhancement.twin_maps import (
 )
 from attributionlab.experiments.unified.enhancement.twins import Twins, given_twins, our_twins
 from attributionlab.experiments.unified.six_methods import MAPS
+from attributionlab.experiments.unified.verdicts import ends_of
 from attributionlab.progress import track
 from attributionlab.report.picture_grid import GridRow, picture_grid_figure
 from attributionlab.validation import integer_problem, number_problem
@@ -228,17 +227,9 @@ def _means(by_image: "pd.DataFrame", difference: str, seed: int) -> dict[str, fl
     means = known.groupby("network").mean()
     return {
         **{str(name): mean_score(means[name].to_numpy()) for name in means},
-        **_ends(means[difference].to_numpy(), seed),
+        **ends_of(means[difference].to_numpy(), seed),
         "networks": len(means),
         "images": len(known),
-    }
-
-
-def _ends(values: Any, seed: int) -> dict[str, float]:
-    interval = mean_interval(values, seed)
-    return {
-        "low": interval.low if interval else np.nan,
-        "high": interval.high if interval else np.nan,
     }
 
 

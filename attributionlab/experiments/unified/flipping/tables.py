@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.assess import mean_interval, mean_score
+from attributionlab.assess import mean_score
 from attributionlab.experiments.unified.flipping.curves import INDICATORS, Flipped
 from attributionlab.experiments.unified.flipping.orders import (
     RANDOM,
@@ -17,6 +17,7 @@ from attributionlab.experiments.unified.flipping.orders import (
     reference_name,
 )
 from attributionlab.experiments.unified.six_methods import GRADCAM
+from attributionlab.experiments.unified.verdicts import ends_of
 from attributionlab.ranking import spearman
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def drops_table(cases: Cases, seed: int) -> "pd.DataFrame":
             "order": name,
             "isolation": float(np.nanmean(case.isolation[:, index, at])),
             **{each: float(case.drop(name, each)[:, at].mean()) for each in INDICATORS},
-            **_ends(case.drop(name, "probability")[:, at], seed),
+            **ends_of(case.drop(name, "probability")[:, at], seed),
         }
         for keys, case, at in _points(cases)
         for index, name in enumerate(case.names)
@@ -77,7 +78,7 @@ def differences_table(cases: Cases, seed: int) -> "pd.DataFrame":
                         "against": against,
                         "indicator": indicator,
                         "difference": float((own - other).mean()),
-                        **_ends(own - other, seed),
+                        **ends_of(own - other, seed),
                     }
                 )
     return pd.DataFrame(rows)
@@ -107,7 +108,7 @@ def correlations_table(cases: Cases, seed: int) -> "pd.DataFrame":
                         "indicator": indicator,
                         "with": quantity,
                         "correlation": mean_score(found),
-                        **_ends(found, seed),
+                        **ends_of(found, seed),
                     }
                 )
     return pd.DataFrame(rows)
@@ -144,7 +145,7 @@ def unseen_table(cases: Cases, seed: int, true: str) -> "pd.DataFrame":
                     "order": name,
                     "by_true_baseline": float(seen.mean()),
                     "difference": float(difference.mean()),
-                    **_ends(difference, seed),
+                    **ends_of(difference, seed),
                 }
             )
     return pd.DataFrame(rows)
@@ -283,16 +284,8 @@ def _points(cases: Cases) -> Iterator[tuple[dict[str, Any], Flipped, int]]:
             yield {"subject": subject, "baseline": baseline, "masked": masked}, case, at
 
 
-def _ends(values: Numbers, seed: int) -> dict[str, float]:
-    interval = mean_interval(values, seed)
-    return {
-        "low": interval.low if interval else np.nan,
-        "high": interval.high if interval else np.nan,
-    }
-
-
 def _difference(name: str, values: Sequence[float] | Numbers, seed: int) -> dict[str, float]:
-    ends = _ends(np.asarray(values), seed)
+    ends = ends_of(np.asarray(values), seed)
     return {
         f"minus_{name}": float(np.mean(values)),
         **{f"{name}_{end}": value for end, value in ends.items()},

@@ -692,3 +692,15 @@ def test_the_paper_and_the_legend_name_the_same_methods():
 
 def test_modules_share_one_number_of_cells():
     assert PATCHES == trained_module.PATCHES == properties.PATCHES == 16
+
+
+def test_updated_maps_that_tie_are_all_named():
+    names = ["IxG", "IG", "IG-U", "Saliency", "random"]
+    updated = [1.0, 1.0 - 1e-8, 1.0, 1.0 - 2e-8, 0.4]
+    rows = [
+        {"place": "photos", "method": name, "protocol": protocol, "mean": value}
+        for protocol, values in ((IDS, [0.5] * 5), (UPDATED_IDS, updated))
+        for name, value in zip(names, values, strict=True)
+    ]
+    [said] = findings._updates(pd.DataFrame(rows))
+    assert "updated, IxG, IG-U, IG, Saliency are ahead" in said
