@@ -6,6 +6,7 @@ from torch import Tensor
 
 from attributionlab.dose.case import Seen
 from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
+from attributionlab.metrics.incremental_deletion import step_counts
 
 __all__ = ["incremental_deletion_scores", "single_deletion_scores"]
 
@@ -28,8 +29,7 @@ def single_deletion_scores(seen: Seen) -> Float64[Tensor, " maps"]:
 def incremental_deletion_scores(seen: Seen) -> Float64[Tensor, " maps"]:
     """`attributionlab.metrics.ids` in 32 steps, on all of an image's pixels if it has fewer."""
     pixels = seen.case.pixels
-    steps = min(STEPS, pixels)
-    return seen.removed_least[:, [step * pixels // steps for step in range(steps)]].mean(1)
+    return seen.removed_least[:, step_counts(pixels, min(STEPS, pixels))].mean(1)
 
 
 def _cells(height: int, width: int) -> Int64[Tensor, "height width"]:

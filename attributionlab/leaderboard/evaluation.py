@@ -17,8 +17,10 @@ from attributionlab.leaderboard.cases import PROTOCOLS, RemovedTo
 from attributionlab.methods import METHODS, as_method, heard, preset_of
 from attributionlab.metrics import (
     Part,
+    accuracy,
     area_under_curve,
     curve_fractions,
+    label_probability,
     parts_f1,
     removal_order,
 )
@@ -105,8 +107,6 @@ def indicated(
 ) -> Float64[Tensor, " *points"]:
     """`attributionlab.metrics.accuracy` or `label_probability` of many outputs for one label.
 
-    The same numbers; those functions check the label of every point, which takes longer than all else.
-
     Parameters
     ----------
     outputs : Tensor, (..., K)
@@ -118,11 +118,13 @@ def indicated(
     temperature : float
         Of the probability.
     """
-    largest = outputs.amax(-1, keepdim=True)
+    points = outputs.flatten(0, -2)
+    targets = torch.full((len(points),), target, device=points.device)
     if name == "accuracy":
-        best = outputs == largest
-        return best[..., target].double() / best.sum(-1)
-    return ((outputs.double() - largest) / temperature).softmax(-1)[..., target]
+        values = accuracy(points, targets)
+    else:
+        values = label_probability(points, targets, temperature=temperature)
+    return values.view(outputs.shape[:-1])
 
 
 def removed_pixel(env: Environment, removed_to: RemovedTo) -> Float[Tensor, "channels 1 1"]:

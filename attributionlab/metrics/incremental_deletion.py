@@ -28,7 +28,7 @@ from attributionlab.validation import (
     shown,
 )
 
-__all__ = ["Explain", "ids", "ids_curve"]
+__all__ = ["Explain", "ids", "ids_curve", "step_counts"]
 
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
@@ -107,7 +107,7 @@ def ids_curve(
     pixels = attributions[0].numel()
     if steps > pixels:
         raise AttributionLabError(f"steps is {steps}: take at most {pixels}, the number of pixels")
-    counts = [step * pixels // steps for step in range(steps)]
+    counts = step_counts(pixels, steps)
     if explain is None:
         orders = removal_order(attributions, order="lerf")[:, None]
         return outputs_along(model, images, targets, orders, replacement=filling, counts=counts)[
@@ -171,3 +171,15 @@ def ids(
         explain=explain,
     )
     return curves.mean(1)
+
+
+def step_counts(pixels: int, steps: int) -> list[int]:
+    """How many of the pixels are gone at each point of `ids_curve`.
+
+    Examples
+    --------
+    >>> from attributionlab.metrics.incremental_deletion import step_counts
+    >>> step_counts(10, 4)
+    [0, 2, 5, 7]
+    """
+    return [step * pixels // steps for step in range(steps)]

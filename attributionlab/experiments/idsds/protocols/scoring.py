@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attributionlab.metrics import judged_by_drops
 from attributionlab.metrics.curves import outputs_along
+from attributionlab.metrics.incremental_deletion import step_counts
 from attributionlab.metrics.orders import removal_order
 
 __all__ = ["Scored", "by_method", "fixed_ids", "rank_scores"]
@@ -61,14 +62,13 @@ def fixed_ids(
 ) -> Numbers:
     """`attributionlab.metrics.ids` of many maps of one image, whose orders are evaluated together."""
     orders = removal_order(maps, order="lerf")
-    pixels = orders.shape[1]
     curves = outputs_along(
         model,
         images,
         targets,
         orders[None],
         replacement=replacement,
-        counts=[step * pixels // steps for step in range(steps)],
+        counts=step_counts(orders.shape[1], steps),
     )
     means: Numbers = curves[0].double().mean(1).numpy()
     return means
