@@ -52,12 +52,15 @@ def list_environments() -> None:
     from attributionlab.catalog import describe, environments
     from attributionlab.dose import METRICS
     from attributionlab.experiments import PAPERS
-    from attributionlab.methods import METHODS
+    from attributionlab.methods import DERIVATIONS, METHODS
     from attributionlab.report import names_table, print_table
 
     sections = {
         "environments": {name: describe(name) for name in environments()},
         "methods": {name: _first_sentence(METHODS[name]) for name in sorted(METHODS)},
+        "made of any method": {
+            "METHOD-SUFFIX": f"SUFFIX is one of {', '.join(DERIVATIONS)}; several follow each other."
+        },
         "controls": {name: _first_sentence(CONTROLS[name]) for name in sorted(CONTROLS)},
         "metrics": {"names": ", ".join(METRICS)},
         "reproduce": {paper: ", ".join(items) for paper, items in PAPERS.items()},

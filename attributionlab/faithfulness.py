@@ -147,8 +147,8 @@ def faithfulness_test(
         with without_tf32():
             for env in chosen:
                 # A preset is of the built-in method, not of anybody's function with the same name.
-                built_in = METHODS.get(contestant.name) is contestant.function
-                prepared = preset_of(preset, env.task, contestant.name if built_in else "")
+                named = contestant.name if contestant.built_in else ""
+                prepared = preset_of(preset, env.task, named)
                 run = contestant
                 if prepared.settings:
                     here = {**prepared.settings, **contestant.settings}

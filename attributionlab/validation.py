@@ -26,6 +26,7 @@ __all__ = [
     "checked_images",
     "checked_outputs",
     "checked_targets",
+    "generator_problem",
     "integer_problem",
     "number_problem",
     "shown",
@@ -121,6 +122,25 @@ def boolean_problem(name: str, value: object) -> list[str]:
     if isinstance(value, bool | np.bool_):
         return []
     return [f"{name} is {value!r}: take True or False"]
+
+
+def generator_problem(value: object) -> list[str]:
+    """What is wrong with what random numbers are to be drawn from; a seed is no generator.
+
+    Parameters
+    ----------
+    value : object
+        What was passed as `generator`.
+
+    Examples
+    --------
+    >>> from attributionlab.validation import generator_problem
+    >>> generator_problem(0)
+    ['generator is of type int: pass a torch.Generator']
+    """
+    if isinstance(value, torch.Generator):
+        return []
+    return [f"generator is {shown(value)}: pass a torch.Generator"]
 
 
 def shown(value: object) -> str:

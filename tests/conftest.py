@@ -10,8 +10,13 @@ from hypothesis import HealthCheck, settings
 
 import shape_checks
 
-# Nothing above imports the package: from here on its annotations are checked at every call.
+# Nothing above imports the package: from here on its annotations are checked.
 shape_checks.install()
+
+
+def pytest_runtest_setup() -> None:
+    shape_checks.begin_test()
+
 
 torch.set_num_threads(1)
 
@@ -19,7 +24,7 @@ pytest_plugins = "pytester"  # runs pytest on test files that are made for a tes
 
 # A deadline fails on a busy machine. Derandomized examples are the same in every run;
 # HYPOTHESIS_PROFILE=explore looks for new ones.
-settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile(
     "explore",
     deadline=None,

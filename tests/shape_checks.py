@@ -2,20 +2,31 @@
 
 import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any, get_args, get_type_hints
 
 import jaxtyping
 from beartype import beartype
 from jaxtyping import AbstractArray
 
+CALLS = 10
+"""Of each function in each test that are checked: a loop's thousands of calls have the same shapes."""
+
+_test = 0  # how many have begun
+
+
+def begin_test() -> None:
+    """Check the next calls of every function again."""
+    global _test
+    _test += 1
+
 
 def install() -> None:
-    """Check the package's array annotations at every call, from its import on.
+    """Check the package's array annotations from its import on, in each test at the first calls.
 
     jaxtyping's import hook decorates every function, and each call of a decorated one binds its
-    arguments to its signature. That took a third of this suite, most of it for functions that speak
-    of no array: these stay as they are.
+    arguments to its signature. At every call that took more than a third of this suite, most of it
+    for functions that speak of no array: these stay as they are.
     """
     decorate = jaxtyping.jaxtyped
 
@@ -23,7 +34,10 @@ def install() -> None:
         if thing is None:
             return partial(jaxtyped, **how)
         function = thing.__init__ if inspect.isclass(thing) else thing
-        return decorate(thing, **how) if _may_speak_of_arrays(function) else thing
+        if not _may_speak_of_arrays(function):
+            return thing
+        decorated = decorate(thing, **how)
+        return _at_first(decorated, thing) if inspect.isfunction(thing) else decorated
 
     jaxtyping.jaxtyped = jaxtyped  # what the code that the hook compiles asks for by name
     jaxtyping.install_import_hook("attributionlab", "shape_checks.checked")
@@ -40,6 +54,21 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         name: hint for name, hint in hints.items() if _speaks_of_arrays(hint)
     }
     return beartype(function) if function.__annotations__ else function
+
+
+def _at_first(decorated: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The decorated function at its first calls in each test, then the plain one."""
+    test = calls = 0
+
+    @wraps(decorated)
+    def function(*args: Any, **settings: Any) -> Any:
+        nonlocal test, calls
+        if test != _test:
+            test, calls = _test, 0
+        calls += 1
+        return (decorated if calls <= CALLS else plain)(*args, **settings)
+
+    return function
 
 
 def _may_speak_of_arrays(function: Callable[..., Any]) -> bool:

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import nn
 
 import attributionlab as al
-from attributionlab import cli, faithfulness, pytest_plugin
+from attributionlab import catalog, cli, faithfulness, pytest_plugin
 from attributionlab.experiments.drawn_pictures import pictures
 
 PAGE = Path(__file__).parents[1] / "docs" / "bring-your-own.md"
@@ -65,14 +65,22 @@ def photographs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, photographs):
-    """A reader's folder with the page's files; the default environments are two of 24 x 24 pixels."""
+    """A reader's folder with the page's files; environments are of 24 x 24 pixels, two by default."""
     for name, code in FILES.items():
         (tmp_path / name).write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     defaults = faithfulness.DEFAULT_ENVIRONMENTS
-    small = [al.load(name, image_size=24) for name in (defaults[0], defaults[-1])]
-    monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", small)
+    monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", (defaults[0], defaults[-1]))
+    read = catalog._read
+
+    def read_smaller(path):
+        table = read(path)
+        if "generator" in table:
+            table["constants"]["image_size"] = 24
+        return table
+
+    monkeypatch.setattr(catalog, "_read", read_smaller)
     yield tmp_path
     sys.modules.pop("mine", None)
 

@@ -263,6 +263,9 @@ def test_list_names_everything(capsys):
     out = capsys.readouterr().out
     for name in (*al.environments(), *al.methods.METHODS, *CONTROLS):
         assert re.search(rf"^  {re.escape(name)} ", out, re.MULTILINE), name
+    assert "smoothgrad, smoothgrad-squared, vargrad, absolute, true-baseline" in " ".join(
+        out.split()
+    )
 
 
 def test_show_states_what_an_environment_is(folder, capsys):

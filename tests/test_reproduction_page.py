@@ -29,6 +29,7 @@ ITEMS = {
         "Implementation invariance",
         "Which truth",
         "Camouflage",
+        "Shapley convergence",
     ],
     "Soundness and completeness": [
         *numbered("Table", 3),

@@ -4,6 +4,7 @@ import jaxtyping
 import pytest
 import torch
 
+import shape_checks
 from attributionlab.methods import Preset
 from attributionlab.nets import Signal, evaluate, number_checker
 from attributionlab.truth import Truth
@@ -21,6 +22,16 @@ from attributionlab.truth import Truth
 def test_an_array_against_its_annotation_is_an_error(call):
     with pytest.raises(jaxtyping.TypeCheckError):
         call()
+
+
+@pytest.mark.parametrize("test", [1, 2])
+def test_a_function_is_checked_at_its_first_calls_in_each_test(test):
+    checker, integers = number_checker([1]), torch.ones(3, 1, dtype=torch.int64)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        evaluate(checker, integers)
+    for _ in range(shape_checks.CALLS - 1):
+        evaluate(checker, integers.float())
+    assert evaluate(checker, integers)[-1].tolist() == [[1]] * 3
 
 
 def test_functions_and_classes_that_speak_of_no_array_are_called_without_checks():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-TESTS_OF_THE_WHEEL = ("test_catalog.py", "test_faithfulness_report.py")
+TESTS_OF_THE_WHEEL = ("test_catalog.py",)
 SHARED = ("conftest.py", "shape_checks.py", "oracles.py", "cases.py")
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from attributionlab.assess.confirmations import confirmation
 from attributionlab.assess.evidence import Evidence, Hint
 from attributionlab.assess.likeness import UNIFORM_NOISE
-from attributionlab.methods import METHODS
 
 __all__ = ["LAST_RESORTS", "RULES", "Rule", "runner_up"]
 
@@ -137,7 +136,7 @@ def baseline(e: Evidence) -> Hint | None:
     if not everywhere or not pattern or texture.background_smoothness >= SMOOTH:
         return None
     variant = f"{e.method}-true-baseline"
-    known = e.built_in_settings and variant in METHODS
+    known = "baselines" in e.built_in_settings
     return Hint(
         "baseline",
         f"background far from all patches gets {texture.background_level:.0%} of what relevant pixels "

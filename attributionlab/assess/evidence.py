@@ -3,12 +3,12 @@
 import ast
 import inspect
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from attributionlab.assess.likeness import MARGIN, Likeness, LookAlike
-from attributionlab.methods import METHODS
+from attributionlab.methods import METHODS, derived
 
 __all__ = ["Evidence", "Hint"]
 
@@ -125,15 +125,17 @@ class Evidence:
 
     @property
     def built_in(self) -> bool:
-        """Whether the method is one of `attributionlab.methods.METHODS`."""
-        return self.method in METHODS and self._reference == repr(self.method)
+        """Whether the method goes by a name of `attributionlab.methods.METHODS`, with or without
+        suffixes.
+        """
+        return self._reference == repr(self.method) and self._known is not None
 
     @property
     def built_in_settings(self) -> frozenset[str]:
-        """What a method of `attributionlab.methods.METHODS` takes; nothing is known of others."""
-        if not self.built_in:
+        """What a built-in method takes; nothing is known of others."""
+        if not self.built_in or self._known is None:
             return frozenset()
-        return frozenset(inspect.signature(METHODS[self.method]).parameters)
+        return frozenset(inspect.signature(self._known).parameters)
 
     @property
     def takes_a_path(self) -> bool:
@@ -149,6 +151,10 @@ class Evidence:
     def zero_maps(self) -> str:
         """How many maps are zero everywhere, of how many."""
         return f"{round(self.all_zero * self.images)} of {self.images} maps"
+
+    @property
+    def _known(self) -> Callable[..., Any] | None:
+        return derived(self.method, METHODS)
 
     @property
     def _reference(self) -> str:
@@ -183,7 +189,9 @@ class Evidence:
         """
         changed = dict(self.settings if settings is None else settings)
         if method:
-            taken = inspect.signature(METHODS[method]).parameters
+            named = derived(method, METHODS)
+            assert named is not None  # the hints name methods that there are
+            taken = inspect.signature(named).parameters
             changed = {name: value for name, value in changed.items() if name in taken}
         overrides = dict(self.overrides)
         if environment:

@@ -19,6 +19,7 @@ from attributionlab.experiments.perturbation_items import ITEMS, perturbation_ta
 from attributionlab.experiments.photographs.items import PHOTOGRAPH_ITEMS
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.segmentations import figure_24
+from attributionlab.experiments.shapley_convergence import shapley_convergence
 from attributionlab.experiments.soco.items import SOCO_ITEMS
 from attributionlab.experiments.trained_network import figure_3
 from attributionlab.experiments.unified.items import UNIFIED_ITEMS
@@ -44,6 +45,7 @@ PAPERS: dict[str, dict[str, Experiment]] = {
         "camouflage-drift": camouflage_drift,
         "camouflage-weights": camouflage_weights,
         "which-truth": which_truth,
+        "shapley-convergence": shapley_convergence,
     },
     "Soundness and completeness": SOCO_ITEMS,
     "IDSDS": IDSDS_ITEMS,

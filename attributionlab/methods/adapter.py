@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.captum_guards import guard_captum
+from attributionlab.methods.derivation import derived, similar_names
 from attributionlab.methods.layers import find_layer
 from attributionlab.references import in_one_line, located, place_of, said
 
@@ -57,14 +58,16 @@ class Method:
     ----------
     name : str
         For reports.
-    reference : str
-        How Python names it: a string in quotes, or the name of the object.
     attribute : callable
         Call -> attributions as the method returns them.
     settings : mapping
         What the user set.
     function : object
         What it was made from.
+    reference : str
+        How Python names it: a string in quotes, or the name of the object.
+    built_in : bool
+        Whether it is one of the methods known by name, or what suffixes make of one (`derived`).
     """
 
     name: str
@@ -72,6 +75,7 @@ class Method:
     settings: Mapping[str, Any]
     function: Any
     reference: str = ""
+    built_in: bool = False
 
     @property
     def claim(self) -> str | None:
@@ -129,9 +133,10 @@ def as_method(
     Parameters
     ----------
     method : str, class, callable, array or mapping
-        A name in `known`, ``path/to/file.py:name`` or ``module:name``; a Captum class (constructed with
-        the model, and `layer` where it asks) or instance; ``f(model, inputs, targets, **settings)``; an
-        array of attributions, or one for each environment's name.
+        A name in `known`, also with suffixes (`derived`); ``path/to/file.py:name`` or ``module:name``;
+        a Captum class (constructed with the model, and `layer` where it asks) or instance;
+        ``f(model, inputs, targets, **settings)``; an array of attributions, or one for each
+        environment's name.
     known : mapping of str to callable
         The names.
     settings : mapping, optional
@@ -148,7 +153,12 @@ def as_method(
     name = _printable(method if isinstance(method, str) else _name(method))
     reference = repr(method) if isinstance(method, str) else name
     if isinstance(method, str):
-        method = known[method] if method in known else located(method, known)
+        found = derived(method, known)
+        built_in = found is not None
+        hints = {} if built_in else dict.fromkeys(similar_names(method, known))
+        method = found if built_in else located(method, hints)
+    else:
+        built_in = any(method is each for each in known.values())
     if isinstance(method, np.ndarray | Tensor | Mapping):
         if settings:
             raise AttributionLabError(
@@ -174,7 +184,8 @@ def as_method(
             "Captum class or instance, a function f(model, inputs, targets), or an array"
         )
     _check_settings(name, method, settings)
-    return Method(name, partial(_call, method, settings=settings), settings, method, reference)
+    run = partial(_call, method, settings=settings)
+    return Method(name, run, settings, method, reference, built_in)
 
 
 def _name(method: Any) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["Baselines", "as_baselines", "from_true_baseline"]
+__all__ = ["Baselines", "as_baselines", "as_distribution", "from_true_baseline"]
 
 Baselines = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
 """A number; one number for each channel; or an array that broadcasts to the images."""
@@ -44,7 +44,8 @@ def as_baselines(
     """
     channels = inputs.shape[1]
     try:
-        values = torch.as_tensor(baselines).to(inputs)
+        # In the images' own type from the start: by way of float32 a float64 would lose digits.
+        values = torch.as_tensor(baselines, dtype=inputs.dtype, device=inputs.device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise AttributionLabError(
             f"baselines are {baselines!r}: pass a number, {channels} numbers, or an array"
@@ -62,6 +63,30 @@ def as_baselines(
     if not pixel.isfinite().all():
         raise AttributionLabError("baselines hold NaN or infinity: pass finite numbers")
     return pixel.expand_as(inputs)
+
+
+def as_distribution(
+    baselines: Baselines, inputs: Float[Tensor, "batch channels height width"]
+) -> Float[Tensor, "baselines channels height width"]:
+    """Baselines of which each holds for all inputs.
+
+    Parameters
+    ----------
+    baselines : float, sequence of float, ndarray or Tensor
+        One baseline (`as_baselines`), or N of them as (N, C, H, W) or (N, C, 1, 1).
+    inputs : Tensor, (B, C, H, W)
+        The images; give shape, type and device.
+
+    Raises
+    ------
+    AttributionLabError
+        If there are none, and as `as_baselines`.
+    """
+    several = isinstance(baselines, np.ndarray | Tensor) and baselines.ndim == 4
+    each: Sequence[Any] = baselines if several else [baselines]  # type: ignore[assignment]
+    if not len(each):
+        raise AttributionLabError("baselines are empty: pass at least one")
+    return torch.cat([as_baselines(one, inputs[:1]) for one in each])
 
 
 def from_true_baseline(method: Callable[..., Tensor], docstring: str) -> Callable[..., Tensor]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -24,13 +24,26 @@ from attributionlab.errors import refuse_if
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.information import (
+    Descent,
+    capacity,
+    descent_problems,
+    least_passing,
+    slope,
+    too_small,
+)
 from attributionlab.methods.layers import find_layer, observe, resume
-from attributionlab.validation import integer_problem, number_problem
 
-__all__ = ["capacity", "iba"]
+__all__ = [
+    "Noise",
+    "Passage",
+    "feature_passage",
+    "iba",
+    "loss_of",
+    "noise_of",
+    "reference_problems",
+]
 
-INITIAL = 5.0
-"""alpha at the start: lambda = sigmoid(5) = 0.993 lets almost everything through."""
 SMALLEST_STD = 0.01
 """Below it a neuron would let infinite information through as soon as it is not silent."""
 
@@ -47,7 +60,22 @@ class Noise(NamedTuple):
 
     mean: Float[Tensor, "maps rows columns"]
     std: Float[Tensor, "maps rows columns"]
+    """At least 0.01."""
     variance: Float[Tensor, ""]
+    unvaried: Bool[Tensor, "maps rows columns"]
+    """Where the standard deviation is smaller than that."""
+
+
+class Passage(NamedTuple):
+    """What passes a layer for one image."""
+
+    activation: Float[Tensor, "1 maps rows columns"]
+    passing: Float[Tensor, "1 maps rows columns"]
+    """lambda."""
+    information: Float[Tensor, "1 maps rows columns"]
+    """In nats."""
+    unvaried: float
+    """Share of the information that neurons owe which hardly vary over the reference images."""
 
 
 _known: WeakKeyDictionary[nn.Module, tuple[bytes, Noise]] = WeakKeyDictionary()
@@ -142,69 +170,63 @@ def iba(
         For settings out of range, fewer than two reference images or of another shape, a layer that
         does not exist or has no maps, or maps too small for the Gaussian.
     """
-    _check(inputs, reference_images, beta, steps, learning_rate, copies, sigma)
+    descent = Descent(beta, steps, learning_rate, copies, sigma)
+    refuse_if(descent_problems(descent) + reference_problems(inputs, reference_images), "iba")
     module = find_layer(model, layer, layers, "iba")
-    mean, std, variance = _noise(model, module, reference_images.to(inputs))
-    refuse_if(_too_small(mean, sigma))
-    unvaried, std = std < SMALLEST_STD, std.clamp(min=SMALLEST_STD)
-    found, shares = [], []
-    for image, target in zip(torch.split(inputs, 1), targets, strict=True):
-        activation, output = observe(model, module, image)
-        loss = _loss(model, output, target, variance)
-        alpha = torch.full_like(activation, INITIAL, requires_grad=True)
-        optimizer = torch.optim.Adam([alpha], lr=learning_rate)
-        for _ in range(steps):
-            noise = torch.randn((copies, *mean.shape), generator=generator).to(mean)
-            passing = _smooth(alpha.sigmoid(), sigma)
-            mixed = passing * activation + (1 - passing) * (mean + std * noise)
-            information = capacity(passing, activation, mean, std).mean()
-            objective = loss(resume(model, module, image, mixed)) + beta * information
-            (alpha.grad,) = torch.autograd.grad(objective, alpha)  # the weights get none
-            optimizer.step()
-        with torch.no_grad():
-            passing = _smooth(alpha.sigmoid(), sigma)
-            information = capacity(passing, activation, mean, std)
-        found.append(information.sum(1, keepdim=True))
-        shares.append(float((information * unvaried).sum() / information.sum()))
+    noise = noise_of(model, module, reference_images.to(inputs), descent.sigma, "iba")
+    passages = [
+        feature_passage(model, module, image, target, noise, descent, generator)
+        for image, target in zip(torch.split(inputs, 1), targets, strict=True)
+    ]
+    shares = [passage.unvaried for passage in passages]
     tell(Finding(UNVARIED, sum(share > 0.5 for share in shares), worst=max(shares)))
-    bits = torch.cat(found) / math.log(2)
-    return F.interpolate(bits, tuple(inputs.shape[2:]), mode="bilinear")
+    nats = torch.cat([passage.information.sum(1, keepdim=True) for passage in passages])
+    return F.interpolate(nats / math.log(2), tuple(inputs.shape[2:]), mode="bilinear")
 
 
-def capacity(
-    passing: Float[Tensor, "..."],
-    activation: Float[Tensor, "..."],
-    mean: Float[Tensor, "..."],
-    std: Float[Tensor, "..."],
-) -> Float[Tensor, "..."]:
-    r"""Information that a neuron lets through, in nats.
+def feature_passage(
+    model: nn.Module,
+    layer: nn.Module,
+    image: Float[Tensor, "1 channels height width"],
+    target: Int[Tensor, ""],
+    noise: Noise,
+    descent: Descent,
+    generator: torch.Generator,
+) -> Passage:
+    """The least that must pass a layer for the output of one image to stay (`iba`)."""
+    activation, output = observe(model, layer, image)
+    loss = loss_of(model, output, target, noise.variance)
 
-    .. math::
-        I = KL(N(\lambda r + (1-\lambda)\mu, (1-\lambda)^2 \sigma^2) \,\|\, N(\mu, \sigma^2))
-          = -\tfrac12 \Big(1 + \ln (1-\lambda)^2 - \big(\lambda \tfrac{r - \mu}{\sigma}\big)^2
-            - (1-\lambda)^2\Big)
+    def gradient(mixed: Tensor) -> Tensor:
+        kept = mixed.requires_grad_()
+        # A clone, because a ReLU in place may follow.
+        return slope(loss(resume(model, layer, image, kept.clone())), kept)
 
-    0 for lambda = 0. For lambda = 1 it would be infinite: 1 - lambda counts as no less than 2^-23.
+    passing = least_passing(activation, noise.mean, noise.std, gradient, descent, generator)
+    information = capacity(passing, activation, noise.mean, noise.std)
+    share = float((information * noise.unvaried).sum() / information.sum())
+    return Passage(activation, passing, information, share)
 
-    Parameters
-    ----------
-    passing : Tensor
-        lambda in [0, 1].
-    activation, mean, std : Tensor
-        r, mu and sigma; all four broadcast.
+
+def noise_of(model: nn.Module, layer: nn.Module, images: Tensor, sigma: float, who: str) -> Noise:
+    """What the reference images say; of the model's last call, if nothing has changed since.
+
+    Raises
+    ------
+    AttributionLabError
+        If the layer's maps are too small for the Gaussian of a descent.
     """
-    blocked = (1 - passing).clamp(min=torch.finfo(passing.dtype).eps)
-    shift = passing * (activation - mean) / std
-    return (shift**2 + blocked**2 - 1) / 2 - blocked.log()
-
-
-def _noise(model: nn.Module, layer: nn.Module, images: Tensor) -> Noise:
-    """What the reference images say; of the model's last call, if nothing has changed since."""
     key = _fingerprint(model, layer, images)
     if model not in _known or _known[model][0] != key:
         maps, outputs = _passed(model, layer, images)
-        _known[model] = key, Noise(maps.mean(0), maps.std(0), outputs.var())
-    return _known[model][1]
+        std = maps.std(0)
+        unvaried = std < SMALLEST_STD
+        noise = Noise(maps.mean(0), std.clamp(min=SMALLEST_STD), outputs.var(), unvaried)
+        _known[model] = key, noise
+    found = _known[model][1]
+    remedy = "take a smaller sigma (0 for none) or a layer before it"
+    refuse_if(too_small(found.mean.shape, sigma, "the layer's maps are", remedy), who)
+    return found
 
 
 def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor) -> bytes:
@@ -232,8 +254,8 @@ def _passed(model: nn.Module, layer: nn.Module, images: Tensor) -> tuple[Tensor,
     return in_smaller_batches(run, images_at_once(model, images), "iba")
 
 
-def _loss(model: nn.Module, output: Tensor, target: Tensor, variance: Tensor) -> Loss:
-    """What is to stay small: see `iba`."""
+def loss_of(model: nn.Module, output: Tensor, target: Tensor, variance: Tensor) -> Loss:
+    """What is to stay small, the mean over copies of the outputs: see `iba`."""
     if output.shape[1] == 1:
         scale = 2 * variance.clamp(min=torch.finfo(variance.dtype).eps)
         return lambda changed: ((changed - output) ** 2).mean() / scale
@@ -249,54 +271,11 @@ def _last(module: nn.Module) -> nn.Module:
     return _last(children[-1]) if children else module
 
 
-def _radius(sigma: float) -> int:
-    return math.ceil(2 * sigma)
-
-
-def _smooth(
-    passing: Float[Tensor, "batch maps rows columns"], sigma: float
-) -> Float[Tensor, "batch maps rows columns"]:
-    """Each map under a Gaussian of 2 ceil(2 sigma) + 1 cells a side, mirrored at the edges."""
-    if sigma == 0:
-        return passing
-    radius, channels = _radius(sigma), passing.shape[1]
-    offsets = torch.arange(-radius, radius + 1, dtype=passing.dtype, device=passing.device)
-    weights = torch.exp(-((offsets / sigma) ** 2) / 2)
-    weights = weights / weights.sum()
-    padded = F.pad(passing, (radius,) * 4, mode="reflect")
-    down = F.conv2d(padded, weights.view(1, 1, -1, 1).expand(channels, 1, -1, 1), groups=channels)
-    return F.conv2d(down, weights.view(1, 1, 1, -1).expand(channels, 1, 1, -1), groups=channels)
-
-
-def _check(
-    inputs: Tensor,
-    reference_images: Tensor,
-    beta: float,
-    steps: int,
-    learning_rate: float,
-    copies: int,
-    sigma: float,
-) -> None:
-    problems = [
-        *number_problem("beta", beta, least=0),
-        *integer_problem("steps", steps, 1),
-        *number_problem("learning_rate", learning_rate, above=0),
-        *integer_problem("copies", copies, 1),
-        *number_problem("sigma", sigma, least=0),
-    ]
-    if reference_images.shape[1:] != inputs.shape[1:] or len(reference_images) < 2:
-        problems.append(
-            f"reference_images have shape {tuple(reference_images.shape)}: pass at least two of "
-            f"shape {tuple(inputs.shape[1:])}"
-        )
-    refuse_if(problems, "iba")
-
-
-def _too_small(mean: Tensor, sigma: float) -> list[str]:
-    height, width = mean.shape[1:]
-    if _radius(sigma) < min(height, width):
+def reference_problems(inputs: Tensor, reference_images: Tensor) -> list[str]:
+    """What is wrong with the images that tell the noise."""
+    if reference_images.shape[1:] == inputs.shape[1:] and len(reference_images) >= 2:
         return []
     return [
-        f"iba: the layer's maps are {height} x {width}, too small for sigma {sigma:g}: take a smaller "
-        "sigma (0 for none) or a layer before it"
+        f"reference_images have shape {tuple(reference_images.shape)}: pass at least two of "
+        f"shape {tuple(inputs.shape[1:])}"
     ]

@@ -1,17 +1,132 @@
-"""Class activation maps: where a layer's maps speak for the output."""
+r"""Class activation maps: where a layer's maps speak for the output.
+
+All of them are made from the maps :math:`A^c` of a layer and their gradients
+:math:`g^c = \partial f_t(x) / \partial A^c`, which one forward and one backward pass give
+(`layer_maps`). They differ in the weights of the sum over maps (`weighted_sum`):
+
+.. math:: L_{ij} = \sum_c w^c_{ij} \, A^c_{ij}
+"""
 
 from collections.abc import Mapping
+from typing import Any
 
+import torch
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.gradients import guided_backprop
-from attributionlab.methods.layers import find_layer, observe
+from attributionlab.methods.layers import find_layer, only_maps
+from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import boolean_problem
 
-__all__ = ["gradcam", "guided_gradcam", "linear_approximation"]
+__all__ = ["gradcam", "guided_gradcam", "layer_maps", "linear_approximation", "weighted_sum"]
+
+
+def layer_maps(
+    model: nn.Module,
+    layer: nn.Module,
+    inputs: Float[Tensor, "batch channels height width"],
+    targets: Tensor,
+    who: str,
+) -> tuple[
+    Float[Tensor, "batch maps rows columns"],
+    Float[Tensor, "batch maps rows columns"],
+]:
+    """A layer's maps and their gradients: one forward pass, and a backward pass down to the layer.
+
+    The graph begins at the layer: what runs before it is forgotten, and may do without gradients.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K).
+    layer : nn.Module
+        One of its modules.
+    inputs : Tensor, (B, C, H, W)
+        Images.
+    targets : Tensor, (B,)
+        The output to explain in each image.
+    who : str
+        For the messages.
+
+    Returns
+    -------
+    tuple of Tensor, (B, c, h, w)
+        The maps, and the gradient of the explained output with respect to them.
+
+    Raises
+    ------
+    AttributionLabError
+        If the layer does not run exactly once, returns no maps or maps of a single cell, or the output
+        has no gradient there.
+    """
+
+    @torch.enable_grad()
+    def run(images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
+        returned: list[Any] = []
+
+        def cut(_module: nn.Module, _inputs: object, output: object) -> Tensor | None:
+            if not isinstance(output, Tensor):
+                returned.append(output)
+                return None
+            returned.append(output.detach().requires_grad_())
+            with torch.enable_grad():
+                copy: Tensor = returned[-1].clone()  # a following module may work in place
+            return copy
+
+        handle = layer.register_forward_hook(cut)
+        try:
+            outputs = model(images)
+        finally:
+            handle.remove()
+        maps = only_maps(returned)
+        if maps.shape[2:].numel() == 1:
+            raise AttributionLabError(
+                f"{who}: the layer's maps have a single cell, 1 x 1, which says nothing of places: "
+                "name a layer before it"
+            )
+        gradient = None
+        if outputs.requires_grad:
+            chosen = target_outputs(outputs, classes).sum()
+            (gradient,) = torch.autograd.grad(chosen, maps, allow_unused=True)
+        if gradient is None:
+            raise AttributionLabError(
+                f"{who}: the output has no gradient with respect to the layer: name another one"
+            )
+        return maps.detach(), gradient
+
+    maps, gradients = over_batches(run, (inputs, targets), who)
+    return maps, gradients
+
+
+def weighted_sum(
+    weights: Float[Tensor, "batch maps #rows #columns"],
+    maps: Float[Tensor, "batch maps rows columns"],
+    inputs: Float[Tensor, "batch channels height width"],
+    *,
+    relu: bool,
+) -> Float[Tensor, "batch 1 height width"]:
+    """Weighted maps, summed, their positive part if asked for, enlarged bilinearly to the image.
+
+    Parameters
+    ----------
+    weights : Tensor, (B, c, 1, 1) or (B, c, h, w)
+        Of each map, or of each cell.
+    maps : Tensor, (B, c, h, w)
+        Of the layer.
+    inputs : Tensor, (B, C, H, W)
+        The images, for their size.
+    relu : bool
+        Keep the positive part only, before it is enlarged.
+    """
+    coarse = (weights * maps).sum(1, keepdim=True)
+    return F.interpolate(
+        coarse.relu() if relu else coarse, tuple(inputs.shape[2:]), mode="bilinear"
+    )
 
 
 @declares(claim="positive", resolution="gradcam")
@@ -30,12 +145,11 @@ def gradcam(
         L = ReLU\Big(\sum_c w_c A^c\Big), \qquad
         w_c = \frac{1}{hw} \sum_{ij} \frac{\partial f_t(x)}{\partial A^c_{ij}}
 
-    Source: Selvaraju et al., 2017, with Captum's `LayerGradCam`; enlarged bilinearly to the image.
-    Shows roughly where the evidence for an output lies: its grain is that of the layer (25 x 25 cells
-    of 9 pixels for the environments at 224), and maps are weighted as a whole, so it is wrong where
-    one map speaks for the output in one place and against it in another. Claims the positive truth:
-    what speaks against the output is cut off by definition. One forward pass, and a backward pass down
-    to the layer.
+    Source: Selvaraju et al., 2017; enlarged bilinearly to the image. Shows roughly where the evidence
+    for an output lies: its grain is that of the layer (25 x 25 cells of 9 pixels for the environments
+    at 224), and maps are weighted as a whole, so it is wrong where one map speaks for the output in one
+    place and against it in another. Claims the positive truth: what speaks against the output is cut
+    off by definition. One forward pass, and a backward pass down to the layer.
 
     Parameters
     ----------
@@ -56,26 +170,13 @@ def gradcam(
     Raises
     ------
     AttributionLabError
-        If the layer does not exist, does not run exactly once or returns no maps, or `relu` is neither
-        True nor False.
+        If the layer does not exist, does not run exactly once, returns no maps or maps of a single
+        cell, or does not move the output, or `relu` is neither True nor False.
     """
-    from captum.attr import LayerAttribution, LayerGradCam
-
     refuse_if(boolean_problem("relu", relu), "gradcam")
     module = find_layer(model, layer, layers, "gradcam")
-    if layer is not None:  # the environment's own is known to be one that works
-        observe(model, module, inputs[:1])
-
-    def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
-        leaf = images.detach().clone().requires_grad_()
-        maps = LayerGradCam(model, module).attribute(leaf, classes, relu_attributions=relu)
-        return (maps.detach(),)
-
-    (coarse,) = over_batches(run, (inputs, targets), "gradcam")
-    enlarged: Tensor = LayerAttribution.interpolate(
-        coarse, tuple(inputs.shape[2:]), interpolate_mode="bilinear"
-    )
-    return enlarged
+    maps, gradients = layer_maps(model, module, inputs, targets, "gradcam")
+    return weighted_sum(gradients.mean((2, 3), keepdim=True), maps, inputs, relu=relu)
 
 
 @declares(claim="positive", gradient=True)
@@ -131,11 +232,10 @@ def linear_approximation(
     .. math:: a_{ij} = \sum_c A^c_{ij} \, \frac{\partial f_t(x)}{\partial A^c_{ij}}
 
     Source: so named by TorchRay (Fong et al., 2019) and shown by the Unified study (appendix B.2); the
-    change of a linear output if the layer's activations fell to 0. With Captum's class
-    `LayerGradientXActivation`, enlarged bilinearly to the image. Unlike `gradcam` it keeps the sign
-    and weighs each place by its own gradient. Before it is enlarged it sums to the output where the
-    network behind the layer has ReLUs and no biases. One forward pass, and a backward pass down to the
-    layer.
+    change of a linear output if the layer's activations fell to 0. Enlarged bilinearly to the image.
+    Unlike `gradcam` it keeps the sign and weighs each place by its own gradient. Before it is enlarged
+    it sums to the output where the network behind the layer has ReLUs and no biases. One forward pass,
+    and a backward pass down to the layer.
 
     Parameters
     ----------
@@ -150,21 +250,8 @@ def linear_approximation(
     Raises
     ------
     AttributionLabError
-        If the layer does not exist, does not run exactly once or returns no maps.
+        As `gradcam` does of a layer.
     """
-    from captum.attr import LayerAttribution, LayerGradientXActivation
-
     module = find_layer(model, layer, layers, "gradcam")
-    if layer is not None:  # the environment's own is known to be one that works
-        observe(model, module, inputs[:1])
-
-    def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
-        leaf = images.detach().clone().requires_grad_()
-        maps = LayerGradientXActivation(model, module).attribute(leaf, classes)
-        return (maps.detach().sum(1, keepdim=True),)
-
-    (coarse,) = over_batches(run, (inputs, targets), "linear-approximation")
-    enlarged: Tensor = LayerAttribution.interpolate(
-        coarse, tuple(inputs.shape[2:]), interpolate_mode="bilinear"
-    )
-    return enlarged
+    maps, gradients = layer_maps(model, module, inputs, targets, "linear-approximation")
+    return weighted_sum(gradients, maps, inputs, relu=False)

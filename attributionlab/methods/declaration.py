@@ -14,6 +14,7 @@ def declares(
     output: str | None = None,
     gradient: bool = False,
     resolution: str | None = None,
+    distribution: bool = False,
 ) -> Callable[[Function], Function]:
     """State what a method claims to find, and which output it explains where it cannot explain all.
 
@@ -27,6 +28,8 @@ def declares(
         Whether it is the gradient at the input itself, which is a convention on a ReLU's kink.
     resolution : {"gradcam", "iba"}, optional
         The environment's layer whose maps it enlarges, unless told of another one by `layer`.
+    distribution : bool
+        Whether four-dimensional `baselines` are several for all images, rather than one for each.
     """
 
     def mark(function: Function) -> Function:
@@ -34,6 +37,7 @@ def declares(
         function.output = output  # type: ignore[attr-defined]
         function.gradient = gradient  # type: ignore[attr-defined]
         function.resolution = resolution  # type: ignore[attr-defined]
+        function.distribution = distribution  # type: ignore[attr-defined]
         return function
 
     return mark

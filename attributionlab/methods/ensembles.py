@@ -8,7 +8,7 @@ variance, each of them value by value.
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -20,25 +20,24 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.findings import Finding, heard, tell
-from attributionlab.methods.paths import integrated_gradients
+from attributionlab.methods.wrapping import (
+    declared,
+    kebab,
+    name_of,
+    parameters_of,
+    presented,
+    stored,
+)
 from attributionlab.validation import (
     checked_images,
     checked_targets,
+    generator_problem,
     integer_problem,
     number_problem,
     shown,
 )
 
-__all__ = [
-    "REDUCTIONS",
-    "integrated_gradients_smoothgrad",
-    "integrated_gradients_smoothgrad_squared",
-    "integrated_gradients_vargrad",
-    "maps_of_samples",
-    "smoothgrad",
-    "smoothgrad_squared",
-    "vargrad",
-]
+__all__ = ["REDUCTIONS", "maps_of_samples", "smoothgrad", "smoothgrad_squared", "vargrad"]
 
 NOISE, SAMPLES = 0.15, 20
 SAME = 2.0**-18
@@ -57,6 +56,16 @@ REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "vargrad": _variance,
 }
 """What each ensemble makes of the maps of an image's samples: (samples, C, H, W) -> (C, H, W)."""
+TITLES = {
+    "smoothgrad": "SmoothGrad",
+    "smoothgrad_squared": "SmoothGrad-squared",
+    "vargrad": "VarGrad",
+}
+MEANINGS = {
+    "smoothgrad": "the mean of",
+    "smoothgrad_squared": "the mean of the squares of",
+    "vargrad": "the variance of",
+}
 
 
 def maps_of_samples(
@@ -89,16 +98,15 @@ def maps_of_samples(
     problems = number_problem("highest", highest, above=0)
     problems += integer_problem("n_samples", n_samples, 1)
     problems += number_problem("noise", noise, least=0)
-    if not isinstance(generator, torch.Generator):
-        problems.append(f"generator is {shown(generator)}: pass a torch.Generator")
-    refuse_if(problems, f"ensemble of {_kebab(method)}")
+    problems += generator_problem(generator)
+    refuse_if(problems, f"ensemble of {kebab(method)}")
     if not checked_images(inputs, "inputs").is_floating_point():
         raise AttributionLabError(f"inputs are {shown(inputs)}: pass floating-point images")
     checked_targets(targets, len(inputs))
     given = {"highest": highest, "generator": generator}
     # A partial's settings are settings: of its baselines, too, each image takes its own.
     bound = method.keywords if isinstance(method, partial) else {}
-    takes = _parameters(method)
+    takes = parameters_of(method)
     settings = {key: given[key] for key in given if key in takes} | bound | settings
     return _of_each_image(
         method, model, inputs, targets, generator, n_samples, noise * highest, settings
@@ -115,7 +123,8 @@ def _of_each_image(
     deviation: float,
     settings: dict[str, Any],
 ) -> Iterator[Float[Tensor, "samples channels height width"]]:
-    starts = as_baselines(settings["baselines"], inputs) if "baselines" in settings else None
+    per_image = "baselines" in settings and not declared(method, "distribution")
+    starts = as_baselines(settings["baselines"], inputs) if per_image else None
     for index, (image, target) in enumerate(zip(inputs, targets, strict=True)):
         if starts is not None:
             settings["baselines"] = starts[index]
@@ -138,7 +147,7 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     ----------
     method : callable
         ``f(model, inputs, targets, **settings)``. Its settings hold for all samples of all images; of
-        `baselines` alone each image may have its own.
+        `baselines` alone each image may have its own, unless they are a distribution (`declares`).
 
     Returns
     -------
@@ -148,7 +157,8 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
         - `highest` (float) is the length of the inputs' value range, which an environment gives;
         - `generator` (torch.Generator) draws the noise, on its own device, image after image;
-        - `n_samples` (int) is S. The image itself is not one of them;
+        - `n_samples` (int) is S. The image itself is not one of them. A method's own setting of this
+          name, or named `noise`, keeps its default: bind another value with `functools.partial`;
         - `noise` (float) is the standard deviation of the noise in units of `highest` (the noise level
           of Smilkov et al., who recommend 0.1 to 0.2). Noisy values may leave the value range.
 
@@ -175,7 +185,7 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     >>> smooth(model, image, target, highest=1.0, generator=generator).shape
     torch.Size([1, 1, 2, 2])
     """
-    return _ensemble(method, "smoothgrad", _declared(method, "claim"))
+    return _ensemble(method, "smoothgrad", declared(method, "claim"))
 
 
 def smoothgrad_squared(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -202,7 +212,7 @@ def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Callable[..., Tensor]:
-    takes = _parameters(method)
+    takes = parameters_of(method)
 
     def ensemble(
         model: nn.Module,
@@ -224,47 +234,18 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
                 of_samples = next(samples)
             said.note(findings, of_samples)
             maps.append(REDUCTIONS[name](of_samples.double()))
-        said.tell(f"{_kebab(method)} (noise {noise:g}, n_samples {n_samples})")
-        return _stored(torch.stack(maps), inputs.dtype)
+        said.tell(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
+        return stored(torch.stack(maps), inputs.dtype)
 
-    ensemble.__name__ = ensemble.__qualname__ = f"{_name(method)}_{name}"
-    ensemble.__module__ = __name__
-    ensemble.__doc__ = f"`{name}` of `{_name(method)}`, whose settings it takes beside its own."
     own = inspect.signature(ensemble).parameters
     parameters = {key: value for key, value in (takes | own).items() if key != "settings"}
-    ordered = sorted(parameters.values(), key=lambda parameter: parameter.kind)
-    ensemble.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    output, resolution = (_declared(method, key) for key in ("output", "resolution"))
-    return declares(claim=claim, output=output, resolution=resolution)(ensemble)
-
-
-def _stored(maps: Float[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
-    """Maps in a type, or as they are if that cannot hold them: squares reach twice as far."""
-    sizes, limits = maps.abs(), torch.finfo(dtype)
-    lost = (sizes > limits.max) & sizes.isfinite() | (sizes < limits.tiny) & (sizes > 0)
-    return maps if lost.any() else maps.to(dtype)
-
-
-def _parameters(method: Any) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(method).parameters
-    except (TypeError, ValueError) as error:
-        raise AttributionLabError(
-            f"the method is {shown(method)}, whose parameters are not known: pass a function "
-            "f(model, inputs, targets, **settings)"
-        ) from error
-
-
-def _declared(method: Any, key: str) -> Any:
-    return getattr(method.func if isinstance(method, partial) else method, key, None)
-
-
-def _name(method: Any) -> str:
-    return str(_declared(method, "__name__") or type(method).__name__)
-
-
-def _kebab(method: Any) -> str:
-    return _name(method).replace("_", "-")
+    doc = (
+        f"{TITLES[name]} of {kebab(method)}: {MEANINGS[name]} its maps of noisy samples.\n\n"
+        f"Takes the settings of `{name_of(method)}` and those of `{name}`."
+    )
+    presented(ensemble, f"{name_of(method)}_{name}", doc, __name__, parameters.values())
+    kept = {key: declared(method, key) for key in ("output", "resolution", "distribution")}
+    return declares(claim=claim, **kept)(ensemble)
 
 
 class _Said:
@@ -293,8 +274,3 @@ class _Said:
             "is 0 or rounding; take more noise and samples"
         )
         tell(Finding(text, self.equal))
-
-
-integrated_gradients_smoothgrad = smoothgrad(integrated_gradients)
-integrated_gradients_smoothgrad_squared = smoothgrad_squared(integrated_gradients)
-integrated_gradients_vargrad = vargrad(integrated_gradients)

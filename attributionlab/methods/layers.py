@@ -1,6 +1,6 @@
 """The layer of a network that a map-based method attaches to, and what passes through it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, nearest
 
-__all__ = ["find_layer", "observe", "resume"]
+__all__ = ["find_layer", "observe", "only_maps", "resume"]
 
 
 def find_layer(
@@ -74,16 +74,28 @@ def observe(
             outputs = model(inputs)
     finally:
         handle.remove()
-    if len(seen) != 1:
+    return only_maps(seen), outputs
+
+
+def only_maps(returned: Sequence[object]) -> Float[Tensor, "batch maps rows columns"]:
+    """The maps of a layer that must have run once, from what it returned in each of its runs.
+
+    Raises
+    ------
+    AttributionLabError
+        If it did not run exactly once, or returned no maps.
+    """
+    if len(returned) != 1:
         raise AttributionLabError(
-            f"the layer runs {len(seen)} times in a pass: name one that runs once"
+            f"the layer runs {len(returned)} times in a pass: name one that runs once"
         )
-    if not isinstance(seen[0], Tensor) or seen[0].ndim != 4:
-        shape = tuple(getattr(seen[0], "shape", ()))
+    [maps] = returned
+    if not isinstance(maps, Tensor) or maps.ndim != 4:
+        shape = tuple(getattr(maps, "shape", ()))
         raise AttributionLabError(
             f"the layer returns shape {shape}: name one that returns maps (B, C, h, w)"
         )
-    return seen[0], outputs
+    return maps
 
 
 def resume(

@@ -3,6 +3,7 @@ r"""Integrated gradients with the nodes that everybody uses, and without any qua
 from typing import Literal, get_args
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.errors import nearest, refuse_if
@@ -21,10 +22,14 @@ from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import integer_problem
 
 __all__ = [
+    "Quadrature",
     "integrated_gradients",
     "integrated_gradients_exact",
     "integrated_gradients_exact_true_baseline",
     "integrated_gradients_true_baseline",
+    "nodes_at_once",
+    "quadrature_problems",
+    "straight_paths",
 ]
 
 Quadrature = Literal[
@@ -70,16 +75,61 @@ def integrated_gradients(
     AttributionLabError
         For settings out of range and an unknown quadrature.
     """
-    from captum.attr import IntegratedGradients
+    refuse_if(quadrature_problems(n_steps, method, internal_batch_size), "integrated-gradients")
+    start = as_baselines(baselines, inputs)
+    batch = internal_batch_size or nodes_at_once(model, inputs)
+    attributions, output, reference = straight_paths(
+        *(model, inputs, start, targets, n_steps, method, batch), "integrated-gradients"
+    )
+    completeness(attributions, output, reference, QUADRATURE_REMEDY, "quadrature")
+    return attributions
 
+
+def quadrature_problems(n_steps: object, method: object, internal_batch_size: object) -> list[str]:
+    """What is wrong with these settings of `integrated_gradients`."""
     # A Riemann sum of a single node is none that Captum takes.
     problems = integer_problem("n_steps", n_steps, 1 if method == "gausslegendre" else 2)
     if internal_batch_size is not None:
         problems += integer_problem("internal_batch_size", internal_batch_size, 1)
     if method not in get_args(Quadrature):
         problems.append(f"method is {method!r}: {nearest(str(method), get_args(Quadrature))}")
-    refuse_if(problems, "integrated-gradients")
-    start = as_baselines(baselines, inputs)
+    return problems
+
+
+def nodes_at_once(model: nn.Module, inputs: Tensor) -> int:
+    """How many nodes fit the memory budget, at least one."""
+    # A node needs its activations and as much again for their gradients.
+    return max(1, images_at_once(model, inputs) // 2)
+
+
+def straight_paths(
+    model: nn.Module,
+    inputs: Float[Tensor, "batch channels height width"],
+    start: Float[Tensor, "batch channels height width"],
+    targets: Int[Tensor, " batch"],
+    n_steps: int,
+    method: Quadrature,
+    batch: int,
+    who: str,
+) -> tuple[
+    Float[Tensor, "batch channels height width"], Float[Tensor, " batch"], Float[Tensor, " batch"]
+]:
+    """Attributions by quadrature, f(x) and f(b).
+
+    Parameters
+    ----------
+    model, inputs, targets
+        As for `saliency`.
+    start : Tensor, (B, C, H, W)
+        b of each input.
+    n_steps, method
+        As for `integrated_gradients`.
+    batch : int
+        Images times nodes in one pass.
+    who : str
+        For messages.
+    """
+    from captum.attr import IntegratedGradients
 
     def integrate(batch: int) -> tuple[Tensor, Tensor, Tensor]:
         parts = []
@@ -95,13 +145,7 @@ def integrated_gradients(
         attributions, output, reference = (torch.cat(part) for part in zip(*parts, strict=True))
         return attributions, output, reference
 
-    # A node needs its activations and as much again for their gradients.
-    batch = internal_batch_size or max(1, images_at_once(model, inputs) // 2)
-    attributions, output, reference = in_smaller_batches(
-        integrate, min(batch, len(inputs) * n_steps), "integrated-gradients"
-    )
-    completeness(attributions, output, reference, QUADRATURE_REMEDY, "quadrature")
-    return attributions
+    return in_smaller_batches(integrate, min(batch, len(inputs) * n_steps), who)
 
 
 integrated_gradients_true_baseline = from_true_baseline(

@@ -1,10 +1,11 @@
 """Settings that a paper states for its methods, by the kind of environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.methods.derivation import DERIVATIONS, base_and_suffix
 
 __all__ = ["PRESETS", "Preset", "preset_of"]
 
@@ -36,6 +37,7 @@ _F2 = {
     "deep-shap": Preset({"baselines": 0.0}),
     "extremal-perturbation": Preset({"area": 0.1}),
     "iba": Preset({"beta": 20.0}),
+    "input-iba": Preset({"beta": 20.0}),
     "integrated-gradients": Preset({"baselines": 0.0}),
     "integrated-gradients-smoothgrad": Preset(_SAMPLES),
     "integrated-gradients-smoothgrad-squared": Preset(_SAMPLES),
@@ -46,6 +48,7 @@ _G2 = {
     **_F2,
     "extremal-perturbation": _before_the_softmax(area=0.1),
     "iba": _before_the_softmax(beta=20.0),
+    "input-iba": _before_the_softmax(beta=20.0),
     "lime": Preset({"segmentation": "quickshift"}),
     "occlusion": _before_the_softmax(window=5, stride=3, baselines=0.0),
     "occlusion-true-baseline": _before_the_softmax(window=5, stride=3),
@@ -55,7 +58,8 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Preset]]] = {
 }
 """By name and task: AttributionLab, F.2 (single-color-modulo) and G.2 (multi-color-sum). Layers are the
 environment's (`env.layers`), which F.2 and G.2 state too. Only Occlusion is said to be explained in
-front of the softmax; IBA and extremal perturbation are by our choice. What else the paper leaves open
+front of the softmax; IBA and extremal perturbation are by our choice, and InputIBA, which the paper
+does not test, is set up like IBA. What else the paper leaves open
 (the number of samples of LIME, say) keeps the method's own default; the sigma of 21 of extremal
 perturbation's mask is that default, and scales with the image.
 
@@ -67,6 +71,9 @@ which is within what Smilkov et al. (2017) recommend."""
 
 def preset_of(name: str | None, task: str, method: str) -> Preset:
     """What a preset says about a method; nothing without a preset, or where it is silent.
+
+    Of what a suffix makes of a method (`derived`) it says what it says of that method, but for the
+    settings that the suffix takes for itself: ``occlusion-absolute`` is set up like ``occlusion``.
 
     Parameters
     ----------
@@ -81,4 +88,12 @@ def preset_of(name: str | None, task: str, method: str) -> Preset:
         return Preset()
     if name not in PRESETS:
         raise AttributionLabError(f"preset is {name!r}: {nearest(name, [*PRESETS, 'none'])}")
-    return PRESETS[name][task].get(method, Preset())
+    stated = PRESETS[name][task].get(method)
+    if stated is not None:
+        return stated
+    split = base_and_suffix(method)
+    if split is None:
+        return Preset()
+    of_base, own = preset_of(name, task, split[0]), DERIVATIONS[split[1]].own
+    kept = {key: value for key, value in of_base.settings.items() if key not in own}
+    return replace(of_base, settings=kept)

@@ -4,12 +4,16 @@ import functools
 import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
+from attributionlab.methods.baselines import (
+    Baselines,
+    as_baselines,
+    as_distribution,
+    from_true_baseline,
+)
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.guards import (
@@ -99,6 +103,7 @@ deep_lift_true_baseline = from_true_baseline(
 )
 
 
+@declares(distribution=True)
 def deep_shap(
     model: nn.Module,
     inputs: Tensor,
@@ -124,13 +129,9 @@ def deep_shap(
         One baseline (`as_baselines`), or N of them as (N, C, H, W) or (N, C, 1, 1), each for all
         images; black by default.
     """
-    several = isinstance(baselines, np.ndarray | Tensor) and baselines.ndim == 4
-    distribution: Any = baselines if several else [baselines]
-    if not len(distribution):
-        raise AttributionLabError("baselines are empty: pass at least one")
     each = [
-        _contributions(model, inputs, as_baselines(one, inputs), targets, eps, "deep-shap")
-        for one in distribution
+        _contributions(model, inputs, one.expand_as(inputs), targets, eps, "deep-shap")
+        for one in as_distribution(baselines, inputs)
     ]
     mean = torch.stack([attributions for attributions, *_ in each]).mean(0)
     reference = torch.stack([before for _, _, before, _ in each]).mean(0)

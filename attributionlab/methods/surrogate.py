@@ -1,27 +1,29 @@
 r"""LIME: a linear model of what happens when superpixels are removed."""
 
-from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.errors import nearest, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
-from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.coalitions import (
+    MASKING_SETTINGS,
+    Game,
+    coalition_outputs,
+    drawn,
+    masking_problems,
+    tell_superpixels,
+)
 from attributionlab.methods.findings import Finding, tell
-from attributionlab.methods.outputs import same_outputs, target_outputs
+from attributionlab.methods.outputs import same_outputs
 from attributionlab.segmentation import Segmentation, segment
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.validation import generator_problem, integer_problem, number_problem
 
 __all__ = ["lime", "lime_true_baseline"]
 
 Regression = Literal["ridge", "lasso"]
-SETTINGS = (
-    *("segmentation", "n_samples", "baselines", "regression", "alpha", "kernel_width"),
-    "perturbations_per_eval",
-)
+SETTINGS = (*MASKING_SETTINGS, "n_samples", "regression", "alpha", "kernel_width")
 """What a user sets of LIME itself; everything else goes to the segmentation."""
 
 
@@ -100,7 +102,7 @@ def lime(
     AttributionLabError
         For settings out of range or unknown.
     """
-    _refuse(highest, n_samples, regression, alpha, kernel_width, perturbations_per_eval)
+    _refuse(highest, generator, n_samples, regression, alpha, kernel_width, perturbations_per_eval)
     start = as_baselines(baselines, inputs)
     labels = segment(
         inputs,
@@ -110,29 +112,16 @@ def lime(
         settings=segmentation_settings,
         others=SETTINGS,
     )
-    batch = perturbations_per_eval or images_at_once(model, inputs)
-    maps, single, zero = [], 0, 0
+    maps, zero = [], 0
     for k in range(len(inputs)):
         superpixels = int(labels[k].max()) + 1
         kept = torch.randint(2, (n_samples, superpixels), generator=generator).bool()
-        outputs = in_smaller_batches(
-            partial(_outputs, model, inputs[k], start[k], labels[k], kept, targets[k]),
-            min(batch, n_samples),
-            "lime",
-        )
+        game = Game(inputs[k], start[k], labels[k], superpixels, targets[k])
+        [outputs] = coalition_outputs(model, [game], [drawn(kept)], perturbations_per_eval, "lime")
         coefficients = _fit(kept, outputs, regression, alpha, kernel_width)
-        single += superpixels == 1
         zero += not coefficients.any()
         maps.append(coefficients.to(inputs)[labels[k]])
-    tell(
-        Finding(
-            "come from a segmentation with a single superpixel, so every pixel has the same value: "
-            "choose another segmentation or other settings of it",
-            single,
-            regions=labels,
-            kind="segments",
-        )
-    )
+    tell_superpixels(labels)
     tell(
         Finding(
             "have only coefficients of zero: either no perturbation changes the output (choose other "
@@ -161,6 +150,7 @@ lime_true_baseline = from_true_baseline(
 
 def _refuse(
     highest: object,
+    generator: object,
     n_samples: object,
     regression: object,
     alpha: object,
@@ -169,36 +159,16 @@ def _refuse(
 ) -> None:
     """Settings that are out of range, all at once."""
     problems = [
-        *number_problem("highest", highest, above=0),
+        *masking_problems(highest, perturbations_per_eval),
         *integer_problem("n_samples", n_samples, 1),
+        *generator_problem(generator),
         *number_problem("alpha", alpha, least=0),
         *number_problem("kernel_width", kernel_width, above=0),
     ]
-    if perturbations_per_eval is not None:
-        problems += integer_problem("perturbations_per_eval", perturbations_per_eval, 1)
     known = get_args(Regression)
     if regression not in known:
         problems.append(f"regression is {regression!r}: {nearest(str(regression), known)}")
     refuse_if(problems, "lime")
-
-
-@torch.no_grad()
-def _outputs(
-    model: nn.Module,
-    image: Float[Tensor, "channels height width"],
-    baseline: Float[Tensor, "channels height width"],
-    labels: Int[Tensor, "height width"],
-    kept: Tensor,
-    target: Tensor,
-    batch: int,
-) -> Tensor:
-    """The target's output with each choice of superpixels kept, (n_samples,) on the CPU."""
-    outputs = []
-    for first in range(0, len(kept), batch):
-        present = kept[first : first + batch].to(image.device)[:, labels]  # (batch, H, W)
-        perturbed = torch.where(present[:, None], image, baseline)  # (batch, C, H, W)
-        outputs.append(target_outputs(model(perturbed), target.expand(len(perturbed))).cpu())
-    return torch.cat(outputs)
 
 
 def _fit(

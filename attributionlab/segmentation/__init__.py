@@ -1,8 +1,8 @@
-"""Which pixels belong together: what LIME takes for its features."""
+"""Which pixels belong together: what LIME and its kin take for their features."""
 
 from attributionlab.segmentation.choice import SEGMENTATIONS, Segmentation, segment
 from attributionlab.segmentation.segment_anything import partition, sam
-from attributionlab.segmentation.superpixels import felzenszwalb, grid, quickshift, slic
+from attributionlab.segmentation.superpixels import felzenszwalb, grid, pixels, quickshift, slic
 
 __all__ = [
     "SEGMENTATIONS",
@@ -10,6 +10,7 @@ __all__ = [
     "felzenszwalb",
     "grid",
     "partition",
+    "pixels",
     "quickshift",
     "sam",
     "segment",

@@ -18,6 +18,7 @@ from attributionlab.segmentation.superpixels import (
     contiguous,
     felzenszwalb,
     grid,
+    pixels,
     quickshift,
     slic,
 )
@@ -27,6 +28,7 @@ __all__ = ["SEGMENTATIONS", "Segmentation", "segment"]
 SEGMENTATIONS: Mapping[str, Callable[..., Labels]] = {
     "felzenszwalb": felzenszwalb,
     "grid": grid,
+    "pixels": pixels,
     "quickshift": quickshift,
     "sam": sam,
     "slic": slic,

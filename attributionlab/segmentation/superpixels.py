@@ -15,7 +15,17 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import integer_problem, number_problem
 
-__all__ = ["Image", "Labels", "as_rgb", "contiguous", "felzenszwalb", "grid", "quickshift", "slic"]
+__all__ = [
+    "Image",
+    "Labels",
+    "as_rgb",
+    "contiguous",
+    "felzenszwalb",
+    "grid",
+    "pixels",
+    "quickshift",
+    "slic",
+]
 
 Image = Float[Tensor, "channels height width"]
 Labels = Int[Tensor, "height width"]
@@ -157,6 +167,12 @@ def grid(image: Image, highest: float, *, cells: int = 16) -> Labels:
     rows = torch.arange(height, device=image.device) * cells // height
     columns = torch.arange(width, device=image.device) * cells // width
     return rows[:, None] * cells + columns
+
+
+def pixels(image: Image, highest: float) -> Labels:
+    """Each pixel by itself, row by row, all its channels together; any number of channels."""
+    height, width = image.shape[1:]
+    return torch.arange(height * width, device=image.device).reshape(height, width)
 
 
 def as_rgb(image: Image, highest: float) -> NDArray[np.float64]:

@@ -9,16 +9,7 @@ import torch
 from torch import Tensor
 
 from attributionlab.assess import CONTROLS
-from attributionlab.methods import (
-    METHODS,
-    Attributed,
-    Call,
-    Finding,
-    Method,
-    attribute,
-    heard,
-    tell,
-)
+from attributionlab.methods import Attributed, Call, Finding, Method, attribute, heard, tell
 from attributionlab.metrics import normalize
 from attributionlab.trial.question import Scene, Trial, joined
 
@@ -104,8 +95,7 @@ def peculiarities(
 
     The built-in methods are known for neither.
     """
-    built_in = any(method.function is known for known in (METHODS | CONTROLS).values())
-    if not scenes or computed(method) or built_in:
+    if not scenes or computed(method) or method.built_in:
         return []
     few = joined(scenes).part(0, 2)
     with heard():

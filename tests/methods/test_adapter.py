@@ -151,7 +151,7 @@ class NoMethod:
     ("method", "settings", "message"),
     [
         ("salience", {}, "no method named 'salience': did you mean 'saliency'"),
-        ("qqq", {}, "known are deconvolution, deep-lift"),
+        ("qqq", {}, "known are attention-rollout, chefer-lrp"),
         ("nowhere.py:mine", {}, "no file at 'nowhere.py': check the path"),
         ("no.such.module:mine", {}, "module 'no.such.module' cannot be imported: ModuleNotFound"),
         ("captum.attr:Saliencey", {}, "captum.attr has no 'Saliencey': did you mean 'Saliency'"),

@@ -82,3 +82,8 @@ def test_a_variant_from_the_true_baseline_refuses_another_one():
         AttributionLabError, match=r"method_true_baseline: baselines is 0: .* or take method"
     ):
         variant(None, INPUTS, None, baseline=PIXEL, baselines=0)
+
+
+def test_numbers_keep_the_digits_of_the_images():
+    images = as_baselines((0.2, -0.1, 1e-17), INPUTS.double())
+    assert images[0, :, 0, 0].tolist() == [0.2, -0.1, 1e-17]

@@ -15,8 +15,9 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods.bottleneck import _smooth, capacity, iba
+from attributionlab.methods.bottleneck import iba
 from attributionlab.methods.findings import heard
+from attributionlab.methods.information import capacity, smoothed
 from attributionlab.methods.layers import observe
 
 
@@ -60,6 +61,35 @@ def test_capacity_is_the_divergence_from_the_noise(passing, activation, mean, st
     assert float(capacity(passed, r, m, s)) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
 
 
+@given(
+    passing=st.floats(0, 0.99),
+    granted=st.floats(0, 1),
+    activation=st.floats(-5, 5),
+    mean=st.floats(-5, 5),
+    std=st.floats(0.01, 5),
+)
+def test_what_is_granted_is_not_counted(passing, granted, activation, mean, std):
+    numbers = [passing, activation, mean, std, granted]
+    before = passing * granted
+    wanted = twins.divergence(
+        *(passing * activation + (1 - passing) * mean, (1 - passing) * std),
+        *(before * activation + (1 - before) * mean, (1 - before) * std),
+    )
+    given = [torch.tensor(each, dtype=torch.float64) for each in numbers]
+    # float64; the twin loses digits in the difference of the means, over a standard deviation that may
+    # be 1e-4: 1e-16 / 1e-4 squared, times what the difference is.
+    assert float(capacity(*given)) == pytest.approx(wanted, rel=1e-7, abs=1e-7)
+
+
+def test_nothing_counts_where_all_is_granted_and_all_where_nothing_is():
+    values = torch.rand(4, 3, generator=generator())
+    passing = torch.tensor([0.0, 0.5, 1.0])
+    assert torch.equal(capacity(passing, *values[:3], torch.ones(3)), torch.zeros(3))
+    assert torch.equal(
+        capacity(passing, *values[:3], torch.zeros(3)), capacity(passing, *values[:3])
+    )
+
+
 def test_capacity_and_its_gradient_by_hand():
     passing = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
     r, mean, std = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64)
@@ -82,8 +112,8 @@ def test_capacity_is_zero_for_noise_and_finite_without_any():
 def test_the_passing_share_is_smoothed_with_mirrored_edges(sigma):
     passing = torch.rand(2, 3, 5, 7, generator=generator()).double()
     wanted = [[twins.mirrored_smoothing(m.tolist(), sigma) for m in each] for each in passing]
-    torch.testing.assert_close(_smooth(passing, sigma), torch.tensor(wanted).double())
-    assert _smooth(passing, 0) is passing
+    torch.testing.assert_close(smoothed(passing, sigma), torch.tensor(wanted).double())
+    assert smoothed(passing, 0) is passing
 
 
 def test_the_steps_are_adams_on_the_stated_loss():
@@ -188,6 +218,15 @@ def explained(model, references, layer="2", image=None):
     images = torch.ones(1, 1, 4, 4) if image is None else image
     common = {"generator": generator(), "layer": layer, "steps": 2, "copies": 2}
     return iba(model, images, torch.tensor([0]), reference_images=references, **common)
+
+
+def test_a_relu_in_place_behind_the_layer_changes_nothing(chain):
+    references, maps = torch.randn(7, 1, 4, 4, generator=generator(1)), []
+    nn.init.constant_(chain[2].bias, 50.0)  # above 0 everywhere: what the layer returns stays
+    for inplace in (False, True):
+        model = nn.Sequential(*chain[:3], nn.ReLU(inplace), *chain[3:])
+        maps.append(explained(model, references))
+    assert torch.equal(*maps)
 
 
 def test_reference_images_pass_once_for_all_calls_with_the_same_ones(chain):

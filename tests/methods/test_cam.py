@@ -4,13 +4,19 @@ import warnings
 
 import pytest
 import torch
-from captum.attr import GuidedGradCam
+from captum.attr import (
+    GuidedGradCam,
+    LayerAttribution,
+    LayerGradCam,
+    LayerGradientXActivation,
+)
 from torch import nn
 
 import attributionlab as al
 import oracles_methods as twins
 from attributionlab.errors import AttributionLabError
-from attributionlab.methods.cam import gradcam, guided_gradcam, linear_approximation
+from attributionlab.methods import gradcam_plus_plus, layercam, xgradcam
+from attributionlab.methods.cam import gradcam, guided_gradcam, layer_maps, linear_approximation
 from attributionlab.methods.findings import heard
 from attributionlab.methods.gradients import guided_backprop
 
@@ -85,7 +91,10 @@ def test_relu_is_true_or_false(env, value):
         gradcam(env.model, images, labels, layers=env.layers, relu=value)
 
 
-CAMS = [gradcam, guided_gradcam, linear_approximation]
+CAMS = [
+    *(gradcam, guided_gradcam, linear_approximation),
+    *(gradcam_plus_plus, layercam, xgradcam),
+]
 
 
 @pytest.mark.parametrize("layer", [None, "accumulator.1"])
@@ -122,6 +131,28 @@ def small_network():
         *(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(3, 4, 1), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)),
     ).double()
+
+
+@pytest.mark.parametrize("relu", [True, False])
+def test_gradcam_and_linear_approximation_are_captums_enlarged(relu):
+    model = small_network()
+    inputs, targets = torch.rand(3, 1, 8, 8).double(), torch.tensor([0, 1, 2])
+    leaf = inputs.clone().requires_grad_()
+    captums = LayerGradCam(model, model[3]).attribute(leaf, targets, relu_attributions=relu)
+    products = (
+        LayerGradientXActivation(model, model[3]).attribute(leaf, targets).sum(1, keepdim=True)
+    )
+    of_captum, ours = (
+        [LayerAttribution.interpolate(each, (8, 8), "bilinear") for each in (captums, products)],
+        [
+            gradcam(model, inputs, targets, layer="3", relu=relu),
+            linear_approximation(model, inputs, targets, layer="3"),
+        ],
+    )
+    for got, wanted in zip(ours, of_captum, strict=True):
+        assert got.any()
+        # Sums of some ten float64 numbers of order 1.
+        torch.testing.assert_close(got, wanted.detach(), rtol=0, atol=1e-12)
 
 
 def test_guided_gradcam_is_the_product_of_both_and_captums_with_bilinear_maps():
@@ -168,6 +199,118 @@ def test_a_layer_without_maps_of_another_network_or_that_is_not_there_is_refused
         method(*given, layer="9")
     with pytest.raises(AttributionLabError, match="has no layer 'gradcam' of its own"):
         method(*given, layers={"gradcam": other})
+
+
+@pytest.mark.parametrize("method", CAMS)
+def test_a_layer_without_spatial_extent_is_refused(method):
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1)),
+        *(nn.Flatten(), nn.Linear(2, 2)),
+    )
+    given = model, torch.rand(1, 1, 8, 8), torch.tensor([0])
+    with pytest.raises(
+        AttributionLabError, match=r"a single cell, 1 x 1, .* name a layer before it"
+    ):
+        method(*given, layer="2")
+    row = nn.Sequential(nn.AdaptiveAvgPool2d((1, 2)), nn.ReLU(), nn.Flatten(), nn.Linear(2, 2))
+    assert gradcam(row, *given[1:], layer="0").shape == (1, 1, 8, 8)
+
+
+class Tailed(nn.Module):
+    """A layer's maps pass on as this function has it."""
+
+    def __init__(self, tail):
+        super().__init__()
+        self.layer, self.tail = nn.Conv2d(1, 2, 3), tail
+
+    def forward(self, inputs):
+        return self.tail(self.layer, inputs)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        lambda layer, x: layer(x).detach().sum((2, 3)),
+        lambda layer, x: (layer(x), x.sum((2, 3)) * torch.ones(2, requires_grad=True))[1],
+    ],
+)
+def test_an_output_without_a_gradient_at_the_layer_is_refused(tail):
+    with pytest.raises(AttributionLabError, match="gradcam: the output has no gradient with respe"):
+        gradcam(Tailed(tail), torch.rand(1, 1, 8, 8), torch.tensor([0]), layer="layer")
+
+
+def test_a_layer_that_runs_twice_is_refused():
+    twice = Tailed(lambda layer, x: (layer(x) + layer(x)).sum((2, 3)))
+    with pytest.raises(
+        AttributionLabError, match="runs 2 times in a pass: name one that runs once"
+    ):
+        gradcam(twice, torch.rand(1, 1, 8, 8), torch.tensor([0]), layer="layer")
+
+
+def test_maps_are_those_of_the_layer_where_the_next_works_in_place():
+    torch.manual_seed(0)
+    in_place = Tailed(lambda layer, x: torch.relu_(layer(x)).sum((2, 3)))
+    inputs = torch.rand(1, 1, 8, 8)
+    maps, gradients = layer_maps(
+        in_place, in_place.layer, inputs, torch.tensor([1]), "gradcam-plus-plus"
+    )
+    with torch.no_grad():
+        assert torch.equal(maps, in_place.layer(inputs))
+    assert (maps < 0).any()
+    assert torch.equal(gradients[0, 1], (maps[0, 1] > 0).float())
+    assert not gradients[0, 0].any()
+
+
+def test_a_layer_beside_a_shortcut_and_one_computed_without_gradients_work():
+    def beside(layer, x):
+        return (layer(x) * x[:, :, 1:-1, 1:-1]).sum((2, 3))
+
+    def frozen(layer, x):
+        with torch.no_grad():
+            maps = layer(x)
+        return maps.square().sum((2, 3))
+
+    inputs, targets = torch.rand(2, 1, 8, 8), torch.tensor([0, 1])
+    for tail in (beside, frozen):
+        model = Tailed(tail)
+        maps, gradients = layer_maps(model, model.layer, inputs, targets, "layercam")
+        wanted = torch.zeros_like(maps)
+        for k in range(2):
+            wanted[k, k] = inputs[k, 0, 1:-1, 1:-1] if tail is beside else 2 * maps[k, k]
+        assert torch.equal(gradients, wanted)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad])
+def test_nothing_is_left_behind_and_the_callers_mode_does_not_matter(mode):
+    model, inputs = small_network(), torch.rand(2, 1, 8, 8).double()
+    before, state = {key: each.clone() for key, each in model.state_dict().items()}, inputs.clone()
+    with mode():
+        enabled = torch.is_grad_enabled()
+        got = gradcam(model, inputs, torch.tensor([0, 1]), layer="4")
+        assert torch.is_grad_enabled() == enabled
+    assert not got.requires_grad
+    assert torch.equal(inputs, state)
+    assert not inputs.requires_grad
+    assert all(each.grad is None and each.requires_grad for each in model.parameters())
+    assert not any(module._forward_hooks for module in model.modules())
+    assert all(torch.equal(each, before[key]) for key, each in model.state_dict().items())
+
+
+def test_memory_that_does_not_suffice_halves_the_batch():
+    model = small_network()
+    inputs, targets = torch.rand(3, 1, 8, 8).double(), torch.tensor([0, 1, 2])
+    whole = gradcam(model, inputs, targets, layer="4")
+    passed = []
+
+    def scarce(_module, given):
+        passed.append(len(given[0]))
+        if len(given[0]) > 1:
+            raise RuntimeError("out of memory")
+
+    handle = model.register_forward_pre_hook(scarce)
+    torch.testing.assert_close(gradcam(model, inputs, targets, layer="4"), whole)
+    handle.remove()
+    assert passed == [3, 1, 1, 1]
 
 
 def test_linear_approximation_and_guided_gradcam_declare_what_they_are():

@@ -33,6 +33,24 @@ def test_what_f2_and_g2_state():
     assert "lime" not in paper["regression"]
 
 
+def test_what_is_made_of_a_method_is_set_up_like_it():
+    def stated(method, task="classification"):
+        return preset_of("paper", task, method)
+
+    assert stated("occlusion-absolute") == stated("occlusion")
+    assert stated("iba-absolute-vargrad") == stated("iba")
+    samples = {"baselines": 0.0, "n_samples": 20, "noise": 0.124}
+    assert stated("integrated-gradients-smoothgrad-absolute").settings == samples
+    assert stated("integrated-gradients-absolute").settings == {"baselines": 0.0}
+    assert stated("saliency-smoothgrad") == Preset()
+    # What an ensemble, or the true baseline, calls by the same name is another setting.
+    assert stated("integrated-gradients-smoothgrad-vargrad").settings == {"baselines": 0.0}
+    smooth = stated("integrated-gradients-smoothgrad-true-baseline").settings
+    assert smooth == {"n_samples": 20, "noise": 0.124}
+    occluded = stated("occlusion-true-baseline-absolute", "regression").settings
+    assert occluded == {"window": 5, "stride": 3}
+
+
 def test_without_a_preset_and_where_it_is_silent_nothing_is_set():
     assert preset_of(None, "regression", "iba") == Preset()
     assert preset_of("paper", "regression", "saliency") == Preset()

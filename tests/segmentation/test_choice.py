@@ -75,7 +75,7 @@ def test_an_object_that_generates_masks_is_a_segmentation():
     [
         ("quikshift", {}, "segmentation is 'quikshift': did you mean 'quickshift'?"),
         ("patch", {}, "segmentation is 'patch': did you mean 'patches'?"),
-        ("zzz", {}, "known are felzenszwalb, grid, patches, quickshift, sam, slic"),
+        ("zzz", {}, "known are felzenszwalb, grid, patches, pixels, quickshift, sam, slic"),
         ("slic", {"n_segment": 3}, "'slic' has no setting 'n_segment': did you mean 'n_segments'?"),
         ("grid", {"image": 3}, "'grid' has no setting 'image': known are cells"),
         ("patches", {}, "segmentation 'patches' has no label map: pass patches="),

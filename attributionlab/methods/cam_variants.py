@@ -1,0 +1,310 @@
+r"""Other weights of class activation maps: by place, by activation, and averaged over noisy samples."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.methods.batching import images_at_once
+from attributionlab.methods.cam import layer_maps, weighted_sum
+from attributionlab.methods.declaration import declares
+from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.layers import find_layer
+from attributionlab.validation import (
+    boolean_problem,
+    checked_images,
+    generator_problem,
+    integer_problem,
+    number_problem,
+    shown,
+)
+
+__all__ = ["gradcam_plus_plus", "layercam", "smooth_gradcam_plus_plus", "xgradcam"]
+
+SAME = 2.0**-18
+"""Share of the largest gradient by which samples' may differ and count as equal: rounding."""
+BEYOND = 1.01
+"""By how much a weighted mean may leave the range of its values: rounding, generously."""
+
+POLE = (
+    "rest on weights whose denominator is 0 or less (for up to {worst} of the positive gradients), "
+    "where they are unbounded and turn what speaks for the output against it: name a layer whose maps "
+    "are not negative, such as one behind a ReLU"
+)
+CANCELED = (
+    "rest on maps whose values cancel, so that their weights are no means of gradients any more: name "
+    "a layer whose maps are not negative, such as one behind a ReLU"
+)
+
+
+@declares(claim="positive", resolution="gradcam")
+def gradcam_plus_plus(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    layers: Mapping[str, nn.Module] | None = None,
+    layer: str | None = None,
+    relu: bool = True,
+) -> Tensor:
+    r"""Grad-CAM++: a layer's maps, each weighted by a weighted sum of its positive gradients.
+
+    .. math::
+        w_c = \sum_{ij} \alpha^c_{ij} \, ReLU(g^c_{ij}), \qquad
+        \alpha^c_{ij} = \frac{(g^c_{ij})^2}{2 (g^c_{ij})^2 + S_c \, (g^c_{ij})^3}, \qquad
+        S_c = \sum_{ab} A^c_{ab}, \qquad
+        g^c_{ij} = \frac{\partial f_t(x)}{\partial A^c_{ij}},
+
+    and alpha = 0 where g = 0.
+
+    Source: Chattopadhay et al., 2018, eq. 19. They explain exp(f), whose second and third derivative
+    are exp(f) g^2 and exp(f) g^3 behind ReLUs: alpha is that of exp(f). The weights here take the
+    gradient of f itself, without the common factor exp(f), which changes no map's shape and is beyond
+    float32 for an output of more than 88. In torchcam 0.5.0 alpha is g^2; pytorch-grad-cam 1.5.7 adds
+    1e-6 to the denominator, which outweighs it where gradients are below 0.001.
+
+    Written as alpha = 1 / (2 + S g), the formula says what it does: where S g is small the weight is
+    half the sum of the positive gradients (Lerma and Lucas, 2022), and where it is large, as for
+    outputs that are counts, it is the number of cells with a positive gradient over S, whatever the
+    gradients' sizes are. The map depends on the unit of the output, therefore, and on the size of the
+    layer. Otherwise as `gradcam`, with the same grain. Claims the positive truth. One forward pass, and
+    a backward pass down to the layer.
+
+    Where maps are negative the denominator can vanish or change its sign; the result says so, and alpha
+    is 0 where it is exactly 0.
+
+    Parameters
+    ----------
+    model, inputs, targets, layers, layer, relu
+        As for `gradcam`.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        As `gradcam` does.
+    """
+    refuse_if(boolean_problem("relu", relu), "gradcam-plus-plus")
+    module = find_layer(model, layer, layers, "gradcam")
+    maps, gradients = layer_maps(model, module, inputs, targets, "gradcam-plus-plus")
+    weights, past = _of_moments(maps, gradients[None])
+    _tell_of_poles(past)
+    return weighted_sum(weights, maps, inputs, relu=relu)
+
+
+@declares(claim="positive", resolution="gradcam")
+def xgradcam(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    layers: Mapping[str, nn.Module] | None = None,
+    layer: str | None = None,
+    relu: bool = True,
+) -> Tensor:
+    r"""XGrad-CAM: a layer's maps, each weighted by the mean of its gradients where it is active.
+
+    .. math::
+        w_c = \frac{\sum_{ij} A^c_{ij} \, g^c_{ij}}{\sum_{ij} A^c_{ij}}, \qquad
+        g^c_{ij} = \frac{\partial f_t(x)}{\partial A^c_{ij}},
+
+    and w = 0 where the maps sum to 0.
+
+    Source: Fu et al., 2020. Made to conserve: before its positive part is taken and it is enlarged, the
+    map sums to what that of `linear_approximation` does, the output where the network behind the layer
+    has ReLUs and no biases. As `gradcam` it gives a map one weight for all places, and has its grain.
+    Claims the positive truth. One forward pass, and a backward pass down to the layer.
+
+    Where a map has values of both signs their sum can be small and the weight larger than any gradient;
+    the result says so. pytorch-grad-cam 1.5.7 and torchcam 0.5.0 add 1e-7 and 1e-8 to the sum.
+
+    Parameters
+    ----------
+    model, inputs, targets, layers, layer, relu
+        As for `gradcam`.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        As `gradcam` does.
+    """
+    refuse_if(boolean_problem("relu", relu), "xgradcam")
+    module = find_layer(model, layer, layers, "gradcam")
+    maps, gradients = layer_maps(model, module, inputs, targets, "xgradcam")
+    sums = maps.sum((2, 3), keepdim=True)
+    products = (maps * gradients).sum((2, 3), keepdim=True)
+    weights = torch.where(sums == 0, 0, products / sums)
+    largest = gradients.abs().amax((2, 3), keepdim=True)
+    canceled = (weights.abs() > BEYOND * largest) | (sums == 0) & (products != 0)
+    tell(Finding(CANCELED, int(canceled.flatten(1).any(1).sum())))
+    return weighted_sum(weights, maps, inputs, relu=relu)
+
+
+@declares(claim="positive", resolution="gradcam")
+def layercam(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    layers: Mapping[str, nn.Module] | None = None,
+    layer: str | None = None,
+    relu: bool = True,
+) -> Tensor:
+    r"""LayerCAM: a layer's maps, each cell weighted by its own gradient where that is positive.
+
+    .. math::
+        L = ReLU\Big(\sum_c ReLU(g^c) \, A^c\Big), \qquad
+        g^c_{ij} = \frac{\partial f_t(x)}{\partial A^c_{ij}}
+
+    Source: Jiang et al., 2021. Made for layers of any depth, whose cells are small: unlike `gradcam` it
+    need not be true of a map as a whole. It is `linear_approximation` without the gradients that speak
+    against the output, and does not sum to it. The authors also scale and join maps of several layers,
+    which is left to the user. Claims the positive truth. One forward pass, and a backward pass down to
+    the layer.
+
+    Parameters
+    ----------
+    model, inputs, targets, layers, layer, relu
+        As for `gradcam`.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In units of the output, per cell of the layer.
+
+    Raises
+    ------
+    AttributionLabError
+        As `gradcam` does.
+    """
+    refuse_if(boolean_problem("relu", relu), "layercam")
+    module = find_layer(model, layer, layers, "gradcam")
+    maps, gradients = layer_maps(model, module, inputs, targets, "layercam")
+    return weighted_sum(gradients.relu(), maps, inputs, relu=relu)
+
+
+@declares(claim="positive", resolution="gradcam")
+def smooth_gradcam_plus_plus(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    highest: float,
+    generator: torch.Generator,
+    layers: Mapping[str, nn.Module] | None = None,
+    layer: str | None = None,
+    relu: bool = True,
+    n_samples: int = 20,
+    noise: float = 0.15,
+) -> Tensor:
+    r"""Smooth Grad-CAM++: Grad-CAM++ with powers of gradients that are means over noisy samples.
+
+    .. math::
+        w_c = \sum_{ij} \alpha^c_{ij} \, ReLU\big(\langle g^c_{ij} \rangle\big), \qquad
+        \alpha^c_{ij} = \frac{\langle (g^c_{ij})^2 \rangle}
+            {2 \langle (g^c_{ij})^2 \rangle + S_c \langle (g^c_{ij})^3 \rangle}, \qquad
+        S_c = \sum_{ab} A^c_{ab},
+
+    where the means are over S samples :math:`x + \sigma h e_s`, :math:`e_s \sim N(0, 1)` for each value
+    with h the length of the value range, the maps A are those of the image itself, and alpha is 0 where
+    all gradients are.
+
+    Source: Omeiza et al., 2019. In torchcam 0.5.0, ReLU is taken of the last sample's gradient instead
+    of the mean. Means of gradients, not of maps: nothing is enlarged twice, and noise that no gradient
+    feels changes nothing (the result says so). Noise also shows the network data that it does not know.
+    Has the grain of `gradcam` and the limits of `gradcam_plus_plus`. Claims the positive truth.
+    `n_samples` + 1 forward passes, and as many backward passes down to the layer; one forward pass more
+    for all images.
+
+    Parameters
+    ----------
+    model, inputs, targets, layers, layer, relu
+        As for `gradcam`.
+    highest : float
+        The length of the inputs' value range, which an environment gives.
+    generator : torch.Generator
+        Draws the noise, on its own device, image after image.
+    n_samples : int
+        S. The image itself is not one of them.
+    noise : float
+        Standard deviation of the noise in units of `highest`. Noisy values may leave the value range.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        For settings out of range, a generator that is none, inputs that are no floating-point images,
+        and as `gradcam` does.
+    """
+    problems = number_problem("highest", highest, above=0)
+    problems += boolean_problem("relu", relu)
+    problems += integer_problem("n_samples", n_samples, 1)
+    problems += number_problem("noise", noise, least=0)
+    problems += generator_problem(generator)
+    refuse_if(problems, "smooth-gradcam-plus-plus")
+    if not checked_images(inputs, "inputs").is_floating_point():
+        raise AttributionLabError(f"inputs are {shown(inputs)}: pass floating-point images")
+    module = find_layer(model, layer, layers, "gradcam")
+    batch = images_at_once(model, inputs)
+    found, shares, equal = [], [], 0
+    for image, target in zip(torch.split(inputs, 1), targets, strict=True):
+        draws = torch.randn(
+            (n_samples, *image.shape[1:]), generator=generator, device=generator.device
+        ).to(image)
+        both = torch.cat([image, image + noise * highest * draws])  # the image comes first
+        both = both.contiguous(
+            memory_format=torch.channels_last
+        )  # up to three times faster on a CPU
+        parts = [
+            layer_maps(model, module, part, target.expand(len(part)), "smooth-gradcam-plus-plus")
+            for part in torch.split(both, batch)
+        ]
+        maps, gradients = parts[0][0][:1], torch.cat([part for _, part in parts])[1:, None]
+        weights, past = _of_moments(maps, gradients)
+        shares.append(past)
+        size = gradients.abs().max()
+        equal += bool(size > 0 and (gradients - gradients[0]).abs().max() <= SAME * size)
+        found.append(weighted_sum(weights, maps, image, relu=relu))
+    _tell_of_poles(torch.cat(shares))
+    text = (
+        f"are made from equal gradients of all samples (noise {noise:g}, n_samples {n_samples}), whose "
+        "mean says no more than one of them: take other noise and more samples"
+    )
+    tell(Finding(text, equal))
+    return torch.cat(found)
+
+
+def _of_moments(
+    maps: Float[Tensor, "batch maps rows columns"],
+    gradients: Float[Tensor, "samples batch maps rows columns"],
+) -> tuple[Float[Tensor, "batch maps 1 1"], Float[Tensor, " batch"]]:
+    """Weights of Grad-CAM++, and of the positive gradients the share at or beyond the pole of alpha."""
+    # In units of an image's largest gradient, whose powers would underflow behind a softmax.
+    unit = gradients.abs().amax((0, 2, 3, 4)).clamp(min=torch.finfo(gradients.dtype).tiny)
+    unit = unit[:, None, None, None]
+    first, second, third = ((gradients / unit).pow(power).mean(0) for power in (1, 2, 3))
+    denominator = 2 * second + maps.sum((2, 3), keepdim=True) * unit * third
+    alpha = torch.where((second == 0) | (denominator == 0), 0, second / denominator)
+    positive = (first > 0) & (second > 0)
+    past = (positive & (denominator <= 0)).flatten(1).sum(1)
+    shares = past / positive.flatten(1).sum(1).clamp(min=1)
+    return unit * (alpha * first.relu()).sum((2, 3), keepdim=True), shares.to(maps)
+
+
+def _tell_of_poles(shares: Float[Tensor, " batch"]) -> None:
+    tell(Finding(POLE, int((shares > 0).sum()), worst=float(shares.max())))

@@ -1,0 +1,232 @@
+r"""Methods that are made of another one, by name: ensembles, absolute values, the true baseline.
+
+A suffix of a method's name says what is made of it, and suffixes follow each other:
+``input-x-gradient-smoothgrad-absolute`` is the absolute value of SmoothGrad's mean of inputs times
+gradients, ``integrated-gradients-absolute-vargrad`` the variance of absolute values.
+"""
+
+import dataclasses
+import difflib
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.methods.baselines import from_true_baseline
+from attributionlab.methods.declaration import declares
+from attributionlab.methods.ensembles import smoothgrad, smoothgrad_squared, vargrad
+from attributionlab.methods.findings import heard, tell
+from attributionlab.methods.gradients import input_x_gradient, saliency
+from attributionlab.methods.paths import integrated_gradients
+from attributionlab.methods.sampled_paths import integrated_gradients_uniform
+from attributionlab.methods.wrapping import (
+    declared,
+    kebab,
+    name_of,
+    parameters_of,
+    presented,
+    stored,
+)
+from attributionlab.validation import checked_images
+
+__all__ = [
+    "DERIVATIONS",
+    "Derivation",
+    "absolute",
+    "base_and_suffix",
+    "derived",
+    "input_x_gradient_absolute",
+    "input_x_gradient_smoothgrad",
+    "input_x_gradient_smoothgrad_absolute",
+    "integrated_gradients_absolute",
+    "integrated_gradients_smoothgrad",
+    "integrated_gradients_smoothgrad_absolute",
+    "integrated_gradients_smoothgrad_squared",
+    "integrated_gradients_uniform_absolute",
+    "integrated_gradients_vargrad",
+    "saliency_absolute",
+    "saliency_smoothgrad",
+    "similar_names",
+]
+
+
+def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    r"""The absolute value of a method's map.
+
+    .. math:: a_{ij} = \Big| \sum_c A_{c,ij} \Big|
+
+    Source: common practice; compared with signed maps by Smilkov et al., 2017, and Hesse et al., 2024.
+    Channels are summed first, so that the map is the absolute value of the one that is judged signed;
+    Simonyan et al., 2013, take the largest absolute value over channels instead. Says how much a pixel
+    matters and not which way: claims the overall truth.
+
+    Parameters
+    ----------
+    method : callable
+        ``f(model, inputs, targets, **settings)`` -> (B, C, H, W).
+
+    Returns
+    -------
+    callable
+        The same with maps of (B, 1, H, W), at the same cost. It tells what the method tells of the maps
+        with their signs; sums are made in float64 and returned in the inputs' type, or in float64 if
+        that type cannot hold them. Errors are those of the method, and `AttributionLabError` for maps
+        of another shape.
+
+    Raises
+    ------
+    AttributionLabError
+        If the method cannot be called with settings by name.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.methods import absolute, saliency
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 1))
+    >>> _ = torch.nn.init.constant_(model[1].weight, -3.0)
+    >>> absolute(saliency)(model, torch.ones(1, 2, 1, 1), torch.tensor([0])).item()
+    6.0
+    """
+    parameters = parameters_of(method)
+
+    def magnitudes(model: nn.Module, inputs: Tensor, targets: Tensor, **settings: Any) -> Tensor:
+        with heard() as findings:
+            maps = method(model, inputs, targets, **settings)
+        for each in findings:
+            # A sum is that of the signed map: `gaps` is left out.
+            text = f"are absolute values of maps that {each.text}"
+            tell(dataclasses.replace(each, text=text, gaps=()))
+        signed = checked_images(maps, f"absolute values of {kebab(method)}: maps")
+        return stored(signed.double().sum(1, keepdim=True).abs(), inputs.dtype)
+
+    doc = (
+        f"The absolute value of the map of {kebab(method)}, summed over channels first.\n\n"
+        f"Takes the settings of `{name_of(method)}`."
+    )
+    presented(magnitudes, f"{name_of(method)}_absolute", doc, __name__, parameters.values())
+    kept = ("output", "gradient", "resolution", "distribution")
+    return declares(claim="overall", **{key: declared(method, key) for key in kept})(magnitudes)
+
+
+def _from_background(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The variant of a method that starts from the environment's own background."""
+    return from_true_baseline(
+        method,
+        f"The same as {kebab(method)}, from the environment's own background.\n\n"
+        f"Takes the other settings of `{name_of(method)}`.",
+    )
+
+
+class Derivation(NamedTuple):
+    """What a suffix makes of a method.
+
+    Parameters
+    ----------
+    make : callable
+        Method -> method.
+    own : frozenset of str
+        Settings whose value the method that it is made of does not get.
+    """
+
+    make: Callable[[Callable[..., Tensor]], Callable[..., Tensor]]
+    own: frozenset[str] = frozenset()
+
+
+_OF_SAMPLES = frozenset({"n_samples", "noise"})
+DERIVATIONS: Mapping[str, Derivation] = {
+    "smoothgrad": Derivation(smoothgrad, _OF_SAMPLES),
+    "smoothgrad-squared": Derivation(smoothgrad_squared, _OF_SAMPLES),
+    "vargrad": Derivation(vargrad, _OF_SAMPLES),
+    "absolute": Derivation(absolute),
+    "true-baseline": Derivation(_from_background, frozenset({"baselines"})),
+}
+"""By suffix."""
+
+
+def base_and_suffix(name: str) -> tuple[str, str] | None:
+    """A name without its last suffix, and that suffix; None for a name without any.
+
+    Examples
+    --------
+    >>> from attributionlab.methods.derivation import base_and_suffix
+    >>> base_and_suffix("lime-absolute-smoothgrad-squared")
+    ('lime-absolute', 'smoothgrad-squared')
+    """
+    for suffix in DERIVATIONS:
+        base = name.removesuffix(f"-{suffix}")
+        if base != name:
+            return base, suffix
+    return None
+
+
+def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[..., Any] | None:
+    """The method of a name: a known one, or what the name's suffixes make of a known one.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``saliency`` or ``saliency-smoothgrad-absolute``.
+    known : mapping of str to callable
+        Methods by name.
+
+    Returns
+    -------
+    callable, or None
+        The same object for the same name; None if no known name is left without suffixes.
+
+    Raises
+    ------
+    AttributionLabError
+        For the true baseline of a method that has no setting `baselines`.
+
+    Examples
+    --------
+    >>> from attributionlab.methods import METHODS
+    >>> from attributionlab.methods.derivation import derived
+    >>> derived("lime-vargrad", METHODS).__name__
+    'lime_vargrad'
+    """
+    if name in known:
+        return known[name]
+    split = base_and_suffix(name)
+    base = split and derived(split[0], known)
+    if split is None or base is None:
+        return None
+    if not _applies(split[1], base):
+        raise AttributionLabError(
+            f"{name}: {split[0]} has no setting 'baselines', and so no true baseline: take {split[0]}"
+        )
+    return _made(split[1], base)
+
+
+@functools.cache
+def _made(suffix: str, method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    # One object for each method, so that it can be told from a user's function of the same name.
+    return DERIVATIONS[suffix].make(method)
+
+
+def _applies(suffix: str, method: Callable[..., Tensor]) -> bool:
+    return suffix != "true-baseline" or "baselines" in parameters_of(method)
+
+
+def similar_names(name: str, known: Mapping[str, Callable[..., Any]]) -> Iterable[str]:
+    """What a typing error may stand for: the nearest of known and derived names, or else all known."""
+    names = [*known]
+    for each, method in known.items():
+        names += [f"{each}-{suffix}" for suffix in DERIVATIONS if _applies(suffix, method)]
+    return difflib.get_close_matches(name, names, n=1) or known
+
+
+input_x_gradient_absolute = absolute(input_x_gradient)
+input_x_gradient_smoothgrad = smoothgrad(input_x_gradient)
+input_x_gradient_smoothgrad_absolute = absolute(input_x_gradient_smoothgrad)
+integrated_gradients_absolute = absolute(integrated_gradients)
+integrated_gradients_smoothgrad = smoothgrad(integrated_gradients)
+integrated_gradients_smoothgrad_absolute = absolute(integrated_gradients_smoothgrad)
+integrated_gradients_smoothgrad_squared = smoothgrad_squared(integrated_gradients)
+integrated_gradients_uniform_absolute = absolute(integrated_gradients_uniform)
+integrated_gradients_vargrad = vargrad(integrated_gradients)
+saliency_absolute = absolute(saliency)
+saliency_smoothgrad = smoothgrad(saliency)

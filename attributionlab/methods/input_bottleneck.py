@@ -1,0 +1,316 @@
+r"""The information bottleneck at the input: how much of each pixel must be seen.
+
+At the input itself a bottleneck would have to let through whatever is rare in an image, needed or not.
+Here what a bottleneck at a layer says is carried back to the input first, by a generative network, and
+information that it grants costs nothing.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.methods.adversarial import (
+    Adversary,
+    adversary_problems,
+    generated_mask,
+    let_through,
+)
+from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.bottleneck import (
+    Noise,
+    feature_passage,
+    loss_of,
+    noise_of,
+    reference_problems,
+)
+from attributionlab.methods.declaration import declares
+from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.information import (
+    Descent,
+    capacity,
+    descent_problems,
+    least_passing,
+    slope,
+    too_small,
+)
+from attributionlab.methods.layers import find_layer
+
+__all__ = ["input_iba"]
+
+LEAST_STD = 0.01
+"""Of a channel, as a share of the largest: images in which a channel is empty are allowed."""
+
+KEPT = 4
+"""A backward pass needs about as many times the memory of a forward pass."""
+
+Attribution = Literal["mask", "information"]
+
+UNVARIED = (
+    "start from a layer where neurons that hardly vary over the reference images owe up to {worst} of "
+    "the information: pass more reference images"
+)
+BLIND = (
+    "are masks that hardly depend on the network: for at least half of the steps its output had no "
+    "gradient at all (in up to {worst} of them), as where noise turns colors into unseen ones"
+)
+STILL = (
+    "start from the map of the layer, enlarged, in which the critic could move nothing, as where the "
+    "layer returns nothing for images mixed with noise, or where its map grants everything already"
+)
+
+
+class Explained(NamedTuple):
+    """What is found for one image."""
+
+    attribution: Float[Tensor, "1 1 height width"]
+    unvaried: float
+    blind: float
+    moved: bool
+
+
+class Scale(NamedTuple):
+    """The method's units: the reference images have mean 0 and deviation 1 in each channel."""
+
+    mean: Float[Tensor, "channels 1 1"]
+    std: Float[Tensor, "channels 1 1"]
+
+    def enter(self, images: Tensor) -> Tensor:
+        return (images - self.mean) / self.std
+
+    def leave(self, values: Tensor) -> Tensor:
+        return values * self.std + self.mean
+
+
+@declares(claim="positive", output="logit")
+def input_iba(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    reference_images: Tensor,
+    generator: torch.Generator,
+    layers: Mapping[str, nn.Module] | None = None,
+    layer: str | None = None,
+    attribution: Attribution = "mask",
+    beta: float = 20.0,
+    steps: int = 60,
+    learning_rate: float = 1.0,
+    copies: int = 10,
+    sigma: float = 1.0,
+    feature_beta: float = 10.0,
+    feature_steps: int = 10,
+    epochs: int = 5,
+    samples: int = 200,
+    batch: int = 8,
+    clip: float = 0.1,
+) -> Tensor:
+    r"""Share of each pixel that must be seen for the output to stay (InputIBA).
+
+    1. The bottleneck of `iba` at a layer: what of its features the output needs.
+    2. A Wasserstein generative adversarial network (`generated_mask`): the mask m over the image with
+       which the layer returns what the bottleneck lets through.
+    3. A bottleneck at the input for which m is known beforehand:
+
+    .. math::
+        z = \lambda x + (1 - \lambda) \epsilon, \qquad
+        \min_\alpha \; L(f(z)) + \beta \, \overline{KL}\big(N(\lambda x, (1-\lambda)^2) \,\|\,
+        N(\lambda m x, (1 - \lambda m)^2)\big)
+
+    with :math:`\lambda` = sigmoid(alpha) under a Gaussian, noise :math:`\epsilon \sim N(0, 1)` and the
+    loss L of `iba`. The attribution is the mean of :math:`\lambda` over channels, which is what the
+    authors show as :math:`\Lambda^*`, or with ``attribution="information"`` the divergence, summed over
+    channels, in bits. The latter is information beyond what m grants, and so is small where m is 1.
+
+    Images x are in units in which the reference images have mean 0 and standard deviation 1 in each
+    channel, as the authors' images have (a channel counts with at least 0.01 of the largest deviation);
+    features are in units of the layer's noise for the critic and its samples.
+
+    Source: Zhang et al., 2021, written here from the paper, with the numbers of its public code where
+    the paper is silent. It differs from that code
+
+    - in what mixes features with noise: lambda, as the paper has it, not the capacity;
+    - in what is returned: lambda as it is in z, under the Gaussian;
+    - in the units of features, absolute there;
+    - in the training: 5 epochs of 25 batches of 8, not 20 of 7 of 32, so that critic and generator make
+      125 and 25 steps, not 140 and 40; the images that the critic sees are made once for each step of
+      the generator; weights are clipped at 0.1, not 0.01, and RMSprop adds 1e-16, not 1e-8, to the size
+      of a gradient: none reaches the generator otherwise through a critic of layers with few maps,
+      which are as many here as the layer has, twice and four times as many. Where maps have one cell,
+      3 x 3 convolutions take the place of those that halve them.
+
+    Shows where the image must be seen, pixel by pixel: where lambda is 1 all passes. The prior m begins
+    as the map of the layer, enlarged and understood as a logit (1/2 without information), and moves by
+    about 0.3 in the logit: where there is much information in every cell all is granted, and the mask
+    is 1 everywhere. A network that reacts to exact colors sees none of them behind any noise, its
+    output has no gradient, and information alone shapes the mask; the result says so. Claims the
+    positive truth: a mask has no sign.
+
+    Costs those of `iba`, `steps` forward and backward passes of `copies`, and `epochs` x `samples` / 5
+    for the generator: by default 800 through the network and 100 behind the layer.
+
+    Parameters
+    ----------
+    model, inputs, targets
+        As for `saliency`.
+    reference_images : Tensor, (n, C, H, W)
+        Other images of the kind, at least two; the environment gives them. Of the layer's noise, and of
+        the units of the image.
+    generator : torch.Generator
+        Of all noise, the critic's weights and the order of its samples.
+    layers : mapping of str to nn.Module, optional
+        The environment gives it; its "iba" is attached to.
+    layer : str, optional
+        Dotted name of another module of the model to attach to (`find_layer`).
+    attribution : {"mask", "information"}
+        What is returned.
+    beta, steps : float, int
+        Weight of the information and steps of Adam at the input; the authors take 10 to 50, and 60.
+    learning_rate, copies, sigma : float, int, float
+        As for `iba`, of both bottlenecks; sigma in cells of the layer and in pixels of the image.
+    feature_beta, feature_steps : float, int
+        As `beta` and `steps` of `iba`.
+    epochs, samples, batch : int
+        How often the critic sees its true samples, how many there are, and how many it sees at once.
+    clip : float
+        The critic's weights stay within +-clip.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In [0, 1], or bits.
+
+    Raises
+    ------
+    AttributionLabError
+        For settings out of range, fewer than two reference images, of another shape or all of one
+        color, a layer that does not exist or has no maps, or maps or images too small for the Gaussian.
+    """
+    descent = Descent(beta, steps, learning_rate, copies, sigma)
+    of_features = Descent(feature_beta, feature_steps, learning_rate, copies, sigma)
+    adversary = Adversary(epochs, samples, batch, clip)
+    _refuse(inputs, reference_images, attribution, descent, of_features, adversary)
+    module = find_layer(model, layer, layers, "iba")
+    reference_images = reference_images.to(inputs)
+    noise = noise_of(model, module, reference_images, sigma, "input-iba")
+    scale = _scale(reference_images)
+    at_once = max(1, images_at_once(model, inputs) // KEPT)
+    found = [
+        _explained(
+            *(model, module, image, target, noise, scale, attribution, at_once),
+            *(descent, of_features, adversary, generator),
+        )
+        for image, target in zip(torch.split(inputs, 1), targets, strict=True)
+    ]
+    shares = [each.unvaried for each in found]
+    tell(Finding(UNVARIED, sum(share > 0.5 for share in shares), worst=max(shares)))
+    blind = [each.blind for each in found]
+    tell(Finding(BLIND, sum(share >= 0.5 for share in blind), worst=max(blind)))
+    tell(Finding(STILL, sum(not each.moved for each in found)))
+    return torch.cat([each.attribution for each in found])
+
+
+def _explained(
+    model: nn.Module,
+    layer: nn.Module,
+    image: Float[Tensor, "1 channels height width"],
+    target: Int[Tensor, ""],
+    noise: Noise,
+    scale: Scale,
+    attribution: Attribution,
+    at_once: int,
+    descent: Descent,
+    of_features: Descent,
+    adversary: Adversary,
+    generator: torch.Generator,
+) -> Explained:
+    """The three steps for one image."""
+    passage = feature_passage(model, layer, image, target, noise, of_features, generator)
+
+    def in_units(features: Tensor) -> Tensor:
+        return (features - noise.mean) / noise.std
+
+    bits = passage.information.sum(1, keepdim=True) / math.log(2)
+    values = scale.enter(image)
+    granted = generated_mask(
+        values,
+        lambda mixed: in_units(_maps(model, layer, scale.leave(mixed))),
+        let_through(in_units(passage.activation), passage.passing, adversary.samples, generator),
+        F.interpolate(bits, tuple(image.shape[2:]), mode="bilinear"),
+        adversary,
+        generator,
+    )
+    with torch.no_grad():
+        loss = loss_of(model, model(image), target, noise.variance)
+    answered = []
+
+    def of_part(part: Tensor, copies: int) -> Tensor:
+        kept = part.detach().requires_grad_()
+        # The loss is a mean over copies: of a part it counts by the part's share.
+        return slope(loss(model(scale.leave(kept))) * len(part) / copies, kept)
+
+    def gradient(mixed: Tensor) -> Tensor:
+        def run(at_once: int) -> Tensor:
+            return torch.cat([of_part(part, len(mixed)) for part in torch.split(mixed, at_once)])
+
+        found = in_smaller_batches(run, min(at_once, len(mixed)), "input-iba")
+        answered.append(bool(found.any()))
+        return found
+
+    mean, std = torch.zeros_like(scale.mean), torch.ones_like(scale.std)
+    passing = least_passing(values, mean, std, gradient, descent, generator, granted.mask)
+    if attribution == "mask":
+        shown = passing.mean(1, keepdim=True)
+    else:
+        information = capacity(passing, values, mean, std, granted.mask)
+        shown = information.sum(1, keepdim=True) / math.log(2)
+    return Explained(shown, passage.unvaried, 1 - sum(answered) / len(answered), granted.moved)
+
+
+def _maps(model: nn.Module, layer: nn.Module, images: Tensor) -> Tensor:
+    """What the layer returns, with gradients."""
+    maps: list[Tensor] = []
+    handle = layer.register_forward_hook(lambda _module, _inputs, output: maps.append(output))
+    try:
+        model(images)
+    finally:
+        handle.remove()
+    return maps[0]
+
+
+def _scale(images: Float[Tensor, "references channels height width"]) -> Scale:
+    mean = images.mean((0, 2, 3))[:, None, None]
+    std = images.std((0, 2, 3))[:, None, None]
+    if not std.any():
+        raise AttributionLabError(
+            "input-iba: reference_images have one color each and everywhere: pass images that vary"
+        )
+    return Scale(mean, std.clamp(min=LEAST_STD * float(std.max())))
+
+
+def _refuse(
+    inputs: Tensor,
+    reference_images: Tensor,
+    attribution: object,
+    descent: Descent,
+    of_features: Descent,
+    adversary: Adversary,
+) -> None:
+    """Settings that are out of range, all at once."""
+    problems = descent_problems(descent)
+    features = Descent(of_features.beta, of_features.steps, 1, 1, 0)  # the others are the same
+    problems += [f"feature_{each}" for each in descent_problems(features)]
+    problems += adversary_problems(adversary)
+    if attribution not in get_args(Attribution):
+        hint = nearest(str(attribution), get_args(Attribution))
+        problems.append(f"attribution is {attribution!r}: {hint}")
+    problems += reference_problems(inputs, reference_images)
+    if not problems:
+        remedy = "take a smaller sigma (0 for none) or larger images"
+        problems = too_small(inputs.shape, descent.sigma, "images are", remedy)
+    refuse_if(problems, "input-iba")

@@ -1,0 +1,295 @@
+r"""RISE: what the output is on average where a pixel is seen through random masks."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.methods.baselines import Baselines, as_baselines
+from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.declaration import declares
+from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.outputs import same_outputs, target_outputs
+from attributionlab.methods.sampling_noise import STATED_NOISE, noise_share
+from attributionlab.validation import (
+    checked_images,
+    generator_problem,
+    integer_problem,
+    number_problem,
+    shown,
+)
+
+__all__ = ["rise", "rise_uniform"]
+
+Start = Callable[[int], Tensor]
+"""Number of masks -> what images show where they are masked, (that many or 1, C, H, W)."""
+
+
+@declares(claim="positive")
+def rise(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    generator: torch.Generator,
+    baselines: Baselines = 0.0,
+    n_samples: int = 1000,
+    cells: int = 7,
+    probability: float = 0.5,
+    perturbations_per_eval: int | None = None,
+) -> Tensor:
+    r"""RISE: the mean output over random masks, each weighted by how much of the pixel it shows.
+
+    .. math:: a_j = \frac{1}{N p} \sum_{i=1}^N f_t\big(M_i x + (1 - M_i) b\big) \, M_{ij}
+
+    A mask M is drawn as `cells` x `cells` coins, each 1 with probability p, enlarged bilinearly to one
+    cell more than the image, and cut to the image at a random place (`Masks`). Where the masks do
+    not move the output by more than rounding, every pixel has that output, which the sum is then
+    expected to be.
+
+    Source: Petsiuk et al., 2018, who take N = 4,000 (VGG-16) and 8,000 (ResNet-50), for a black
+    baseline. An estimate of the mean output given that the pixel is seen: a pixel that does nothing
+    has the mean output over all masks, not 0, so that only differences within a map say anything. With
+    the mean output the sampling noise grows, too, by :math:`f \sqrt{(1/p - 1) / N}`; the result says
+    where it is more than half of the map's variance. Its grain is that of the cells. Half-transparent
+    masks mix image and baseline, and most colors in them are in neither. Claims the positive truth.
+    Masks are drawn anew for each image (the authors take the same for all). `n_samples` forward
+    passes for each image, and one more for all.
+
+    Parameters
+    ----------
+    model, inputs, targets
+        As for `saliency`.
+    generator : torch.Generator
+        Of the masks, image after image, on its own device.
+    baselines : float, sequence of float, ndarray or Tensor
+        What stands where a pixel is masked (`as_baselines`); black by default.
+    n_samples : int
+        N, at least 2.
+    cells : int
+        Coins along each side; the image is as many cells high and wide, of whole pixels.
+    probability : float
+        p in (0, 1).
+    perturbations_per_eval : int, optional
+        Masked images in one pass; by default what fits the memory budget.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        For settings out of range, such as more cells than the image has pixels along its shorter side,
+        and inputs that are no floating-point images.
+    """
+    settings = (n_samples, cells, probability, perturbations_per_eval)
+    _refuse("rise", inputs, generator, *settings)
+    starts = as_baselines(baselines, inputs)
+
+    def start(image: int) -> Start:
+        return lambda masks: starts[image : image + 1]
+
+    return _of_each_image("rise", model, inputs, targets, generator, start, *settings)
+
+
+@declares(claim="positive")
+def rise_uniform(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    highest: float,
+    generator: torch.Generator,
+    n_samples: int = 1000,
+    cells: int = 7,
+    probability: float = 0.5,
+    perturbations_per_eval: int | None = None,
+) -> Tensor:
+    r"""RISE with noise instead of black where a pixel is masked.
+
+    .. math:: a_j = \frac{1}{N p} \sum_{i=1}^N f_t\big(M_i x + (1 - M_i) b_i\big) \, M_{ij}, \qquad
+              b_{icj} \sim U(0, h)
+
+    for each value, with h the largest value of a pixel.
+
+    Source: RISE-U of Hesse et al., 2024, who do not say whether the noise is drawn once; here it is
+    drawn afresh for each mask, as no single draw should decide over the map. Claims the positive
+    truth. Otherwise as `rise`, cost (`n_samples` forward passes for each image), parameters, result and
+    errors included.
+    """
+    settings = (n_samples, cells, probability, perturbations_per_eval)
+    _refuse(
+        "rise-uniform", inputs, generator, *settings, number_problem("highest", highest, above=0)
+    )
+
+    def start(_: int) -> Start:
+        def drawn(masks: int) -> Tensor:
+            # One by one: so a mask's noise does not depend on how many are passed at once.
+            draws = [
+                torch.rand(inputs.shape[1:], generator=generator, device=generator.device)
+                for _ in range(masks)
+            ]
+            return highest * torch.stack(draws).to(inputs)
+
+        return drawn
+
+    return _of_each_image("rise-uniform", model, inputs, targets, generator, start, *settings)
+
+
+class Masks(NamedTuple):
+    """Random masks, before they are enlarged to the size of the image.
+
+    Parameters
+    ----------
+    coins : Tensor of bool, (N, n, n)
+        Whether a cell is seen.
+    shifts : Tensor of int64, (N, 2)
+        Where in the enlarged coins the image begins, in pixels: down and to the right.
+    """
+
+    coins: Bool[Tensor, "masks cells cells"]
+    shifts: Int[Tensor, "masks 2"]
+
+    def enlarged(
+        self, first: int, last: int, image: Float[Tensor, "1 channels height width"]
+    ) -> Float[Tensor, "batch 1 height width"]:
+        """The masks from one to another, as large as the image and of its type.
+
+        A cell has an n-th of the image's height and width, rounded up to whole pixels. Coins are
+        enlarged bilinearly to n + 1 of those a side, and the image is cut out.
+        """
+        coins = self.coins[first:last].to(image)
+        shifts = self.shifts[first:last].to(image.device)
+        sides = []
+        for axis, length in enumerate(image.shape[2:]):
+            unit = torch.eye(coins.shape[1], dtype=image.dtype, device=image.device)[None]
+            pixels = (coins.shape[1] + 1) * _cell(length, coins.shape[1])
+            [shares] = F.interpolate(unit, size=pixels, mode="linear")  # (n, pixels): of each cell
+            places = shifts[:, axis, None] + torch.arange(length, device=image.device)
+            sides.append(shares.T[places])  # (batch, length, n)
+        down, right = sides
+        masks: Tensor = (down @ coins @ right.transpose(1, 2))[:, None]
+        return masks
+
+
+def _cell(length: int, cells: int) -> int:
+    """Pixels of a cell along a side of this length."""
+    return -(-length // cells)
+
+
+def _drawn(
+    generator: torch.Generator, n_samples: int, cells: int, probability: float, size: torch.Size
+) -> Masks:
+    device = generator.device
+    coins = torch.rand((n_samples, cells, cells), generator=generator, device=device)
+    shifts = [
+        torch.randint(_cell(length, cells), (n_samples,), generator=generator, device=device)
+        for length in size
+    ]
+    return Masks(coins < probability, torch.stack(shifts, 1))
+
+
+def _of_each_image(
+    who: str,
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    generator: torch.Generator,
+    start: Callable[[int], Start],
+    n_samples: int,
+    cells: int,
+    probability: float,
+    perturbations_per_eval: int | None,
+) -> Float[Tensor, "batch 1 height width"]:
+    batch = min(perturbations_per_eval or images_at_once(model, inputs), n_samples)
+    maps, shares, still = [], [0.0], 0
+    for k, target in enumerate(targets):
+        masks = _drawn(generator, n_samples, cells, probability, inputs.shape[2:])
+        # A run that does not fit in memory begins again: with the same noise.
+        given = (model, inputs[k : k + 1], target, masks, start(k))
+        run = partial(_through_masks, *given, generator, generator.get_state())
+        outputs, total, squares = in_smaller_batches(run, batch, who)
+        if same_outputs(outputs.min(), outputs.max()):
+            still += 1
+            maps.append(torch.full_like(total, float(outputs.mean())))
+        else:
+            shares.append(noise_share(total - total.mean(), squares, n_samples))
+            maps.append(total / (n_samples * probability))
+    tell(
+        Finding(
+            "have one value for all pixels, because no mask moves the output: choose other baselines, "
+            "or a higher temperature",
+            still,
+        )
+    )
+    tell(
+        Finding(
+            "owe up to {worst} of their variance to the draw of the masks: take a larger n_samples",
+            sum(share > STATED_NOISE for share in shares),
+            worst=min(1.0, max(shares)),
+        )
+    )
+    return torch.stack(maps)[:, None].to(inputs)
+
+
+@torch.no_grad()
+def _through_masks(
+    model: nn.Module,
+    image: Float[Tensor, "1 channels height width"],
+    target: Int[Tensor, ""],
+    masks: Masks,
+    start: Start,
+    generator: torch.Generator,
+    state: Tensor,
+    batch: int,
+) -> tuple[Float[Tensor, " masks"], Float[Tensor, "height width"], Float[Tensor, "height width"]]:
+    """Outputs f, the sum of f M, and the sum of (f M)^2 where each f M is less its mean over pixels.
+
+    Sums are in float64: the probabilities of a saturated softmax have no square in float32.
+    """
+    generator.set_state(state)
+    total = image.new_zeros(image.shape[2:], dtype=torch.float64)
+    outputs, squares = [], torch.zeros_like(total)
+    for first in range(0, len(masks.coins), batch):
+        seen = masks.enlarged(first, first + batch, image)
+        # Exact where a mask is 0 or 1: networks may know exact values only.
+        mixed = torch.lerp(start(len(seen)), image, seen)
+        mixed = mixed.contiguous(memory_format=torch.channels_last)  # twice as fast on a CPU
+        found = target_outputs(model(mixed), target.expand(len(seen)))
+        weights, flat = found.double(), seen.flatten(1).double()
+        total += (weights @ flat).view_as(total)
+        flat -= flat.mean(1, keepdim=True)
+        squares += (weights.square() @ flat.square()).view_as(total)
+        outputs.append(found)
+    return torch.cat(outputs), total, squares
+
+
+def _refuse(
+    who: str,
+    inputs: Tensor,
+    generator: object,
+    n_samples: object,
+    cells: object,
+    probability: object,
+    perturbations_per_eval: object,
+    others: Sequence[str] = (),
+) -> None:
+    """Settings that are out of range, all at once."""
+    if not checked_images(inputs, "inputs").is_floating_point():
+        raise AttributionLabError(f"inputs are {shown(inputs)}: pass floating-point images")
+    problems = [*others, *integer_problem("n_samples", n_samples, 2)]
+    problems += integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:])))
+    problems += number_problem("probability", probability, above=0, most=1)
+    if probability == 1:
+        problems.append("probability is 1: take a number below 1, or no mask hides anything")
+    if perturbations_per_eval is not None:
+        problems += integer_problem("perturbations_per_eval", perturbations_per_eval, 1)
+    problems += generator_problem(generator)
+    refuse_if(problems, who)

@@ -1,0 +1,133 @@
+"""Where the tokens of a transformer lie in the image, and which of them the output reads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.validation import integer_problem
+
+__all__ = ["Tokens", "read_tokens", "tokens_of"]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens of an image among all tokens: a grid, row by row.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Of the grid.
+    prefix : int
+        Tokens before the first of the grid.
+    """
+
+    rows: int
+    columns: int
+    prefix: int
+
+    def as_map(
+        self, values: Float[Tensor, "batch tokens"], size: Sequence[int]
+    ) -> Float[Tensor, "batch 1 height width"]:
+        """Those of the image as a grid, enlarged bilinearly to a height and a width."""
+        image = values[:, self.prefix : self.prefix + self.rows * self.columns]
+        cells = image.reshape(len(values), 1, self.rows, self.columns)
+        return torch.nn.functional.interpolate(cells, tuple(size), mode="bilinear")
+
+
+def tokens_of(
+    number: int,
+    size: Sequence[int],
+    maps: tuple[int, int] | None,
+    grid: Sequence[int] | None,
+    prefix: int | None,
+) -> Tokens:
+    """The grid of an image's tokens, as the user says or as it can be inferred.
+
+    Parameters
+    ----------
+    number : int
+        Of all tokens.
+    size : sequence of int
+        Height and width of the image.
+    maps : tuple of int, optional
+        Rows and columns of the patch embedding; those of the tokens, if there are so many tokens.
+        Otherwise patches are square, and as many of the first tokens as possible are image tokens.
+    grid : sequence of int, optional
+        Rows and columns that the user states.
+    prefix : int, optional
+        Tokens before the grid that the user states; by default all that are not in it.
+
+    Raises
+    ------
+    AttributionLabError
+        For a grid or prefix out of range, or if nothing fits.
+
+    Examples
+    --------
+    >>> from attributionlab.methods.tokens import tokens_of
+    >>> tokens_of(197, (224, 224), None, None, None)
+    Tokens(rows=14, columns=14, prefix=1)
+    """
+    refuse_if(
+        [
+            *_grid_problem(grid),
+            *([] if prefix is None else integer_problem("prefix", prefix, 0)),
+        ]
+    )
+    if grid is not None:
+        rows, columns = map(int, grid)
+        before = number - rows * columns if prefix is None else int(prefix)
+        if before < 0 or before + rows * columns > number:
+            behind = f" behind {prefix} others" if prefix else ""
+            raise AttributionLabError(
+                f"grid is {tuple(grid)}{behind}: take rows and columns that the network's {number} "
+                "tokens suffice for"
+            )
+        return Tokens(rows, columns, before)
+    for rows, columns in [*([maps] if maps else []), *_square_patches(size)]:
+        before = number - rows * columns
+        if 0 <= before < rows * columns and prefix in (None, before):
+            return Tokens(rows, columns, before)
+    stated = "" if prefix is None else f" behind a prefix of {prefix}"
+    raise AttributionLabError(
+        f"{number} tokens{stated} are no grid of square patches of an image of {size[0]} x {size[1]} "
+        "pixels: state it as grid=(rows, columns), and as prefix the number of tokens before it"
+    )
+
+
+def read_tokens(
+    gradient: Float[Tensor, "batch heads tokens tokens"],
+) -> Bool[Tensor, "batch tokens"]:
+    """The tokens that an output reads behind the last block: those whose attention it depends on.
+
+    Parameters
+    ----------
+    gradient : Tensor, (B, heads, N, N)
+        Of the output with respect to the last block's attention.
+
+    Returns
+    -------
+    Tensor of bool, (B, N)
+        The class token alone, or all of which the mean is taken.
+    """
+    return (gradient != 0).any(3).any(1)
+
+
+def _square_patches(size: Sequence[int]) -> list[tuple[int, int]]:
+    """Rows and columns of all grids of square patches, the finest first."""
+    height, width = size
+    sides = [side for side in range(1, min(size) + 1) if height % side == 0 and width % side == 0]
+    return [(height // side, width // side) for side in sides]
+
+
+def _grid_problem(grid: Sequence[int] | None) -> list[str]:
+    if grid is None:
+        return []
+    two = isinstance(grid, list | tuple) and len(grid) == 2
+    if two and not any(integer_problem("grid", each, 1) for each in grid):
+        return []
+    return [f"grid is {grid!r}: take a pair of positive integers, rows and columns"]

@@ -1,0 +1,307 @@
+"""Attention rollout and Chefer's relevance are what they are defined to be, in any transformer."""
+
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+import oracles_attention as oracles
+import oracles_methods
+from attributionlab.errors import AttributionLabError, GuardWarning
+from attributionlab.experiments.idsds.attention import AttentionNetwork
+from attributionlab.methods import attention_rollout, chefer_lrp
+from attributionlab.methods.findings import heard
+from oracles_attention import MAKES, Transformer
+
+# Some hundred float64 products, sums and quotients; the quotients' divisors lose at most 10^4 of their
+# size in sums of either sign here, and entries are at most of order 1.
+CLOSE = {"rtol": 1e-9, "atol": 1e-11}
+TARGETS = torch.tensor([1, 0])
+BOTH = pytest.mark.parametrize("method", [attention_rollout, chefer_lrp])
+
+
+def pictures(number=2, seed=0):
+    return torch.rand(number, 3, 4, 6, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def enlarged(rows):
+    return torch.tensor(oracles_methods.enlarge(rows, 4, 6), dtype=torch.float64)
+
+
+def close(got, expected):
+    torch.testing.assert_close(got, expected, **CLOSE)
+
+
+@pytest.mark.parametrize("read", ["class", "mean", "image"])
+@pytest.mark.parametrize("residual", [0.5, 0, 0.9])
+def test_rollout_is_the_product_of_the_blocks_mixtures(read, residual):
+    network, images = Transformer(read=read), pictures()
+    got = attention_rollout(network, images, TARGETS, residual=residual)
+    assert got.shape == (2, 1, 4, 6)
+    for image, found in zip(images, got, strict=True):
+        close(found[0], enlarged(oracles.rolled_out(network, image, residual)))
+
+
+@pytest.mark.parametrize("read", ["class", "mean", "image"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_relevance_is_handed_down_by_its_rules(read, seed):
+    network, images = Transformer(read=read, seed=seed), pictures(seed=seed)
+    got = chefer_lrp(network, images, TARGETS)
+    for image, target, found in zip(images, TARGETS, got, strict=True):
+        close(found[0], enlarged(oracles.relevant_attention(network, image, target)))
+    assert got.std() > 0
+
+
+@BOTH
+@pytest.mark.parametrize("make", MAKES)
+def test_it_does_not_matter_who_wrote_the_attention(method, make):
+    images = pictures()
+    expected = method(Transformer(), images, TARGETS)
+    close(method(Transformer(make), images, TARGETS), expected)
+
+
+@BOTH
+def test_it_does_not_matter_whether_images_or_tokens_come_first(method):
+    images = pictures()
+    expected = method(Transformer(), images, TARGETS)
+    close(method(Transformer("module", batch_first=False), images, TARGETS), expected)
+
+
+@BOTH
+def test_a_map_does_not_depend_on_the_images_beside_it(method):
+    """Seven images of seven tokens, so that either could be taken for the other."""
+    images, targets = pictures(7), torch.arange(7) % 3
+    for network in (Transformer(), Transformer("module", batch_first=False)):
+        with heard():
+            together = method(network, images, targets)
+            alone = [method(network, images[i : i + 1], targets[i : i + 1]) for i in range(7)]
+        close(together, torch.cat(alone))
+
+
+def test_rollout_is_the_same_for_every_class_and_relevance_is_not():
+    network, images = Transformer(), pictures()
+    rollouts = [attention_rollout(network, images, torch.full((2,), k)) for k in range(3)]
+    assert torch.equal(rollouts[0], rollouts[1])
+    assert torch.equal(rollouts[0], rollouts[2])
+    with heard():
+        maps = [chefer_lrp(network, images, torch.full((2,), k)) for k in range(3)]
+    assert not torch.allclose(maps[0], maps[1])
+
+
+class OneBlock(nn.Module):
+    """A class token that attends to all pixels alike and counts those of each of two colors."""
+
+    def __init__(self, classes=2):
+        super().__init__()
+        self.head = nn.Linear(2, classes, bias=False)
+        self.head.weight.data = torch.eye(2)
+
+    def forward(self, images):
+        tokens = images.flatten(2).transpose(1, 2)  # (B, pixels, 2)
+        tokens = torch.cat([torch.zeros_like(tokens[:, :1]), tokens], 1)
+        weights = (0 * tokens @ tokens.transpose(1, 2)).softmax(-1)
+        return self.head((tokens + weights @ tokens)[:, 0])
+
+
+def two_colors():
+    """2 x 2 pixels: the first has color 0, the last color 1."""
+    images = torch.zeros(1, 2, 2, 2)
+    images[0, 0, 0, 0] = images[0, 1, 1, 1] = 1
+    return images
+
+
+def test_relevance_lies_on_the_evidence_for_its_class_and_rollout_on_all_tokens():
+    images = two_colors()
+    rollout = attention_rollout(OneBlock(), images, torch.tensor([0]), grid=(2, 2))
+    # Half of a fifth for each; the products are exact but for the rounding of 1 / 5.
+    torch.testing.assert_close(rollout, torch.full((1, 1, 2, 2), 0.1), rtol=1e-6, atol=0)
+    for target, place in ((0, (0, 0)), (1, (1, 1))):
+        got = chefer_lrp(OneBlock(), images, torch.tensor([target]), grid=(2, 2))
+        expected = torch.zeros(1, 1, 2, 2)
+        expected[0, 0][place] = 0.5  # gradient 1 and half of a relevance of 1, of one head
+        torch.testing.assert_close(got, expected, rtol=1e-6, atol=0)
+
+
+def test_tokens_that_all_attend_alike_have_equal_shares():
+    class Even(OneBlock):
+        def forward(self, images):
+            tokens = images.flatten(2).transpose(1, 2)
+            weights = (0 * tokens @ tokens.transpose(1, 2)).softmax(-1)
+            return self.head((tokens + weights @ tokens).mean(1))
+
+    got = attention_rollout(Even(), two_colors(), torch.tensor([0]))
+    assert torch.equal(got, torch.full((1, 1, 2, 2), 0.25))
+
+
+def test_the_networks_of_the_experiments_are_explained():
+    torch.manual_seed(0)
+    network = AttentionNetwork(3, 5, 16).eval()
+    images, targets = torch.rand(3, 3, 16, 16), torch.tensor([0, 1, 4])
+    rollout = attention_rollout(network, images, targets)
+    # Shares of 16 tokens, of which bilinear enlargement by 4 keeps the mean.
+    torch.testing.assert_close(rollout.mean((1, 2, 3)), torch.full((3,), 1 / 16))
+    relevance = chefer_lrp(network, images, targets)
+    assert rollout.shape == relevance.shape == (3, 1, 16, 16)
+    assert (relevance >= 0).all()
+    assert (relevance.flatten(1).std(1) > 0).all()
+
+
+@BOTH
+def test_model_inputs_and_randomness_are_left_as_they_were(method):
+    network, images = Transformer(), pictures()
+    for each in network.parameters():
+        each.requires_grad_(False)
+    before, state = images.clone(), torch.get_rng_state()
+    with torch.no_grad():
+        method(network, images, TARGETS)
+    assert torch.equal(images, before)
+    assert not images.requires_grad
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(each.grad is None for each in network.parameters())
+    assert not any(module._forward_hooks for module in network.modules())
+
+
+@BOTH
+def test_an_output_that_reads_no_attention_is_told(method):
+    network, images = Transformer(), pictures()
+    network.head.weight.data[1] = 0
+    with heard() as findings:
+        got = method(network, images, torch.tensor([1, 0]))
+    assert not got[0].any()
+    assert got[1].any()
+    [finding] = [each for each in findings if each.images]
+    assert finding.images == 1
+    assert finding.kind == "zeros"
+    assert "no gradient from the last block's attention" in finding.text
+
+
+def test_a_map_without_positive_relevance_is_told():
+    """Color 0 speaks against this class: relevance finds no positive product to be shared out by."""
+    network = OneBlock()
+    network.head.weight.data[0, 0] = -1.0
+    with pytest.warns(GuardWarning, match="attributions of 1 image are zero because no attention"):
+        got = chefer_lrp(network, two_colors(), torch.tensor([0]), grid=(2, 2))
+    assert not got.any()
+
+
+class Changed(OneBlock):
+    """One that computes something else before or behind its attention."""
+
+    def __init__(self, before=None, behind=None):
+        super().__init__()
+        self.before, self.behind = before or nn.Identity(), behind or nn.Identity()
+
+    def forward(self, images):
+        tokens = self.before(images.flatten(2).transpose(1, 2))
+        tokens = torch.cat([torch.zeros_like(tokens[:, :1]), tokens], 1)
+        weights = (0 * tokens @ tokens.transpose(1, 2)).softmax(-1)
+        return self.head(self.behind(tokens + weights @ tokens)[:, 0])
+
+
+class Call(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, tokens):
+        return self.function(tokens)
+
+
+@pytest.mark.parametrize(
+    "unchanged",
+    [
+        lambda x: x / 4,
+        lambda x: 2 + x,
+        lambda x: x - 0.125,
+        lambda x: torch.relu(x),
+        lambda x: nn.functional.relu(x, inplace=True),
+        lambda x: x.clone().mul_(3),
+        lambda x: x * torch.full((2,), 3.0),
+        lambda x: x @ torch.eye(2),
+        lambda x: torch.einsum("ij,...j->...i", torch.eye(2), x),
+        lambda x: nn.functional.linear(x, torch.eye(2), torch.ones(2)),
+        lambda x: x + x * x,
+    ],
+)
+def test_operations_hand_relevance_on(unchanged):
+    """Of one operand that is not below 0, each of these hands down the relevance of its result."""
+    images, target = two_colors(), torch.tensor([0])
+    plain = chefer_lrp(OneBlock(), images, target, grid=(2, 2))
+    network = Changed(behind=Call(unchanged))
+    got = chefer_lrp(network, images, target, grid=(2, 2))
+    value = (images.flatten(2).mean(2) * 0.8).requires_grad_()  # of the class token: 1 of 5 pixels
+    slope = torch.autograd.grad(unchanged(1 * value)[0, 0], value)[0][0, 0]
+    # The gradient is that of the operation, the relevance is what it was, to some roundings and 1e-9
+    # beside an amount of 0.2.
+    torch.testing.assert_close(got, slope * plain, rtol=1e-5, atol=0)
+
+
+def test_an_operation_without_a_rule_is_refused_where_relevance_arrives_at_it():
+    images, target = two_colors(), torch.tensor([0])
+    expected = chefer_lrp(OneBlock(), images, target, grid=(2, 2))
+    before = Changed(before=Call(lambda x: x.cumsum(0)))
+    assert torch.equal(chefer_lrp(before, images, target, grid=(2, 2)), expected)
+    for odd in (torch.exp, lambda x: x.cumsum(0), lambda x: torch.add(x, x, alpha=2)):
+        with pytest.raises(AttributionLabError, match="chefer-lrp has no rule for"):
+            chefer_lrp(Changed(behind=Call(odd)), images, target, grid=(2, 2))
+        attention_rollout(Changed(behind=Call(odd)), images, target, grid=(2, 2))
+
+
+class Windows(OneBlock):
+    """Attention of shape (B windows, heads, 2, 2) within rows of pixels, or to the first row alone."""
+
+    def __init__(self, cross=False):
+        super().__init__()
+        self.cross = cross
+
+    def forward(self, images):
+        rows = images.permute(0, 2, 3, 1)  # (B, rows, columns, 2)
+        keys = rows[:, :1] if self.cross else rows.transpose(0, 1)
+        queries = rows.reshape(1, 1, 4, 2) if self.cross else keys
+        mixed = (queries @ keys.transpose(2, 3)).softmax(-1) @ keys
+        return self.head(mixed.reshape(len(images), -1, 2).mean(1))
+
+
+class Switched(OneBlock):
+    def forward(self, images):
+        with torch.no_grad():
+            return super().forward(images)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("network", "settings", "said"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Linear(8, 2)), {}, "needs a network with attention"),
+        (Windows(), {}, r"shapes \(2, 1, 2, 2\) for 1 images: windows"),
+        (Windows(cross=True), {}, r"shapes \(1, 1, 4, 2\) for 1 images"),
+        (Switched(), {}, "needs gradients of the attention"),
+        (OneBlock(), {"grid": (2, 3)}, r"grid is \(2, 3\): take rows .* 5 tokens"),
+        (OneBlock(), {"grid": (2, 2), "prefix": 2}, r"grid is \(2, 2\) behind 2 others: take"),
+        (OneBlock(), {"grid": (2, 2.5)}, r"grid is \(2, 2.5\): take a pair of positive integers"),
+        (OneBlock(), {"grid": 4}, "grid is 4: take a pair of positive integers"),
+        (OneBlock(), {"prefix": -1}, "prefix is -1: take an integer of at least 0"),
+        (OneBlock(), {"prefix": 2}, "5 tokens behind a prefix of 2 are no grid .* 2 x 2 pixels"),
+        (Changed(behind=nn.Dropout()).train(), {}, "in training mode: call model.eval"),
+    ],
+)
+def test_what_has_no_rollout_is_refused_in_one_line(
+    method, network, settings, said, without_shape_checks
+):
+    with pytest.raises(AttributionLabError, match=said) as raised:
+        method(network, two_colors(), torch.tensor([0]), **settings)
+    assert "\n" not in str(raised.value)
+    assert method.__name__.replace("_", "-") in str(raised.value) or settings
+
+
+@pytest.mark.parametrize("residual", [-0.1, 1, 1.5, "0.5", float("nan")])
+def test_a_share_of_the_residual_out_of_range_is_refused(residual, without_shape_checks):
+    with pytest.raises(AttributionLabError, match="attention-rollout: residual is"):
+        attention_rollout(OneBlock(), two_colors(), torch.tensor([0]), residual=residual)
+
+
+@pytest.mark.parametrize("name", ["attention-rollout", "chefer-lrp"])
+def test_an_environment_without_attention_is_listed_with_the_reason(name):
+    env = al.load("multi-color-sum", image_size=8)
+    with pytest.raises(AttributionLabError, match=f"{name} needs a network with attention"):
+        al.faithfulness_test(name, env, n=1)

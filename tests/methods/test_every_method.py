@@ -1,0 +1,128 @@
+"""What holds for every built-in method, whatever it computes."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab import AttributionLabError
+from attributionlab.methods import METHODS, heard
+
+SIDE = 16
+# As few samples and steps as a method takes: what is asked here does not depend on them.
+FEW = {
+    "extremal-perturbation": {"iterations": 2},
+    "iba": {"steps": 1, "copies": 2, "sigma": 0},
+    "input-iba": {"steps": 1, "copies": 2, "sigma": 0, "epochs": 1, "samples": 8},
+    "kernel-shap": {"n_samples": 20, "segmentation": "grid"},
+    "lime": {"n_samples": 20, "segmentation": "grid"},
+    "rise": {"n_samples": 20},
+    "shapley-value-sampling": {"n_samples": 2},
+    "smoothgrad": {"n_samples": 2},
+}
+OF_TRANSFORMERS = ("attention-rollout", "chefer-lrp")
+CONVOLUTIONAL = [name for name in METHODS if name not in OF_TRANSFORMERS]
+VARIANTS = ("-true-baseline", "-absolute", "-smoothgrad-squared", "-smoothgrad", "-vargrad")
+# Batches of another size round a convolution's sums differently; maps hold sums of at most some
+# thousands of such values, and an optimization amplifies them from step to step.
+SHARE = 1e-3
+
+
+def bases(name):
+    """The name, and what is left of it without endings that mean the same for every method."""
+    names = [name]
+    while ending := next((each for each in VARIANTS if names[-1].endswith(each)), None):
+        names.append(names[-1].removesuffix(ending))
+    return names
+
+
+def few(name):
+    takes = inspect.signature(METHODS[name]).parameters
+    of_family = {
+        key: value
+        for family, settings in FEW.items()
+        if any(base.startswith(family) for base in bases(name))
+        for key, value in settings.items()
+    }
+    general = {"n_samples": 2, "n_steps": 3, "n_baselines": 2}
+    return {key: value for key, value in (general | of_family).items() if key in takes}
+
+
+@pytest.fixture(scope="module")
+def environment():
+    return al.load("multi-color-sum", image_size=SIDE)
+
+
+@pytest.fixture(scope="module")
+def offered(environment):
+    images, labels = environment.batch(2)
+    return {
+        "baseline": environment.baseline,
+        "layers": environment.layers,
+        "highest": float(environment.max_value),
+        "reference_images": environment.batch(8, seed=1)[0],
+    }, (images, labels)
+
+
+def run(name, environment, offered, images=2, generator=None):
+    """The maps of the first images."""
+    by_name, (pictures, labels) = offered
+    method = METHODS[name]
+    takes = inspect.signature(method).parameters
+    given = by_name | {"generator": generator or torch.Generator().manual_seed(0)}
+    settings = {key: value for key, value in given.items() if key in takes} | few(name)
+    model = environment.explained_model(getattr(method, "output", None) or "probability")
+    with heard():
+        return method(model, pictures[:images].clone(), labels[:images].clone(), **settings)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_docstring_has_formula_source_and_cost(name):
+    texts = [inspect.getdoc(METHODS[base]) for base in bases(name) if base in METHODS]
+    assert all(texts)
+    first = texts[0].partition("\n\n")[0]
+    assert first.endswith(".")
+    assert "\n" not in first
+    whole = "\n".join(texts)
+    if len(texts) == 1:
+        assert ".. math::" in whole
+        assert re.search(r"\b(Source:|\w+ et al\.,? \d{4})", whole)
+        assert re.search(r"\b(pass|passes|cost|costs|Costs)\b", whole)
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_an_image_has_the_same_map_alone_and_before_another(name, environment, offered):
+    together = run(name, environment, offered)
+    assert together.shape in ((2, 3, SIDE, SIDE), (2, 1, SIDE, SIDE))
+    alone = run(name, environment, offered, images=1)
+    assert (alone[0] - together[0]).abs().max() <= SHARE * together[0].abs().max()
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_a_method_draws_from_its_generator_alone(name, environment, offered):
+    torch.manual_seed(1)
+    first = run(name, environment, offered, images=1)
+    # Not Python's own: the shape checks of these tests draw from it.
+    states = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    again = run(name, environment, offered, images=1)
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert states[1] == np.random.get_state()[1].tolist()
+    assert torch.equal(first, again)
+
+
+def test_a_method_that_asks_for_a_generator_draws_from_it(environment, offered):
+    for name in CONVOLUTIONAL:
+        if "generator" in inspect.signature(METHODS[name]).parameters:
+            generator = torch.Generator().manual_seed(0)
+            before = generator.get_state()
+            run(name, environment, offered, images=1, generator=generator)
+            assert not torch.equal(before, generator.get_state()), name
+
+
+@pytest.mark.parametrize("name", OF_TRANSFORMERS)
+def test_methods_of_transformers_refuse_other_networks(name, environment, offered):
+    with pytest.raises(AttributionLabError, match="needs a network with attention"):
+        run(name, environment, offered)

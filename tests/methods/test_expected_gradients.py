@@ -1,0 +1,214 @@
+"""GradientSHAP is the mean of its formula over the samples that are drawn, as Captum's is."""
+
+import numpy as np
+import pytest
+import torch
+from captum.attr import GradientShap
+from torch import nn
+
+import oracles_paths
+from attributionlab import AttributionLabError
+from attributionlab.methods import (
+    gradient_shap,
+    heard,
+    integrated_gradients,
+    smoothgrad,
+    summarized,
+)
+
+IMAGES = torch.linspace(0, 2, 60).reshape(3, 2, 2, 5).double()
+TARGETS = torch.tensor([0, 1, 1])
+STARTS = torch.linspace(2, 0, 80).reshape(4, 2, 2, 5).double() ** 2
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(20, 3), nn.Tanh(), nn.Linear(3, 2)).double()
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def run(images=IMAGES, targets=TARGETS, model=None, **changes):
+    settings = {"generator": seeded(), "highest": 2.0, "baselines": STARTS, "n_samples": 6}
+    with heard():
+        return gradient_shap(model or network(), images, targets, **settings | changes)
+
+
+def draws(noise, generator, starts=STARTS):
+    """What one image's samples are made of."""
+    which = torch.randint(len(starts), (6,), generator=generator)
+    moved = torch.zeros(6, 2, 2, 5)
+    if noise:
+        moved = noise * 2.0 * torch.randn(6, 2, 2, 5, generator=generator)
+    return which, moved.double(), torch.rand(6, 1, 1, 1, generator=generator).double()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.25])
+@pytest.mark.parametrize("starts", [STARTS, STARTS[:1]])
+def test_each_map_is_the_mean_of_the_formula_over_the_samples(noise, starts):
+    generator = seeded()
+    expected = [
+        oracles_paths.gradient_shap(
+            network(), image, starts, int(target), *draws(noise, generator, starts)
+        )
+        for image, target in zip(IMAGES, TARGETS, strict=True)
+    ]
+    found = run(noise=noise, baselines=starts)
+    # Sums of six values below 10 in another order.
+    torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.25])
+def test_captum_makes_the_same_of_the_same_draws(noise, monkeypatch):
+    """Captum draws from global states; it is handed ours instead."""
+    which, moved, along = draws(noise, seeded())
+    monkeypatch.setattr(np.random, "choice", lambda *_: which.numpy())
+    monkeypatch.setattr(torch, "normal", lambda *_: moved)
+    monkeypatch.setattr(np.random, "uniform", lambda *_: along.flatten().numpy())
+    expected = GradientShap(network()).attribute(
+        IMAGES[:1], STARTS, n_samples=6, stdevs=0.5, target=TARGETS[:1]
+    )
+    found = run(IMAGES[:1], TARGETS[:1], noise=noise)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+
+
+def test_an_image_has_the_same_map_alone_and_after_others():
+    generator = seeded()
+    alone = [
+        run(IMAGES[i : i + 1], TARGETS[i : i + 1], generator=generator, noise=0.1) for i in range(3)
+    ]
+    assert torch.equal(run(noise=0.1), torch.cat(alone))
+
+
+@pytest.mark.parametrize("batch", [1, 4, 1000])
+def test_how_many_points_pass_at_once_changes_nothing(batch):
+    found = run(perturbations_per_eval=batch, noise=0.1)
+    torch.testing.assert_close(found, run(noise=0.1), rtol=0, atol=1e-13)
+
+
+def test_points_that_do_not_fit_in_memory_are_passed_in_smaller_batches():
+    model, seen = network(), []
+    forward = model.forward
+
+    def short(given):
+        seen.append(len(given))
+        if len(given) > 2:
+            raise RuntimeError("out of memory")
+        return forward(given)
+
+    model.forward = short
+    torch.testing.assert_close(run(model=model), run(), rtol=0, atol=1e-13)
+    assert max(seen) == 6
+
+
+def test_another_seed_draws_other_samples_and_no_global_state_moves():
+    before, numpys = torch.get_rng_state(), np.random.get_state()[1].tobytes()
+    first = run()
+    assert torch.equal(before, torch.get_rng_state())
+    assert np.random.get_state()[1].tobytes() == numpys
+    assert torch.equal(first, run())
+    assert not torch.equal(first, run(generator=seeded(1)))
+
+
+def test_many_samples_estimate_integrated_gradients():
+    exact = integrated_gradients(network(), IMAGES, TARGETS, baselines=STARTS[0])
+    found = run(baselines=STARTS[0], n_samples=20_000)
+    # The samples of a value scatter by less than 0.5: 5 standard errors of a mean of 20,000.
+    torch.testing.assert_close(found, exact, rtol=0, atol=5 * 0.5 / 20_000**0.5)
+
+
+@pytest.mark.parametrize(
+    "baselines", [0.5, (0.5, 0.5), torch.full((2, 1, 1), 0.5), np.full((3, 2, 1, 1), 0.5)]
+)
+def test_a_baseline_in_any_form_holds_for_all_images(baselines):
+    # Which of three equal baselines is drawn does not matter, but that it is.
+    distribution = torch.full((len(baselines) if np.ndim(baselines) == 4 else 1, 2, 2, 5), 0.5)
+    assert torch.equal(run(baselines=baselines), run(baselines=distribution))
+
+
+def test_an_ensemble_hands_on_a_distribution_as_it_is():
+    """As many baselines as images are no baseline for each of them."""
+    ensemble, starts = smoothgrad(gradient_shap), STARTS[:3]
+    settings = {"highest": 2.0, "noise": 0.1, "n_samples": 2}
+    with heard():
+        found = ensemble(
+            network(), IMAGES, TARGETS, baselines=starts, generator=seeded(), **settings
+        )
+        generator, expected = seeded(), []
+        for image, target in zip(IMAGES, TARGETS, strict=True):
+            noisy = image + 0.2 * torch.randn(2, 2, 2, 5, generator=generator).double()
+            maps = gradient_shap(
+                network(),
+                *(noisy, target.expand(2)),
+                baselines=starts,
+                generator=generator,
+                highest=2.0,
+            )
+            expected.append(maps.mean(0))
+    torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-13)
+
+
+# What is told
+
+
+def test_a_sum_is_held_against_the_output_less_the_mean_over_the_baselines():
+    with heard() as findings:
+        maps = gradient_shap(
+            network(), IMAGES, TARGETS, baselines=STARTS, generator=seeded(), highest=2.0
+        )
+    (gaps,) = [finding.gaps for finding in findings if len(finding.gaps)]
+    with torch.no_grad():
+        outputs = network()(IMAGES).gather(1, TARGETS[:, None])[:, 0]
+        before = network()(STARTS).mean(0)[TARGETS]
+    change = outputs - before
+    expected = (maps.sum((1, 2, 3)) - change).abs() / change.abs()
+    found = torch.tensor(list(gaps), dtype=torch.float64)
+    # Sums of twenty values of float64.
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
+
+
+def test_steps_that_few_samples_meet_are_told_as_noise():
+    class Step(nn.Module):
+        """1 from a sum of 0.99 x 20 to 20, and 0 before: one sample of a hundred sees a slope."""
+
+        def forward(self, inputs):
+            return ((inputs.flatten(1).mean(1, keepdim=True) - 0.99) * 100).clamp(min=0)
+
+    image, target = torch.ones(1, 1, 4, 5), torch.zeros(1, dtype=torch.int64)
+    with heard() as findings:
+        maps = gradient_shap(Step(), image, target, generator=seeded(6), highest=1.0, n_samples=60)
+    said = summarized(findings)
+    # One sample saw it: its variance over 60 is then the square of the mean.
+    assert maps.flatten().tolist() == pytest.approx([100 / 20 / 60] * 20)
+    assert (
+        "attributions of 1 image are mostly noise of the sampling, by the scatter of the samples "
+        "(about 100% of a map's sum of squares): take a larger n_samples"
+    ) in said
+    assert [each for each in said if "do not sum" in each and "larger n_samples" in each]
+    with heard() as findings:
+        gradient_shap(Step(), image, target, generator=seeded(6), highest=1.0, n_samples=2000)
+    assert not [each for each in summarized(findings) if "mostly noise" in each]
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_samples": 0}, "gradient-shap: n_samples is 0: take an integer of at least 1"),
+        ({"noise": -0.1}, "noise is -0.1: take a number of at least 0"),
+        ({"highest": 0}, "highest is 0: take a number above 0"),
+        ({"generator": None}, "generator is of type NoneType: pass a torch.Generator"),
+        (
+            {"perturbations_per_eval": 0, "n_samples": True},
+            r"n_samples is True: .*; perturbations_per",
+        ),
+        ({"baselines": STARTS[:0]}, "baselines are empty: pass at least one"),
+        ({"baselines": STARTS[:, :, :1, :2]}, r"baselines have shape \(2, 1, 2\)"),
+        ({"baselines": "black"}, "baselines are 'black'"),
+    ],
+)
+def test_settings_out_of_range_are_refused_before_anything_is_computed(changes, message):
+    with pytest.raises(AttributionLabError, match=message):
+        run(model=lambda inputs: pytest.fail("was called"), **changes)

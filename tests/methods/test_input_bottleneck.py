@@ -1,0 +1,315 @@
+"""InputIBA agrees with its formulas step by step, and finds what must be seen of an image."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import attributionlab as al
+import oracles_bottleneck as twins
+from attributionlab.errors import AttributionLabError, GuardWarning
+from attributionlab.methods import bottleneck, input_bottleneck
+from attributionlab.methods.adversarial import Adversary, generated_mask, let_through
+from attributionlab.methods.findings import heard
+from attributionlab.methods.input_bottleneck import input_iba
+
+QUICK = {"steps": 3, "copies": 2, "feature_steps": 2, "epochs": 1, "samples": 20, "batch": 4}
+TARGET = torch.tensor([1])
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def net():
+    """Two channels of 8 x 8 to two maps of 4 x 4, then two logits; smooth, without kinks."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = [nn.Conv2d(2, 2, 2, stride=2), nn.Tanh(), nn.Flatten(), nn.Linear(32, 2)]
+        return nn.Sequential(*layers)
+
+
+@pytest.fixture
+def images():
+    drawn = torch.randn(31, 2, 8, 8, generator=generator(1))
+    return 3 + 2 * drawn[:1], 5 + 2 * drawn[1:]
+
+
+def explained(model, images, **settings):
+    given = {"generator": generator(), "layer": "0"} | QUICK | settings
+    return input_iba(model, images[0], TARGET, reference_images=images[1], **given)
+
+
+def told(model, images, **settings):
+    with heard() as findings:
+        explained(model, images, **settings)
+    return [finding.text for finding in findings if finding.images]
+
+
+@pytest.mark.parametrize("attribution", ["mask", "information"])
+def test_all_steps_are_those_of_the_twin(net, images, attribution):
+    net.double()
+    image, references = (each.double() for each in images)
+    settings = {"steps": 4, "copies": 3, "sigma": 0.7, "learning_rate": 0.5, "beta": 2.0}
+    training = {"epochs": 3, "batch": 6, "clip": 0.2}
+    got = explained(
+        *(net, (image, references)),
+        **(settings | training),
+        samples=20,
+        feature_steps=5,
+        feature_beta=0.5,
+        attribution=attribution,
+    )
+
+    draws = generator()
+    shared = {"rate": 0.5, "copies": 3, "sigma": 0.7}
+    with torch.no_grad():
+        maps, activation = net[0](references), net[0](image)
+    mean, std = maps.mean(0), maps.std(0)
+    passing = twins.adam(
+        *(activation, mean, std, lambda mixed: F.cross_entropy(net[1:](mixed), TARGET)),
+        *(torch.zeros(()), draws),
+        **({"beta": 0.5, "steps": 5} | shared),
+    )
+    bits = twins.information(passing, activation, mean, std, 0).sum(1, keepdim=True) / math.log(2)
+    true = twins.true_samples((activation - mean) / std, passing, 20, draws)
+    center = references.mean((0, 2, 3))[:, None, None]
+    scale = references.std((0, 2, 3))[:, None, None]
+    values = (image - center) / scale
+    granted = twins.adversarial_mask(
+        *(values, lambda mixed: (net[0](mixed * scale + center) - mean) / std, true),
+        *(F.interpolate(bits, (8, 8), mode="bilinear"), (True, True), draws),
+        **training,
+    )
+    zero, one = torch.zeros(2, 1, 1).double(), torch.ones(2, 1, 1).double()
+    passing = twins.adam(
+        *(values, zero, one),
+        lambda mixed: F.cross_entropy(net(mixed * scale + center), TARGET),
+        *(granted, draws),
+        **({"beta": 2.0, "steps": 4} | shared),
+    )
+    wanted = passing.mean(1, keepdim=True)
+    if attribution == "information":
+        bits = twins.information(passing, values, zero, one, granted) / math.log(2)
+        wanted = bits.sum(1, keepdim=True)
+    # float64, but for the order of sums; a divergence loses digits in the difference of the means.
+    torch.testing.assert_close(got, wanted, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("shape", "halved"),
+    [
+        ((1, 1, 1), (False, False)),
+        ((1, 3, 3), (True, False)),
+        ((2, 2, 7), (True, False)),
+        ((1, 9, 9), (True, True)),
+    ],
+)
+def test_the_mask_is_learned_as_by_the_twin_whatever_the_size_of_the_maps(shape, halved):
+    draws = generator(2)
+    true = torch.randn(12, *shape, generator=draws).double()
+    image = torch.randn(1, 1, 9, 9, generator=draws).double()
+    start = torch.randn(1, 1, 9, 9, generator=draws).double()
+
+    def layer(given):
+        return F.interpolate(given, shape[1:]).expand(-1, shape[0], -1, -1)
+
+    kept = {"epochs": 4, "batch": 4, "clip": 0.1}
+    got = generated_mask(image, layer, true, start, Adversary(samples=12, **kept), generator())
+    wanted = twins.adversarial_mask(image, layer, true, start, halved, generator(), **kept)
+    # float64, with gradients of about 1e-12 that RMSprop divides by their own size.
+    torch.testing.assert_close(got.mask, wanted, rtol=1e-7, atol=0)
+    if shape[1:] == (9, 9):
+        assert got.moved
+        assert (got.mask - start.sigmoid()).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("samples", [10, 40])
+def test_true_samples_are_features_under_ten_strengths_of_noise(samples):
+    activation = torch.randn(1, 2, 3, 3, generator=generator(1)).double()
+    passing = torch.rand(1, 2, 3, 3, generator=generator(2)).double()
+    got = let_through(activation, passing, samples, generator())
+    # float32 draws, in float32 here and in float64 there.
+    torch.testing.assert_close(
+        got, twins.true_samples(activation, passing, samples, generator()), rtol=1e-5, atol=1e-5
+    )
+    everything = let_through(activation, torch.ones_like(passing), 7, generator())
+    assert torch.equal(everything, activation.expand(7, -1, -1, -1))
+
+
+class Left(nn.Module):
+    """Logits of the sum over the left half of an 8 x 8 image in units of 20 around 100, and less it."""
+
+    def __init__(self):
+        super().__init__()
+        self.maps = nn.Conv2d(1, 1, 1)
+        nn.init.constant_(self.maps.weight, 0.05)
+        nn.init.constant_(self.maps.bias, -5.0)
+
+    def forward(self, inputs):
+        total = self.maps(inputs)[..., :4].sum((1, 2, 3))
+        return torch.stack([total, -total], dim=1)
+
+
+@pytest.mark.parametrize("attribution", ["mask", "information"])
+def test_pixels_that_the_output_ignores_need_not_be_seen(attribution):
+    references = 100 + 20 * torch.randn(60, 1, 8, 8, generator=generator(1))
+    given = {"generator": generator(), "layer": "maps", "sigma": 0, "copies": 4, "epochs": 2}
+    got = input_iba(
+        *(Left(), torch.full((1, 1, 8, 8), 120.0), torch.tensor([0])),
+        reference_images=references,
+        attribution=attribution,
+        beta=0.5,
+        **given,
+    )
+    needed, ignored = got[..., :4], got[..., 4:]
+    assert got.shape == (1, 1, 8, 8)
+    assert float(needed.mean()) > 5 * float(ignored.mean())
+    assert float(ignored.max()) < float(needed.max())
+
+
+def test_a_higher_price_shows_less(net, images):
+    means = [float(explained(net, images, steps=20, beta=beta).mean()) for beta in (0.01, 50.0)]
+    assert means[0] > 1.1 * means[1]
+
+
+def test_images_are_explained_alone_and_the_model_stays_as_it_was():
+    env = al.load("single-color-modulo", image_size=24)
+    inputs, labels = env.batch(2)
+    common = {"reference_images": env.batch(40, seed=7)[0], "layers": env.layers} | QUICK
+    state = torch.random.get_rng_state()
+    given = inputs.clone()
+    first, again, other = (
+        input_iba(env.model, inputs, env.targets(labels), generator=generator(s), **common)
+        for s in (1, 1, 2)
+    )
+    alone = input_iba(
+        env.model, inputs[:1], env.targets(labels[:1]), generator=generator(1), **common
+    )
+    assert first.shape == (2, 1, 24, 24)
+    assert torch.equal(first, again)
+    assert torch.equal(first[:1], alone)
+    assert not torch.equal(first, other)
+    assert torch.equal(inputs, given)
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert all(parameter.grad is None for parameter in env.model.parameters())
+    assert not any(module._forward_hooks for module in env.model.modules())
+
+
+def test_copies_that_do_not_fit_at_once_are_passed_in_parts(net, images, monkeypatch):
+    sizes = []
+    net.register_forward_hook(lambda _m, given, _o: sizes.append(len(given[0])))
+    whole = explained(net, images, copies=5)
+    assert sizes.count(5) == QUICK["steps"]
+    sizes.clear()
+    monkeypatch.setattr(input_bottleneck, "images_at_once", lambda *_: 8)
+    parts = explained(net, images, copies=5)
+    assert sizes.count(5) == 0
+    # One alpha moves by at most 0.5 a step; the loss is summed in another order.
+    torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_a_relu_in_place_behind_the_layer_changes_nothing(images):
+    maps = []
+    for inplace in (False, True):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            conv = nn.Conv2d(2, 2, 2, stride=2)
+            nn.init.constant_(conv.bias, 50.0)  # above 0 everywhere: what the layer returns stays
+            model = nn.Sequential(conv, nn.ReLU(inplace), nn.Flatten(), nn.Linear(32, 2))
+        maps.append(explained(model, images))
+    assert torch.equal(*maps)
+
+
+def test_a_channel_that_is_empty_is_no_problem(net, images):
+    for each in images:
+        each[:, 1] = 0
+    with heard():
+        assert explained(net, images).isfinite().all()
+
+
+def test_an_output_without_gradient_is_told_of(net, images):
+    nn.init.zeros_(net[3].weight)
+    assert told(net, images)[0].startswith("are masks that hardly depend on the network")
+
+
+def test_an_output_apart_from_the_layer_is_told_of(images):
+    class Apart(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Conv2d(2, 1, 2)
+
+        def forward(self, given):
+            self.layer(given)
+            return given.new_zeros(len(given), 2)
+
+    assert "hardly depend on the network" in told(Apart(), images, layer="layer")[0]
+
+
+def test_a_layer_that_noise_does_not_reach_is_told_of(net, images):
+    nn.init.zeros_(net[0].weight)
+    unvaried, blind, still = told(net, images)
+    assert "neurons that hardly vary over the reference images" in unvaried
+    assert "hardly depend on the network" in blind
+    assert "the critic could move nothing" in still
+
+
+def test_nothing_is_told_where_all_is_well(net, images):
+    assert told(net, images, feature_steps=10) == []
+
+
+def test_called_directly_it_warns(net, images):
+    nn.init.zeros_(net[3].weight)
+    with pytest.warns(GuardWarning, match=r"no gradient at all \(in up to 100% of them\)"):
+        explained(net, images, feature_steps=10)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"beta": -1.0}, "input-iba: beta is -1.0: take a number of at least 0"),
+        ({"steps": 0}, "steps is 0: take an integer of at least 1"),
+        ({"copies": 0}, "copies is 0"),
+        ({"learning_rate": 0}, "learning_rate is 0: take a number above 0"),
+        ({"feature_beta": math.nan}, "input-iba: feature_beta is nan"),
+        ({"feature_steps": 0}, "input-iba: feature_steps is 0: take"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"samples": 1}, "samples is 1: take an integer of at least 2"),
+        ({"batch": 1}, "batch is 1: take an integer from 2 to 20"),
+        ({"batch": 21}, "batch is 21: take an integer from 2 to 20"),
+        ({"clip": 0.0}, "clip is 0.0: take a number above 0"),
+        ({"attribution": "masks"}, r"attribution is 'masks': did you mean 'mask'\?"),
+        ({"sigma": 2}, "the layer's maps are 4 x 4, too small for sigma 2: take a smaller sigma"),
+        ({"sigma": 4}, "images are 8 x 8, too small for sigma 4: take a smaller sigma"),
+        ({"layer": "7"}, "layer is '7', which names no module"),
+        ({"layer": "3"}, r"the layer returns shape \(30, 2\): name one that returns maps"),
+        ({"reference_images": torch.zeros(1, 2, 8, 8)}, "pass at least two of shape"),
+        ({"reference_images": torch.ones(3, 2, 8, 8)}, "one color .* everywhere: pass images that"),
+    ],
+)
+def test_bad_input_is_refused(net, images, wrong, says, without_shape_checks):
+    right = {"reference_images": images[1], "generator": generator(), "layer": "0"} | QUICK
+    with pytest.raises(AttributionLabError, match=says) as raised:
+        input_iba(net, images[0], TARGET, **(right | wrong))
+    assert "\n" not in str(raised.value)
+
+
+def test_numpys_numbers_are_numbers(net, images):
+    numpys = {name: np.int64(value) for name, value in QUICK.items()}
+    assert torch.equal(explained(net, images), explained(net, images, **numpys))
+
+
+def test_the_noise_of_the_layer_is_that_of_iba(net, images, monkeypatch):
+    bottleneck.iba(
+        net, images[0], TARGET, reference_images=images[1], generator=generator(), layer="0"
+    )
+    monkeypatch.setattr(bottleneck, "_passed", None)  # nothing passes again
+    explained(net, images)
+
+
+def test_it_claims_the_positive_truth_and_explains_logits():
+    assert (input_iba.claim, input_iba.output, input_iba.resolution) == ("positive", "logit", None)

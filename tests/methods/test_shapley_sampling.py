@@ -1,0 +1,256 @@
+"""Sampled Shapley values are those of their permutations, and tend to the exact ones."""
+
+import inspect
+
+import pytest
+import torch
+
+import attributionlab as al
+import oracles_masking as oracles
+from attributionlab import AttributionLabError, GuardWarning
+from attributionlab.methods import coalitions, findings, shapley_sampling
+from attributionlab.methods.shapley_sampling import (
+    shapley_value_sampling,
+    shapley_value_sampling_true_baseline,
+)
+from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Constant, Curved, seeded, value_of
+
+
+def loud(model=None, **settings):
+    settings = {
+        "segmentation": LABELS,
+        "highest": 255,
+        "baselines": 1.0,
+        "generator": seeded(),
+    } | settings
+    return shapley_value_sampling(model or Curved(), IMAGES, TARGETS, **settings)
+
+
+def run(model=None, **settings):
+    """The map, whatever is said about its noise."""
+    with findings.heard():
+        return loud(model, **settings)
+
+
+def orders_of(players, n, source):
+    return [[players[i] for i in torch.randperm(len(players), generator=source)] for _ in range(n)]
+
+
+@pytest.mark.parametrize("segmentation", ["pixels", LABELS])
+def test_it_is_the_mean_over_permutations_in_loops(segmentation):
+    n, source = 4, seeded()
+    got = run(segmentation=segmentation, n_samples=n)
+    labels = (torch.arange(15).reshape(3, 5) if segmentation == "pixels" else LABELS).tolist()
+    for k in range(2):
+        image, baseline = IMAGES[k].tolist(), BASELINES[k].tolist()
+        players = oracles.players_of(image, baseline, labels)
+        means = dict.fromkeys(players, 0.0)
+        for order in orders_of(players, n, source):
+            taken = oracles.contributions(value_of(TARGETS[k]), image, baseline, labels, order)
+            means = {player: means[player] + taken[player] / n for player in players}
+        expected = torch.tensor(oracles.spread(labels, means))
+        # Fourths of integers are exact; what is left is the division by the size, in either type.
+        torch.testing.assert_close(got[k, 0], expected, rtol=2**-22, atol=0)
+
+
+def test_captum_gives_every_pixel_the_whole_value_for_the_same_permutations():
+    from captum.attr import ShapleyValueSampling
+
+    n, source, sizes = 6, seeded(), LABELS.unique(return_counts=True)[1][LABELS]
+    got = run(n_samples=n)
+    for k in range(2):
+        players = oracles.players_of(IMAGES[k].tolist(), BASELINES[k].tolist(), LABELS.tolist())
+        orders = orders_of(players, n, source)
+        absent = [label for label in range(5) if label not in players]
+        explainer = ShapleyValueSampling(Curved())
+        # Captum's players come where ours leave.
+        explainer.permutation_generator = lambda *_, each=orders, rest=absent: (
+            [*rest, *reversed(order)] for order in each
+        )
+        theirs = explainer.attribute(
+            IMAGES[k : k + 1],
+            BASELINES[k : k + 1],
+            target=int(TARGETS[k]),
+            feature_mask=LABELS.repeat(1, 3, 1, 1),
+            n_samples=n,
+        )
+        # Sums of integers, divided by 6 and by the size.
+        torch.testing.assert_close(got[k, 0] * sizes, theirs[0, 0], rtol=2**-21, atol=2**-20)
+
+
+@pytest.mark.parametrize("segmentation", ["pixels", LABELS])
+def test_they_sum_to_the_change_of_the_output(segmentation):
+    with torch.no_grad():
+        change = (Curved()(IMAGES) - Curved()(BASELINES)).gather(1, TARGETS[:, None])[:, 0]
+    for n in (1, 5):
+        sums = run(segmentation=segmentation, n_samples=n).sum((1, 2, 3))
+        # 15 terms below 2^10, each rounded to float32 three times.
+        torch.testing.assert_close(sums, change, rtol=0, atol=15 * 3 * 2**-14)
+
+
+def test_they_tend_to_the_values_of_the_definition():
+    n = 2000
+    got = run(n_samples=n)
+    for k in range(2):
+        value, image, baseline = value_of(TARGETS[k]), IMAGES[k].tolist(), BASELINES[k].tolist()
+        exact = oracles.shapley_values(value, image, baseline, LABELS.tolist())
+        source = seeded(9)
+        players = oracles.players_of(image, baseline, LABELS.tolist())
+        some = [
+            oracles.contributions(value, image, baseline, LABELS.tolist(), order)
+            for order in orders_of(players, 60, source)
+        ]
+        spread = {p: torch.tensor([each[p] for each in some]).std().item() for p in players}
+        shares = torch.tensor(oracles.spread(LABELS.tolist(), exact))
+        errors = torch.tensor(oracles.spread(LABELS.tolist(), spread)) / n**0.5
+        # Five standard errors, whose own estimate from 60 samples is within a third.
+        assert ((got[k, 0] - shares).abs() <= 5 * 1.33 * errors + 1e-6).all()
+
+
+def test_pixels_of_the_laboratory_are_followed_with_equal_results(monkeypatch):
+    env = al.load("multi-color-sum", image_size=8)
+    images, labels = env.batch(2)
+    targets = env.targets(labels)
+
+    def estimated(model):
+        return shapley_value_sampling_true_baseline(
+            model,
+            images,
+            targets,
+            baseline=env.baseline,
+            highest=env.max_value,
+            generator=seeded(),
+            n_samples=7,
+        )
+
+    followed = estimated(env.softmax_model)
+    with monkeypatch.context() as patch:
+        patch.setattr(shapley_sampling, "coalition_outputs", None)
+        patch.setattr(shapley_sampling, "OUTPUTS_AT_ONCE", 2 * 65)  # two orders at a time
+        # Means over parts of the permutations are rounded otherwise, in float64.
+        torch.testing.assert_close(estimated(env.softmax_model), followed, rtol=2**-22, atol=1e-12)
+    handle = env.softmax_model.register_forward_hook(lambda *_: None)  # not to be followed with one
+    assert torch.equal(estimated(env.softmax_model), followed)
+    handle.remove()
+
+
+def test_parts_have_the_mean_and_the_standard_errors_of_the_whole():
+    source = seeded()
+    outputs = torch.randn((7, 4), generator=source, dtype=torch.float64)
+    orders = torch.stack([torch.randperm(3, generator=source) for _ in range(7)])
+    taken = torch.zeros(7, 3, dtype=torch.float64)
+    for row, (output, order) in enumerate(zip(outputs, orders, strict=True)):
+        for step, player in enumerate(order):
+            taken[row, player] = output[step] - output[step + 1]
+    for sizes in ([7], [3, 4], [1, 1, 5]):
+        estimate = shapley_sampling._Estimate(3)
+        for some in zip(outputs.split(sizes), orders.split(sizes), strict=True):
+            estimate._add(*some)
+        torch.testing.assert_close(estimate.mean, taken.mean(0))
+        torch.testing.assert_close(estimate.standard_errors, taken.std(0) / 7**0.5)
+
+
+def test_they_are_the_exact_values_of_counts():
+    env = al.load("multi-color-sum", image_size=8)
+    images, labels = env.batch(2)
+    with findings.heard() as told:
+        maps = shapley_value_sampling_true_baseline(
+            env.model,
+            images,
+            labels,
+            baseline=env.baseline,
+            highest=env.max_value,
+            generator=seeded(),
+            n_samples=2,
+        )
+    for k in range(2):
+        exact = env.shapley(images[k], int(labels[k]), "logit")
+        assert torch.equal(maps[k].double(), exact)  # every permutation has the same contributions
+    assert [finding.images for finding in told] == [0, 0, 0]
+
+
+def test_forward_passes_are_as_many_as_said_and_full():
+    model = Curved()
+    run(model, n_samples=3, perturbations_per_eval=5)
+    assert model.seen == [5, 5, 1, 5, 5, 4]  # 3 x (4 - 1) + 2 and 3 x (5 - 1) + 2
+    model = Curved()
+    run(model, segmentation=torch.zeros_like(LABELS), n_samples=3, perturbations_per_eval=5)
+    assert model.seen == [2, 2]
+
+
+def test_the_same_seed_gives_the_same_map_and_the_global_state_stays():
+    state = torch.random.get_rng_state()
+    first = run()
+    assert torch.equal(run(), first)
+    assert not torch.equal(run(generator=seeded(4)), first)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    with findings.heard():
+        alone = shapley_value_sampling(
+            Curved(),
+            IMAGES[:1],
+            TARGETS[:1],
+            segmentation=LABELS,
+            highest=255,
+            baselines=1.0,
+            generator=seeded(),
+        )
+    assert torch.equal(alone, first[:1])
+
+
+def test_settings_to_suggest_are_those_of_its_signature():
+    parameters = inspect.signature(shapley_value_sampling).parameters.values()
+    own = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert {*coalitions.MASKING_SETTINGS, "n_samples", "highest", "patches", "generator"} == own
+
+
+# Guards
+
+
+def test_it_says_when_the_map_is_mostly_noise():
+    class Majority(Curved):
+        def forward(self, inputs):
+            shown = (inputs != 1).any(1).flatten(1).sum(1)
+            return torch.stack([(shown > 7).float()] * 2, dim=1)
+
+    with pytest.warns(GuardWarning, match="of 2 images are mostly noise .* larger n_samples"):
+        loud(Majority(), segmentation="pixels", n_samples=3)
+    with findings.heard() as told:
+        loud(Majority(), segmentation="pixels", n_samples=300)
+    assert told[-1].images == 0
+
+
+def test_a_single_permutation_says_nothing_of_its_noise():
+    with pytest.warns(GuardWarning, match="of 2 images are mostly noise .*about 100%"):
+        loud(n_samples=1)
+
+
+@pytest.mark.filterwarnings("ignore:.*single superpixel")
+def test_a_single_superpixel_has_the_whole_change_for_certain():
+    with findings.heard() as told:
+        got = loud(segmentation=torch.zeros_like(LABELS), n_samples=1)
+    assert [finding.images for finding in told] == [2, 0, 0]
+    assert len(got[0].unique()) == len(got[1].unique()) == 1
+
+
+@pytest.mark.parametrize("segmentation", ["pixels", LABELS])
+def test_it_says_when_nothing_moves_the_output(segmentation):
+    with pytest.warns(GuardWarning, match="of 2 images are zero because no perturbation changes"):
+        got = loud(Constant(0.1, 1), segmentation=segmentation)
+    assert not got.any()
+    with pytest.warns(GuardWarning, match="of 2 images are zero because no perturbation"):
+        assert not loud(baselines=IMAGES, segmentation=segmentation).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_samples": 0}, "shapley-value-sampling: n_samples is 0: take an integer of at least 1"),
+        ({"n_samples": 2.5}, "n_samples is 2.5: take an integer"),
+        ({"generator": 3}, "generator is of type int: pass a torch.Generator"),
+        ({"highest": -1.0, "perturbations_per_eval": True}, "highest is -1.0.*; perturbations_per"),
+        ({"segmentation": "grid", "sample": 3}, "'sample': did you mean 'n_samples'?"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message, without_shape_checks):
+    with pytest.raises(AttributionLabError, match=message):
+        loud(**settings)
