@@ -1,7 +1,6 @@
-"""What the map- and mask-based methods cost, in one process.
+"""What the information bottleneck and extremal perturbations cost, in one process.
 
-GradCAM beside Captum's own calls (medians of alternating runs); seconds of the information bottleneck
-and of extremal perturbations for one image, with the parts of an iteration of the latter.
+Seconds for one image, with the parts of an iteration of the latter.
 """
 
 import argparse
@@ -11,12 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
-from captum.attr import LayerAttribution, LayerGradCam
 from torch import Tensor
 
 import attributionlab as al
 from attributionlab.methods.bottleneck import iba
-from attributionlab.methods.cam import gradcam
 from attributionlab.methods.extremal import (
     BLUR_SIGMA,
     CELLS_PER_SIGMA,
@@ -74,36 +71,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environment", default="multi-color-sum")
     parser.add_argument("--side", type=int, default=224, help="pixels a side of the images")
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--references", type=int, default=64)
     parser.add_argument("--iterations", type=int, default=100, help="of extremal perturbations")
     options = parser.parse_args()
     env = al.load(options.environment, image_size=options.side)
     model = env.model
-    images, labels = env.batch(options.batch)
-    targets, layer = env.targets(labels), env.layers["gradcam"]
-
-    def captum() -> None:
-        coarse = LayerGradCam(model, layer).attribute(
-            images.clone().requires_grad_(), target=targets, relu_attributions=True
-        )
-        LayerAttribution.interpolate(coarse, tuple(images.shape[2:]), "bilinear")
-
-    runs: dict[str, Callable[[], object]] = {
-        "ours": lambda: gradcam(model, images, targets, layers=env.layers),
-        "reference": captum,
-    }
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(options.repeats + 1):  # the first round warms up
-        for name, run in runs.items():
-            times[name].append(seconds(run))
-    medians = {name: statistics.median(each[1:]) for name, each in times.items()}
-    for name, median in medians.items():
-        print(f"gradcam, {name:<12}{1000 * median / options.batch:8.2f} ms an image")
-    print(f"gradcam, ratio       {medians['ours'] / medians['reference']:8.3f}")
-
-    one, target = images[:1], targets[:1]
+    one, labels = env.batch(1)
+    target = env.targets(labels)
     references, _ = env.batch(options.references, seed=1)
     generator = torch.Generator().manual_seed(0)
     with counted(model) as passed:

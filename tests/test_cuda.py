@@ -22,6 +22,8 @@ SETTINGS = {
     "input-iba": {"steps": 1, "feature_steps": 1, "epochs": 1},
     "kernel-shap": {"n_samples": 50},
     "lime": {"n_samples": 50},
+    "rise": {"n_samples": 50},
+    "rise-uniform": {"n_samples": 50},
 }
 OF_ATTENTION = ("attention-rollout", "chefer-lrp")  # the environments' networks have none
 # Sums of integers are exact on both; the softmax and what follows it are not. A map is normalized to

@@ -31,7 +31,7 @@ def test_every_segmentation_is_named():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("index", range(7))
 def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
     snippet = re.findall(r"( *)```python\n(.*?)```", PAGE, re.DOTALL)[index]
     indent, code = snippet
@@ -50,8 +50,10 @@ def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
         assert alone != pytest.approx(both, rel=0.1)
     elif index == 4:
         assert [float(each) for each in printed.split()] == [1, 3]
-    else:
+    elif index == 5:
         assert printed.strip() == "[[0.0, 0.0, 0.0, 0.0]]"
+    else:
+        assert [float(each) for each in printed.split()] == [10, 4]
 
 
 def test_the_commands_name_what_exists():
