@@ -68,7 +68,10 @@ def compare_methods(
         Path | None, typer.Option(help="Write the spread of the scores to this PNG.")
     ] = None,
     maps: Annotated[
-        Path | None, typer.Option(help="Write the attributions of three images to this PNG.")
+        Path | None,
+        typer.Option(
+            help="Write the attributions of up to three images of each environment to this PNG."
+        ),
     ] = None,
 ) -> None:
     """Run methods side by side on the same images: scores, verdicts, seconds."""
@@ -98,7 +101,7 @@ def compare_methods(
             command=command_line(),
         )
     try:
-        print_table(comparison_table(comparison.to_dict()), width=120)
+        print_table(comparison_table(comparison.to_dict()), width=128)
         labels = list(dict.fromkeys(report.label for report in comparison.reports))
         if len(labels) == 2 and n > 1:
             _print_differences(comparison, *labels)

@@ -29,6 +29,7 @@ __all__ = [
     "generator_problem",
     "integer_problem",
     "number_problem",
+    "reference_images_problem",
     "shown",
 ]
 
@@ -141,6 +142,43 @@ def generator_problem(value: object) -> list[str]:
     if isinstance(value, torch.Generator):
         return []
     return [f"generator is {shown(value)}: pass a torch.Generator"]
+
+
+def reference_images_problem(value: object, inputs: Tensor, least: int) -> list[str]:
+    """What is wrong with other images of the kind.
+
+    Parameters
+    ----------
+    value : object
+        What was passed as `reference_images`.
+    inputs : Tensor, (B, C, H, W)
+        The images to explain.
+    least : int
+        How many others are needed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.validation import reference_images_problem
+    >>> reference_images_problem(0, torch.zeros(1, 3, 8, 8), 2)
+    ['reference_images are of type int: pass floating-point ones of shape (n, 3, 8, 8), n at least 2']
+    """
+    fits = (
+        isinstance(value, Tensor)
+        and value.is_floating_point()
+        and value.ndim == inputs.ndim
+        and value.shape[1:] == inputs.shape[1:]
+        and len(value) >= least
+    )
+    if not fits:
+        shape = ", ".join(map(str, ("n", *inputs.shape[1:])))
+        return [
+            f"reference_images are {shown(value)}: pass floating-point ones of shape ({shape}), "
+            f"n at least {least}"
+        ]
+    if not cast(Tensor, value).isfinite().all():
+        return ["reference_images hold NaN or infinity: pass finite ones"]
+    return []
 
 
 def shown(value: object) -> str:

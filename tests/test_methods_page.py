@@ -31,26 +31,32 @@ def test_every_segmentation_is_named():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
-@pytest.mark.parametrize("index", range(7))
+@pytest.mark.parametrize("index", range(8))
 def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
     snippet = re.findall(r"( *)```python\n(.*?)```", PAGE, re.DOTALL)[index]
     indent, code = snippet
     exec(compile(code.replace("\n" + indent, "\n").removeprefix(indent), "methods.md", "exec"), {})
     printed = capsys.readouterr().out
     if index == 0:
-        assert "('exact', 'exact')" in printed
+        assert printed.splitlines() == [
+            "(2, 1, 32, 32) (2, 1, 32, 32) (2, 3, 32, 32)",
+            "(2, 1, 32, 32)",
+            "(2, 1, 32, 32)",
+        ]
     elif index == 1:
-        assert printed.strip() == "pass"
+        assert "('exact', 'exact')" in printed
     elif index == 2:
+        assert printed.strip() == "pass"
+    elif index == 3:
         relevance, refused = printed.split()
         assert float(relevance) != 3
         assert refused == "True"
-    elif index == 3:
+    elif index == 4:
         alone, both = map(float, printed.split())
         assert alone != pytest.approx(both, rel=0.1)
-    elif index == 4:
-        assert [float(each) for each in printed.split()] == [1, 3]
     elif index == 5:
+        assert [float(each) for each in printed.split()] == [1, 3]
+    elif index == 6:
         assert printed.strip() == "[[0.0, 0.0, 0.0, 0.0]]"
     else:
         assert [float(each) for each in printed.split()] == [10, 4]

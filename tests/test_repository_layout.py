@@ -186,6 +186,18 @@ def test_no_public_function_has_the_name_of_a_module():
     assert not modules & set(al._HOMES)
 
 
+def test_no_subpackage_exports_a_function_that_hides_one_of_its_modules():
+    hidden = set()
+    for module in MODULES:
+        if module.name == "__init__.py" and module.parent != PACKAGE:
+            nodes = ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+            imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+            names = {alias.asname or alias.name for node in imports for alias in node.names}
+            beside = {path.stem for path in module.parent.iterdir() if path != module}
+            hidden |= {f"{module.parent.name}.{name}" for name in names & beside}
+    assert not hidden
+
+
 def test_importing_the_package_imports_no_heavy_library():
     code = (
         "import sys, json, attributionlab\n"

@@ -55,6 +55,7 @@ from attributionlab.methods.paths import (
 )
 from attributionlab.methods.perturbation import occlusion, occlusion_true_baseline
 from attributionlab.methods.presets import PRESETS, Preset, preset_of
+from attributionlab.methods.random_masks import rise, rise_uniform
 from attributionlab.methods.relevance import (
     deep_lift,
     deep_lift_true_baseline,
@@ -63,7 +64,6 @@ from attributionlab.methods.relevance import (
     lrp,
 )
 from attributionlab.methods.restoration import restored
-from attributionlab.methods.rise import rise, rise_uniform
 from attributionlab.methods.run import Attributed, attribute
 from attributionlab.methods.sampled_paths import (
     integrated_gradients_blurred,

@@ -21,12 +21,14 @@ from attributionlab.methods.coalitions import (
     tell_superpixels,
     tell_unmoved,
 )
+from attributionlab.methods.entry import checked
 from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.segmentation import Segmentation, segment
 
 __all__ = ["feature_ablation", "feature_ablation_true_baseline"]
 
 
+@checked
 def feature_ablation(
     model: nn.Module,
     inputs: Tensor,

@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attributionlab.methods.batching import over_batches
+from attributionlab.methods.information import slope
 from attributionlab.validation import integer_problem, number_problem
 
 __all__ = ["Adversary", "Generated", "Layer", "adversary_problems", "generated_mask", "let_through"]
@@ -29,7 +31,7 @@ SLOPE = 0.2
 WIDTHS = (512, 256)
 
 Layer = Callable[[Float[Tensor, "samples channels height width"]], Tensor]
-"""Images -> what the layer returns, with gradients."""
+"""Images -> what the layer returns, with gradients where they are enabled."""
 
 
 class Adversary(NamedTuple):
@@ -47,7 +49,10 @@ class Generated(NamedTuple):
     mask: Float[Tensor, "1 channels height width"]
     """m in [0, 1]."""
     moved: bool
-    """Whether any value of it is another than at first, by the rate of a single step at least."""
+    """Whether half of its logits are others than at first, by the rate of a single step at least.
+
+    Rounding alone moves a few, because RMSprop divides even that by its own size.
+    """
 
 
 def let_through(
@@ -78,6 +83,7 @@ def let_through(
     return passing * activation + (1 - passing) * noise.to(activation)
 
 
+@torch.enable_grad()
 def generated_mask(
     image: Float[Tensor, "1 channels height width"],
     layer: Layer,
@@ -129,37 +135,45 @@ def generated_mask(
 
     size = int(adversary.batch)  # a NumPy integer does not split
 
-    def features() -> Tensor:
+    def mixtures() -> Tensor:
         noise = torch.randn((size, *image.shape[1:]), generator=generator).to(image)
         mask = logits.sigmoid()
-        return layer(mask * image + (1 - mask) * (mean + std * noise))
+        return mask * image + (1 - mask) * (mean + std * noise)
+
+    def back(part: Tensor, slopes: Tensor) -> list[Tensor]:
+        kept = part.requires_grad_()
+        return [slope((layer(kept) * slopes).sum(), kept)]
 
     seen = 0
     for _ in range(adversary.epochs):
         order = torch.randperm(len(true), generator=generator).to(true.device)
         for batch in torch.split(order, size)[: len(true) // size]:
             if seen % CRITIC_STEPS == 0:
-                made = features()
-            gap = critic(made.detach()).mean() - critic(true[batch]).mean()
+                mixed = mixtures()
+                with torch.no_grad():
+                    [made] = over_batches(lambda part: [layer(part)], [mixed], "input-iba")
+            gap = critic(made).mean() - critic(true[batch]).mean()
             _step(of_critic, weights, torch.autograd.grad(gap, weights))
             with torch.no_grad():
                 for weight in weights:
                     weight.clamp_(-adversary.clip, adversary.clip)
             seen += 1
             if seen % CRITIC_STEPS == 0:
-                doubt = -critic(made).mean()
-                slopes = torch.autograd.grad(doubt, drawn, materialize_grads=True)
-                _step(of_generator, drawn, slopes)
+                judged = made.requires_grad_()
+                doubt = slope(-critic(judged).mean(), judged)
+                # The layer runs once more, because a graph of all mixtures may not fit in memory.
+                [slopes] = over_batches(back, [mixed.detach(), doubt], "input-iba")
+                _step(of_generator, drawn, torch.autograd.grad(mixed, drawn, slopes))
     learned = logits.detach()
-    moved = bool(((learned - start).abs() >= MASK_RATE).any())
+    moved = bool((learned - start).abs().median() >= MASK_RATE)
     return Generated(learned.sigmoid(), moved)
 
 
 def _step(
     optimizer: torch.optim.Optimizer, tensors: Iterable[Tensor], slopes: Iterable[Tensor]
 ) -> None:
-    for tensor, slope in zip(tensors, slopes, strict=True):
-        tensor.grad = slope
+    for tensor, gradient in zip(tensors, slopes, strict=True):
+        tensor.grad = gradient
     optimizer.step()
 
 

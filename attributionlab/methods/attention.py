@@ -7,16 +7,18 @@ say what it reads of each token at the start.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.attention_matrices import Attending
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.tokens import read_tokens, tokens_of
@@ -26,6 +28,7 @@ from attributionlab.validation import number_problem
 __all__ = ["attention_rollout", "chefer_lrp"]
 
 
+@checked
 @declares(claim="positive", output="logit")
 def attention_rollout(
     model: nn.Module,
@@ -65,7 +68,8 @@ def attention_rollout(
         Rows and columns of the image's tokens; by default those of the last convolution in front of the
         attention, or else those of square patches.
     prefix : int, optional
-        Tokens before the image's; by default all that are not in the grid.
+        Tokens before the image's; by default all that are not in the grid, or none if the output reads
+        nothing but tokens behind so many as the grid has.
 
     Returns
     -------
@@ -75,8 +79,9 @@ def attention_rollout(
     Raises
     ------
     AttributionLabError
-        If there is no attention, or not between the same tokens in all blocks; if the tokens are no
-        grid that could be inferred; for settings out of range, or a model in training mode.
+        If there is no attention, some that cannot be followed, or not between the same tokens in blocks
+        one after the other; if the tokens are no grid that could be inferred; for settings out of
+        range, or a model in training mode.
     """
     who = "attention-rollout"
     problems = number_problem("residual", residual, least=0, most=1)
@@ -87,22 +92,34 @@ def attention_rollout(
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         seen, value = _forward(Attending(who, len(images)), model, images, classes)
         matrices = seen.matrices()
+        if any(matrix.min() < 0 for matrix in matrices):
+            raise AttributionLabError(
+                f"{who}: values are multiplied with negative attention, which is no share: take "
+                "chefer-lrp, or a network without it"
+            )
         read = read_tokens(_by_heads(_gradients(value, matrices[-1:])[0], len(images)))
         mixing = []
         for matrix in matrices:
             mean = _by_heads(matrix.detach(), len(images)).mean(1)
             mixed = (1 - residual) * mean + residual * _identity(mean)
-            mixing.append(mixed / mixed.sum(2, keepdim=True))
+            # A row of zeros, of a token that takes part in nothing, stays one.
+            shares = mixed.sum(2, keepdim=True)
+            mixing.append(mixed / torch.where(shares == 0, 1.0, shares))
         row = _rows(read, mixing[0])
         for mixed in reversed(mixing):
             row = row @ mixed
-        return _placed(row, images, seen, grid, prefix), read
+        return _placed(row, read, images, seen, grid, prefix), read
 
     maps, read = over_batches(run, (inputs, targets), who)
-    _tell_unread(read)
+    text = (
+        "are zero because the tokens that the output reads attend to none of the image, such as the "
+        "first of tokens that attend to earlier ones alone"
+    )
+    _tell_zeros(maps, read, text)
     return maps
 
 
+@checked
 @declares(claim="positive", output="logit")
 def chefer_lrp(
     model: nn.Module,
@@ -129,9 +146,8 @@ def chefer_lrp(
     `attention_rollout` it is about the target: attention counts where more of it would raise the output
     and where it has relevance. Claims the positive truth: what lowers the output is cut off by
     definition. Products, sums and averages divide by values of either sign: where these nearly cancel,
-    what is handed down is large, of either sign, and rests on rounding. In float32, maps of networks
-    with random weights agreed with those in float64 to 6 digits with a class token, and to 1 to 5 where
-    the output reads a mean; a model and images in float64 show how many a network has.
+    what is handed down is large, of either sign, and rests on rounding: in float32 a map may have few
+    right digits. A model and images in float64 show how many.
 
     What differs from the public code: sums share out the relevance of each image, not of the whole
     batch; tokens are read where the output has a gradient from them, not always from the first; I is
@@ -179,16 +195,14 @@ def chefer_lrp(
         for gradient, part in reversed(list(zip(gradients, relevance, strict=True))):
             positive = (gradient * part).clamp(min=0)
             row = row + (start + row) @ _by_heads(positive, len(images)).mean(1)
-        return _placed(row, images, seen, grid, prefix), read
+        return _placed(row, read, images, seen, grid, prefix), read
 
     maps, read = over_batches(run, (inputs, targets), who)
-    _tell_unread(read)
     text = (
         "are zero because no attention that counts has a gradient and relevance of the same sign: "
         "nothing speaks for the output, or relevance was lost on the way"
     )
-    empty = (maps == 0).flatten(1).all(1)
-    tell(Finding(text, int((empty & read.any(1)).sum()), kind="zeros"))
+    _tell_zeros(maps, read, text)
     return maps
 
 
@@ -229,18 +243,28 @@ def _rows(read: Bool[Tensor, "batch tokens"], like: Tensor) -> Float[Tensor, "ba
 
 def _placed(
     row: Float[Tensor, "batch 1 tokens"],
+    read: Bool[Tensor, "batch tokens"],
     images: Tensor,
     seen: Attending,
     grid: Sequence[int] | None,
     prefix: int | None,
 ) -> Float[Tensor, "batch 1 height width"]:
     size = images.shape[2:]
-    return tokens_of(row.shape[2], size, seen.maps, grid, prefix).as_map(row[:, 0], size)
+    tokens = tokens_of(row.shape[2], size, seen.maps, grid, prefix)
+    cells = tokens.rows * tokens.columns
+    if prefix is None and read.any() and not read[:, :cells].any():
+        tokens = replace(tokens, prefix=0)  # the token that is read comes last
+    return tokens.as_map(row[:, 0], size)
 
 
-def _tell_unread(read: Bool[Tensor, "batch tokens"]) -> None:
-    text = (
+def _tell_zeros(
+    maps: Float[Tensor, "batch 1 height width"], read: Bool[Tensor, "batch tokens"], text: str
+) -> None:
+    """That nothing is read, or else what makes maps zero all the same."""
+    unread = (
         "are zero because the output has no gradient from the last block's attention: explain the "
         "logit (output='logit') if a softmax is saturated"
     )
-    tell(Finding(text, int((~read.any(1)).sum()), kind="zeros"))
+    empty = (maps == 0).flatten(1).all(1)
+    tell(Finding(unread, int((~read.any(1)).sum()), kind="zeros"))
+    tell(Finding(text, int((empty & read.any(1)).sum()), kind="zeros"))

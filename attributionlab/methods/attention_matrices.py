@@ -1,11 +1,14 @@
 """Finding the attention matrices of a transformer of any make.
 
-Attention is what a softmax over the last dimension returns and values are multiplied with. A torch
-function mode sees both, whatever module or function computes them; attention that torch computes in one
-piece is taken apart first (`attributionlab.methods.attention_parts`).
+Attention is what a softmax over the last dimension returns, or is made of it entry by entry, and values
+are multiplied with. A torch function mode sees both, whatever module or function computes them;
+attention that torch computes in one piece is taken apart first
+(`attributionlab.methods.attention_parts`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from torch import Tensor
@@ -24,6 +27,28 @@ SAME_VALUES = (
     *("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze"),
 )
 """Operations behind which attention is still attention."""
+
+ENTRY_BY_ENTRY = ("div", "masked_fill", "mul", "nan_to_num", "where")
+"""Operations behind which it still is if they keep its shape, such as the masks of heads."""
+
+
+@dataclass(eq=False)
+class _Softmax:
+    """What becomes of a softmax.
+
+    Parameters
+    ----------
+    tokens : int
+        Those it is between, or 0 if it is not a square.
+    multiplied : bool
+        With values.
+    passed_to : list of str
+        Operations behind which it is not followed.
+    """
+
+    tokens: int
+    multiplied: bool = False
+    passed_to: list[str] = field(default_factory=list)
 
 
 class Attending(TorchFunctionMode):
@@ -49,8 +74,10 @@ class Attending(TorchFunctionMode):
         self.who, self.batch = who, batch
         self.maps: tuple[int, int] | None = None
         self.images_first = True
-        self._softmaxes: list[Tensor] = []
-        self._multiplied: list[Tensor] = []
+        # By identity, which is unique for as long as the tensor is kept.
+        self._followed: dict[int, tuple[Tensor, _Softmax]] = {}
+        self._softmaxes: list[_Softmax] = []
+        self._multiplied: list[tuple[Tensor, _Softmax]] = []
 
     def matrices(self) -> list[Tensor]:
         """The attention of each block as values are multiplied with it.
@@ -63,18 +90,24 @@ class Attending(TorchFunctionMode):
         Raises
         ------
         AttributionLabError
-            If there is none, if it is not between the same N tokens in all blocks, or does not depend
-            on the images.
+            If there is none, or some that is not seen to be multiplied with values; if it is not
+            between the same N tokens in all blocks, or that of a block does not depend on the images or
+            on the block before it.
         """
-        found = self._multiplied
+        for softmax in self._softmaxes:
+            if softmax.tokens and not softmax.multiplied:
+                raise AttributionLabError(self._hidden(softmax))
+        found = [each for each, _ in self._multiplied]
         if not found:
             raise AttributionLabError(
                 f"{self.who} needs a network with attention, and this one multiplies values with no "
-                "softmax over tokens: take a method for any network"
+                "softmax over the tokens of a batch: take a method for any network"
             )
         sizes = {tuple(each.shape[-2:]) for each in found}
         whole = all(
-            len(each) == self.batch if each.ndim == 4 else len(each) % self.batch == 0
+            len(each) == self.batch
+            if each.ndim == 4
+            else each.ndim == 3 and len(each) % self.batch == 0
             for each in found
         )
         if len(sizes) > 1 or len(set(found[0].shape[-2:])) > 1 or not whole:
@@ -89,7 +122,26 @@ class Attending(TorchFunctionMode):
                 f"{self.who} needs gradients of the attention, and there are none: it does not depend "
                 "on the image, or the model switches gradients off"
             )
+        self._refuse_branches()
         return found
+
+    def _hidden(self, softmax: _Softmax) -> str:
+        text = (
+            f"{self.who}: a softmax over {softmax.tokens} tokens is not seen to be multiplied with "
+        )
+        if not softmax.passed_to:
+            return text + f"values: take a network that does so by {', '.join(PRODUCTS)}"
+        names = ", ".join(dict.fromkeys(softmax.passed_to))
+        return text + f"values, because it is not followed through {names}: do without"
+
+    def _refuse_branches(self) -> None:
+        for number, (earlier, later) in enumerate(pairwise(self._multiplied), 2):
+            if later[1] is earlier[1] or not _depends(later[0], earlier[0]):
+                raise AttributionLabError(
+                    f"{self.who} follows tokens from block to block, and attention {number} of "
+                    f"{len(self._multiplied)} does not depend on what the one before it is multiplied "
+                    "with: branches side by side have no rollout"
+                )
 
     def computed(
         self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -111,29 +163,61 @@ class Attending(TorchFunctionMode):
             raise AttributionLabError(
                 f"{self.who}: the model is in training mode: call model.eval()"
             )
-        given = list(tensors_among([*args, *kwargs.values()]))
-        if name in PRODUCTS:
-            self._multiplied += [each for each in given if self._is_softmax(each)][:1]
         result = self.computed(func, name, args, kwargs)
-        if name == "conv2d" and not self._multiplied:
+        given = tensors_among([*args, *kwargs.values()])
+        followed = [self._followed[id(each)] for each in given if id(each) in self._followed]
+        if followed:
+            self._follow(*followed[0], name, result)
+        if name.endswith(("conv2d", "pool2d")) and not self._multiplied:
             self.maps = (result.shape[-2], result.shape[-1])
         elif name in ("add", "add_") and result.ndim >= 2:
             self.images_first &= len(result) == self.batch
-        elif name.endswith("softmax") and result.ndim in (3, 4):
-            dimension = kwargs.get("dim", args[1] if len(args) > 1 else None)
-            if dimension in (-1, result.ndim - 1):
-                self._softmaxes.append(result)
-        elif name in SAME_VALUES and given and self._is_softmax(given[0]):
-            self._softmaxes.append(result)
+        elif name.endswith("softmax") and result.ndim >= 3:
+            self._begin(kwargs.get("dim", args[1] if len(args) > 1 else None), result)
         return result
 
-    def _is_softmax(self, values: Tensor) -> bool:
-        return any(values is each for each in self._softmaxes)
+    def _begin(self, dimension: int | None, result: Tensor) -> None:
+        rows, columns = result.shape[-2:]
+        softmax = _Softmax(tokens=rows if rows == columns else 0)
+        if dimension in (-1, result.ndim - 1):
+            self._followed[id(result)] = result, softmax
+        elif dimension in (-2, result.ndim - 2):
+            softmax.passed_to.append("a softmax over the last dimension but one")
+        else:
+            return
+        self._softmaxes.append(softmax)
+
+    def _follow(self, values: Tensor, softmax: _Softmax, name: str, result: Any) -> None:
+        if name in PRODUCTS:
+            softmax.multiplied = True
+            self._multiplied.append((values, softmax))
+        elif isinstance(result, Tensor):
+            kept = name in ENTRY_BY_ENTRY and result.shape == values.shape
+            if kept or name in SAME_VALUES:
+                self._followed[id(result)] = result, softmax
+            elif result is not values:
+                softmax.passed_to.append(name)
 
 
 def _without_gradient(value: Any) -> Any:
     leaf = isinstance(value, Tensor) and value.requires_grad and value.grad_fn is None
     return value.detach() if leaf else value
+
+
+def _depends(later: Tensor, earlier: Tensor) -> bool:
+    """Whether one was computed from the other; looks at what was computed between the two."""
+    assert earlier.grad_fn is not None  # both are part of the graph
+    first, met = earlier.grad_fn._sequence_nr(), set()
+    waiting = [later.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is earlier.grad_fn:
+            return True
+        if node is None or node in met or node._sequence_nr() < first:
+            continue
+        met.add(node)
+        waiting += [each for each, _ in node.next_functions]
+    return False
 
 
 def tensors_among(values: Iterable[Any]) -> Iterator[Tensor]:

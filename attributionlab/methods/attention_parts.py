@@ -32,7 +32,8 @@ def scaled_dot_product(
     who : str
         For messages.
     query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-        Those of the function; True in the mask is a key that is attended to. Dropout is refused.
+        Those of the function; True in the mask is a key that is attended to. A query that attends to
+        no key gets 0. Dropout is refused.
     """
     if dropout_p > 0:
         raise _dropout(who, dropout_p)
@@ -42,7 +43,9 @@ def scaled_dot_product(
     if is_causal:
         shape = (query.shape[-2], key.shape[-2])
         attn_mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
-    return _weights(query, key, attn_mask, scale) @ value
+    scores = _scores(query, key, attn_mask, scale)
+    weights = scores.softmax(-1) if attn_mask is None else _softmax_of_attended(scores)
+    return weights @ value
 
 
 def multi_head(
@@ -77,8 +80,9 @@ def multi_head(
         For messages.
     query, key, value : Tensor, (L, B, E), (S, B, E), (S, B, E)
     embed_dim_to_check, num_heads, ..., separate
-        Those of the function; True in a mask is a key that is not attended to. Dropout, images without
-        a batch and keys that are no tokens are refused.
+        Those of the function; True in a mask is a key that is not attended to. A query that attends to
+        no key gets 0, or NaN where weights are needed. Dropout, images without a batch and keys that
+        are no tokens are refused.
 
     Returns
     -------
@@ -104,7 +108,8 @@ def multi_head(
         F.linear(each, weight, bias).reshape(*each.shape[:2], num_heads, -1).permute(1, 2, 0, 3)
         for each, weight, bias in zip((query, key, value), weights, biases, strict=True)
     )
-    attention = _weights(q, k, _added(q, attn_mask, key_padding_mask), None)
+    scores = _scores(q, k, _added(q, attn_mask, key_padding_mask), None)
+    attention = scores.softmax(-1) if need_weights else _softmax_of_attended(scores)
     mixed = (attention @ v).permute(2, 0, 1, 3).flatten(2)
     output = F.linear(mixed, out_proj_weight, out_proj_bias)
     if not need_weights:
@@ -119,7 +124,7 @@ IN_ONE_PIECE: Mapping[str, Callable[..., Any]] = {
 """By the name of torch's function; each takes whom it is for, and then the function's arguments."""
 
 
-def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
+def _scores(query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
     """Of each query for each key; True in a mask is a key that is attended to."""
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ key.transpose(-2, -1) * factor
@@ -127,7 +132,13 @@ def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float | Non
         scores = scores.masked_fill(~mask, -math.inf)
     elif mask is not None:
         scores = scores + mask
-    return scores.softmax(-1)
+    return scores
+
+
+def _softmax_of_attended(scores: Tensor) -> Tensor:
+    """Softmax over keys, which is 0 for a query that attends to none."""
+    none = (scores == -math.inf).all(-1, keepdim=True)
+    return scores.masked_fill(none, 0.0).softmax(-1).masked_fill(none, 0.0)
 
 
 def _added(

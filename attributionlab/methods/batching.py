@@ -1,15 +1,25 @@
 """How many images fit through a network at once, and what to do where they do not."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.validation import integer_problem
 
-__all__ = ["MEMORY_BUDGET", "images_at_once", "in_smaller_batches", "out_of_memory", "over_batches"]
+__all__ = [
+    "MEMORY_BUDGET",
+    "batch_problem",
+    "drawn_in_memory",
+    "images_at_once",
+    "in_smaller_batches",
+    "out_of_memory",
+    "over_batches",
+]
 
 MEMORY_BUDGET = 64 * 2**20
 """Bytes of activations to hold at once on a CPU, where larger batches cost two to three times more an
@@ -135,7 +145,38 @@ def over_batches(
     return in_smaller_batches(joined, len(given[0]), who)
 
 
+@contextmanager
+def drawn_in_memory(who: str, name: str, count: int) -> Iterator[None]:
+    """Refuse the number of an image's draws where the memory does not suffice for them inside.
+
+    Parameters
+    ----------
+    who : str
+        The method, for the message.
+    name : str
+        Of the setting that says how many.
+    count : int
+        Its value.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError, TypeError) as error:  # a TypeError for a size beyond int64
+        if not out_of_memory(error):
+            raise
+        raise AttributionLabError(
+            f"{who}: {name} is {count}: what is drawn for one image does not fit in memory; take fewer"
+        ) from error
+
+
+def batch_problem(name: str, value: object) -> list[str]:
+    """What is wrong with a setting that says how many images pass at once; None leaves it open."""
+    return [] if value is None else integer_problem(name, value, 1)
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Whether it is about memory; on a CPU torch raises a plain RuntimeError."""
-    texts = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")
+    texts = (
+        *("out of memory", "can't allocate memory", "not enough memory", "bad_alloc"),
+        *("size calculation overflowed", "overflow when unpacking long"),  # beyond any memory
+    )
     return isinstance(error, MemoryError) or any(text in str(error).lower() for text in texts)

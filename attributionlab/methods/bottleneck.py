@@ -23,16 +23,18 @@ from torch.nn import functional as F
 from attributionlab.errors import refuse_if
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.information import (
     Descent,
     capacity,
     descent_problems,
     least_passing,
-    slope,
+    slope_of_mean,
     too_small,
 )
-from attributionlab.methods.layers import find_layer, observe, resume
+from attributionlab.methods.layers import find_layer, observe, refuse_single_cell, resume
+from attributionlab.validation import generator_problem, reference_images_problem
 
 __all__ = [
     "Noise",
@@ -41,7 +43,6 @@ __all__ = [
     "iba",
     "loss_of",
     "noise_of",
-    "reference_problems",
 ]
 
 SMALLEST_STD = 0.01
@@ -82,6 +83,7 @@ _known: WeakKeyDictionary[nn.Module, tuple[bytes, Noise]] = WeakKeyDictionary()
 """The noise of each model's last call, under a fingerprint of what it follows from."""
 
 
+@checked
 @declares(claim="positive", output="logit", resolution="iba")
 def iba(
     model: nn.Module,
@@ -167,16 +169,23 @@ def iba(
     Raises
     ------
     AttributionLabError
-        For settings out of range, fewer than two reference images or of another shape, a layer that
-        does not exist or has no maps, or maps too small for the Gaussian.
+        For settings out of range, fewer than two reference images, of another shape or not finite, a
+        layer that does not exist or has no maps, maps of a single cell or too small for the Gaussian,
+        and memory in which not even one image fits.
     """
     descent = Descent(beta, steps, learning_rate, copies, sigma)
-    refuse_if(descent_problems(descent) + reference_problems(inputs, reference_images), "iba")
+    problems = descent_problems(descent) + generator_problem(generator)
+    refuse_if(problems + reference_images_problem(reference_images, inputs, 2), "iba")
     module = find_layer(model, layer, layers, "iba")
     noise = noise_of(model, module, reference_images.to(inputs), descent.sigma, "iba")
+
+    def passage_of(image: Tensor, target: Tensor) -> Passage:
+        given = (model, module, image, target, noise, descent, generator)
+        return in_smaller_batches(lambda _: feature_passage(*given, "iba"), 1, "iba")
+
     passages = [
-        feature_passage(model, module, image, target, noise, descent, generator)
-        for image, target in zip(torch.split(inputs, 1), targets, strict=True)
+        passage_of(image, target)
+        for image, target in zip(torch.split(inputs, 1), targets.long(), strict=True)
     ]
     shares = [passage.unvaried for passage in passages]
     tell(Finding(UNVARIED, sum(share > 0.5 for share in shares), worst=max(shares)))
@@ -192,15 +201,16 @@ def feature_passage(
     noise: Noise,
     descent: Descent,
     generator: torch.Generator,
+    who: str,
 ) -> Passage:
     """The least that must pass a layer for the output of one image to stay (`iba`)."""
     activation, output = observe(model, layer, image)
     loss = loss_of(model, output, target, noise.variance)
 
     def gradient(mixed: Tensor) -> Tensor:
-        kept = mixed.requires_grad_()
-        # A clone, because a ReLU in place may follow.
-        return slope(loss(resume(model, layer, image, kept.clone())), kept)
+        return slope_of_mean(
+            lambda copies: loss(resume(model, layer, image, copies)), mixed, len(mixed), who
+        )
 
     passing = least_passing(activation, noise.mean, noise.std, gradient, descent, generator)
     information = capacity(passing, activation, noise.mean, noise.std)
@@ -214,16 +224,17 @@ def noise_of(model: nn.Module, layer: nn.Module, images: Tensor, sigma: float, w
     Raises
     ------
     AttributionLabError
-        If the layer's maps are too small for the Gaussian of a descent.
+        If the layer's maps have a single cell, or are too small for the Gaussian of a descent.
     """
     key = _fingerprint(model, layer, images)
     if model not in _known or _known[model][0] != key:
-        maps, outputs = _passed(model, layer, images)
+        maps, outputs = _passed(model, layer, images, who)
         std = maps.std(0)
         unvaried = std < SMALLEST_STD
         noise = Noise(maps.mean(0), std.clamp(min=SMALLEST_STD), outputs.var(), unvaried)
         _known[model] = key, noise
     found = _known[model][1]
+    refuse_single_cell(found.mean[None], who)
     remedy = "take a smaller sigma (0 for none) or a layer before it"
     refuse_if(too_small(found.mean.shape, sigma, "the layer's maps are", remedy), who)
     return found
@@ -242,7 +253,7 @@ def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor) -> bytes:
     return digest.digest()
 
 
-def _passed(model: nn.Module, layer: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+def _passed(model: nn.Module, layer: nn.Module, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
     """What layer and network return for the reference images, as many at a time as fit."""
 
     def run(batch: int) -> tuple[Tensor, Tensor]:
@@ -251,7 +262,7 @@ def _passed(model: nn.Module, layer: nn.Module, images: Tensor) -> tuple[Tensor,
             [outputs for _, outputs in passed]
         )
 
-    return in_smaller_batches(run, images_at_once(model, images), "iba")
+    return in_smaller_batches(run, images_at_once(model, images), who)
 
 
 def loss_of(model: nn.Module, output: Tensor, target: Tensor, variance: Tensor) -> Loss:
@@ -269,13 +280,3 @@ def _last(module: nn.Module) -> nn.Module:
     """The module that gives the output, as far as the order of the modules tells."""
     children = list(module.children())
     return _last(children[-1]) if children else module
-
-
-def reference_problems(inputs: Tensor, reference_images: Tensor) -> list[str]:
-    """What is wrong with the images that tell the noise."""
-    if reference_images.shape[1:] == inputs.shape[1:] and len(reference_images) >= 2:
-        return []
-    return [
-        f"reference_images have shape {tuple(reference_images.shape)}: pass at least two of "
-        f"shape {tuple(inputs.shape[1:])}"
-    ]

@@ -2,12 +2,12 @@ r"""Class activation maps: where a layer's maps speak for the output.
 
 All of them are made from the maps :math:`A^c` of a layer and their gradients
 :math:`g^c = \partial f_t(x) / \partial A^c`, which one forward and one backward pass give
-(`layer_maps`). They differ in the weights of the sum over maps (`weighted_sum`):
+(`layer_maps`). They differ in the weights of the sum over maps (`activation_map`):
 
 .. math:: L_{ij} = \sum_c w^c_{ij} \, A^c_{ij}
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -18,12 +18,23 @@ from torch.nn import functional as F
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.entry import checked
 from attributionlab.methods.gradients import guided_backprop
-from attributionlab.methods.layers import find_layer, only_maps
+from attributionlab.methods.layers import find_layer, only_maps, refuse_single_cell
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import boolean_problem
 
-__all__ = ["gradcam", "guided_gradcam", "layer_maps", "linear_approximation", "weighted_sum"]
+__all__ = [
+    "activation_map",
+    "gradcam",
+    "guided_gradcam",
+    "layer_maps",
+    "linear_approximation",
+    "weighted_sum",
+]
+
+Weighting = Callable[[Tensor, Tensor], Tensor]
+"""Maps and their gradients, (B, c, h, w) each -> weights of maps, (B, c, 1, 1), or of their cells."""
 
 
 def layer_maps(
@@ -84,11 +95,7 @@ def layer_maps(
         finally:
             handle.remove()
         maps = only_maps(returned)
-        if maps.shape[2:].numel() == 1:
-            raise AttributionLabError(
-                f"{who}: the layer's maps have a single cell, 1 x 1, which says nothing of places: "
-                "name a layer before it"
-            )
+        refuse_single_cell(maps, who)
         gradient = None
         if outputs.requires_grad:
             chosen = target_outputs(outputs, classes).sum()
@@ -129,6 +136,35 @@ def weighted_sum(
     )
 
 
+def activation_map(
+    who: str,
+    weighting: Weighting,
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    layers: Mapping[str, nn.Module] | None,
+    layer: str | None,
+    relu: bool,
+) -> Float[Tensor, "batch 1 height width"]:
+    """The class activation map of these weights; other parameters and errors are those of `gradcam`.
+
+    Parameters
+    ----------
+    who : str
+        For the messages.
+    weighting : callable
+        Maps and their gradients -> weights.
+    model, inputs, targets, layers, layer, relu
+        As for `gradcam`.
+    """
+    refuse_if(boolean_problem("relu", relu), who)
+    module = find_layer(model, layer, layers, "gradcam")
+    maps, gradients = layer_maps(model, module, inputs, targets, who)
+    return weighted_sum(weighting(maps, gradients), maps, inputs, relu=relu)
+
+
+@checked
 @declares(claim="positive", resolution="gradcam")
 def gradcam(
     model: nn.Module,
@@ -173,12 +209,15 @@ def gradcam(
         If the layer does not exist, does not run exactly once, returns no maps or maps of a single
         cell, or does not move the output, or `relu` is neither True nor False.
     """
-    refuse_if(boolean_problem("relu", relu), "gradcam")
-    module = find_layer(model, layer, layers, "gradcam")
-    maps, gradients = layer_maps(model, module, inputs, targets, "gradcam")
-    return weighted_sum(gradients.mean((2, 3), keepdim=True), maps, inputs, relu=relu)
+
+    def mean_gradients(_maps: Tensor, gradients: Tensor) -> Tensor:
+        return gradients.mean((2, 3), keepdim=True)
+
+    given = (model, inputs, targets)
+    return activation_map("gradcam", mean_gradients, *given, layers=layers, layer=layer, relu=relu)
 
 
+@checked
 @declares(claim="positive", gradient=True)
 def guided_gradcam(
     model: nn.Module,
@@ -218,6 +257,7 @@ def guided_gradcam(
     return coarse * guided_backprop(model, inputs, targets)
 
 
+@checked
 @declares(resolution="gradcam")
 def linear_approximation(
     model: nn.Module,
@@ -252,6 +292,11 @@ def linear_approximation(
     AttributionLabError
         As `gradcam` does of a layer.
     """
-    module = find_layer(model, layer, layers, "gradcam")
-    maps, gradients = layer_maps(model, module, inputs, targets, "linear-approximation")
-    return weighted_sum(gradients, maps, inputs, relu=False)
+
+    def gradients_themselves(_maps: Tensor, gradients: Tensor) -> Tensor:
+        return gradients
+
+    given = (model, inputs, targets)
+    return activation_map(
+        "linear-approximation", gradients_themselves, *given, layers=layers, layer=layer, relu=False
+    )

@@ -6,10 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import refuse_if
 from attributionlab.methods.batching import images_at_once
-from attributionlab.methods.cam import layer_maps, weighted_sum
+from attributionlab.methods.cam import activation_map, layer_maps, weighted_sum
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.ensembles import all_equal, noise_problems, noisy_samples
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.layers import find_layer
 from attributionlab.validation import (
@@ -17,21 +19,27 @@ from attributionlab.validation import (
     checked_images,
     generator_problem,
     integer_problem,
-    number_problem,
-    shown,
 )
 
 __all__ = ["gradcam_plus_plus", "layercam", "smooth_gradcam_plus_plus", "xgradcam"]
 
-SAME = 2.0**-18
-"""Share of the largest gradient by which samples' may differ and count as equal: rounding."""
+WHO = "smooth-gradcam-plus-plus"
+
 BEYOND = 1.01
 """By how much a weighted mean may leave the range of its values: rounding, generously."""
 
+LARGEST_ALPHA = 1.0
+"""Without mention: 1 / (2 + S g) is at most 1/2 where maps are not negative. At twice that, half of the
+denominator is gone; where all of it is, the pole lies, and behind it weights have the wrong sign."""
+
 POLE = (
-    "rest on weights whose denominator is 0 or less (for up to {worst} of the positive gradients), "
-    "where they are unbounded and turn what speaks for the output against it: name a layer whose maps "
-    "are not negative, such as one behind a ReLU"
+    "rest on weights near a pole or past it (alpha above 1 or below 0 for up to {worst} of positive "
+    "gradients), where they have no bound and turn what speaks for the output against it: "
+)
+NEGATIVE_MAPS = POLE + "name a layer whose maps are not negative, such as one behind a ReLU"
+MIXED_GRADIENTS = (
+    POLE
+    + "the samples' gradients there are of both signs, so take less noise, or gradcam-plus-plus"
 )
 CANCELED = (
     "rest on maps whose values cancel, so that their weights are no means of gradients any more: name "
@@ -39,6 +47,7 @@ CANCELED = (
 )
 
 
+@checked
 @declares(claim="positive", resolution="gradcam")
 def gradcam_plus_plus(
     model: nn.Module,
@@ -72,8 +81,8 @@ def gradcam_plus_plus(
     layer. Otherwise as `gradcam`, with the same grain. Claims the positive truth. One forward pass, and
     a backward pass down to the layer.
 
-    Where maps are negative the denominator can vanish or change its sign; the result says so, and alpha
-    is 0 where it is exactly 0.
+    Behind a ReLU alpha is at most 1/2. Where maps are negative the denominator can vanish or change its
+    sign; the result says where alpha is above 1 or below 0, and alpha is 0 where the denominator is.
 
     Parameters
     ----------
@@ -90,14 +99,19 @@ def gradcam_plus_plus(
     AttributionLabError
         As `gradcam` does.
     """
-    refuse_if(boolean_problem("relu", relu), "gradcam-plus-plus")
-    module = find_layer(model, layer, layers, "gradcam")
-    maps, gradients = layer_maps(model, module, inputs, targets, "gradcam-plus-plus")
-    weights, past = _of_moments(maps, gradients[None])
-    _tell_of_poles(past)
-    return weighted_sum(weights, maps, inputs, relu=relu)
+
+    def weighting(maps: Tensor, gradients: Tensor) -> Tensor:
+        weights, beyond = _of_moments(maps, gradients[None])
+        _tell_of_poles(beyond)
+        return weights
+
+    given = (model, inputs, targets)
+    return activation_map(
+        "gradcam-plus-plus", weighting, *given, layers=layers, layer=layer, relu=relu
+    )
 
 
+@checked
 @declares(claim="positive", resolution="gradcam")
 def xgradcam(
     model: nn.Module,
@@ -139,18 +153,21 @@ def xgradcam(
     AttributionLabError
         As `gradcam` does.
     """
-    refuse_if(boolean_problem("relu", relu), "xgradcam")
-    module = find_layer(model, layer, layers, "gradcam")
-    maps, gradients = layer_maps(model, module, inputs, targets, "xgradcam")
-    sums = maps.sum((2, 3), keepdim=True)
-    products = (maps * gradients).sum((2, 3), keepdim=True)
-    weights = torch.where(sums == 0, 0, products / sums)
-    largest = gradients.abs().amax((2, 3), keepdim=True)
-    canceled = (weights.abs() > BEYOND * largest) | (sums == 0) & (products != 0)
-    tell(Finding(CANCELED, int(canceled.flatten(1).any(1).sum())))
-    return weighted_sum(weights, maps, inputs, relu=relu)
+
+    def weighting(maps: Tensor, gradients: Tensor) -> Tensor:
+        sums = maps.sum((2, 3), keepdim=True)
+        products = (maps * gradients).sum((2, 3), keepdim=True)
+        weights = torch.where(sums == 0, 0, products / sums)
+        largest = gradients.abs().amax((2, 3), keepdim=True)
+        canceled = (weights.abs() > BEYOND * largest) | (sums == 0) & (products != 0)
+        tell(Finding(CANCELED, int(canceled.flatten(1).any(1).sum())))
+        return weights
+
+    given = (model, inputs, targets)
+    return activation_map("xgradcam", weighting, *given, layers=layers, layer=layer, relu=relu)
 
 
+@checked
 @declares(claim="positive", resolution="gradcam")
 def layercam(
     model: nn.Module,
@@ -188,12 +205,15 @@ def layercam(
     AttributionLabError
         As `gradcam` does.
     """
-    refuse_if(boolean_problem("relu", relu), "layercam")
-    module = find_layer(model, layer, layers, "gradcam")
-    maps, gradients = layer_maps(model, module, inputs, targets, "layercam")
-    return weighted_sum(gradients.relu(), maps, inputs, relu=relu)
+
+    def weighting(_maps: Tensor, gradients: Tensor) -> Tensor:
+        return gradients.relu()
+
+    given = (model, inputs, targets)
+    return activation_map("layercam", weighting, *given, layers=layers, layer=layer, relu=relu)
 
 
+@checked
 @declares(claim="positive", resolution="gradcam")
 def smooth_gradcam_plus_plus(
     model: nn.Module,
@@ -223,7 +243,9 @@ def smooth_gradcam_plus_plus(
     Source: Omeiza et al., 2019. In torchcam 0.5.0, ReLU is taken of the last sample's gradient instead
     of the mean. Means of gradients, not of maps: nothing is enlarged twice, and noise that no gradient
     feels changes nothing (the result says so). Noise also shows the network data that it does not know.
-    Has the grain of `gradcam` and the limits of `gradcam_plus_plus`. Claims the positive truth.
+    Has the grain of `gradcam` and the limits of `gradcam_plus_plus`, and one more: behind a ReLU, too,
+    the denominator can vanish or change its sign, where gradients of both signs have a positive mean
+    and a negative mean cube (the result says so). Claims the positive truth.
     `n_samples` + 1 forward passes, and as many backward passes down to the layer; one forward pass more
     for all images.
 
@@ -248,39 +270,32 @@ def smooth_gradcam_plus_plus(
     Raises
     ------
     AttributionLabError
-        For settings out of range, a generator that is none, inputs that are no floating-point images,
-        and as `gradcam` does.
+        For settings out of range, a generator that is none, more samples than fit in memory, and as
+        `gradcam` does.
     """
-    problems = number_problem("highest", highest, above=0)
+    checked_images(inputs, "inputs")
+    problems = noise_problems(noise, highest, inputs.dtype)
     problems += boolean_problem("relu", relu)
     problems += integer_problem("n_samples", n_samples, 1)
-    problems += number_problem("noise", noise, least=0)
     problems += generator_problem(generator)
-    refuse_if(problems, "smooth-gradcam-plus-plus")
-    if not checked_images(inputs, "inputs").is_floating_point():
-        raise AttributionLabError(f"inputs are {shown(inputs)}: pass floating-point images")
+    refuse_if(problems, WHO)
     module = find_layer(model, layer, layers, "gradcam")
     batch = images_at_once(model, inputs)
     found, shares, equal = [], [], 0
     for image, target in zip(torch.split(inputs, 1), targets, strict=True):
-        draws = torch.randn(
-            (n_samples, *image.shape[1:]), generator=generator, device=generator.device
-        ).to(image)
-        both = torch.cat([image, image + noise * highest * draws])  # the image comes first
-        both = both.contiguous(
-            memory_format=torch.channels_last
-        )  # up to three times faster on a CPU
+        samples = noisy_samples(WHO, image[0], generator, n_samples, noise * highest)
+        # The image comes first.
+        both = torch.cat([image.contiguous(memory_format=torch.channels_last), samples])
         parts = [
-            layer_maps(model, module, part, target.expand(len(part)), "smooth-gradcam-plus-plus")
+            layer_maps(model, module, part, target.expand(len(part)), WHO)
             for part in torch.split(both, batch)
         ]
         maps, gradients = parts[0][0][:1], torch.cat([part for _, part in parts])[1:, None]
-        weights, past = _of_moments(maps, gradients)
-        shares.append(past)
-        size = gradients.abs().max()
-        equal += bool(size > 0 and (gradients - gradients[0]).abs().max() <= SAME * size)
+        weights, beyond = _of_moments(maps, gradients)
+        shares.append(beyond)
+        equal += all_equal(gradients)
         found.append(weighted_sum(weights, maps, image, relu=relu))
-    _tell_of_poles(torch.cat(shares))
+    _tell_of_poles(torch.cat(shares, 1))
     text = (
         f"are made from equal gradients of all samples (noise {noise:g}, n_samples {n_samples}), whose "
         "mean says no more than one of them: take other noise and more samples"
@@ -292,19 +307,25 @@ def smooth_gradcam_plus_plus(
 def _of_moments(
     maps: Float[Tensor, "batch maps rows columns"],
     gradients: Float[Tensor, "samples batch maps rows columns"],
-) -> tuple[Float[Tensor, "batch maps 1 1"], Float[Tensor, " batch"]]:
-    """Weights of Grad-CAM++, and of the positive gradients the share at or beyond the pole of alpha."""
+) -> tuple[Float[Tensor, "batch maps 1 1"], Float[Tensor, "2 batch"]]:
+    """Weights of Grad-CAM++, and of the positive gradients the share whose alpha is beyond its range.
+
+    The first row counts those for negative maps' sake, the second those for negative cubes'.
+    """
     # In units of an image's largest gradient, whose powers would underflow behind a softmax.
     unit = gradients.abs().amax((0, 2, 3, 4)).clamp(min=torch.finfo(gradients.dtype).tiny)
     unit = unit[:, None, None, None]
     first, second, third = ((gradients / unit).pow(power).mean(0) for power in (1, 2, 3))
-    denominator = 2 * second + maps.sum((2, 3), keepdim=True) * unit * third
+    sums = maps.sum((2, 3), keepdim=True)
+    denominator = 2 * second + sums * unit * third
     alpha = torch.where((second == 0) | (denominator == 0), 0, second / denominator)
-    positive = (first > 0) & (second > 0)
-    past = (positive & (denominator <= 0)).flatten(1).sum(1)
-    shares = past / positive.flatten(1).sum(1).clamp(min=1)
+    positive = first > 0
+    beyond = positive & (LARGEST_ALPHA * denominator < second)
+    counts = torch.stack([(beyond & cause).flatten(1).sum(1) for cause in (sums < 0, sums > 0)])
+    shares = counts / positive.flatten(1).sum(1).clamp(min=1)
     return unit * (alpha * first.relu()).sum((2, 3), keepdim=True), shares.to(maps)
 
 
-def _tell_of_poles(shares: Float[Tensor, " batch"]) -> None:
-    tell(Finding(POLE, int((shares > 0).sum()), worst=float(shares.max())))
+def _tell_of_poles(shares: Float[Tensor, "2 batch"]) -> None:
+    for text, each in zip((NEGATIVE_MAPS, MIXED_GRADIENTS), shares, strict=True):
+        tell(Finding(text, int((each > 0).sum()), worst=float(each.max())))

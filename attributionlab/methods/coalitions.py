@@ -13,11 +13,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attributionlab.exact import route_of
-from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.batching import batch_problem, images_at_once, in_smaller_batches
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.methods.sampling_noise import tell_of_noise
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.validation import number_problem
 
 __all__ = [
     "MASKING_SETTINGS",
@@ -28,7 +27,6 @@ __all__ = [
     "followed_pixels",
     "games_of",
     "masking_problems",
-    "tell_noise",
     "tell_superpixels",
     "tell_unmoved",
 ]
@@ -181,10 +179,10 @@ def coalition_outputs(
 
 def masking_problems(highest: object, perturbations_per_eval: object) -> list[str]:
     """What is wrong with the settings of every method here."""
-    problems = number_problem("highest", highest, above=0)
-    if perturbations_per_eval is not None:
-        problems += integer_problem("perturbations_per_eval", perturbations_per_eval, 1)
-    return problems
+    return [
+        *number_problem("highest", highest, above=0),
+        *batch_problem("perturbations_per_eval", perturbations_per_eval),
+    ]
 
 
 def tell_superpixels(labels: Int[Tensor, "batch height width"]) -> None:
@@ -206,31 +204,3 @@ def tell_unmoved(images: int) -> None:
         "baselines, or a higher temperature"
     )
     tell(Finding(text, images, kind="zeros"))
-
-
-def tell_noise(
-    maps: Sequence[Float[Tensor, "1 height width"]],
-    errors: Sequence[Float[Tensor, "1 height width"]],
-) -> None:
-    r"""Tell of maps that are mostly sampling noise.
-
-    The noise of independent samples adds up to the sum of squares of a map,
-
-    .. math:: E \sum_j \hat a_j^2 = \sum_j a_j^2 + \sum_j s_j^2,
-
-    so that :math:`\sum_j s_j^2 / \sum_j \hat a_j^2` estimates its share.
-
-    Parameters
-    ----------
-    maps : sequence of Tensor, (1, H, W)
-        Estimates.
-    errors : sequence of Tensor, (1, H, W)
-        Standard error s of each value; infinite where nothing is known of it.
-    """
-    shares = []
-    for estimate, error in zip(maps, errors, strict=True):
-        largest = float(estimate.abs().max())
-        if largest:
-            relative = (error.double() / largest).square().sum()
-            shares.append(float(relative / (estimate.double() / largest).square().sum()))
-    tell_of_noise(shares, "take a larger n_samples")

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import as_baselines
+from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.findings import Finding, heard, tell
 from attributionlab.methods.wrapping import (
@@ -37,7 +38,16 @@ from attributionlab.validation import (
     shown,
 )
 
-__all__ = ["REDUCTIONS", "maps_of_samples", "smoothgrad", "smoothgrad_squared", "vargrad"]
+__all__ = [
+    "REDUCTIONS",
+    "all_equal",
+    "maps_of_samples",
+    "noise_problems",
+    "noisy_samples",
+    "smoothgrad",
+    "smoothgrad_squared",
+    "vargrad",
+]
 
 NOISE, SAMPLES = 0.15, 20
 SAME = 2.0**-18
@@ -73,6 +83,7 @@ def maps_of_samples(
     model: nn.Module,
     inputs: Tensor,
     targets: Tensor,
+    /,  # a setting may be called "method"
     *,
     highest: float,
     generator: torch.Generator,
@@ -95,14 +106,13 @@ def maps_of_samples(
         For settings out of range, inputs that are no batch of floating-point images, and targets that
         are not one integer for each; and, as maps are taken, what the method raises.
     """
-    problems = number_problem("highest", highest, above=0)
-    problems += integer_problem("n_samples", n_samples, 1)
-    problems += number_problem("noise", noise, least=0)
-    problems += generator_problem(generator)
-    refuse_if(problems, f"ensemble of {kebab(method)}")
     if not checked_images(inputs, "inputs").is_floating_point():
         raise AttributionLabError(f"inputs are {shown(inputs)}: pass floating-point images")
     checked_targets(targets, len(inputs))
+    problems = noise_problems(noise, highest, inputs.dtype)
+    problems += integer_problem("n_samples", n_samples, 1)
+    problems += generator_problem(generator)
+    refuse_if(problems, f"ensemble of {kebab(method)}")
     given = {"highest": highest, "generator": generator}
     # A partial's settings are settings: of its baselines, too, each image takes its own.
     bound = method.keywords if isinstance(method, partial) else {}
@@ -128,12 +138,48 @@ def _of_each_image(
     for index, (image, target) in enumerate(zip(inputs, targets, strict=True)):
         if starts is not None:
             settings["baselines"] = starts[index]
-        draws = torch.randn(
-            (n_samples, *image.shape), generator=generator, device=generator.device
-        ).to(image)
-        # Convolutions of this layout are up to three times faster on a CPU.
-        samples = (image + deviation * draws).contiguous(memory_format=torch.channels_last)
+        samples = noisy_samples(
+            f"ensemble of {kebab(method)}", image, generator, n_samples, deviation
+        )
         yield method(model, samples, target.expand(n_samples), **settings)
+
+
+def noise_problems(noise: float, highest: float, dtype: torch.dtype) -> list[str]:
+    """What is wrong with a standard deviation in units of a value range, for images of a type."""
+    problems = number_problem("highest", highest, above=0) + number_problem("noise", noise, least=0)
+    if not problems and noise > torch.finfo(dtype).max / highest:
+        kind = str(dtype).removeprefix("torch.")
+        problems.append(
+            f"noise is {noise!r}: times the value range of {highest:g} it is beyond {kind}; take less"
+        )
+    return problems
+
+
+def noisy_samples(
+    who: str,
+    image: Float[Tensor, "channels height width"],
+    generator: torch.Generator,
+    n_samples: int,
+    deviation: float,
+) -> Float[Tensor, "samples channels height width"]:
+    """An image with normal noise of this standard deviation on each value, `n_samples` times.
+
+    Raises
+    ------
+    AttributionLabError
+        If they do not fit in memory.
+    """
+    with drawn_in_memory(who, "n_samples", n_samples):
+        size = (n_samples, *image.shape)
+        draws = torch.randn(size, generator=generator, device=generator.device).to(image)
+        # Convolutions of this layout are up to three times faster on a CPU.
+        return (image + deviation * draws).contiguous(memory_format=torch.channels_last)
+
+
+def all_equal(samples: Float[Tensor, "samples ..."]) -> bool:
+    """Whether values of samples differ by rounding only, and are not all 0."""
+    size = samples.abs().max()
+    return bool(size > 0 and (samples - samples[0]).abs().max() <= SAME * size)
 
 
 def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -238,7 +284,7 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         return stored(torch.stack(maps), inputs.dtype)
 
     own = inspect.signature(ensemble).parameters
-    parameters = {key: value for key, value in (takes | own).items() if key != "settings"}
+    parameters = dict(takes) | {key: own[key] for key in own if key != "settings"}
     doc = (
         f"{TITLES[name]} of {kebab(method)}: {MEANINGS[name]} its maps of noisy samples.\n\n"
         f"Takes the settings of `{name_of(method)}` and those of `{name}`."
@@ -261,8 +307,7 @@ class _Said:
         )
         for each in findings:
             self.worst[each.text] = max(self.worst.get(each.text, 0.0), each.worst)
-        size = maps.abs().max()
-        self.equal += bool(size > 0 and (maps - maps[0]).abs().max() <= SAME * size)
+        self.equal += all_equal(maps)
 
     def tell(self, method: str) -> None:
         """Hand it on, as said of images and without `gaps`: an ensemble need not sum to anything."""

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.guards import STATED_SHARE
-from attributionlab.methods.layers import find_layer, observe
+from attributionlab.methods.layers import find_layer, only_maps, refuse_single_cell
 from attributionlab.methods.winners import contrast, winner_take_all
 from attributionlab.validation import boolean_problem
 
@@ -19,6 +20,7 @@ __all__ = ["excitation_backprop"]
 WHO = "excitation-backprop"
 
 
+@checked
 @declares(claim="positive", output="logit")
 def excitation_backprop(
     model: nn.Module,
@@ -65,14 +67,13 @@ def excitation_backprop(
     ------
     AttributionLabError
         If the network has an operation without a rule behind the layer, or is in training mode; if the
-        layer does not exist, does not run exactly once or returns no maps; if `contrastive` is neither
-        True nor False, or the network has no single last layer with weights.
+        layer does not exist, does not run exactly once, or returns no maps or maps of a single cell; if
+        `contrastive` is neither True nor False, or the network has no single last layer with weights.
     """
     refuse_if(boolean_problem("contrastive", contrastive), WHO)
     module = None
     if layer is not None:
         module = find_layer(model, layer, None, WHO)
-        observe(model, module, inputs[:1])
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
         with torch.enable_grad():
@@ -96,9 +97,13 @@ def excitation_backprop(
 def _forward(model: nn.Module, layer: nn.Module | None, images: Tensor) -> tuple[Tensor, Tensor]:
     """What probabilities are handed down to, the images or what the layer returns, and the outputs."""
     start: list[Tensor] = [images.clone().requires_grad_()] if layer is None else []
+    returned: list[object] = []
 
-    def begin(_: nn.Module, __: Any, output: Tensor) -> Tensor:
-        start[:] = [output.detach().clone().requires_grad_()]
+    def begin(_: nn.Module, __: Any, output: object) -> Tensor:
+        returned.append(output)
+        maps = only_maps([output])
+        refuse_single_cell(maps, WHO)
+        start[:] = [maps.detach().clone().requires_grad_()]
         return start[0].clone()  # a ReLU behind it may work in place
 
     handles = [] if layer is None else [layer.register_forward_hook(begin)]
@@ -108,6 +113,8 @@ def _forward(model: nn.Module, layer: nn.Module | None, images: Tensor) -> tuple
     finally:
         for handle in handles:
             handle.remove()
+    if layer is not None:
+        only_maps(returned)
     if not outputs.requires_grad:
         source = "input" if layer is None else "layer"
         raise AttributionLabError(f"{WHO}: nothing leads from the {source} to the outputs")

@@ -9,17 +9,20 @@ from torch import Tensor, nn
 
 from attributionlab.errors import refuse_if
 from attributionlab.methods.baselines import Baselines, as_distribution
-from attributionlab.methods.batching import in_smaller_batches
+from attributionlab.methods.batching import batch_problem, drawn_in_memory, in_smaller_batches
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.ensembles import noise_problems
+from attributionlab.methods.entry import checked
 from attributionlab.methods.guards import completeness
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.paths import nodes_at_once
 from attributionlab.methods.sampling_noise import noise_share, tell_of_noise
-from attributionlab.validation import generator_problem, integer_problem, number_problem
+from attributionlab.validation import generator_problem, integer_problem
 
 __all__ = ["gradient_shap"]
 
 
+@checked
 @declares(distribution=True)
 def gradient_shap(
     model: nn.Module,
@@ -79,22 +82,23 @@ def gradient_shap(
         For settings out of range.
     """
     problems = [
-        *number_problem("highest", highest, above=0),
+        *noise_problems(noise, highest, inputs.dtype),
         *integer_problem("n_samples", n_samples, 1),
         *generator_problem(generator),
-        *number_problem("noise", noise, least=0),
+        *batch_problem("perturbations_per_eval", perturbations_per_eval),
     ]
-    if perturbations_per_eval is not None:
-        problems += integer_problem("perturbations_per_eval", perturbations_per_eval, 1)
     refuse_if(problems, "gradient-shap")
     starts = as_distribution(baselines, inputs)
     batch = perturbations_per_eval or nodes_at_once(model, inputs)
     maps, shares = [], []
     for image, target in zip(inputs, targets, strict=True):
         on: dict[str, Any] = {"generator": generator, "device": generator.device}
-        which = torch.randint(len(starts), (n_samples,), **on).to(starts.device)
-        moved = noise * highest * torch.randn((n_samples, *image.shape), **on) if noise else None
-        along = torch.rand((n_samples, 1, 1, 1), **on).to(image)
+        with drawn_in_memory("gradient-shap", "n_samples", n_samples):
+            which = torch.randint(len(starts), (n_samples,), **on).to(starts.device)
+            moved = (
+                noise * highest * torch.randn((n_samples, *image.shape), **on) if noise else None
+            )
+            along = torch.rand((n_samples, 1, 1, 1), **on).to(image)
         total, squares = in_smaller_batches(
             partial(_sums, model, image, target, starts, which, moved, along),
             min(batch, n_samples),

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from attributionlab.errors import refuse_if
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.masking import SmoothMask, area_gap, blur_pyramid, blurred
 from attributionlab.validation import boolean_problem, integer_problem, number_problem
@@ -30,6 +31,7 @@ REMEDY = (
 )
 
 
+@checked
 @declares(claim="positive", output="logit")
 def extremal_perturbation(
     model: nn.Module,

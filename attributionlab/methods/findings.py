@@ -4,6 +4,7 @@ A guard tells a `Finding`. Within a test the run listens and collects; called di
 something to say becomes a warning.
 """
 
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +26,9 @@ Kind = Literal[
 """What a finding is about, for a program. Sums are missed by a quadrature, or for another reason
 ("completeness"); an exact integral has an estimated error; a surrogate has a single superpixel
 ("segments") or fits nothing ("zeros")."""
+
+
+PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,15 @@ def tell(finding: Finding) -> None:
         listener.append(finding)
     else:
         for sentence in summarized([finding]):
-            warnings.warn(sentence, GuardWarning, stacklevel=3)
+            warnings.warn(sentence, GuardWarning, stacklevel=_calls_inside())
+
+
+def _calls_inside() -> int:
+    """How many calls lie between a warning and the code outside of this package."""
+    frame, calls = sys._getframe(1), 1
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE:
+        frame, calls = frame.f_back, calls + 1
+    return calls
 
 
 def summarized(findings: Iterable[Finding]) -> list[str]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.entry import checked
 from attributionlab.methods.guards import Backpropagation, hidden_activations, watched
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import boolean_problem
@@ -21,6 +22,7 @@ from attributionlab.validation import boolean_problem
 __all__ = ["deconvolution", "guided_backprop", "input_x_gradient", "saliency"]
 
 
+@checked
 @declares(gradient=True)
 def saliency(model: nn.Module, inputs: Tensor, targets: Tensor, *, abs: bool = False) -> Tensor:
     r"""The gradient of the output with respect to each input value.
@@ -56,6 +58,7 @@ def saliency(model: nn.Module, inputs: Tensor, targets: Tensor, *, abs: bool = F
     return over_batches(run, (inputs, targets), "saliency")[0]
 
 
+@checked
 @declares(gradient=True)
 def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     r"""The gradient times the input.
@@ -73,6 +76,7 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
     return over_batches(run, (inputs, targets), "input-x-gradient")[0]
 
 
+@checked
 @declares(claim="positive", gradient=True)
 def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     r"""The gradient, of which every ReLU lets only what is positive pass.
@@ -99,6 +103,7 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
     return _rectified(model, inputs, targets, "guided-backprop", "GuidedBackprop", _guided)
 
 
+@checked
 @declares(claim="positive")
 def deconvolution(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     r"""The gradient, of which every ReLU lets the positive part pass, be its own input positive or not.

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from attributionlab.methods.batching import in_smaller_batches
 from attributionlab.validation import integer_problem, number_problem
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "descent_problems",
     "least_passing",
     "slope",
+    "slope_of_mean",
     "smoothed",
     "too_small",
 ]
@@ -45,6 +47,7 @@ class Descent(NamedTuple):
     sigma: float
 
 
+@torch.enable_grad()
 def least_passing(
     values: Float[Tensor, "1 channels rows columns"],
     mean: Float[Tensor, "channels #rows #columns"],
@@ -94,6 +97,22 @@ def slope(value: Float[Tensor, ""], at: Float[Tensor, "..."]) -> Float[Tensor, "
     return torch.autograd.grad(value, at, materialize_grads=True)[0]
 
 
+def slope_of_mean(
+    loss: Callable[[Tensor], Tensor], at: Float[Tensor, "copies ..."], at_once: int, who: str
+) -> Float[Tensor, "copies ..."]:
+    """The gradient of a mean over copies, of which as many pass at a time as fit in memory."""
+
+    def of_part(part: Tensor) -> Tensor:
+        kept = part.detach().requires_grad_()
+        # The mean of a part counts by the part's share.
+        return slope(loss(kept) * (len(part) / len(at)), kept)
+
+    def run(batch: int) -> Tensor:
+        return torch.cat([of_part(part) for part in torch.split(at, batch)])
+
+    return in_smaller_batches(run, min(at_once, len(at)), who)
+
+
 def capacity(
     passing: Float[Tensor, "..."],
     activation: Float[Tensor, "..."],
@@ -116,7 +135,7 @@ def capacity(
             \tfrac{r - \mu}{\sigma}\big)^2 - q^2\Big), \qquad q = \tfrac{1-\lambda}{1-\lambda m}
 
     0 for lambda = 0, and for m = 1. For lambda = 1 it would be infinite: 1 - lambda counts as no less
-    than 2^-23.
+    than 2^-23 (2^-52 in float64).
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, nearest
 
-__all__ = ["find_layer", "observe", "only_maps", "resume"]
+__all__ = ["find_layer", "observe", "only_maps", "refuse_single_cell", "resume", "returned"]
 
 
 def find_layer(
@@ -67,11 +67,23 @@ def observe(
     AttributionLabError
         If the layer does not run exactly once, or returns no maps.
     """
-    seen: list[Tensor] = []
-    handle = layer.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    with torch.no_grad():
+        return returned(model, layer, inputs)
+
+
+def returned(
+    model: nn.Module, layer: nn.Module, inputs: Float[Tensor, "batch channels height width"]
+) -> tuple[Float[Tensor, "batch maps rows columns"], Float[Tensor, "batch outputs"]]:
+    """What a layer and the whole network return, with gradients where they are enabled (`observe`)."""
+    seen: list[object] = []
+
+    def keep(_module: nn.Module, _inputs: object, output: object) -> None:
+        # A clone, because what follows may work in place.
+        seen.append(output.clone() if isinstance(output, Tensor) else output)
+
+    handle = layer.register_forward_hook(keep)
     try:
-        with torch.no_grad():
-            outputs = model(inputs)
+        outputs = model(inputs)
     finally:
         handle.remove()
     return only_maps(seen), outputs
@@ -98,6 +110,15 @@ def only_maps(returned: Sequence[object]) -> Float[Tensor, "batch maps rows colu
     return maps
 
 
+def refuse_single_cell(maps: Float[Tensor, "batch maps rows columns"], who: str) -> None:
+    """Refuse maps of 1 x 1 cells, which enlarged would be one value for all pixels."""
+    if maps.shape[2:].numel() == 1:
+        raise AttributionLabError(
+            f"{who}: the layer's maps have a single cell, 1 x 1, which says nothing of places: "
+            "name a layer before it"
+        )
+
+
 def resume(
     model: nn.Module,
     layer: nn.Module,
@@ -109,6 +130,7 @@ def resume(
     In a chain of modules only those behind the layer run. In any other network all of it runs, once
     for each of the maps, because the layer's may not be the only way through.
     """
+    maps = maps.clone()  # what follows may work in place
     chain = _chain(model)
     for index, module in enumerate(chain):
         if module is layer:

@@ -4,6 +4,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from attributionlab.errors import AttributionLabError
+from attributionlab.validation import checked_outputs
+
 __all__ = ["same_outputs", "target_outputs"]
 
 ROUNDING = 4
@@ -21,7 +24,18 @@ def target_outputs(
         Of the network.
     targets : Tensor, (B,)
         Which of the K.
+
+    Raises
+    ------
+    AttributionLabError
+        For outputs of another shape, and if there is no such output.
     """
+    highest = int(targets.max())
+    if highest >= checked_outputs(outputs, len(targets)).shape[1]:
+        raise AttributionLabError(
+            f"targets go up to {highest}, and the model has {outputs.shape[1]} outputs: pass indices "
+            f"from 0 to {outputs.shape[1] - 1}"
+        )
     return outputs.gather(1, targets.to(outputs.device)[:, None])[:, 0]
 
 

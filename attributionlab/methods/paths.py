@@ -11,6 +11,7 @@ from attributionlab.exact import path_integral
 from attributionlab.exact.integrals.double import DoubleCopy
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.guards import (
     QUADRATURE_REMEDY,
@@ -37,6 +38,7 @@ Quadrature = Literal[
 ]
 
 
+@checked
 def integrated_gradients(
     model: nn.Module,
     inputs: Tensor,
@@ -82,7 +84,7 @@ def integrated_gradients(
         *(model, inputs, start, targets, n_steps, method, batch), "integrated-gradients"
     )
     completeness(attributions, output, reference, QUADRATURE_REMEDY, "quadrature")
-    return attributions
+    return attributions.to(inputs.dtype)  # Captum's nodes are float32 or more
 
 
 def quadrature_problems(n_steps: object, method: object, internal_batch_size: object) -> list[str]:
@@ -162,6 +164,7 @@ integrated_gradients_true_baseline = from_true_baseline(
 )
 
 
+@checked
 def integrated_gradients_exact(
     model: nn.Module,
     inputs: Tensor,

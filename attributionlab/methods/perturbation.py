@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import integer_problem
@@ -17,6 +18,7 @@ Window = tuple[int, int, int]
 """Image, top row and left column."""
 
 
+@checked
 def occlusion(
     model: nn.Module,
     inputs: Tensor,

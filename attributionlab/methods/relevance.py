@@ -16,6 +16,7 @@ from attributionlab.methods.baselines import (
 )
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.entry import checked
 from attributionlab.methods.guards import (
     LRP_REMEDY,
     Activations,
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 
+@checked
 def deep_lift(
     model: nn.Module,
     inputs: Tensor,
@@ -103,6 +105,7 @@ deep_lift_true_baseline = from_true_baseline(
 )
 
 
+@checked
 @declares(distribution=True)
 def deep_shap(
     model: nn.Module,
@@ -229,6 +232,7 @@ RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "MaxPool")
 """Operations that multiply each input they pass on by a number, which is also their gradient."""
 
 
+@checked
 @declares(output="logit")
 def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1e-9) -> Tensor:
     r"""Layer-wise relevance propagation with the epsilon rule.

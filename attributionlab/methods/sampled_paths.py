@@ -6,7 +6,6 @@ They sum to f(x) less the mean of f(b), and an average over few draws has an err
 guards look at both.
 """
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -14,6 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.errors import refuse_if
+from attributionlab.methods.batching import drawn_in_memory
+from attributionlab.methods.entry import checked
 from attributionlab.methods.guards import completeness
 from attributionlab.methods.masking import blur_pyramid
 from attributionlab.methods.paths import (
@@ -24,7 +25,12 @@ from attributionlab.methods.paths import (
     straight_paths,
 )
 from attributionlab.methods.sampling_noise import noise_share, tell_of_noise
-from attributionlab.validation import generator_problem, integer_problem, number_problem, shown
+from attributionlab.validation import (
+    generator_problem,
+    integer_problem,
+    number_problem,
+    reference_images_problem,
+)
 
 __all__ = [
     "integrated_gradients_blurred",
@@ -36,6 +42,7 @@ BLUR_SIGMA, SIDE = 20.0, 224
 """The Gaussian of a blurred baseline, in pixels, and the side of an image at which it is that."""
 
 
+@checked
 def integrated_gradients_uniform(
     model: nn.Module,
     inputs: Tensor,
@@ -97,11 +104,11 @@ def integrated_gradients_uniform(
         return highest * draws.to(image)
 
     batch = internal_batch_size or nodes_at_once(model, inputs)
-    return _averaged(
-        *(model, inputs, targets, noise, n_steps, method, batch), "integrated-gradients-uniform"
-    )
+    given = (model, inputs, targets, noise, n_baselines, n_steps, method, batch)
+    return _averaged(*given, "integrated-gradients-uniform")
 
 
+@checked
 def integrated_gradients_random(
     model: nn.Module,
     inputs: Tensor,
@@ -151,29 +158,23 @@ def integrated_gradients_random(
     problems = integer_problem("n_baselines", n_baselines, 1)
     problems += generator_problem(generator)
     problems += quadrature_problems(n_steps, method, internal_batch_size)
-    fits = isinstance(reference_images, Tensor) and reference_images.shape[1:] == inputs.shape[1:]
-    if not fits or not len(reference_images):
-        problems.append(
-            f"reference_images are {shown(reference_images)}: pass at least one of shape "
-            f"{tuple(inputs.shape[1:])}"
-        )
+    problems += reference_images_problem(reference_images, inputs, 1)
     refuse_if(problems, "integrated-gradients-random")
-    rounds = math.ceil(n_baselines / len(reference_images))
+    there = len(reference_images)
 
     def others(image: Tensor) -> Tensor:
-        orders = [
-            torch.randperm(len(reference_images), generator=generator, device=generator.device)
-            for _ in range(rounds)
-        ]
-        chosen = torch.cat(orders)[:n_baselines].to(reference_images.device)
-        return reference_images[chosen].to(image)
+        chosen = image.new_empty((n_baselines, *image.shape))  # refused here if memory is short
+        for part in torch.split(chosen, there):
+            order = torch.randperm(there, generator=generator, device=generator.device)
+            part.copy_(reference_images[order[: len(part)].to(reference_images.device)])
+        return chosen
 
     batch = internal_batch_size or nodes_at_once(model, inputs)
-    return _averaged(
-        *(model, inputs, targets, others, n_steps, method, batch), "integrated-gradients-random"
-    )
+    given = (model, inputs, targets, others, n_baselines, n_steps, method, batch)
+    return _averaged(*given, "integrated-gradients-random", there)
 
 
+@checked
 def integrated_gradients_blurred(
     model: nn.Module,
     inputs: Tensor,
@@ -223,7 +224,7 @@ def integrated_gradients_blurred(
         n_steps=n_steps,
         method=method,
         internal_batch_size=internal_batch_size,
-    )
+    ).to(inputs)
 
 
 def _averaged(
@@ -231,15 +232,21 @@ def _averaged(
     inputs: Float[Tensor, "batch channels height width"],
     targets: Int[Tensor, " batch"],
     draw: Callable[[Tensor], Tensor],
+    n_baselines: int,
     n_steps: int,
     method: Quadrature,
     batch: int,
     who: str,
+    population: int | None = None,
 ) -> Float[Tensor, "batch channels height width"]:
-    """Integrated gradients of each image, averaged over the starts that `draw` has for it."""
+    """Integrated gradients of each image, averaged over the starts that `draw` has for it.
+
+    Where these are drawn without replacement, `population` is what there is to draw from.
+    """
     maps, outputs, references, shares = [], [], [], []
     for image, target in zip(inputs, targets, strict=True):
-        starts = draw(image)  # (N, C, H, W)
+        with drawn_in_memory(who, "n_baselines", n_baselines):
+            starts = draw(image)  # (N, C, H, W)
         ends, classes = image.expand_as(starts), target.expand(len(starts))
         found, output, reference = straight_paths(
             *(model, ends, starts, classes, n_steps, method, batch, who)
@@ -248,11 +255,11 @@ def _averaged(
         outputs.append(output[0])
         references.append(reference.mean())
         total, squares = found.double().sum(0), found.double().square().sum(0)
-        shares.append(noise_share(total, squares, len(starts)))
+        shares.append(noise_share(total, squares, n_baselines, population))
     attributions = torch.stack(maps)
     completeness(
         *(attributions, torch.stack(outputs), torch.stack(references)),
         *("take a larger n_steps", "quadrature"),
     )
     tell_of_noise(shares, "take a larger n_baselines")
-    return attributions
+    return attributions.to(inputs)

@@ -9,24 +9,27 @@ from torch import Tensor, nn
 
 from attributionlab.errors import refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
+from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.coalitions import (
     MASKING_SETTINGS,
     coalition_outputs,
     drawn,
     games_of,
     masking_problems,
-    tell_noise,
     tell_superpixels,
     tell_unmoved,
 )
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import same_outputs
+from attributionlab.methods.sampling_noise import share_of_errors, tell_of_noise
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import generator_problem, integer_problem
 
 __all__ = ["kernel_shap", "kernel_shap_true_baseline"]
 
 
+@checked
 def kernel_shap(
     model: nn.Module,
     inputs: Tensor,
@@ -62,8 +65,10 @@ def kernel_shap(
     segmentation bounds what it can find. Two guards tell of too few samples: those that leave
     coefficients undetermined, of which the solution of least norm is taken, and those of which
     sampling noise is more than half of the map (estimated from the residuals, allowing for their
-    unequal variance: MacKinnon and White, 1985, HC2). `n_samples` + 2 forward passes and one
-    segmentation for each image; take several times more samples than superpixels.
+    unequal variance: MacKinnon and White, 1985, HC2). With 12 superpixels, the mean estimate was right
+    to 5 % from 24 samples on; for 13 to 18 it was a fifth to a half too large, either side of the limit
+    was missed at times, and many games had none, which the result says. `n_samples` + 2 forward passes
+    and one segmentation for each image; take several times more samples than superpixels.
 
     Parameters
     ----------
@@ -110,9 +115,10 @@ def kernel_shap(
         settings=segmentation_settings,
         others=(*MASKING_SETTINGS, "n_samples"),
     )
-    maps, errors, unmoved, undetermined = [], [], 0, 0
+    maps, shares, unmoved, undetermined = [], [], 0, 0
     for game in games_of(inputs, start, labels, targets):
-        kept, weights = _coalitions(game.players, n_samples, generator)
+        with drawn_in_memory("kernel-shap", "n_samples", n_samples):
+            kept, weights = _coalitions(game.players, n_samples, generator)
         everybody = torch.ones(1, game.players, dtype=torch.bool)
         asked = drawn(torch.cat([~everybody, everybody, kept]))
         [outputs] = coalition_outputs(model, [game], [asked], perturbations_per_eval, "kernel-shap")
@@ -124,7 +130,7 @@ def kernel_shap(
             fit = _fit(kept, outputs.double(), weights)
         undetermined += not fit.is_determined
         maps.append(game.shared(fit.values))
-        errors.append(game.shared(fit.standard_errors))
+        shares.append(share_of_errors(maps[-1], game.shared(fit.standard_errors)))
     tell_superpixels(labels)
     tell_unmoved(unmoved)
     text = (
@@ -132,7 +138,7 @@ def kernel_shap(
         "several times their number, or fewer superpixels"
     )
     tell(Finding(text, undetermined))
-    tell_noise(maps, errors)
+    tell_of_noise(shares, "take a larger n_samples")
     return torch.stack(maps)
 
 

@@ -18,11 +18,12 @@ from attributionlab.methods.coalitions import (
     followed_pixels,
     games_of,
     masking_problems,
-    tell_noise,
     tell_superpixels,
     tell_unmoved,
 )
+from attributionlab.methods.entry import checked
 from attributionlab.methods.outputs import same_outputs
+from attributionlab.methods.sampling_noise import share_of_errors, tell_of_noise
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import generator_problem, integer_problem
 
@@ -32,6 +33,7 @@ OUTPUTS_AT_ONCE = 2**22
 """Of the orders that are followed together; some 100 MB with all that is made of them."""
 
 
+@checked
 def shapley_value_sampling(
     model: nn.Module,
     inputs: Tensor,
@@ -111,16 +113,16 @@ def shapley_value_sampling(
         settings=segmentation_settings,
         others=(*MASKING_SETTINGS, "n_samples"),
     )
-    maps, errors, unmoved = [], [], 0
+    maps, shares, unmoved = [], [], 0
     for game in games_of(inputs, start, labels, targets):
         estimate = _Estimate(game.players)
         estimate.draw(model, game, n_samples, generator, perturbations_per_eval)
         unmoved += not estimate.moved
         maps.append(game.shared(estimate.mean))
-        errors.append(game.shared(estimate.standard_errors))
+        shares.append(share_of_errors(maps[-1], game.shared(estimate.standard_errors)))
     tell_superpixels(labels)
     tell_unmoved(unmoved)
-    tell_noise(maps, errors)
+    tell_of_noise(shares, "take a larger n_samples")
     return torch.stack(maps)
 
 

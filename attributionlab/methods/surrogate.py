@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import nearest, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
+from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.coalitions import (
     MASKING_SETTINGS,
     Game,
@@ -15,6 +16,7 @@ from attributionlab.methods.coalitions import (
     masking_problems,
     tell_superpixels,
 )
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import same_outputs
 from attributionlab.segmentation import Segmentation, segment
@@ -27,6 +29,7 @@ SETTINGS = (*MASKING_SETTINGS, "n_samples", "regression", "alpha", "kernel_width
 """What a user sets of LIME itself; everything else goes to the segmentation."""
 
 
+@checked
 def lime(
     model: nn.Module,
     inputs: Tensor,
@@ -115,7 +118,8 @@ def lime(
     maps, zero = [], 0
     for k in range(len(inputs)):
         superpixels = int(labels[k].max()) + 1
-        kept = torch.randint(2, (n_samples, superpixels), generator=generator).bool()
+        with drawn_in_memory("lime", "n_samples", n_samples):
+            kept = torch.randint(2, (n_samples, superpixels), generator=generator).bool()
         game = Game(inputs[k], start[k], labels[k], superpixels, targets[k])
         [outputs] = coalition_outputs(model, [game], [drawn(kept)], perturbations_per_eval, "lime")
         coefficients = _fit(kept, outputs, regression, alpha, kernel_width)

@@ -54,8 +54,8 @@ def tokens_of(
     size : sequence of int
         Height and width of the image.
     maps : tuple of int, optional
-        Rows and columns of the patch embedding; those of the tokens, if there are so many tokens.
-        Otherwise patches are square, and as many of the first tokens as possible are image tokens.
+        Rows and columns of the patch embedding; those of the tokens, if there are at most twice as many
+        tokens. Otherwise patches are square, and as many of the tokens as possible are image tokens.
     grid : sequence of int, optional
         Rows and columns that the user states.
     prefix : int, optional
@@ -64,7 +64,8 @@ def tokens_of(
     Raises
     ------
     AttributionLabError
-        For a grid or prefix out of range, or if nothing fits.
+        For a grid or prefix out of range, or if nothing fits, or for fewer tokens than the patch
+        embedding has cells.
 
     Examples
     --------
@@ -88,10 +89,21 @@ def tokens_of(
                 "tokens suffice for"
             )
         return Tokens(rows, columns, before)
-    for rows, columns in [*([maps] if maps else []), *_square_patches(size)]:
-        before = number - rows * columns
-        if 0 <= before < rows * columns and prefix in (None, before):
-            return Tokens(rows, columns, before)
+    if maps is not None and number < maps[0] * maps[1]:
+        raise AttributionLabError(
+            f"attention is between {number} tokens, fewer than the {maps[0]} x {maps[1]} cells of the "
+            "patch embedding: windows and merged tokens have no rollout; if these are all tokens of an "
+            "image, state their grid=(rows, columns)"
+        )
+    grids = [*([maps] if maps else []), *_square_patches(size)]
+    found = [(r, c, number - r * c) for r, c in grids if 0 <= number - r * c < r * c]
+    # Where tokens come behind the grid, too, the prefix is less than all that are not in it.
+    fitting = [each for each in found if prefix in (None, each[2])]
+    fitting += [
+        (r, c, int(prefix)) for r, c, others in found if prefix is not None and prefix < others
+    ]
+    if fitting:
+        return Tokens(*fitting[0])
     stated = "" if prefix is None else f" behind a prefix of {prefix}"
     raise AttributionLabError(
         f"{number} tokens{stated} are no grid of square patches of an image of {size[0]} x {size[1]} "

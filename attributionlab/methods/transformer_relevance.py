@@ -46,7 +46,7 @@ SCALED = ("add", "div", "mul", "sub")
 
 ACTIVATIONS = (
     *("dropout", "gelu", "relu", "leaky_relu", "elu", "silu", "tanh", "sigmoid", "hardswish"),
-    *("mish", "softplus", "softmax", "log_softmax"),
+    *("mish", "softplus", "softmax", "log_softmax", "nan_to_num"),
     *("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"),
 )
 """Operations that hand down relevance unchanged."""
@@ -189,9 +189,9 @@ def _weighted(
     below = values.clamp(max=0).requires_grad_()
     with torch.enable_grad():
         terms = (operation(above, weight.clamp(min=0)), operation(below, weight.clamp(max=0)))
-    share = _quotient(relevance, terms[0].detach() + terms[1].detach())
+    share = _quotient(relevance, terms[0].detach().add_(terms[1].detach()))
     per_unit = torch.autograd.grad(terms, (above, below), (share, share))
-    return [above.detach() * per_unit[0] + below.detach() * per_unit[1]]
+    return [torch.addcmul(above.detach() * per_unit[0], below.detach(), per_unit[1])]
 
 
 def _proportional(relevance: Tensor, operands: Sequence[Tensor], result: Tensor) -> list[Tensor]:
@@ -231,8 +231,9 @@ def _through(result: Tensor, operands: Sequence[Tensor], given: Tensor) -> tuple
 
 
 def _quotient(amount: Tensor, divisor: Tensor) -> Tensor:
-    stable = torch.add(divisor, divisor.sign(), alpha=STABILIZER)
-    return torch.where(divisor == 0, 0.0, amount / stable)
+    # In place: new memory for each step costs more than the step.
+    stable = divisor.sign().mul_(STABILIZER).add_(divisor)
+    return torch.div(amount, stable, out=stable).masked_fill_(divisor == 0, 0.0)
 
 
 def _of_operands(

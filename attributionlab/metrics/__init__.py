@@ -51,7 +51,7 @@ from attributionlab.metrics.reference_masking import dice, expected_dice, refere
 from attributionlab.metrics.removal import Retraining, removal_curve, road
 from attributionlab.metrics.robustness import infidelity, max_sensitivity
 from attributionlab.metrics.sensitivity import sensitivity_n, sensitivity_n_curve
-from attributionlab.metrics.single_deletion import (
+from attributionlab.metrics.single_deletions import (
     SingleDeletion,
     Undefined,
     deletion_drops,

@@ -1,6 +1,7 @@
 """Images, truths and maps side by side."""
 
 import io
+import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ __all__ = [
     "to_png",
 ]
 
+ACROSS = 16
+"""Methods beside each other; more of them stand in bands of equal length."""
 SIGNED = "RdBu_r"  # red raises, blue lowers; told apart with every common color vision
 
 
@@ -66,24 +69,32 @@ class MapsRow(NamedTuple):
 
 
 def maps_figure(rows: Sequence[MapsRow], title: str = "") -> Figure:
-    """Images, their truth and the maps of several methods; empty where a method has none."""
+    """Images, their truth and the maps of several methods; empty where a method has none.
+
+    Many methods stand in several bands, each with the images and their truth again.
+    """
     methods = list(dict.fromkeys(name for row in rows for name in row.maps))
-    columns = 2 + len(methods)
-    figure = Figure(figsize=(0.3 + 1.2 * columns, 1.8 + 1.25 * len(rows)), layout="compressed")
+    bands = -(-len(methods) // ACROSS)
+    across = -(-len(methods) // bands)
+    size = (0.3 + 1.2 * (2 + across), 1.8 + (1.25 * len(rows) + 0.3) * bands - 0.3)
+    figure = Figure(figsize=size, layout="compressed")
     figure.suptitle(title)
-    axes: Any = figure.subplots(len(rows), columns, squeeze=False)
-    for axis, name in zip(axes[0], ["image", "ground truth", *methods], strict=True):
-        axis.set_title(_wrapped(name), fontsize=8)
-    for row, (image_axis, truth_axis, *map_axes) in zip(rows, axes, strict=True):
-        show_image(image_axis, row.image, row.highest)
-        image_axis.set_ylabel(_wrapped(row.label), fontsize=8)
-        drawn = show_map(truth_axis, row.truth)
-        for axis, method in zip(map_axes, methods, strict=True):
-            if method in row.maps:
-                show_map(axis, row.maps[method])
-                axis.set_xlabel(row.notes.get(method, ""), fontsize=7)
-            else:
-                axis.set_axis_off()
+    axes: Any = figure.subplots(bands * len(rows), 2 + across, squeeze=False)
+    for band in range(bands):
+        shown = methods[band * across : (band + 1) * across]
+        here = axes[band * len(rows) : (band + 1) * len(rows)]
+        for axis, name in zip(here[0], ["image", "ground truth", *shown], strict=False):
+            axis.set_title(_wrapped(name), fontsize=8)
+        for row, (image_axis, truth_axis, *map_axes) in zip(rows, here, strict=True):
+            show_image(image_axis, row.image, row.highest)
+            image_axis.set_ylabel(_wrapped(row.label), fontsize=8)
+            drawn = show_map(truth_axis, row.truth)
+            for axis, method in itertools.zip_longest(map_axes, shown):
+                if method in row.maps:
+                    show_map(axis, row.maps[method])
+                    axis.set_xlabel(row.notes.get(method, ""), fontsize=7)
+                else:
+                    axis.set_axis_off()
     color_bar(figure, drawn, axes)
     return figure
 

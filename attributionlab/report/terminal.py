@@ -62,9 +62,11 @@ class _Comparison:
             yield Text.assemble((place, "bold"), f": {_usual(here)}")
             yield _methods_table(here, longest, gamma, wide)
             yield ""
+        refused: dict[tuple[str, str], list[str]] = {}
         for each in document["refused"]:
-            said = f"not run: {each['method']} on {each['environment']}: {each['reason']}"
-            yield Text(said, style="red")
+            refused.setdefault((each["method"], each["reason"]), []).append(each["environment"])
+        for (method, reason), where in refused.items():
+            yield Text(f"not run: {method} on {', '.join(where)}: {reason}", style="red")
         yield Text(_legend(gamma, wide) + _exceptions(results), style="dim")
 
 
@@ -73,12 +75,12 @@ def _legend(gamma: float, wide: bool) -> str:
     return (
         "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
         "negative ones; s: seconds for an image. gap: of methods that claim to sum to the output "
-        "change (LRP: to the output), how much of it they miss, median image; masks state signs and "
-        "do not see it. Verdict: by the 95 % interval of the claim's F1 (signed: the lowest of F1, "
-        f"F1 + and F1 -; shown {where}): pass, if all of it is at least {gamma:g}; fail, if none of "
-        f"it is; inconclusive, if {gamma:g} lies inside, so that more images are needed; invalid, if "
-        "a control did not do what it must. !: there are warnings, see --json or attributionlab "
-        "test.\n"
+        "change (LRP: to the output) and may miss it, how much of it they miss, median image; masks "
+        "state signs and do not see it. Verdict: by the 95 % interval of the claim's F1 (signed: the "
+        f"lowest of F1, F1 + and F1 -; shown {where}): pass, if all of it is at least {gamma:g}; "
+        f"fail, if none of it is; inconclusive, if {gamma:g} lies inside, so that more images are "
+        "needed; invalid, if a control did not do what it must. !: there are warnings, see --json or "
+        "attributionlab test.\n"
     )
 
 

@@ -14,6 +14,8 @@ __all__ = ["violins_figure"]
 Scores = Mapping[str, NDArray[np.float64]]
 """Precision, recall and F1 of each image, NaN where not applicable."""
 SCORE_NAMES = {"precision": "precision", "recall": "recall", "f1": "F1"}
+ACROSS = 16
+"""Methods up to which precision, recall and F1 have room beside each other."""
 FILL, BARS, LINE = "#56b4e9", "#333333", "#d55e00"
 
 
@@ -21,6 +23,8 @@ def violins_figure(
     rows: Mapping[str, Mapping[str, Scores]], gamma: float, title: str = ""
 ) -> Figure:
     """Precision, recall and F1 of several methods; bars mark the least, the mean and the largest.
+
+    The three stand beside each other, or below each other where there are many methods.
 
     Parameters
     ----------
@@ -32,13 +36,14 @@ def violins_figure(
         Above all.
     """
     methods = list(dict.fromkeys(name for row in rows.values() for name in row))
-    width = 3.6 + 0.42 * len(methods) * len(SCORE_NAMES)
-    figure = Figure(figsize=(width, 1.9 + 2.0 * len(rows)), layout="constrained")
+    across = len(SCORE_NAMES) if len(methods) <= ACROSS else 1
+    lines = len(rows) * len(SCORE_NAMES) // across
+    size = (3.6 + 0.42 * len(methods) * across, 1.9 + 2.0 * lines)
+    figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(title)
-    axes: Any = figure.subplots(
-        len(rows), len(SCORE_NAMES), squeeze=False, sharex=True, sharey=True
-    )
-    for (label, scores), line in zip(rows.items(), axes, strict=True):
+    axes: Any = figure.subplots(lines, across, squeeze=False, sharex=True, sharey=True)
+    of_rows = axes.reshape(len(rows), len(SCORE_NAMES))
+    for (label, scores), line in zip(rows.items(), of_rows, strict=True):
         for (key, name), axis in zip(SCORE_NAMES.items(), line, strict=True):
             for position, method in enumerate(methods, start=1):
                 if method in scores:

@@ -190,7 +190,8 @@ def as_rgb(image: Image, highest: float) -> NDArray[np.float64]:
     if not ((scaled >= 0) & (scaled <= 1)).all():
         raise AttributionLabError(
             f"the image has values from {float(image.min()):g} to {float(image.max()):g} where highest "
-            f"is {highest:g}: pass the largest value that a pixel can have"
+            f"is {highest:g}: pass the largest value that a pixel can have or, for noisy samples of an "
+            "image, a segmentation that looks at no colors: grid, patches, pixels or a label map"
         )
     return np.ascontiguousarray(scaled.expand(3, -1, -1).permute(1, 2, 0).numpy())
 

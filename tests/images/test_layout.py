@@ -17,7 +17,7 @@ size_ranges = st.tuples(fractions, fractions).map(lambda pair: tuple(sorted(pair
 shape_lists = st.lists(st.sampled_from(sorted(SHAPES)), min_size=1, max_size=4)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     image_size=st.integers(8, 48),
@@ -37,7 +37,7 @@ def test_a_layout_equals_its_naive_twin(seed, image_size, count, shapes, patch_s
     assert labels.tolist() == naive_layout(np.random.default_rng(seed), **wanted)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 2**32 - 1), image_size=st.integers(8, 100), count=st.integers(1, 8))
 def test_patches_never_overlap_and_lie_wholly_inside(seed, image_size, count):
     """An overlapped or cut circle would lack pixels of the full circle of its size."""
@@ -53,7 +53,7 @@ def test_patches_never_overlap_and_lie_wholly_inside(seed, image_size, count):
         assert np.array_equal(crop, circle(rng, diameter))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     image_size=st.integers(8, 40),

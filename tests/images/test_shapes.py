@@ -19,7 +19,7 @@ def mask_of(shape, seed, diameter):
     return SHAPES[shape](np.random.default_rng(seed), diameter)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(shape=shapes, seed=seeds, diameter=st.integers(1, 120))
 def test_a_mask_fits_its_diameter_and_is_cropped_to_its_pixels(shape, seed, diameter):
     mask = mask_of(shape, seed, diameter)
@@ -29,7 +29,7 @@ def test_a_mask_fits_its_diameter_and_is_cropped_to_its_pixels(shape, seed, diam
         assert edge.any()
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(shape=shapes, seed=seeds, diameter=st.integers(1, 26))
 def test_a_mask_equals_its_naive_twin_in_every_pixel(shape, seed, diameter):
     twin = NAIVE_SHAPES[shape](np.random.default_rng(seed), diameter)
@@ -53,7 +53,7 @@ def test_no_pixel_center_lies_on_the_outline_where_rounding_would_decide(shape, 
     assert changed <= 2
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(shape=shapes, seed=seeds, diameter=st.integers(1, 120))
 def test_a_mask_holds_the_block_of_pixels_that_the_layout_counts_on(shape, seed, diameter):
     """The bound refuses layouts as impossible, so it must never be too large."""

@@ -162,6 +162,17 @@ def test_model_inputs_and_randomness_are_left_as_they_were(method):
 
 
 @BOTH
+def test_inference_mode_changes_nothing(method):
+    network, images = Transformer(), pictures()
+    expected = method(network, images, TARGETS)
+    with torch.inference_mode():
+        assert torch.equal(method(network, images, TARGETS), expected)
+        created = images.clone()
+        assert torch.equal(method(network, created, TARGETS), expected)
+    assert torch.equal(method(network, created, TARGETS), expected)
+
+
+@BOTH
 def test_an_output_that_reads_no_attention_is_told(method):
     network, images = Transformer(), pictures()
     network.head.weight.data[1] = 0
@@ -247,6 +258,148 @@ def test_an_operation_without_a_rule_is_refused_where_relevance_arrives_at_it():
         attention_rollout(Changed(behind=Call(odd)), images, target, grid=(2, 2))
 
 
+def weights_of(tokens):
+    return (tokens @ tokens.transpose(1, 2)).softmax(-1)
+
+
+class TwoBlocks(OneBlock):
+    """Pixels as tokens and the mean of all; what the first block adds to them is given."""
+
+    def __init__(self, added):
+        super().__init__()
+        self.added = added
+
+    def forward(self, images):
+        tokens = images.flatten(2).transpose(1, 2)  # (B, pixels, 2)
+        tokens = tokens + self.added(tokens)
+        return self.head((tokens + weights_of(tokens) @ tokens).mean(1))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "unchanged",
+    [
+        lambda a: a * 1.0,
+        lambda a: torch.ones(4) * a,
+        lambda a: a / 1.0,
+        lambda a: torch.nan_to_num(a),
+        lambda a: a.masked_fill(a < 0, 0.0),
+        lambda a: torch.where(a > 0, a, 0.0),
+        lambda a: (a.clone() * 2.0).div_(2.0),
+    ],
+)
+def test_attention_is_followed_to_where_values_are_multiplied_with_it(method, unchanged):
+    images, target = two_colors(), torch.tensor([0])
+    expected = method(TwoBlocks(lambda x: weights_of(x) @ x), images, target)
+    got = method(TwoBlocks(lambda x: unchanged(weights_of(x)) @ x), images, target)
+    torch.testing.assert_close(
+        got, expected, rtol=1e-5, atol=0
+    )  # some roundings, and 1e-9 beside 1
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        (lambda x: weights_of(x).transpose(1, 2) @ x, "not followed through transpose: do"),
+        (lambda x: weights_of(x).mT @ x, "not followed through __get__"),
+        (lambda x: (weights_of(x) + 0.0) @ x, "not followed through add"),
+        (lambda x: weights_of(x).detach() @ x, "not followed through detach"),
+        (lambda x: weights_of(x).sqrt().pow(2) @ x, "not followed through sqrt"),
+        (lambda x: (weights_of(x) * torch.ones(2, 1, 4, 4)).sum(0) @ x, "not followed through mul"),
+        (
+            lambda x: (weights_of(x)[..., None] * x[:, None]).sum(2),
+            "not followed through __getitem__",
+        ),
+        (lambda x: torch.baddbmm(x, weights_of(x), x), "not followed through baddbmm"),
+        (
+            lambda x: x + 0 * len(weights_of(x)),
+            "take a network that does so by bmm, einsum, matmul",
+        ),
+        (lambda x: (x @ x.mT).softmax(1) @ x, "through a softmax over the last dimension but one"),
+    ],
+)
+def test_attention_that_is_lost_on_its_way_is_refused(method, added, said):
+    with pytest.raises(AttributionLabError, match=f"a softmax over 4 tokens is .*{said}") as raised:
+        method(TwoBlocks(added), two_colors(), torch.tensor([0]))
+    assert "\n" not in str(raised.value)
+    assert method.__name__.replace("_", "-") in str(raised.value)
+
+
+def side_by_side(tokens):
+    return weights_of(tokens) @ tokens + weights_of(3 * tokens) @ tokens
+
+
+def used_twice(tokens):
+    weights = weights_of(tokens)
+    return weights @ tokens + weights @ (tokens - 1)
+
+
+@BOTH
+@pytest.mark.parametrize("added", [side_by_side, used_twice])
+def test_branches_side_by_side_are_refused(method, added):
+    said = "attention 2 of 3 does not depend on what the one before it is multiplied with"
+    with pytest.raises(AttributionLabError, match=said):
+        method(TwoBlocks(added), two_colors(), torch.tensor([0]))
+
+
+def test_negative_attention_has_no_rollout():
+    network = TwoBlocks(lambda x: (weights_of(x) * -1.0) @ x)
+    with pytest.raises(AttributionLabError, match=r"attention-rollout: .* negative attention"):
+        attention_rollout(network, two_colors(), torch.tensor([0]))
+
+
+class Patches(OneBlock):
+    """4 x 4 patches of 8 x 8 pixels in windows of 4, or averaged to 2 x 2 in a single window."""
+
+    def __init__(self, window=(4,), pool=None):
+        super().__init__()
+        self.window, self.pool = window, pool or nn.Identity()
+        self.embedding = nn.Conv2d(2, 2, 2, 2)
+
+    def forward(self, images):
+        tokens = self.pool(self.embedding(images)).flatten(2).transpose(1, 2)
+        tokens = tokens.reshape(-1, *self.window, 2)
+        mixed = (tokens @ tokens.transpose(-2, -1)).softmax(-1) @ tokens
+        return self.head(mixed.reshape(len(images), -1, 2).mean(1))
+
+
+@BOTH
+@pytest.mark.parametrize("window", [(4,), (4, 4)])
+def test_windows_are_not_taken_for_heads(method, window):
+    torch.manual_seed(0)
+    images, target = torch.rand(1, 2, 8, 8), torch.tensor([0])
+    with pytest.raises(AttributionLabError, match="between 4 tokens, fewer than the 4 x 4 cells"):
+        method(Patches(window), images, target)
+    for pool in (nn.AvgPool2d(2), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(2)):
+        with heard():
+            assert method(Patches(pool=pool), images, target).shape == (1, 1, 8, 8)
+
+
+def test_attention_to_earlier_tokens_alone_is_told_at_the_first():
+    class Causal(OneBlock):
+        def forward(self, images):
+            tokens = images.flatten(2).transpose(1, 2)
+            tokens = torch.cat([torch.ones_like(tokens[:, :1]), tokens], 1)
+            mixed = nn.functional.scaled_dot_product_attention(*[tokens] * 3, is_causal=True)
+            return self.head(mixed[:, 0])
+
+    with pytest.warns(GuardWarning, match="1 image are zero because the tokens .* attend to none"):
+        got = attention_rollout(Causal(), two_colors(), torch.tensor([0]))
+    assert not got.any()
+
+
+def test_a_token_that_attends_to_none_has_no_share():
+    mask = torch.ones(4, 4, dtype=torch.bool)
+    mask[1] = False
+    network = TwoBlocks(
+        lambda x: nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+    )
+    got = attention_rollout(network, two_colors(), torch.tensor([0]), residual=0)
+    assert got.isfinite().all()
+    assert got.any()
+
+
 class Windows(OneBlock):
     """Attention of shape (B windows, heads, 2, 2) within rows of pixels, or to the first row alone."""
 
@@ -282,7 +435,11 @@ class Switched(OneBlock):
         (OneBlock(), {"grid": 4}, "grid is 4: take a pair of positive integers"),
         (OneBlock(), {"prefix": -1}, "prefix is -1: take an integer of at least 0"),
         (OneBlock(), {"prefix": 2}, "5 tokens behind a prefix of 2 are no grid .* 2 x 2 pixels"),
-        (Changed(behind=nn.Dropout()).train(), {}, "in training mode: call model.eval"),
+        (
+            Changed(behind=nn.Dropout()).train(),
+            {},
+            r"in training mode \(Dropout .*: call model.eval",
+        ),
     ],
 )
 def test_what_has_no_rollout_is_refused_in_one_line(
@@ -305,3 +462,25 @@ def test_an_environment_without_attention_is_listed_with_the_reason(name):
     env = al.load("multi-color-sum", image_size=8)
     with pytest.raises(AttributionLabError, match=f"{name} needs a network with attention"):
         al.faithfulness_test(name, env, n=1)
+
+
+class LastToken(nn.Module):
+    """The same network, whose class token comes behind the image's."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = OneBlock()
+
+    def forward(self, images):
+        tokens = images.flatten(2).transpose(1, 2)
+        tokens = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], 1)
+        weights = (0 * tokens @ tokens.transpose(1, 2)).softmax(-1)
+        return self.first.head((tokens + weights @ tokens)[:, -1])
+
+
+def test_a_class_token_behind_the_images_takes_no_place_of_theirs():
+    given, target = two_colors(), torch.tensor([1])
+    expected = chefer_lrp(OneBlock(), given, target)
+    assert expected[0, 0, 1, 1] > 0
+    for settings in ({}, {"prefix": 0}, {"grid": (2, 2)}, {"grid": (2, 2), "prefix": 0}):
+        assert torch.equal(chefer_lrp(LastToken(), given, target, **settings), expected)

@@ -43,6 +43,37 @@ def test_scaled_dot_products(settings):
     torch.testing.assert_close(got, expected, **CLOSE)
 
 
+NOBODY = torch.tensor([[True, False, True], [False] * 3, [True] * 3])
+"""True is a key that is attended to: the second query attends to none."""
+
+
+@pytest.mark.parametrize(
+    "mask", [NOBODY, torch.zeros(3, 3).double().masked_fill(~NOBODY, -torch.inf)]
+)
+def test_a_query_that_attends_to_no_key_gets_nothing(mask):
+    given = [computed(drawn(2, 4, 3, 5, seed=seed)) for seed in range(3)]
+    expected = F.scaled_dot_product_attention(*given, mask)
+    with Attending("a method", 2) as seen:
+        got = F.scaled_dot_product_attention(*given, mask)
+    torch.testing.assert_close(got, expected, **CLOSE)
+    assert not seen.matrices()[0][:, :, 1].any()
+    for each in torch.autograd.grad(got.sum(), given):
+        assert each.isfinite().all()
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_query_that_attends_to_no_key_gets_in_the_module_what_torch_gives(need_weights):
+    torch.manual_seed(0)
+    attention = nn.MultiheadAttention(8, 4, batch_first=True).double().eval()
+    tokens = computed(drawn(2, 3, 8))
+    settings = {"attn_mask": ~NOBODY, "need_weights": need_weights}
+    expected = attention(tokens, tokens, tokens, **settings)[0]
+    with Attending("a method", 2):
+        got = attention(tokens, tokens, tokens, **settings)[0]
+    torch.testing.assert_close(got, expected, equal_nan=True, **CLOSE)
+    assert got[:, 1].isnan().all() == need_weights
+
+
 def test_several_heads_may_share_keys_and_values():
     query, key, value = drawn(2, 4, 3, 5), drawn(2, 2, 3, 5, seed=1), drawn(2, 2, 3, 5, seed=2)
     expected = F.scaled_dot_product_attention(query, key, value, enable_gqa=True)

@@ -1,12 +1,13 @@
 """Batches follow a budget of memory, and shrink where the memory does not suffice."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from attributionlab import AttributionLabError
 from attributionlab.methods import images_at_once, in_smaller_batches
-from attributionlab.methods.batching import over_batches
+from attributionlab.methods.batching import batch_problem, drawn_in_memory, over_batches
 from attributionlab.methods.cam import gradcam, linear_approximation
 from attributionlab.methods.excitation import excitation_backprop
 from attributionlab.methods.findings import heard
@@ -150,6 +151,29 @@ def test_gradient_methods_shrink_their_batches_and_start_with_all_images(method,
     assert next(size for size in seen if size > 1) == 7 * most
     assert seen[-7:] == [most] * 7
     assert not any(module._forward_hooks for module in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("draw", "count"),
+    [(torch.rand, 10**12), (torch.rand, 10**18), (torch.rand, 10**30), (np.empty, 10**12)],
+)
+def test_more_draws_than_fit_in_memory_are_refused_in_one_line(draw, count):
+    message = f"mine: n is {count}: what is drawn for one image does not fit in memory; take fewer"
+    with (
+        pytest.raises(AttributionLabError, match=f"^{message}$"),
+        drawn_in_memory("mine", "n", count),
+    ):
+        draw((count, 8))
+
+
+def test_other_errors_of_draws_pass_unchanged():
+    with pytest.raises(TypeError, match="has no len"), drawn_in_memory("mine", "n", 3):
+        len(3)
+
+
+def test_a_batch_size_may_be_left_open():
+    assert batch_problem("batch", None) == batch_problem("batch", 1) == []
+    assert batch_problem("batch", 0) == ["batch is 0: take an integer of at least 1"]
 
 
 def test_a_network_too_large_for_one_image_is_left_to_the_run():

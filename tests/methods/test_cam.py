@@ -280,7 +280,7 @@ def test_a_layer_beside_a_shortcut_and_one_computed_without_gradients_work():
         assert torch.equal(gradients, wanted)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
 def test_nothing_is_left_behind_and_the_callers_mode_does_not_matter(mode):
     model, inputs = small_network(), torch.rand(2, 1, 8, 8).double()
     before, state = {key: each.clone() for key, each in model.state_dict().items()}, inputs.clone()

@@ -120,19 +120,60 @@ def test_gradcam_plus_plus_of_large_gradients_counts_cells():
     assert torch.equal(got, image)
 
 
+def summing():
+    """The sum of 2 x 2 cells of any sign, whose gradients are 1."""
+    last = nn.Linear(4, 1, bias=False)
+    last.weight.data.fill_(1.0)
+    return nn.Sequential(nn.Identity(), nn.Flatten(), last)
+
+
 def test_a_denominator_below_or_at_zero_is_told_of():
-    flat = nn.Linear(4, 1, bias=False)
-    flat.weight.data.fill_(1.0)
-    model = nn.Sequential(nn.Identity(), nn.Flatten(), flat)
+    model = summing()
     # S = -2, so that 2 + S g is 0; and S = -4, where it is -2; and 4, where all is well.
     images = torch.tensor([-0.5, -1.0, 1.0])[:, None, None, None].expand(3, 1, 2, 2)
     with heard() as findings:
         got = gradcam_plus_plus(model, images, torch.zeros(3, dtype=int), layer="0", relu=False)
     [told] = [each for each in findings if each.images]
     assert (told.images, told.worst) == (2, 1.0)
-    assert "denominator is 0 or less" in told.text
+    assert "alpha above 1 or below 0" in told.text
+    assert told.text.endswith("name a layer whose maps are not negative, such as one behind a ReLU")
     # w = 0 at the pole; 4 / -2 = -2 past it, times -1; 4 / 6 before it, times 1.
     torch.testing.assert_close(got[:, 0, 0, 0], torch.tensor([0, 2, 2 / 3]), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("total", "told"), [(-1.9995, 1), (-1.001, 1), (-1.0, 0), (-0.5, 0), (0.0, 0)]
+)
+def test_a_denominator_that_has_lost_half_of_itself_is_told_of(total, told):
+    # alpha = 1 / (2 + S g) with g = 1: above 1 from S = -1 down.
+    image = torch.full((1, 1, 2, 2), total / 4)
+    with heard() as findings:
+        gradcam_plus_plus(summing(), image, torch.zeros(1, dtype=int), layer="0")
+    assert sum(each.images for each in findings) == told
+
+
+class Turning(nn.Module):
+    """t - 9 ReLU(t - 22), t the sum behind a ReLU: its gradient is 1, and -8 where t is above 22."""
+
+    def __init__(self):
+        super().__init__()
+        self.relu = nn.ReLU()
+
+    def forward(self, images):
+        total = self.relu(images).sum((2, 3))
+        return total - 9 * (total - 22).relu()
+
+
+def test_a_negative_mean_cube_behind_a_relu_is_told_of_as_what_it_is():
+    given = Turning(), torch.full((1, 1, 4, 4), 1.25), torch.zeros(1, dtype=int)
+    with heard() as findings:
+        smooth(*given, layer="relu", noise=0.15, n_samples=200)
+    [told] = [each for each in findings if each.images]
+    assert (told.images, told.worst) == (1, 1.0)
+    assert told.text.endswith("of both signs, so take less noise, or gradcam-plus-plus")
+    with heard() as findings:
+        gradcam_plus_plus(*given, layer="relu")
+    assert not any(each.images for each in findings)
 
 
 def test_gradients_whose_squares_underflow_beside_the_largest_are_no_poles():
@@ -158,6 +199,18 @@ def test_xgradcam_tells_of_maps_that_cancel():
         )
     assert [each.images for each in findings] == [2]
     assert got[:, 0, 0, 0].tolist() == [0, 7, pytest.approx(1 / 3, rel=1e-6)]
+
+
+@pytest.mark.parametrize(("low", "told"), [(-0.01, 1), (-0.004, 0)])
+def test_xgradcam_tells_of_weights_a_hundredth_above_every_gradient(low, told):
+    last = nn.Linear(2, 1, bias=False)
+    last.weight.data = torch.tensor([[1.0, -1]])
+    model = nn.Sequential(nn.Identity(), nn.Flatten(), last)
+    # (1 - low) / (1 + low) is 1.020 and 1.008.
+    image = torch.tensor([[[[1.0, low]]]])
+    with heard() as findings:
+        xgradcam(model, image, torch.zeros(1, dtype=int), layer="0")
+    assert sum(each.images for each in findings) == told
 
 
 def smooth(model, images, targets, seed=0, **settings):
@@ -201,6 +254,29 @@ def test_equal_gradients_of_all_samples_are_told_of():
     assert not any(each.images for each in findings)
 
 
+class Bent(nn.Module):
+    """The sum of x + slope x^2 / 2, whose gradient 1 + slope x hardly depends on the image."""
+
+    def __init__(self, slope):
+        super().__init__()
+        self.slope, self.same = slope, nn.Identity()
+
+    def forward(self, images):
+        values = self.same(images)
+        return (values + self.slope * values.square() / 2).sum((2, 3))
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.9, 1), (1.1, 0)])
+def test_gradients_are_equal_up_to_a_share_of_the_largest(share, told):
+    draws = torch.randn((3, 1, 4, 4), generator=torch.Generator().manual_seed(0))
+    # noise 0.5 of the range 2: the samples' gradients are 1 + slope times the draws.
+    slope = share * 2.0**-18 / float((draws - draws[0]).abs().max())
+    given = Bent(slope), torch.zeros(1, 1, 4, 4).double(), torch.zeros(1, dtype=int)
+    with heard() as findings:
+        smooth(*given, layer="same", noise=0.5, n_samples=3)
+    assert sum(each.images for each in findings) == told
+
+
 @pytest.mark.parametrize("method", [*VARIANTS, smooth])
 def test_relu_keeps_the_positive_part(method):
     model = chain()
@@ -221,6 +297,15 @@ def test_bad_settings_of_the_noise_are_refused_at_once():
     for part in ("highest is 0.0", "n_samples is 0", "noise is nan", "generator is of type int"):
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_more_samples_than_fit_in_memory_are_refused():
+    given = chain(), torch.rand(1, 1, 8, 8).double(), torch.tensor([1])
+    message = (
+        r"^smooth-gradcam-plus-plus: n_samples is 10{15}: .* does not fit in memory; take fewer$"
+    )
+    with pytest.raises(AttributionLabError, match=message):
+        smooth(*given, layer="1", n_samples=10**15)
 
 
 def test_integer_images_are_refused(without_shape_checks):

@@ -11,9 +11,7 @@ from attributionlab.methods.coalitions import (
     drawn,
     followed_pixels,
     games_of,
-    tell_noise,
 )
-from attributionlab.methods.findings import heard
 from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, WEIGHTS, Curved
 
 LABELS_OF_BOTH = LABELS.expand(2, 3, 5)
@@ -90,19 +88,6 @@ def test_single_pixels_are_followed_whatever_their_labels():
     assert followed_pixels(linear, games()[0]) is None
     nobody = Game(IMAGES[0], IMAGES[0], torch.full((3, 5), -1), 0, TARGETS[0])
     assert followed_pixels(linear, nobody) is None
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-30])  # squares leave float32
-def test_the_share_of_noise_is_that_of_the_sum_of_squares(scale):
-    calm, loud = (torch.tensor([[[3.0, 4.0]]]) * scale for _ in range(2))
-    with heard() as told:
-        tell_noise(
-            [calm, loud, calm * 0],
-            [calm * 0.7, scale * torch.tensor([[[0.0, 4.0]]]), calm * 0],
-        )
-    [finding] = told
-    assert finding.images == 1
-    assert finding.worst == pytest.approx(16 / 25)
 
 
 def test_pixels_of_no_player_are_always_shown():

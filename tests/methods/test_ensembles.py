@@ -187,6 +187,12 @@ def test_what_is_told_of_samples_is_told_once_for_each_image_with_the_worst_valu
             "ensemble of input-x-gradient: noise is -0.1: take a number of at least 0",
         ),
         ({"noise": float("nan")}, "noise is nan"),
+        ({"noise": 1e308}, r"noise is 1e\+308: times the value range of 2 it is beyond float64"),
+        (
+            {"noise": 2e38, "images": IMAGES.float()},
+            r"noise is 2e\+38: times the value range of 2 it is beyond float32; take less",
+        ),
+        ({"n_samples": 10**12}, f"n_samples is {10**12}: what is drawn for one image does not fit"),
         ({"n_samples": 0}, "n_samples is 0: take an integer of at least 1"),
         ({"highest": 0.0}, "highest is 0.0: take a number above 0"),
         ({"highest": 0, "n_samples": 1.5}, r"highest is 0: .*; n_samples is 1.5"),
@@ -313,6 +319,36 @@ def test_an_ensemble_takes_the_settings_of_its_method_and_says_what_it_claims():
     assert (guided.claim, guided.gradient) == ("positive", False)
     assert as_method(methods.vargrad(methods.lrp), METHODS).output == "logit"
     assert as_method(methods.vargrad(methods.gradcam), METHODS).resolution == "gradcam"
+
+
+@each
+def test_a_setting_of_the_method_may_have_the_name_of_any_parameter(kind):
+    def own(model, inputs, targets, *, method, settings):
+        return inputs * (method + settings)
+
+    with heard():
+        found = ENSEMBLES[kind][0](own)(
+            *(network(), IMAGES, TARGETS),
+            highest=2.0,
+            noise=0.25,
+            n_samples=5,
+            generator=seeded(),
+            method=2.0,
+            settings=1.0,
+        )
+        assert torch.equal(found, run(kind, lambda model, inputs, targets: inputs * 3.0))
+    assert {"method", "settings"} < set(inspect.signature(methods.vargrad(own)).parameters)
+
+
+def test_a_quadrature_can_be_chosen_of_all_that_is_made_of_integrated_gradients():
+    names = ("smoothgrad", "smoothgrad-absolute", "true-baseline-vargrad", "absolute-smoothgrad")
+    for name in names:
+        method = as_method(
+            f"integrated-gradients-{name}", METHODS, {"method": "riemann_left", "n_steps": 3}
+        )
+        offered = {"generator": seeded(), "highest": 2.0, "baseline": torch.zeros(2, 1, 1)}
+        with heard():
+            attribute(method, Call("mine", network(), IMAGES, TARGETS, 0, 3, offered), 0)
 
 
 def test_a_method_that_draws_shares_the_generator_and_knows_the_value_range():

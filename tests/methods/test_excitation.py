@@ -167,6 +167,10 @@ def test_inputs_and_the_network_are_left_alone():
     ("given", "message"),
     [
         ({"layer": "7"}, r"the layer returns shape \(1, 6\): name one that returns maps"),
+        (
+            {"layer": "6"},
+            "excitation-backprop: the layer's maps have a single cell, 1 x 1, .* before it",
+        ),
         ({"layer": "conv"}, "layer is 'conv', which names no module"),
         ({"contrastive": "false"}, "contrastive is 'false': take True or False"),
         ({"contrastive": 1}, "contrastive is 1: take True or False"),
@@ -175,6 +179,35 @@ def test_inputs_and_the_network_are_left_alone():
 def test_bad_settings_are_refused(given, message):
     with pytest.raises(AttributionLabError, match=message):
         excitation_backprop(*chain_of(seed=0, inputs=1), **given)
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_layer_that_does_not_run_once_is_refused(times):
+    class Repeated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Conv2d(1, 1, 1)
+
+        def forward(self, inputs):
+            return sum((self.layer(inputs) for _ in range(times)), inputs).flatten(1)
+
+    with pytest.raises(AttributionLabError, match=f"runs {times} times in a pass: name one that"):
+        excitation_backprop(Repeated(), torch.rand(1, 1, 2, 2), torch.tensor([0]), layer="layer")
+
+
+def test_memory_that_is_short_once_halves_the_batch_with_a_layer_too():
+    model, inputs, targets = chain_of(seed=0, inputs=2)
+    whole, passed = excitation_backprop(model, inputs, targets, layer="3"), []
+
+    def short(_module, given):
+        passed.append(len(given[0]))
+        if len(passed) == 1:
+            raise RuntimeError("out of memory")
+
+    model.register_forward_pre_hook(short)
+    parts = excitation_backprop(model, inputs, targets, layer="3")
+    torch.testing.assert_close(parts, whole, **EXACT)
+    assert passed == [2, 1, 1]
 
 
 def test_a_layer_from_which_nothing_leads_to_the_outputs_is_refused():

@@ -193,11 +193,17 @@ def test_steps_that_few_samples_meet_are_told_as_noise():
 
 
 @pytest.mark.usefixtures("without_shape_checks")
+class Never(nn.Module):
+    def forward(self, _):
+        pytest.fail("was called")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"n_samples": 0}, "gradient-shap: n_samples is 0: take an integer of at least 1"),
         ({"noise": -0.1}, "noise is -0.1: take a number of at least 0"),
+        ({"noise": 1e308}, r"noise is 1e\+308: times the value range of 2 it is beyond float64"),
         ({"highest": 0}, "highest is 0: take a number above 0"),
         ({"generator": None}, "generator is of type NoneType: pass a torch.Generator"),
         (
@@ -211,4 +217,10 @@ def test_steps_that_few_samples_meet_are_told_as_noise():
 )
 def test_settings_out_of_range_are_refused_before_anything_is_computed(changes, message):
     with pytest.raises(AttributionLabError, match=message):
-        run(model=lambda inputs: pytest.fail("was called"), **changes)
+        run(model=Never(), **changes)
+
+
+def test_more_samples_than_fit_in_memory_are_refused():
+    message = f"gradient-shap: n_samples is {10**12}: what is drawn for one image does not fit"
+    with pytest.raises(AttributionLabError, match=message):
+        run(n_samples=10**12)

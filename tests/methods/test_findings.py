@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-from attributionlab import GuardWarning
+from attributionlab import GuardWarning, methods
 from attributionlab.methods import Finding, heard, summarized, tell
 
 
@@ -67,3 +67,12 @@ def test_label_maps_are_handed_on_and_never_said():
 def test_findings_say_their_kind_and_none_needs_one():
     assert Finding("are odd", 1).kind == ""
     assert Finding("are odd", 1, kind="zeros").kind == "zeros"
+
+
+def test_a_warning_names_the_line_that_called_the_method():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1))  # without a ReLU
+    given = model, torch.ones(1, 1, 2, 2), torch.tensor([0])
+    for method in (methods.guided_backprop, methods.absolute(methods.guided_backprop)):
+        with pytest.warns(GuardWarning, match="the network has no ReLU") as warned:
+            method(*given)
+        assert [each.filename for each in warned] == [__file__]

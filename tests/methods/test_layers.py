@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.methods.layers import find_layer, observe, resume
+from attributionlab.methods.layers import find_layer, observe, resume, returned
 
 INPUTS = torch.arange(32.0).reshape(1, 2, 4, 4)
 
@@ -66,6 +66,23 @@ def test_observing_gives_the_layers_and_the_networks_outputs(chain):
     assert not maps.requires_grad
     assert not outputs.requires_grad
     assert not chain[0][1]._forward_hooks
+
+
+def test_maps_are_those_before_what_follows_works_in_place():
+    model = nn.Sequential(nn.Conv2d(2, 3, 2), nn.ReLU(inplace=True), nn.Flatten())
+    wanted = model[0](-INPUTS)
+    assert (wanted < 0).any()
+    assert torch.equal(observe(model, model[0], -INPUTS)[0], wanted)
+    with_graph, _ = returned(model, model[0], -INPUTS)
+    assert torch.equal(with_graph, wanted)
+    given = [torch.autograd.grad(maps.sum(), model[0].weight) for maps in (with_graph, wanted)]
+    assert torch.equal(given[0][0], given[1][0])
+
+
+def test_maps_to_resume_from_stay_as_they_are():
+    model, maps = nn.Sequential(nn.Identity(), nn.ReLU(inplace=True), nn.Flatten()), -INPUTS
+    resume(model, model[0], INPUTS, maps)
+    assert torch.equal(maps, -INPUTS)
 
 
 def test_a_layer_that_runs_twice_or_returns_no_maps_is_refused(chain):

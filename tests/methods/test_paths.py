@@ -96,6 +96,11 @@ def test_no_more_than_the_internal_batch_size_passes_at_once(batch):
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-13)
 
 
+class Never(nn.Module):
+    def forward(self, _):
+        pytest.fail("was called")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -115,7 +120,7 @@ def test_no_more_than_the_internal_batch_size_passes_at_once(batch):
 )
 def test_settings_out_of_range_are_refused_before_anything_is_computed(settings, message):
     with pytest.raises(AttributionLabError, match=message):
-        integrated_gradients(None, IMAGES, CLASSES, **settings)
+        integrated_gradients(Never(), IMAGES, CLASSES, **settings)
 
 
 @pytest.mark.parametrize("method", ["gausslegendre", "riemann_trapezoid", "riemann_left"])
@@ -209,3 +214,12 @@ def test_a_coarse_integral_is_told_as_a_share_of_the_change():
 def test_the_limits_of_the_exact_integral_are_refused_by_name(settings, message):
     with pytest.raises(AttributionLabError, match=message):
         integrated_gradients_exact(rectified([1.0, 1.0]), INPUTS[:1], TARGETS[:1], **settings)
+
+
+def test_attributions_have_the_type_of_the_images():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 1)).to(torch.bfloat16)
+    with heard():
+        maps = integrated_gradients(
+            model, torch.ones(1, 1, 2, 2, dtype=torch.bfloat16), torch.tensor([0])
+        )
+    assert maps.dtype == torch.bfloat16

@@ -190,7 +190,42 @@ def test_a_mean_that_is_mostly_noise_of_few_starts_is_told(name):
     assert not summarized(findings)
     with heard() as findings:
         method(model, images, TARGETS[:2], **settings | {"n_baselines": 1})
-    assert not summarized(findings)
+    (said,) = summarized(findings)
+    assert said.startswith("attributions of 2 images have a sampling noise of unknown size")
+
+
+def test_a_mean_over_all_other_images_has_no_noise_and_one_over_half_of_them_has():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(20, 2)).double()
+    others = 2 * torch.rand(6, 2, 2, 5, generator=seeded(3)).double()
+    image = others.mean(0, keepdim=True) + 0.02  # the mean map is small, that of each start is not
+
+    def run_on(n_baselines, seed):
+        settings = {"reference_images": others, "n_baselines": n_baselines}
+        settings["generator"] = seeded(seed)
+        with heard() as findings:
+            maps = methods.integrated_gradients_random(model, image, TARGETS[:1], **settings)
+        return maps, [each for each in summarized(findings) if "noise" in each]
+
+    (first, said), (second, _) = run_on(6, 0), run_on(6, 1)
+    torch.testing.assert_close(first, second, rtol=0, atol=1e-14)
+    assert not said
+    assert not run_on(12, 0)[1]
+    assert run_on(3, 0)[1]
+
+
+@pytest.mark.parametrize("n_baselines", [10**12, 10**18, 10**30])
+@pytest.mark.parametrize("name", ["uniform", "random"])
+def test_more_starts_than_fit_in_memory_are_refused(name, n_baselines):
+    message = f"{name}: n_baselines is {n_baselines}: what is drawn for one image does not fit"
+    with pytest.raises(AttributionLabError, match=message):
+        run(name, n_baselines=n_baselines)
+
+
+@each
+def test_maps_are_of_the_type_of_the_inputs(name):
+    images, model = IMAGES.bfloat16(), network().bfloat16()
+    assert run(name, images, TARGETS, model).dtype == torch.bfloat16
 
 
 def test_colors_that_exist_only_at_the_end_of_the_path_are_missed_and_told():
@@ -207,6 +242,11 @@ def test_colors_that_exist_only_at_the_end_of_the_path_are_missed_and_told():
 
 
 @pytest.mark.usefixtures("without_shape_checks")
+class Never(nn.Module):
+    def forward(self, _):
+        pytest.fail("was called")
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
@@ -232,9 +272,9 @@ def test_colors_that_exist_only_at_the_end_of_the_path_are_missed_and_told():
         (
             "random",
             {"reference_images": OTHERS[:0]},
-            "reference_images are .*at least one of shape",
+            "reference_images are .*n at least 1",
         ),
-        ("random", {"reference_images": OTHERS[:, :1]}, r"pass at least one of shape \(2, 2, 5\)"),
+        ("random", {"reference_images": OTHERS[:, :1]}, r"of shape \(n, 2, 2, 5\), n at least 1"),
         ("random", {"reference_images": None}, "reference_images are of type NoneType"),
         (
             "blurred",
@@ -248,4 +288,4 @@ def test_colors_that_exist_only_at_the_end_of_the_path_are_missed_and_told():
 def test_settings_out_of_range_are_refused_before_anything_is_computed(name, changes, message):
     method, settings = given(name)
     with pytest.raises(AttributionLabError, match=message):
-        method(None, IMAGES, TARGETS, **settings | changes)
+        method(Never(), IMAGES, TARGETS, **settings | changes)

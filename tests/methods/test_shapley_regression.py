@@ -263,14 +263,14 @@ def test_as_many_samples_as_unknowns_say_nothing_of_their_noise():
 def test_a_single_superpixel_has_the_whole_change():
     with findings.heard() as told:
         got = loud(segmentation=torch.zeros_like(LABELS))
-    assert [finding.images for finding in told] == [2, 0, 0, 0]
+    assert [finding.images for finding in told] == [2, 0, 0, 0, 0]
     assert len(got[0].unique()) == 1
 
 
 def test_it_is_quiet_when_all_is_well():
     with findings.heard() as told:
         loud(n_samples=30)
-    assert [finding.images for finding in told] == [0] * 4
+    assert [finding.images for finding in told] == [0] * 5
     assert torch.equal(told[0].regions, LABELS.expand(2, 3, 5))
 
 
@@ -295,3 +295,17 @@ def test_it_says_when_nothing_moves_the_output():
 def test_bad_settings_are_refused(settings, message, without_shape_checks):
     with pytest.raises(AttributionLabError, match=message):
         loud(**settings)
+
+
+def test_more_coalitions_than_fit_in_memory_are_refused():
+    images = torch.arange(1.0, 46.0).reshape(1, 1, 5, 9)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(45, 1))
+    message = f"kernel-shap: n_samples is {10**12}: what is drawn for one image does not fit"
+    with pytest.raises(AttributionLabError, match=message):
+        kernel_shap(
+            *(model, images, torch.tensor([0])),
+            highest=255,
+            generator=seeded(),
+            segmentation="pixels",
+            n_samples=10**12,
+        )

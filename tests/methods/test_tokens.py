@@ -16,7 +16,6 @@ from attributionlab.methods.tokens import Tokens, read_tokens, tokens_of
         (33, (16, 32), None, Tokens(4, 8, 1)),
         (197, (224, 224), (14, 14), Tokens(14, 14, 1)),
         (13, (24, 24), (3, 4), Tokens(3, 4, 1)),  # patches that are not square
-        (17, (16, 16), (8, 8), Tokens(4, 4, 1)),  # maps that are pooled afterwards
         (17, (16, 16), (2, 2), Tokens(4, 4, 1)),
     ],
 )
@@ -34,6 +33,14 @@ def test_what_the_user_states_comes_first():
 def test_tokens_that_are_no_grid_are_refused(number):
     with pytest.raises(AttributionLabError, match=f"{number} tokens are no grid .* 16 x 16 pixels"):
         tokens_of(number, (16, 16), None, None, None)
+
+
+def test_fewer_tokens_than_patches_are_refused_unless_the_user_states_their_grid():
+    with pytest.raises(
+        AttributionLabError, match=r"16 tokens, fewer than the 8 x 8 cells .* windows"
+    ):
+        tokens_of(16, (32, 32), (8, 8), None, None)
+    assert tokens_of(16, (32, 32), (8, 8), (4, 4), None) == Tokens(4, 4, 0)
 
 
 def test_the_map_has_the_tokens_row_by_row():

@@ -1,5 +1,7 @@
 """The rule of each operation of a network, and the refusal of those that have none."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -226,6 +228,17 @@ class Normalized(nn.Module):
         return torch.batch_norm(inputs, one, none, none, one, False, 0.1, 1e-5, False)
 
 
+class Calling(nn.Module):
+    """A function that is in training mode whatever the module is."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, inputs):
+        return self.function(inputs)
+
+
 REFUSED = {
     "gelu": (nn.GELU(), "no rule for 'gelu' in module '1.0'"),
     "layer norm": (nn.LayerNorm(4), "no rule for 'layer_norm' in module '1.0'"),
@@ -238,8 +251,14 @@ REFUSED = {
         "explains logits and this network has a softmax: pass output='logit'",
     ),
     "log softmax": (nn.LogSoftmax(1), "this network has a softmax"),
-    "dropout": (nn.Dropout().train(), r"module '1.0' is in training mode: call model.eval\(\)"),
-    "normalization": (nn.BatchNorm2d(2).train(), "module '1.0' is in training mode"),
+    "dropout": (
+        Calling(partial(F.dropout, training=True)),
+        r"module '1.0' is in training mode: call model.eval\(\)",
+    ),
+    "normalization": (
+        Calling(partial(F.batch_norm, running_mean=None, running_var=None, training=True)),
+        "module '1.0' is in training mode",
+    ),
 }
 
 

@@ -237,3 +237,14 @@ def test_names_that_begin_alike_can_be_told_apart_in_a_narrow_table():
     shown = text(data_table(pd.DataFrame({"method": names, "f1": 0.5})), 24)
     assert "…" not in shown
     assert "baseline" in "".join(line.split()[0] for line in shown.splitlines())
+
+
+def test_a_method_that_is_refused_everywhere_for_one_reason_is_named_once():
+    refused = [
+        {"method": "rollout", "environment": place, "reason": reason}
+        for place, reason in (("a", "no attention"), ("b", "no attention"), ("c", "no gradient"))
+    ]
+    document = {"results": [compared("saliency")], "refused": refused, "gamma": 0.5}
+    lines = text(comparison_table(document), 120).splitlines()
+    told = [line for line in lines if line.startswith("not run")]
+    assert told == ["not run: rollout on a, b: no attention", "not run: rollout on c: no gradient"]

@@ -58,3 +58,14 @@ def test_the_f1_that_must_be_reached_is_drawn_in_the_column_of_f1_only():
     for index, axis in enumerate(figure.axes):
         dashed = [line for line in axis.lines if line.get_linestyle() == "--"]
         assert [line.get_ydata()[0] for line in dashed] == ([0.65] if index % 3 == 2 else [])
+
+
+def test_the_scores_of_many_methods_stand_below_each_other():
+    many = {f"method {k}": ROWS["overall"]["first"] for k in range(17)}
+    figure = violins_figure({"one": many, "two": many}, 0.5)
+    titles = [axis.get_title() for axis in figure.axes]
+    assert titles == [
+        f"{name}, {row}" for row in ("one", "two") for name in ("precision", "recall", "F1")
+    ]
+    left = {round(axis.get_position().x0, 3) for axis in figure.axes}
+    assert len(left) == 1

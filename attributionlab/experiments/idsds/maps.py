@@ -1,7 +1,8 @@
-"""The panel of Hesse et al. (2024), Table 2: the methods of it that this package has."""
+"""The panel of Hesse et al. (2024), Table 2."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,29 +14,30 @@ from attributionlab.methods import METHODS, as_maps, heard
 from attributionlab.methods.baselines import Baselines
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
 
-__all__ = ["ABSOLUTE", "ATTACHED", "CONTROL", "PANEL", "panel_maps"]
+__all__ = ["ABSOLUTE", "ATTACHED", "ATTENDED", "CONTROL", "PANEL", "panel_maps"]
 
 ABSOLUTE = "-absolute"
 """Ends the name of a row whose maps are the absolute values of those of another row."""
-ATTACHED = ("gradcam",)
+ATTACHED = ("gradcam", "gradcam-plus-plus", "smooth-gradcam-plus-plus", "xgradcam", "layercam")
 """Rows that explain by a layer."""
+ATTENDED = ("attention-rollout", "chefer-lrp")
+"""Rows that explain by the attention of a network that has it."""
 CONTROL = "random"
 """A map of independent uniform numbers, which knows nothing."""
 
 GRADIENT, INTEGRATED = "input-x-gradient", "integrated-gradients"
+UNIFORM = f"{INTEGRATED}-uniform"
 SIGNED = (
-    GRADIENT,
-    f"{GRADIENT}-smoothgrad",
-    INTEGRATED,
-    f"{INTEGRATED}-uniform",
-    f"{INTEGRATED}-smoothgrad",
+    *(GRADIENT, f"{GRADIENT}-smoothgrad"),
+    *(INTEGRATED, UNIFORM, f"{INTEGRATED}-smoothgrad"),
 )
 PANEL = (
     *SIGNED,
     *(f"{name}{ABSOLUTE}" for name in SIGNED),
     f"{INTEGRATED}-smoothgrad-squared",
-    "saliency",
-    "gradcam",
+    *("saliency", "rise", "rise-uniform"),
+    *ATTACHED,
+    *ATTENDED,
     CONTROL,
 )
 """The rows in the order of Table 2, and the control."""
@@ -53,15 +55,19 @@ class Effort:
         Noisy samples of each image.
     starts : int
         Uniformly random baseline images.
+    masks : int
+        Of RISE.
     """
 
     nodes: int
     samples: int
     starts: int
+    masks: int
 
 
-FULL, QUICK = Effort(nodes=32, samples=8, starts=4), Effort(nodes=8, samples=4, starts=2)
-"""Public code of the paper: 50 nodes, 4 samples, one baseline image."""
+FULL = Effort(nodes=32, samples=8, starts=4, masks=1000)
+QUICK = Effort(nodes=8, samples=4, starts=2, masks=200)
+"""Public code of the paper: 50 nodes, 4 samples, one baseline image. RISE's authors: 8,000 masks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +86,32 @@ class Asked:
     def generator(self) -> torch.Generator:
         """A fresh one for each row: a row's maps do not depend on which others are asked for."""
         return torch.Generator().manual_seed(self.seed)
+
+    def by(self, method: str, **settings: Any) -> Tensor:
+        """Maps of a method of the package."""
+        maps: Tensor = METHODS[method](self.model, self.images, self.targets, **settings)
+        return maps
+
+    @property
+    def random(self) -> dict[str, Any]:
+        """What methods that draw values of pixels get."""
+        return {"highest": self.highest, "generator": self.generator()}
+
+    @property
+    def attached(self) -> dict[str, Any]:
+        """What methods that explain by a layer get."""
+        if isinstance(self.layer, str):
+            return {"layer": self.layer}
+        return {"layers": {"gradcam": self.layer}}
+
+    @cached_property
+    def attends(self) -> bool:
+        """Whether there is attention that rows can follow, as they say themselves."""
+        try:
+            METHODS[ATTENDED[0]](self.model, self.images[:1], self.targets[:1])
+        except AttributionLabError:
+            return False
+        return True
 
 
 def panel_maps(
@@ -107,19 +139,18 @@ def panel_maps(
     images, targets : Tensor
         (B, C, H, W) and (B,).
     names : sequence of str
-        In `PANEL`.
+        In `PANEL`. `ATTENDED` ones are left out where the network has no attention to follow.
     layer : nn.Module or str or None
         What `ATTACHED` rows enlarge the maps of, or its dotted name. Without one they are left out.
     highest : float
         Images lie in [0, highest], which scales noise and uniform baselines.
     baselines : float, sequence of float, ndarray or Tensor
-        Where the path of integrated gradients starts (`as_baselines`), 0 in the paper. Rows
-        "-uniform" start from images of independent U(0, highest) values instead, the same for all
-        images (Sturmfels et al., 2020), and are the mean over several of them.
+        Where the path of integrated gradients starts (`as_baselines`), and what RISE's masks show, 0
+        in the paper. Rows "-uniform" have independent U(0, highest) values instead.
     seed : int
-        Of noise, uniform baselines and the control.
+        Of noise, uniform baselines, masks and the control.
     quick : bool
-        Fewer nodes, samples and baselines.
+        Fewer nodes, samples, baselines and masks.
 
     Returns
     -------
@@ -154,9 +185,11 @@ def panel_maps(
             raise AttributionLabError(f"{name!r} is not in the panel: {nearest(name, PANEL)}")
     asked = Asked(model, images, targets, layer, highest, baselines, seed, QUICK if quick else FULL)
     rows = [name for name in names if layer is not None or name not in ATTACHED]
-    needed = {name.removesuffix(ABSOLUTE) for name in rows}
     raw: dict[str, Tensor] = {}
     with heard():  # what is unusual about a method, faithfulness_test tells
+        if set(rows) & set(ATTENDED) and not asked.attends:
+            rows = [name for name in rows if name not in ATTENDED]
+        needed = {name.removesuffix(ABSOLUTE) for name in rows}
         for name in sorted(needed):
             if name not in raw:
                 raw |= {
@@ -170,30 +203,30 @@ def panel_maps(
 
 
 def _gradient(asked: Asked) -> Mapping[str, Tensor]:
-    return {GRADIENT: METHODS[GRADIENT](asked.model, asked.images, asked.targets)}
+    return {GRADIENT: asked.by(GRADIENT)}
 
 
 def _saliency(asked: Asked) -> Mapping[str, Tensor]:
-    gradient: Tensor = METHODS["saliency"](asked.model, asked.images, asked.targets)
-    return {"saliency": gradient.double().sum(1, keepdim=True).abs()}
+    return {"saliency": asked.by("saliency").double().sum(1, keepdim=True).abs()}
 
 
 def _integrated(asked: Asked) -> Mapping[str, Tensor]:
-    return {INTEGRATED: _from(asked, asked.baselines)}
+    settings = {"baselines": asked.baselines, "n_steps": asked.effort.nodes}
+    return {INTEGRATED: asked.by(INTEGRATED, **settings)}
 
 
 def _uniform(asked: Asked) -> Mapping[str, Tensor]:
-    shape, generator = asked.images.shape[1:], asked.generator()
-    draws = torch.rand((asked.effort.starts, *shape), generator=generator) * asked.highest
-    maps = [_from(asked, start).double() for start in draws]
-    return {f"{INTEGRATED}-uniform": torch.stack(maps).mean(0)}
+    settings = {"n_baselines": asked.effort.starts, "n_steps": asked.effort.nodes}
+    return {UNIFORM: asked.by(UNIFORM, **asked.random, **settings)}
 
 
-def _from(asked: Asked, baselines: Baselines) -> Tensor:
-    maps: Tensor = METHODS[INTEGRATED](
-        asked.model, asked.images, asked.targets, baselines=baselines, n_steps=asked.effort.nodes
-    )
-    return maps
+def _rise(asked: Asked) -> Mapping[str, Tensor]:
+    settings = {"generator": asked.generator(), "baselines": asked.baselines}
+    return {"rise": asked.by("rise", n_samples=asked.effort.masks, **settings)}
+
+
+def _rise_uniform(asked: Asked) -> Mapping[str, Tensor]:
+    return {"rise-uniform": asked.by("rise-uniform", n_samples=asked.effort.masks, **asked.random)}
 
 
 def _gradient_ensemble(asked: Asked) -> Mapping[str, Tensor]:
@@ -226,13 +259,18 @@ def _reduced(
     }
 
 
-def _gradcam(asked: Asked) -> Mapping[str, Tensor]:
-    attached = (
-        {"layer": asked.layer}
-        if isinstance(asked.layer, str)
-        else {"layers": {"gradcam": asked.layer}}
-    )
-    return {"gradcam": METHODS["gradcam"](asked.model, asked.images, asked.targets, **attached)}
+def _class_activation(name: str) -> Callable[[Asked], Mapping[str, Tensor]]:
+    return lambda asked: {name: asked.by(name, **asked.attached)}
+
+
+def _smooth_class_activation(asked: Asked) -> Mapping[str, Tensor]:
+    name = "smooth-gradcam-plus-plus"
+    settings = asked.attached | asked.random
+    return {name: asked.by(name, n_samples=asked.effort.samples, **settings)}
+
+
+def _attention(name: str) -> Callable[[Asked], Mapping[str, Tensor]]:
+    return lambda asked: {name: asked.by(name)}
 
 
 def _random(asked: Asked) -> Mapping[str, Tensor]:
@@ -245,11 +283,15 @@ _SOURCES: Mapping[str, Callable[[Asked], Mapping[str, Tensor]]] = {
     GRADIENT: _gradient,
     f"{GRADIENT}-smoothgrad": _gradient_ensemble,
     INTEGRATED: _integrated,
-    f"{INTEGRATED}-uniform": _uniform,
+    UNIFORM: _uniform,
     f"{INTEGRATED}-smoothgrad": _integrated_ensembles,
     f"{INTEGRATED}-smoothgrad-squared": _integrated_ensembles,
     "saliency": _saliency,
-    "gradcam": _gradcam,
+    "rise": _rise,
+    "rise-uniform": _rise_uniform,
+    **{name: _class_activation(name) for name in ATTACHED},
+    "smooth-gradcam-plus-plus": _smooth_class_activation,
+    **{name: _attention(name) for name in ATTENDED},
     CONTROL: _random,
 }
 """What makes the maps of each row; rows of one source share its samples."""

@@ -15,16 +15,20 @@ __all__ = ["ENSEMBLES", "OTHERS", "PLAIN", "ensemble_maps", "method_maps"]
 
 PLAIN = "integrated-gradients"
 ENSEMBLES = tuple(f"{PLAIN}-{name.replace('_', '-')}" for name in REDUCTIONS)
-OTHERS = ("gradcam", "extremal-perturbation", "deep-shap", "iba")
-"""Beside integrated gradients. The paper has Input IBA, too, which is not built here."""
+OTHERS = ("gradcam", "extremal-perturbation", "deep-shap", "iba", "input-iba")
+"""Beside integrated gradients."""
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     PLAIN: {"baselines": 0.0},
     "deep-shap": {"baselines": 0.0},
     "extremal-perturbation": {"area": 0.1},
     "iba": {"beta": 20.0},
+    "input-iba": {"beta": 20.0},
 }
 """Black as baseline: Li et al. (2024), G.2. Areas and beta are those of AttributionLab."""
-QUICK: Mapping[str, Mapping[str, Any]] = {"extremal-perturbation": {"iterations": 100}}
+QUICK: Mapping[str, Mapping[str, Any]] = {
+    "extremal-perturbation": {"iterations": 100},
+    "input-iba": {"epochs": 1, "samples": 40, "steps": 10},
+}
 SAMPLES, QUICK_SAMPLES = 20, 8
 
 
@@ -33,7 +37,7 @@ def method_maps(
 ) -> Iterator[tuple[str, Tensor]]:
     """What is positive of the maps of built-in methods, each divided by its maximum: (B, 1, H, W)."""
     for name in names:
-        if name in ATTACHED and not subject.offered:
+        if name in (*ATTACHED, "input-iba") and not subject.offered:
             continue
         settings = {**SETTINGS.get(name, {}), **(QUICK.get(name, {}) if quick else {})}
         yield name, scaled(maps_of(subject, name, seed, settings))

@@ -19,7 +19,7 @@ from attributionlab.exact.integrals.panels import Effort
 from attributionlab.exact.integrals.segments import integrate_chain
 from exact.random_networks import Case, Opaque, as_rational, cases, rational
 
-CASES = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+CASES = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 
 
 def in_rational_numbers(case: Case) -> torch.Tensor:

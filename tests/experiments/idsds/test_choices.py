@@ -309,6 +309,28 @@ def test_summaries_keep_setups_apart_and_count():
     assert np.isnan(table.low["deep"])
 
 
+def test_methods_for_attention_alone_are_placed_among_all_but_the_control():
+    scores = scores_of(
+        {
+            "plain": {"saliency": [0.5, 0.6]},
+            "attention": {
+                "saliency": [0.3, 0.5],
+                "chefer-lrp": [0.6, 0.8],
+                "attention-rollout": [0.1, 0.2],
+                "random": [0.9, 0.9],
+            },
+        }
+    )
+    methods = summarized(scores, 0).assign(against=LOGIT)
+    [told] = findings.attention_findings(methods)
+    assert told.startswith(
+        "attention: methods for attention alone score chefer-lrp +0.700 (+0.600 "
+    )
+    assert "rank 1 of 3; attention-rollout +0.150" in told
+    assert "rank 3 of 3; chefer-lrp is best (+0.700). The paper has" in told
+    assert not list(findings.attention_findings(methods.assign(against=PROBABILITY)))
+
+
 def test_changes_of_networks_are_paired_by_run():
     networks = pd.DataFrame(
         {

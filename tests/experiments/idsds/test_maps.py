@@ -8,24 +8,27 @@ import attributionlab as al
 from attributionlab.experiments.idsds.maps import (
     ABSOLUTE,
     ATTACHED,
+    ATTENDED,
     CONTROL,
     PANEL,
     panel_maps,
 )
+from attributionlab.experiments.idsds.networks import Design, gradcam_layer, network_of
+from attributionlab.methods import METHODS
 
 TARGETS = torch.tensor([0, 1])
 
 
 @pytest.fixture(scope="module")
 def images():
-    return torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    return torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.fixture(scope="module")
 def linear():
     """Logits are weighted sums, with weights of either sign."""
-    layer = nn.Linear(48, 2, bias=False)
-    drawn = torch.randn(2, 48, generator=torch.Generator().manual_seed(1))
+    layer = nn.Linear(192, 2, bias=False)
+    drawn = torch.randn(2, 192, generator=torch.Generator().manual_seed(1))
     layer.weight = nn.Parameter(drawn, requires_grad=False)
     return nn.Sequential(nn.Flatten(), layer).eval()
 
@@ -33,30 +36,37 @@ def linear():
 @pytest.fixture(scope="module")
 def convolutional():
     generator = torch.Generator().manual_seed(2)
-    layers = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+    layers = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(256, 2)
+    )
     for each in layers.parameters():
         each.data = torch.randn(each.shape, generator=generator) / 4
     return layers.eval()
 
 
 def weights_of(linear):
-    return linear[1].weight[TARGETS].view(2, 3, 4, 4)
+    return linear[1].weight[TARGETS].view(2, 3, 8, 8)
 
 
-def test_the_panel_has_all_rows_of_the_paper_that_are_built_and_a_control():
-    assert len(PANEL) == len(set(PANEL)) == 5 + 5 + 3 + 1
+@pytest.fixture(scope="module")
+def attending():
+    return network_of(Design("attention"), 3, 2, 8, seed=0).eval()
+
+
+def test_the_panel_has_all_rows_of_the_paper_and_a_control():
+    assert len(PANEL) == len(set(PANEL)) == 5 + 5 + 4 + 5 + 2 + 1
     assert PANEL[-1] == CONTROL
     assert {name.removesuffix(ABSOLUTE) for name in PANEL if name.endswith(ABSOLUTE)} < set(PANEL)
 
 
-def test_maps_come_in_the_order_and_form_asked_for(convolutional, images):
+def test_maps_come_in_the_order_and_form_asked_for(attending, images):
     asked = tuple(reversed(PANEL))
     maps = panel_maps(
-        convolutional, images, TARGETS, asked, layer=convolutional[1], seed=0, quick=True
+        attending, images, TARGETS, asked, layer=gradcam_layer(attending), seed=0, quick=True
     )
     assert tuple(maps) == asked
     assert {(each.shape, each.dtype) for each in maps.values()} == {
-        (torch.Size([2, 1, 4, 4]), torch.float64)
+        (torch.Size([2, 1, 8, 8]), torch.float64)
     }
     assert all(each.isfinite().all() for each in maps.values())
 
@@ -81,8 +91,9 @@ def test_paths_start_at_the_baseline_and_at_random_images(linear, images):
     expected = ((images - 0.5) * weights_of(linear)).double().sum(1, keepdim=True)
     # Three products and sums in float32, of values up to 4: 2^-20 is 4 units of it.
     assert torch.allclose(plain, expected, rtol=0, atol=2**-20)
-    drawn = torch.rand((2, 3, 4, 4), generator=torch.Generator().manual_seed(3)) * 2
-    starts = drawn.mean(0)  # the map is linear in the start, so that its mean has the mean start
+    # Two for each image.
+    drawn = torch.rand((2, 2, 3, 8, 8), generator=torch.Generator().manual_seed(3)) * 2
+    starts = drawn.mean(1)  # the map is linear in the start, so that its mean has the mean start
     expected = ((images - starts) * weights_of(linear)).double().sum(1, keepdim=True)
     assert torch.allclose(uniform, expected, rtol=0, atol=2**-19)
 
@@ -119,13 +130,50 @@ def test_only_random_rows_depend_on_the_seed(convolutional, images):
     )
     random = {name for name in first if not torch.equal(first[name], second[name])}
     assert random == {
-        name for name in PANEL if "smoothgrad" in name or "uniform" in name or name == CONTROL
-    }
+        name
+        for name in PANEL
+        if any(part in name for part in ("smoothgrad", "uniform", "rise", CONTROL))
+    }  # Smooth Grad-CAM++ draws too, but here its gradients are the same everywhere
 
 
 def test_rows_that_need_a_layer_are_left_out_without_one(convolutional, images):
     maps = panel_maps(convolutional, images, TARGETS, layer=None, seed=0, quick=True)
-    assert set(PANEL) - set(maps) == set(ATTACHED)
+    assert set(PANEL) - set(maps) == {*ATTACHED, *ATTENDED}
+
+
+def test_rows_of_attention_are_those_of_the_methods_and_left_out_elsewhere(
+    attending, convolutional, images
+):
+    asked = (images, TARGETS, ("saliency", *ATTENDED))
+    maps = panel_maps(attending, *asked, layer=None, seed=0, quick=True)
+    for name in ATTENDED:
+        assert torch.equal(maps[name], METHODS[name](attending, images, TARGETS).double())
+    assert set(panel_maps(convolutional, *asked, layer=None, seed=0, quick=True)) == {"saliency"}
+
+
+def test_masks_of_rise_show_the_baseline_and_noise(linear, images):
+    names = ("rise", "rise-uniform")
+    settings = {"layer": None, "highest": 2.0, "baselines": 0.5, "seed": 4, "quick": True}
+    plain, uniform = panel_maps(linear, images, TARGETS, names, **settings).values()
+    given = {"generator": torch.Generator().manual_seed(4), "n_samples": 200}
+    with al.methods.heard():
+        expected = METHODS["rise"](linear, images, TARGETS, baselines=0.5, **given)
+        given["generator"].manual_seed(4)
+        noisy = METHODS["rise-uniform"](linear, images, TARGETS, highest=2.0, **given)
+    assert torch.equal(plain, expected.double())
+    assert torch.equal(uniform, noisy.double())
+
+
+@pytest.mark.parametrize("name", ATTACHED)
+def test_rows_of_a_layer_are_those_of_the_methods(convolutional, images, name):
+    [maps] = panel_maps(
+        *(convolutional, images, TARGETS, (name,)), layer="1", highest=2.0, seed=4, quick=True
+    ).values()
+    drawn = {"highest": 2.0, "generator": torch.Generator().manual_seed(4), "n_samples": 4}
+    settings = drawn if name.startswith("smooth") else {}
+    with al.methods.heard():
+        expected = METHODS[name](convolutional, images, TARGETS, layer="1", **settings)
+    assert torch.equal(maps, expected.double())
 
 
 def test_a_layer_may_be_given_by_its_name(convolutional, images):

@@ -163,14 +163,13 @@ def idsds_rankings(
         for condition in conditions:
             found[condition].append(scores)
     tables = _tables(found, seed)
+    methods = set(tables["scores"].method) - {CONTROL}
     return Reproduction(
         item=item,
         title=ITEMS[item],
         tables=tables,
         figures={"scores": _figure(tables["scores"], ITEMS[item])},
-        findings=ranking_findings(
-            item, tables, images=number, methods=len(scale.methods) - (CONTROL in scale.methods)
-        ),
+        findings=ranking_findings(item, tables, images=number, methods=len(methods)),
         shown=SHOWN,
     )
 

@@ -18,6 +18,7 @@ from attributionlab.experiments.idsds.choices.comparisons import (
     summarized,
 )
 from attributionlab.experiments.idsds.choices.findings import (
+    attention_findings,
     comparison_findings,
     network_findings,
     softmax_findings,
@@ -27,7 +28,7 @@ from attributionlab.experiments.idsds.choices.given import given_network
 from attributionlab.experiments.idsds.choices.measurement import Measured, Scale, measured
 from attributionlab.experiments.idsds.choices.studies import STUDIES
 from attributionlab.experiments.idsds.choices.tradeoff import best_scores, tradeoff_of
-from attributionlab.experiments.idsds.maps import CONTROL, PANEL
+from attributionlab.experiments.idsds.maps import ATTENDED, CONTROL, PANEL
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.subjects import chosen_subject
 from attributionlab.report.method_scores import ScoreDot
@@ -63,7 +64,8 @@ QUICK = Scale(
         "integrated-gradients-absolute",
         "saliency",
         "gradcam",
-        "random",
+        *ATTENDED,
+        CONTROL,
     ),
     quick=True,
 )
@@ -146,6 +148,7 @@ def idsds_choices(
         *([study.note] if study.note else []),
         *network_findings(found.networks, found.scores),
         *comparison_findings(tables["comparisons"], tables["changes"], RUN),
+        *attention_findings(tables["methods"]),
         *softmax_findings(found.scores, found.networks, tables["comparisons"]),
     ]
     if study.others:

@@ -14,12 +14,18 @@ from attributionlab.experiments.idsds.choices.cells import (
 )
 from attributionlab.experiments.idsds.choices.comparisons import ALL, SIGNED
 from attributionlab.experiments.idsds.choices.tradeoff import Tradeoff
-from attributionlab.experiments.idsds.maps import CONTROL
+from attributionlab.experiments.idsds.maps import ATTENDED, CONTROL
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["comparison_findings", "network_findings", "softmax_findings", "tradeoff_finding"]
+__all__ = [
+    "attention_findings",
+    "comparison_findings",
+    "network_findings",
+    "softmax_findings",
+    "tradeoff_finding",
+]
 
 FEWEST = 6
 """Runs from which an interval of their mean holds what it should (`mean_interval`)."""
@@ -144,6 +150,33 @@ def _network(row: dict[str, Any] | None, runs: int) -> str:
         if changed
         else ": no difference of the networks themselves is seen."
     )
+
+
+def attention_findings(methods: "pd.DataFrame") -> Iterator[str]:
+    """Where methods for attention alone stand among all methods, for each setup that has them.
+
+    Parameters
+    ----------
+    methods : DataFrame
+        Rows of `summarized`, with what they are held "against".
+    """
+    here = methods[(methods.against == LOGIT) & (methods.method != CONTROL)]
+    for setup, rows in here.groupby("setup", sort=False):
+        own = rows[rows.method.isin(ATTENDED)]
+        if not len(own):
+            continue
+        ranks = rows["mean"].rank(ascending=False, method="min").astype(int)
+        parts = []
+        for index, row in own.iterrows():
+            interval = "" if np.isnan(row.low) else f" ({row.low:+.3f} to {row.high:+.3f})"
+            parts.append(
+                f"{row.method} {row['mean']:+.3f}{interval}, rank {ranks[index]} of {len(rows)}"
+            )
+        best = rows.loc[rows["mean"].idxmax()]
+        yield (
+            f"{setup}: methods for attention alone score {'; '.join(parts)}; {best.method} is best "
+            f"({best['mean']:+.3f}). The paper has Rollout in the middle, and CheferLRP and IG-U best."
+        )
 
 
 def softmax_findings(

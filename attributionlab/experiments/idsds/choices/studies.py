@@ -78,9 +78,9 @@ STUDIES = {
             Comparison("(a) architecture", RESIDUAL.name, ATTENTION.name, "lower"),
             *_steps("(b) depth", _depths(RESIDUAL), "lower"),
         ),
-        note="The attention network averages its tokens, so that GradCAM reads those of the last block "
-        "as a map. Methods for attention alone (the paper has Rollout and CheferLRP) are not in the "
-        "panel. Residual networks have batch norm and the plain one has none, as ResNet-50 and VGG-16; "
+        note="The attention network averages its tokens, so that GradCAM and its kin read those of the "
+        "last block as a map. Rollout and CheferLRP explain attention alone and are in no comparison. "
+        "Residual networks have batch norm and the plain one has none, as ResNet-50 and VGG-16; "
         "idsds-figure-5 and idsds-figure-8 have each with and without.",
     ),
     "idsds-figure-4": Study(

@@ -13,6 +13,7 @@ from attributionlab.experiments.idsds.protocols.names import (
     IDS,
     IDSDS,
     LEGEND,
+    PAPER,
     PARTS,
     SDS,
     UPDATED_IDS,
@@ -50,6 +51,7 @@ def findings_of(
     said = [
         *_protocols(tables["correlations"]),
         *_absolute(tables["absolute"]),
+        *_noise_for_black(tables["scores"]),
         *_updates(tables["scores"]),
     ]
     if "networks" in tables:
@@ -76,8 +78,8 @@ def _protocols(table: "pd.DataFrame") -> Iterator[str]:
         if parts:
             yield (
                 f"{first} and {second} rank methods alike by (Spearman, 95 % interval over methods; "
-                f"'paper' is of the methods that we have too, the paper's own 0.89 of {IDSDS} and "
-                f"{SDS} is of 19): {'; '.join(parts)}."
+                f"'paper' is of its tables; its own number is 0.89 of {IDSDS} and {SDS}): "
+                f"{'; '.join(parts)}."
             )
 
 
@@ -130,6 +132,20 @@ def _no_verdict(units: int, over: str) -> str:
         if units == 1
         else f"{units} {over} give no verdict"
     )
+
+
+def _noise_for_black(scores: "pd.DataFrame") -> Iterator[str]:
+    """What a uniformly random baseline does for both methods that have one in the paper."""
+    here = scores[scores.protocol == IDSDS].pivot(index="place", columns="method", values="mean")
+    for name in ("IG", "RISE"):
+        if {name, f"{name}-U"} <= set(here):
+            changes = (here[f"{name}-U"] - here[name]).dropna()
+            paper = PAPER[IDSDS][f"{name}-U"] - PAPER[IDSDS][name]
+            said = "; ".join(f"{place} {change:+.2f}" for place, change in changes.items())
+            yield (
+                f"{IDSDS}, what noise in place of the baseline changes in the mean of {name} (paper "
+                f"{paper:+.2f}): {said}."
+            )
 
 
 def _updates(scores: "pd.DataFrame") -> Iterator[str]:

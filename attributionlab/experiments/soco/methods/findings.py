@@ -40,8 +40,7 @@ def findings_of(tables: Tables, images: Mapping[str, int]) -> list[str]:
         _indicators(tables["summary"]),
         f"{counted}. Negative values are cut off, and each map "
         "is divided by its maximum, which the thresholds of completeness need; the paper clamps maps "
-        "to [0, 1], which leaves the scale to the network. Input IBA, which the paper's figure 9 has, "
-        "is not built here.",
+        "to [0, 1], which leaves the scale to the network.",
         *_noise_of_environments(tables["ensembles"]),
     ]
 

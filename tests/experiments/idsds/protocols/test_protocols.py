@@ -11,7 +11,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.experiments.idsds.data import Task
-from attributionlab.experiments.idsds.maps import ABSOLUTE, PANEL
+from attributionlab.experiments.idsds.maps import ABSOLUTE, ATTENDED, PANEL
 from attributionlab.experiments.idsds.networks import Design, network_of
 from attributionlab.experiments.idsds.protocols import experiment as experiment_module
 from attributionlab.experiments.idsds.protocols import findings, properties
@@ -76,6 +76,8 @@ from attributionlab.experiments.subjects import Subject
 SCALE = Scale(
     networks=2, training=8, images=2, epochs=1, fine_tuning=1, updated=2, steps=2, quick=True
 )
+CONVOLUTIONAL = set(PANEL) - set(ATTENDED)
+"""Rows of networks without attention."""
 
 
 @pytest.fixture(scope="module")
@@ -217,8 +219,8 @@ def test_every_map_has_a_score_by_every_protocol_but_updated_ids(logits):
         if e.protocol == UPDATED_IDS and not np.isnan(e.values).any()
     }
     assert updated == {*UPDATED_BY_CONSTRUCTION, EXACT, MASK}
-    assert set(PANEL) < set(logits.names)
-    assert len(logits.names) == len(set(logits.names)) > len(PANEL) + 12
+    assert set(logits.names) > CONVOLUTIONAL
+    assert len(logits.names) == len(set(logits.names)) > len(CONVOLUTIONAL) + 12
 
 
 def test_updating_the_truth_leaves_its_order_of_a_sum_alone(logits):
@@ -392,7 +394,7 @@ def test_sds_is_of_the_original_network_and_idsds_of_the_fine_tuned_one():
         )
         assert found[protocol, "input-x-gradient"].tolist() == expected.tolist()
     names = {protocol: {m for p, m in found if p == protocol} for protocol, _ in found}
-    assert names[SDS] == names[IDSDS] == names[IDS] == set(PANEL)
+    assert names[SDS] == names[IDSDS] == names[IDS] == CONVOLUTIONAL
     assert names[UPDATED_IDS] == set(UPDATED)
     assert len(found[IDS, "saliency"]) == SCALE.updated
     maps = al.methods.METHODS["input-x-gradient"](pair[1], task.images, task.labels)
@@ -434,7 +436,7 @@ def test_every_design_is_trained_on_every_task(monkeypatch):
     assert all(torch.equal(each[2], made_up_task().baseline) for each in asked)
     own = [e for e in found.scored if e.method in ("B-cos", "BagNet")]
     assert {(e.protocol, e.network) for e in own} == {(p, n) for p in (SDS, IDSDS) for n in (0, 1)}
-    assert {e.method for e in found.scored if e.protocol == trained_module.TRUTH} == set(PANEL)
+    assert {e.method for e in found.scored if e.protocol == trained_module.TRUTH} == CONVOLUTIONAL
     row = found.accuracies[0]
     network = network_of(Design(), 3, 2, 8, 5).eval()
     task = made_up_task()
@@ -682,8 +684,23 @@ def test_weights_of_a_fine_tuned_network_need_images_and_a_model():
         idsds_protocols("idsds-figure-2", n=None, quick=True, fine_tuned="file.pt")
 
 
+def test_noise_in_place_of_the_baseline_is_held_against_the_baseline_and_the_paper():
+    means = {"IG": 0.5, "IG-U": 0.25, "RISE": 0.1}
+    table = pd.DataFrame(
+        [("here", IDSDS, name, mean) for name, mean in means.items()],
+        columns=["place", "protocol", "method", "mean"],
+    )
+    [told] = findings._noise_for_black(table)
+    assert told == (
+        "IDSDS, what noise in place of the baseline changes in the mean of IG (paper +0.06): "
+        "here -0.25."
+    )
+    assert not list(findings._noise_for_black(table.assign(protocol=SDS)))
+
+
 def test_the_paper_and_the_legend_name_the_same_methods():
-    names = set(LEGEND.values()) - {"random"}
+    attention = {LEGEND[name] for name in ATTENDED}  # ResNet-50 has none
+    names = set(LEGEND.values()) - {"random"} - attention
     for protocol, published in PAPER.items():
         assert names <= set(published), protocol
         assert set(published) - names == ({"B-cos", "BagNet"} if protocol == IDSDS else set())

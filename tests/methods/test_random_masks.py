@@ -11,7 +11,7 @@ import attributionlab as al
 import oracles_rise as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods import heard, rise, rise_uniform
-from attributionlab.methods.rise import Masks
+from attributionlab.methods.random_masks import Masks
 
 TARGETS = torch.tensor([1, 0])
 
@@ -227,6 +227,34 @@ def test_masks_that_do_not_move_the_output_give_one_value():
     assert torch.equal(got, torch.full_like(got, 3.0))
 
 
+@pytest.mark.parametrize("probability", [1e-9, 1 - 1e-9])
+@pytest.mark.parametrize("method", [rise, rise_uniform])
+def test_masks_that_show_all_or_nothing_are_told_of(method, probability):
+    settings = {"highest": 1.0} if method is rise_uniform else {}
+    with heard() as findings:
+        got = method(
+            *(network(), images(), TARGETS),
+            generator=torch.Generator().manual_seed(0),
+            n_samples=5,
+            cells=2,
+            probability=probability,
+            **settings,
+        )
+    [told] = [each for each in findings if each.images]
+    assert told.images == 2
+    assert "because each mask shows all of the image or nothing: take a probability" in told.text
+    assert torch.equal(got, got[..., :1, :1].expand(2, 1, 7, 6))
+    assert got.all()
+
+
+@pytest.mark.parametrize("striped", [[[0, 0], [1, 1]], [[0, 1], [0, 1]], [[0, 0], [0, 1]]])
+def test_masks_are_flat_only_if_all_of_them_are(striped):
+    flat = [[[1, 1], [1, 1]], [[0, 0], [0, 0]]]
+    shifts = torch.zeros(2, 2, dtype=torch.int64)
+    assert Masks(torch.tensor(flat).bool(), shifts).flat()
+    assert not Masks(torch.tensor([flat[0], striped]).bool(), shifts).flat()
+
+
 def test_float32_images_of_an_environment_have_float32_maps():
     env = al.load("multi-color-sum", image_size=16)
     inputs, labels = env.batch(2)
@@ -261,6 +289,12 @@ def test_bad_settings_are_refused_at_once():
         rise_uniform(*given, highest=-1, generator=generator, cells=1)
     with pytest.raises(AttributionLabError, match="probability is 1: take a number below 1"):
         rise(*given, generator=generator, cells=2, probability=1)
+
+
+def test_more_samples_than_fit_in_memory_are_refused():
+    message = r"^rise: n_samples is 10{15}: .* does not fit in memory; take fewer$"
+    with pytest.raises(AttributionLabError, match=message):
+        rise(network(), images(), TARGETS, generator=torch.Generator(), n_samples=10**15, cells=2)
 
 
 def test_integer_images_are_refused(without_shape_checks):

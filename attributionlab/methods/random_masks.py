@@ -9,10 +9,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines
-from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.batching import (
+    batch_problem,
+    drawn_in_memory,
+    images_at_once,
+    in_smaller_batches,
+)
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.methods.sampling_noise import STATED_NOISE, noise_share
@@ -21,7 +27,6 @@ from attributionlab.validation import (
     generator_problem,
     integer_problem,
     number_problem,
-    shown,
 )
 
 __all__ = ["rise", "rise_uniform"]
@@ -30,6 +35,7 @@ Start = Callable[[int], Tensor]
 """Number of masks -> what images show where they are masked, (that many or 1, C, H, W)."""
 
 
+@checked
 @declares(claim="positive")
 def rise(
     model: nn.Module,
@@ -49,8 +55,8 @@ def rise(
 
     A mask M is drawn as `cells` x `cells` coins, each 1 with probability p, enlarged bilinearly to one
     cell more than the image, and cut to the image at a random place (`Masks`). Where the masks do
-    not move the output by more than rounding, every pixel has that output, which the sum is then
-    expected to be.
+    not move the output by more than rounding, or each of them shows all of the image or nothing, every
+    pixel has the mean output.
 
     Source: Petsiuk et al., 2018, who take N = 4,000 (VGG-16) and 8,000 (ResNet-50), for a black
     baseline. An estimate of the mean output given that the pixel is seen: a pixel that does nothing
@@ -86,8 +92,8 @@ def rise(
     Raises
     ------
     AttributionLabError
-        For settings out of range, such as more cells than the image has pixels along its shorter side,
-        and inputs that are no floating-point images.
+        For settings out of range, such as more cells than the image has pixels along its shorter side
+        or more samples than fit in memory.
     """
     settings = (n_samples, cells, probability, perturbations_per_eval)
     _refuse("rise", inputs, generator, *settings)
@@ -99,6 +105,7 @@ def rise(
     return _of_each_image("rise", model, inputs, targets, generator, start, *settings)
 
 
+@checked
 @declares(claim="positive")
 def rise_uniform(
     model: nn.Module,
@@ -157,6 +164,10 @@ class Masks(NamedTuple):
     coins: Bool[Tensor, "masks cells cells"]
     shifts: Int[Tensor, "masks 2"]
 
+    def flat(self) -> bool:
+        """Whether each of them shows all of the image, or nothing."""
+        return bool((self.coins == self.coins[:, :1, :1]).all())
+
     def enlarged(
         self, first: int, last: int, image: Float[Tensor, "1 channels height width"]
     ) -> Float[Tensor, "batch 1 height width"]:
@@ -185,15 +196,21 @@ def _cell(length: int, cells: int) -> int:
 
 
 def _drawn(
-    generator: torch.Generator, n_samples: int, cells: int, probability: float, size: torch.Size
+    who: str,
+    generator: torch.Generator,
+    n_samples: int,
+    cells: int,
+    probability: float,
+    size: torch.Size,
 ) -> Masks:
     device = generator.device
-    coins = torch.rand((n_samples, cells, cells), generator=generator, device=device)
-    shifts = [
-        torch.randint(_cell(length, cells), (n_samples,), generator=generator, device=device)
-        for length in size
-    ]
-    return Masks(coins < probability, torch.stack(shifts, 1))
+    with drawn_in_memory(who, "n_samples", n_samples):
+        coins = torch.rand((n_samples, cells, cells), generator=generator, device=device)
+        shifts = [
+            torch.randint(_cell(length, cells), (n_samples,), generator=generator, device=device)
+            for length in size
+        ]
+        return Masks(coins < probability, torch.stack(shifts, 1))
 
 
 def _of_each_image(
@@ -209,15 +226,17 @@ def _of_each_image(
     perturbations_per_eval: int | None,
 ) -> Float[Tensor, "batch 1 height width"]:
     batch = min(perturbations_per_eval or images_at_once(model, inputs), n_samples)
-    maps, shares, still = [], [0.0], 0
+    maps, shares, still, flat = [], [0.0], 0, 0
     for k, target in enumerate(targets):
-        masks = _drawn(generator, n_samples, cells, probability, inputs.shape[2:])
+        masks = _drawn(who, generator, n_samples, cells, probability, inputs.shape[2:])
         # A run that does not fit in memory begins again: with the same noise.
         given = (model, inputs[k : k + 1], target, masks, start(k))
         run = partial(_through_masks, *given, generator, generator.get_state())
         outputs, total, squares = in_smaller_batches(run, batch, who)
-        if same_outputs(outputs.min(), outputs.max()):
-            still += 1
+        same = bool(same_outputs(outputs.min(), outputs.max()))
+        flat += masks.flat()
+        still += same and not masks.flat()
+        if same or masks.flat():
             maps.append(torch.full_like(total, float(outputs.mean())))
         else:
             shares.append(noise_share(total - total.mean(), squares, n_samples))
@@ -227,6 +246,13 @@ def _of_each_image(
             "have one value for all pixels, because no mask moves the output: choose other baselines, "
             "or a higher temperature",
             still,
+        )
+    )
+    tell(
+        Finding(
+            "have one value for all pixels, because each mask shows all of the image or nothing: take "
+            "a probability closer to 0.5, or a larger n_samples",
+            flat,
         )
     )
     tell(
@@ -282,14 +308,12 @@ def _refuse(
     others: Sequence[str] = (),
 ) -> None:
     """Settings that are out of range, all at once."""
-    if not checked_images(inputs, "inputs").is_floating_point():
-        raise AttributionLabError(f"inputs are {shown(inputs)}: pass floating-point images")
+    checked_images(inputs, "inputs")
     problems = [*others, *integer_problem("n_samples", n_samples, 2)]
     problems += integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:])))
     problems += number_problem("probability", probability, above=0, most=1)
     if probability == 1:
         problems.append("probability is 1: take a number below 1, or no mask hides anything")
-    if perturbations_per_eval is not None:
-        problems += integer_problem("perturbations_per_eval", perturbations_per_eval, 1)
+    problems += batch_problem("perturbations_per_eval", perturbations_per_eval)
     problems += generator_problem(generator)
     refuse_if(problems, who)

@@ -1,0 +1,92 @@
+"""What every built-in method asks of a model, images and targets before it begins."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from attributionlab.errors import refuse_if
+from attributionlab.validation import checked_targets, shown
+
+__all__ = ["checked"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+RANDOM_IN_TRAINING = (
+    nn.modules.batchnorm._BatchNorm,
+    nn.modules.dropout._DropoutNd,
+)
+"""Modules that make a network another one while it is trained; the first also change themselves."""
+
+
+def checked(method: Function) -> Function:
+    """A method that refuses what no attribution follows from, in one line, before it begins.
+
+    In inference mode it works on copies outside of it, because nothing there has a gradient.
+
+    Parameters
+    ----------
+    method : callable
+        ``f(model, inputs, targets, **settings)``.
+
+    Returns
+    -------
+    callable
+        The same, which raises `AttributionLabError` for a model that is no `nn.Module` or whose
+        dropout or batch normalization is in training mode; for inputs that are no batch of finite
+        floating-point values of the model's type and on its device; and for targets that are not one
+        index for each.
+    """
+
+    who = method.__name__.replace("_", "-")
+
+    @functools.wraps(method)
+    def entry(model: nn.Module, inputs: Tensor, targets: Tensor, **settings: Any) -> Any:
+        refuse_if(_problems_of_model(model) or _problems_of_inputs(model, inputs), who)
+        refuse_if(_problems_of_targets(targets, len(inputs)), who)
+        if not torch.is_inference_mode_enabled() and not inputs.is_inference():
+            return method(model, inputs, targets, **settings)
+        with torch.inference_mode(False):
+            return method(model, inputs.clone(), targets.clone(), **settings)
+
+    return cast(Function, entry)
+
+
+def _problems_of_model(model: Any) -> list[str]:
+    if not isinstance(model, nn.Module):
+        name = type(model).__name__
+        return [f"the model is of type {name}: pass an nn.Module (B, C, H, W) -> (B, K)"]
+    return [
+        f"the model is in training mode ({type(module).__name__} {name!r}): call model.eval()"
+        for name, module in model.named_modules()
+        if module.training and isinstance(module, RANDOM_IN_TRAINING)
+    ][:1]
+
+
+def _problems_of_inputs(model: nn.Module, inputs: Any) -> list[str]:
+    if not isinstance(inputs, Tensor) or inputs.ndim < 2 or not inputs.numel():
+        return [f"inputs are {shown(inputs)}: pass a tensor of shape (B, C, H, W), B at least 1"]
+    if not inputs.is_floating_point():
+        return [f"inputs are {shown(inputs)}: pass floating-point images, such as inputs.float()"]
+    if not inputs.isfinite().all():
+        return ["inputs hold NaN or infinity: pass finite images"]
+    weights = [each for each in model.parameters() if each.is_floating_point()]
+    kinds = {(each.dtype, each.device) for each in weights}
+    if not kinds or (inputs.dtype, inputs.device) in kinds:
+        return []
+    if torch.is_autocast_enabled(inputs.device.type):
+        return []
+    dtype, device = weights[0].dtype, weights[0].device
+    return [
+        f"inputs are {inputs.dtype} on {inputs.device}, the model's weights {dtype} on {device}: move "
+        "one of them with .to(...)"
+    ]
+
+
+def _problems_of_targets(targets: Any, images: int) -> list[str]:
+    lowest = min(checked_targets(targets, images))
+    if lowest >= 0:
+        return []
+    return [f"targets go down to {lowest}: pass indices of the model's outputs, from 0 on"]

@@ -1,0 +1,125 @@
+"""What no attribution follows from every built-in method refuses in one line, before it begins."""
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+
+from attributionlab import AttributionLabError, methods
+from attributionlab.methods import METHODS
+from attributionlab.methods.entry import checked
+
+IMAGES, TARGETS = torch.rand(2, 1, 4, 4), torch.tensor([0, 1])
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
+
+
+@checked
+def some_method(model, inputs, targets, *, factor=1.0):
+    """A method."""
+    return factor * inputs
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"model": print},
+            "some-method: the model is of type builtin_function_or_method: pass an nn",
+        ),
+        ({"inputs": IMAGES[:0]}, "inputs are torch.float32 of shape .*B at least 1"),
+        ({"inputs": IMAGES.tolist()}, "inputs are of type list: pass a tensor"),
+        ({"inputs": IMAGES.byte()}, "inputs are torch.uint8 .*: pass floating-point images"),
+        ({"inputs": IMAGES / 0}, "inputs hold NaN or infinity"),
+        (
+            {"inputs": IMAGES.double()},
+            "inputs are torch.float64 on cpu, the model's weights torch.fl",
+        ),
+        (
+            {"targets": TARGETS[:1]},
+            "targets are .*: pass a tensor of one integer for each of the 2",
+        ),
+        ({"targets": TARGETS.float()}, "targets are torch.float32"),
+        ({"targets": [0, 1]}, "targets are of type list"),
+        ({"targets": TARGETS - 1}, "targets go down to -1: pass indices"),
+        (
+            {"model": nn.Sequential(network(), nn.Dropout())},
+            r"in training mode \(Dropout '1'\): call model.eval\(\)",
+        ),
+        (
+            {"model": nn.Sequential(nn.BatchNorm2d(1), network())},
+            r"in training mode \(BatchNorm2d '0'\)",
+        ),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(changes, message, without_shape_checks):
+    given = {"model": network(), "inputs": IMAGES, "targets": TARGETS} | changes
+    with pytest.raises(AttributionLabError, match=message) as caught:
+        some_method(*given.values())
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_signature_and_docstring_are_the_methods_own():
+    assert torch.equal(some_method(network(), IMAGES, TARGETS, factor=2.0), 2 * IMAGES)
+    assert some_method.__doc__ == "A method."
+    assert methods.gradcam.claim == "positive"
+
+
+def test_dropout_that_is_off_and_integers_of_any_width_are_taken():
+    model = nn.Sequential(network(), nn.Dropout()).eval()
+    assert torch.equal(some_method(model, IMAGES, TARGETS.int()), IMAGES)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_in_inference_mode_there_are_gradients_nevertheless(inside):
+    model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Flatten(), nn.Linear(32, 3))
+    expected = methods.linear_approximation(model, IMAGES, TARGETS, layer="0")
+    with torch.inference_mode():
+        images = IMAGES.clone()
+        if inside:
+            got = methods.linear_approximation(model, images, TARGETS, layer="0")
+    if not inside:
+        got = methods.linear_approximation(model, images, TARGETS, layer="0")
+    assert torch.equal(got, expected)
+
+
+OFFERED = {
+    "baseline": torch.zeros(1, 1, 1),
+    "generator": torch.Generator(),
+    "highest": 1.0,
+    "reference_images": IMAGES,
+}
+
+
+def offered(method):
+    return {key: OFFERED[key] for key in OFFERED if key in inspect.signature(method).parameters}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_built_in_method_begins_so(name, without_shape_checks):
+    method = METHODS[name]
+    with pytest.raises(AttributionLabError, match=r"inputs are torch\.uint8"):
+        method(network(), IMAGES.byte(), TARGETS, **offered(method))
+
+
+@pytest.mark.parametrize(
+    "method", [methods.feature_ablation, methods.gradient_shap, methods.deconvolution]
+)
+def test_a_class_that_there_is_not_is_refused(method):
+    with pytest.raises(
+        AttributionLabError, match="targets go up to 3, and the model has 3 outputs"
+    ):
+        method(network(), IMAGES, TARGETS + 2, **offered(method))
+
+
+def test_outputs_that_are_no_rows_are_refused(without_shape_checks):
+    class Named(nn.Module):
+        def forward(self, inputs):
+            return {"logits": inputs.flatten(1)}
+
+    with pytest.raises(AttributionLabError, match="the model's output is dict for"):
+        methods.gradient_shap(Named(), IMAGES, TARGETS, **offered(methods.gradient_shap))
