@@ -9,11 +9,10 @@ Rollout takes about a tenth more than its formula, by what finds out which token
 which the formula knows: a graph of the forward pass, and a backward pass through the last perceptron.
 """
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
+from side_by_side import side_by_side
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -187,20 +186,8 @@ def _enlarged(row: Tensor) -> Tensor:
     return F.interpolate(cells, (SIDE, SIDE), mode="bilinear")
 
 
-def seconds(calls: list[Callable[[], Tensor]]) -> list[float]:
-    """Medians of alternating runs."""
-    taken: list[list[float]] = [[] for _ in calls]
-    for _ in range(RUNS):
-        for call, times in zip(calls, taken, strict=True):
-            start = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - start)
-    return [statistics.median(each) for each in taken]
-
-
 def main() -> None:
     """Print the ratios."""
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     network = Network().eval()
     images, targets = torch.rand(IMAGES, 3, SIDE, SIDE), torch.arange(IMAGES)
@@ -216,10 +203,10 @@ def main() -> None:
     }
     for name, (ours, reference) in pairs.items():
         difference = (ours() - reference()).abs().max() / reference().abs().max()
-        mine, theirs = seconds([ours, reference])
+        mine, theirs, ratio = side_by_side(ours, reference, RUNS)
         print(
-            f"{name}: {mine * 1e3:.1f} ms, formula {theirs * 1e3:.1f} ms, ratio {mine / theirs:.2f}, "
-            f"largest difference {difference:.1e} of the largest value"
+            f"{name}: {mine * 1e3:.1f} ms, formula {theirs * 1e3:.1f} ms, ratio {ratio:.2f}, largest "
+            f"difference {difference:.1e} of the largest value"
         )
 
 

@@ -1,18 +1,14 @@
 """How long the backpropagation methods and Occlusion take beside Captum's own classes, in one process.
 
-Alternating runs at equal settings on one thread, in the process's own time, which other work on the
-machine changes less: medians, and the median ratio of runs beside each other. Ours include the guards.
+Equal settings, one thread (`side_by_side`). Ours include the guards.
 On the smaller images Occlusion's windows that change nothing are few, because black changes all.
 """
 
 import argparse
-import statistics
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from captum.attr import (
     LRP,
     Deconvolution,
@@ -24,6 +20,7 @@ from captum.attr import (
     Occlusion,
     Saliency,
 )
+from side_by_side import side_by_side
 from torch import Tensor, nn
 
 import attributionlab as al
@@ -55,19 +52,12 @@ class Reshaped(nn.Module):
         return outputs
 
 
-def seconds(run: Callable[[], object]) -> float:
-    start = time.process_time()
-    run()
-    return time.process_time() - start
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--full", action="store_true", help="images of 224 pixels instead of 72")
     options = parser.parse_args()
-    torch.set_num_threads(1)
     env = al.load("multi-color-sum", image_size=224 if options.full else 72)
     images, labels = env.batch(options.batch)
     model, logits = env.softmax_model, env.model
@@ -129,9 +119,7 @@ def main() -> None:
         for name, (ours, theirs) in pairs.items():
             many = not name.startswith(("integrated", "occlusion"))
             repeats = options.repeats if many else max(3, options.repeats // 10)
-            times = [(seconds(theirs), seconds(ours)) for _ in range(repeats + 1)][1:]  # warm-up
-            their, our = (statistics.median(each) for each in zip(*times, strict=True))
-            ratio = statistics.median(ours / captums for captums, ours in times)
+            our, their, ratio = side_by_side(ours, theirs, repeats)
             print(f"{name:<24}Captum {1000 * their:9.1f} ms   ours {1000 * our:9.1f} ms", end="   ")
             print(f"ratio {ratio:.2f}", flush=True)
 

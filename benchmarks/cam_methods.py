@@ -6,12 +6,11 @@ take one sample after the other.
 """
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
 from captum.attr import LayerAttribution, LayerGradCam, LayerGradientXActivation
+from side_by_side import side_by_side
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -103,16 +102,9 @@ def main() -> None:
         def ours(name: str = name, more: dict[str, object] = settings if noisy else {}) -> None:
             METHODS[name](model, images, targets, layers=env.layers, **more)
 
-        times: dict[str, list[float]] = {"ours": [], "reference": []}
-        for _ in range(options.repeats + 1):  # the first round warms up
-            for who, run in (("ours", ours), ("reference", reference)):
-                start = time.process_time()
-                run()
-                times[who].append(time.process_time() - start)
-        medians = {who: statistics.median(each[1:]) for who, each in times.items()}
-        each_image = 1000 * medians["ours"] / options.batch
-        ratio = medians["ours"] / medians["reference"]
-        print(f"{name:<26}{each_image:9.2f} ms an image, ratio {ratio:.3f}")
+        times = side_by_side(ours, reference, options.repeats)
+        each_image = 1000 * times.ours / options.batch
+        print(f"{name:<26}{each_image:9.2f} ms an image, ratio {times.ratio:.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,9 @@ steps and images; the bottleneck at the layer is `iba` itself in both.
 """
 
 import argparse
-import statistics
-import time
-from collections.abc import Callable
 
 import torch
+from side_by_side import side_by_side
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -86,12 +84,6 @@ def plain(model: nn.Module, layer: nn.Module, image: Tensor, target: Tensor, sta
         adam.step()
 
 
-def seconds(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environment", default="multi-color-sum")
@@ -113,18 +105,12 @@ def main() -> None:
         start = iba(env.model, images, targets, **given)
         plain(env.model, env.layers["iba"], images / env.max_value, targets, start)
 
-    runs: dict[str, Callable[[], object]] = {
-        "ours": lambda: input_iba(env.model, images, targets, **given),
-        "reference": reference,
-    }
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(options.repeats + 1):  # the first round warms up
-        for name, run in runs.items():
-            times[name].append(seconds(run))
-    medians = {name: statistics.median(each[1:]) for name, each in times.items()}
-    for name, median in medians.items():
-        print(f"input-iba, {name:<12}{median:8.2f} s an image")
-    print(f"input-iba, ratio       {medians['ours'] / medians['reference']:8.3f}")
+    times = side_by_side(
+        lambda: input_iba(env.model, images, targets, **given), reference, options.repeats
+    )
+    print(f"input-iba, ours        {times.ours:8.2f} s an image")
+    print(f"input-iba, reference   {times.theirs:8.2f} s an image")
+    print(f"input-iba, ratio       {times.ratio:8.3f}")
 
 
 if __name__ == "__main__":

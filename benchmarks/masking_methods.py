@@ -7,13 +7,12 @@ follows through the network.
 """
 
 import argparse
-import statistics
-import time
 import warnings
 from collections.abc import Callable, Mapping
 
 import torch
 from captum.attr import FeatureAblation, KernelShap, ShapleyValueSampling
+from side_by_side import side_by_side
 from torch import Tensor, nn
 
 import attributionlab as al
@@ -24,23 +23,14 @@ GRAY = 128.0
 Run = Callable[[], object]
 
 
-def processor_seconds(run: Run) -> float:
-    start = time.process_time()
+def report(what: str, runs: Mapping[str, Run], repeats: int) -> None:
     with heard(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        run()
-    return time.process_time() - start
-
-
-def report(what: str, runs: Mapping[str, Run], repeats: int) -> None:
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(repeats + 1):  # the first round warms up
-        for name, run in runs.items():
-            times[name].append(processor_seconds(run))
-    median = {name: statistics.median(each[1:]) for name, each in times.items()}
+        times = side_by_side(runs["ours"], runs["captum"], repeats)
     print(
-        f"{what:<58} captum {median['captum']:7.3f} s, ours {median['ours']:7.3f} s, "
-        f"ours / captum {median['ours'] / median['captum']:.2f}"
+        f"{what:<58} captum {times.theirs:7.3f} s, ours {times.ours:7.3f} s, "
+        f"ours / captum {times.ratio:.2f}",
+        flush=True,
     )
 
 

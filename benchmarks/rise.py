@@ -5,11 +5,10 @@ runs. The formula draws its masks beforehand, enlarges them with `interpolate` a
 """
 
 import argparse
-import statistics
-import time
-from collections.abc import Callable
+from functools import partial
 
 import torch
+from side_by_side import side_by_side
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -59,16 +58,8 @@ def main() -> None:
             method(model, image, targets, generator=generator, n_samples=options.samples, **more)
 
     for noisy in (False, True):
-        runs: dict[str, Callable[[bool], None]] = {"ours": ours, "reference": formula}
-        times: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(options.repeats + 1):  # the first round warms up
-            for name, run in runs.items():
-                start = time.process_time()
-                run(noisy)
-                times[name].append(time.process_time() - start)
-        medians = {name: statistics.median(each[1:]) for name, each in times.items()}
-        each_mask = 1000 * medians["ours"] / options.samples
-        ratio = medians["ours"] / medians["reference"]
+        times = side_by_side(partial(ours, noisy), partial(formula, noisy), options.repeats)
+        each_mask, ratio = 1000 * times.ours / options.samples, times.ratio
         name = "rise-uniform" if noisy else "rise"
         print(f"{name:<14}{each_mask:8.2f} ms a mask, {batch} at a time, ratio {ratio:.3f}")
 

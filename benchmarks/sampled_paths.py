@@ -4,14 +4,13 @@ Medians of alternating runs at equal settings, from the same number of draws; ou
 """
 
 import argparse
-import statistics
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from captum.attr import GradientShap, InputXGradient, IntegratedGradients, NoiseTunnel, Saliency
+from side_by_side import side_by_side
 
 import attributionlab as al
 from attributionlab import methods
@@ -20,12 +19,6 @@ from attributionlab.methods.masking import blur_pyramid
 from attributionlab.methods.paths import nodes_at_once
 
 BASELINES, STEPS, SAMPLES = 5, 50, 20
-
-
-def seconds(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -127,10 +120,9 @@ def main() -> None:
     with heard(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Captum's about gradients
         for name, (ours, theirs) in pairs.items():
-            times = [(seconds(theirs), seconds(ours)) for _ in range(options.repeats + 1)][1:]
-            their, our = (statistics.median(each) for each in zip(*times, strict=True))
+            our, their, ratio = side_by_side(ours, theirs, options.repeats)
             print(f"{name:<30}Captum {1000 * their:9.1f} ms   ours {1000 * our:9.1f} ms", end="   ")
-            print(f"ratio {our / their:.2f}", flush=True)
+            print(f"ratio {ratio:.2f}", flush=True)
 
 
 if __name__ == "__main__":
