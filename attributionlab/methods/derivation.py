@@ -212,7 +212,14 @@ def _applies(suffix: str, method: Callable[..., Tensor]) -> bool:
 
 
 def similar_names(name: str, known: Mapping[str, Callable[..., Any]]) -> Iterable[str]:
-    """What a typing error may stand for: the nearest of known and derived names, or else all known."""
+    """What a typing error may stand for: the nearest of known and derived names, or else all known.
+
+    A suffix that is spelled right stays; what stands in front of it is looked for by itself.
+    """
+    split = base_and_suffix(name)
+    if split is not None:
+        near = similar_names(split[0], known)
+        return near if near is known else [f"{each}-{split[1]}" for each in near]
     names = [*known]
     for each, method in known.items():
         names += [f"{each}-{suffix}" for suffix in DERIVATIONS if _applies(suffix, method)]

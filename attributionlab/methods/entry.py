@@ -7,18 +7,12 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import checked_targets, shown
 
 __all__ = ["checked"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-RANDOM_IN_TRAINING = (
-    nn.modules.batchnorm._BatchNorm,
-    nn.modules.dropout._DropoutNd,
-)
-"""Modules that make a network another one while it is trained; the first also change themselves."""
 
 
 def checked(method: Function) -> Function:
@@ -34,22 +28,29 @@ def checked(method: Function) -> Function:
     Returns
     -------
     callable
-        The same, which raises `AttributionLabError` for a model that is no `nn.Module` or whose
-        dropout or batch normalization is in training mode; for inputs that are no batch of finite
-        floating-point values of the model's type and on its device; and for targets that are not one
-        index for each.
+        The same, which raises `AttributionLabError` for a model that is no `nn.Module`, is scripted,
+        was made in inference mode, or holds dropout or batch normalization in training mode; for
+        inputs that are no batch of finite floating-point values, or that the model cannot take because
+        its weights have another type or device; and for targets that are not one index for each.
     """
 
     who = method.__name__.replace("_", "-")
 
     @functools.wraps(method)
     def entry(model: nn.Module, inputs: Tensor, targets: Tensor, **settings: Any) -> Any:
-        refuse_if(_problems_of_model(model) or _problems_of_inputs(model, inputs), who)
+        refuse_if(_problems_of_model(model) or _problems_of_inputs(inputs), who)
         refuse_if(_problems_of_targets(targets, len(inputs)), who)
-        if not torch.is_inference_mode_enabled() and not inputs.is_inference():
-            return method(model, inputs, targets, **settings)
-        with torch.inference_mode(False):
-            return method(model, inputs.clone(), targets.clone(), **settings)
+        try:
+            if not torch.is_inference_mode_enabled() and not inputs.is_inference():
+                return method(model, inputs, targets, **settings)
+            with torch.inference_mode(False):
+                return method(model, inputs.clone(), targets.clone(), **settings)
+        except RuntimeError as error:
+            # Not beforehand: a model may bring images to its own type and device.
+            about = any(word in str(error) for word in ("type", "device"))
+            if about and (problems := _differences(model, inputs)):
+                raise AttributionLabError(f"{who}: {problems}") from error
+            raise
 
     return cast(Function, entry)
 
@@ -58,31 +59,40 @@ def _problems_of_model(model: Any) -> list[str]:
     if not isinstance(model, nn.Module):
         name = type(model).__name__
         return [f"the model is of type {name}: pass an nn.Module (B, C, H, W) -> (B, K)"]
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        return ["the model is scripted, and has no hooks: pass the nn.Module that it was made from"]
+    if any(weights.is_inference() for weights in model.parameters()):
+        return [
+            "the model was made in torch.inference_mode: make it outside, or nothing has a gradient"
+        ]
     return [
         f"the model is in training mode ({type(module).__name__} {name!r}): call model.eval()"
         for name, module in model.named_modules()
-        if module.training and isinstance(module, RANDOM_IN_TRAINING)
+        if module.training and _is_another_in_training(module)
     ][:1]
 
 
-def _problems_of_inputs(model: nn.Module, inputs: Any) -> list[str]:
+def _is_another_in_training(module: nn.Module) -> bool:
+    """Whether it draws, takes an image's statistics from those beside it, or changes itself."""
+    match module:
+        case nn.modules.dropout._DropoutNd():
+            return module.p > 0
+        case nn.MultiheadAttention() | nn.RNNBase():
+            return module.dropout > 0
+        case nn.modules.instancenorm._InstanceNorm():
+            return module.track_running_stats
+        case _:
+            return isinstance(module, nn.modules.batchnorm._BatchNorm | nn.RReLU)
+
+
+def _problems_of_inputs(inputs: Any) -> list[str]:
     if not isinstance(inputs, Tensor) or inputs.ndim < 2 or not inputs.numel():
         return [f"inputs are {shown(inputs)}: pass a tensor of shape (B, C, H, W), B at least 1"]
     if not inputs.is_floating_point():
         return [f"inputs are {shown(inputs)}: pass floating-point images, such as inputs.float()"]
     if not inputs.isfinite().all():
         return ["inputs hold NaN or infinity: pass finite images"]
-    weights = [each for each in model.parameters() if each.is_floating_point()]
-    kinds = {(each.dtype, each.device) for each in weights}
-    if not kinds or (inputs.dtype, inputs.device) in kinds:
-        return []
-    if torch.is_autocast_enabled(inputs.device.type):
-        return []
-    dtype, device = weights[0].dtype, weights[0].device
-    return [
-        f"inputs are {inputs.dtype} on {inputs.device}, the model's weights {dtype} on {device}: move "
-        "one of them with .to(...)"
-    ]
+    return []
 
 
 def _problems_of_targets(targets: Any, images: int) -> list[str]:
@@ -90,3 +100,16 @@ def _problems_of_targets(targets: Any, images: int) -> list[str]:
     if lowest >= 0:
         return []
     return [f"targets go down to {lowest}: pass indices of the model's outputs, from 0 on"]
+
+
+def _differences(model: nn.Module, inputs: Tensor) -> str:
+    """What may have stopped a forward pass: no weights have the images' type and device."""
+    weights = [each for each in model.parameters() if each.is_floating_point()]
+    kinds = {(each.dtype, each.device) for each in weights}
+    if not kinds or (inputs.dtype, inputs.device) in kinds:
+        return ""
+    dtype, device = weights[0].dtype, weights[0].device
+    return (
+        f"inputs are {inputs.dtype} on {inputs.device}, the model's weights {dtype} on {device}: move "
+        "one of them with .to(...)"
+    )

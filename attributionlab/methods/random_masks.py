@@ -311,9 +311,9 @@ def _refuse(
     checked_images(inputs, "inputs")
     problems = [*others, *integer_problem("n_samples", n_samples, 2)]
     problems += integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:])))
-    problems += number_problem("probability", probability, above=0, most=1)
-    if probability == 1:
-        problems.append("probability is 1: take a number below 1, or no mask hides anything")
+    # At 0 or 1 no mask shows, or hides, anything.
+    if number_problem("probability", probability, above=0, most=1) or probability == 1:
+        problems.append(f"probability is {probability!r}: take a number above 0 and below 1")
     problems += batch_problem("perturbations_per_eval", perturbations_per_eval)
     problems += generator_problem(generator)
     refuse_if(problems, who)

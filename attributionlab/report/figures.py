@@ -74,7 +74,7 @@ def maps_figure(rows: Sequence[MapsRow], title: str = "") -> Figure:
     Many methods stand in several bands, each with the images and their truth again.
     """
     methods = list(dict.fromkeys(name for row in rows for name in row.maps))
-    bands = -(-len(methods) // ACROSS)
+    bands = max(1, -(-len(methods) // ACROSS))
     across = -(-len(methods) // bands)
     size = (0.3 + 1.2 * (2 + across), 1.8 + (1.25 * len(rows) + 0.3) * bands - 0.3)
     figure = Figure(figsize=size, layout="compressed")

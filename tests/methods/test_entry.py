@@ -36,10 +36,6 @@ def some_method(model, inputs, targets, *, factor=1.0):
         ({"inputs": IMAGES.byte()}, "inputs are torch.uint8 .*: pass floating-point images"),
         ({"inputs": IMAGES / 0}, "inputs hold NaN or infinity"),
         (
-            {"inputs": IMAGES.double()},
-            "inputs are torch.float64 on cpu, the model's weights torch.fl",
-        ),
-        (
             {"targets": TARGETS[:1]},
             "targets are .*: pass a tensor of one integer for each of the 2",
         ),
@@ -61,6 +57,77 @@ def test_what_cannot_be_explained_is_refused(changes, message, without_shape_che
     with pytest.raises(AttributionLabError, match=message) as caught:
         some_method(*given.values())
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Dropout2d(0.1),
+        nn.BatchNorm2d(1),
+        nn.InstanceNorm2d(1, track_running_stats=True),
+        nn.RReLU(),
+        nn.MultiheadAttention(4, 1, dropout=0.5),
+        nn.LSTM(4, 4, 2, dropout=0.5),
+    ],
+)
+def test_modules_that_are_others_in_training_are_refused_there(module):
+    model = network()
+    model.held = module.train()
+    model.forward = lambda inputs: inputs  # what runs does not matter
+    with pytest.raises(AttributionLabError, match=r"in training mode \(\w+ 'held'\)"):
+        some_method(model, IMAGES, TARGETS)
+    assert torch.equal(some_method(model.eval(), IMAGES, TARGETS), IMAGES)
+
+
+@pytest.mark.parametrize(
+    "module", [nn.Dropout(0.0), nn.InstanceNorm2d(1), nn.MultiheadAttention(4, 1), nn.ReLU()]
+)
+def test_training_mode_alone_is_no_reason(module):
+    model = nn.Sequential(network())
+    model.held = module.train()
+    assert torch.equal(some_method(model, IMAGES, TARGETS), IMAGES)
+
+
+def test_weights_of_another_type_are_named_where_the_model_does_not_cast():
+    class Casting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network().double()
+
+        def forward(self, inputs):
+            return self.inner(inputs.double()).float()
+
+    assert methods.saliency(Casting(), IMAGES, TARGETS).dtype == torch.float32
+    message = "saliency: inputs are torch.float64 on cpu, the model's weights torch.float32 on cpu"
+    with pytest.raises(AttributionLabError, match=message):
+        methods.saliency(network(), IMAGES.double(), TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("weights", "text"),
+    [(torch.float32, "this type of image is not known"), (torch.float64, "no such image")],
+)
+def test_an_error_of_the_models_own_stays_what_it_is(weights, text):
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(1, 1, dtype=weights)
+
+        def forward(self, inputs):
+            raise RuntimeError(text)
+
+    with pytest.raises(RuntimeError, match=text):
+        methods.saliency(Broken(), IMAGES, TARGETS)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_scripted_models_and_those_of_inference_mode_are_refused():
+    with pytest.raises(AttributionLabError, match="the model is scripted"):
+        methods.saliency(torch.jit.script(network()), IMAGES, TARGETS)
+    with torch.inference_mode():
+        made = network()
+    with pytest.raises(AttributionLabError, match=r"made in torch\.inference_mode"):
+        methods.saliency(made, IMAGES, TARGETS)
 
 
 def test_settings_signature_and_docstring_are_the_methods_own():

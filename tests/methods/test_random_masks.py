@@ -287,7 +287,7 @@ def test_bad_settings_are_refused_at_once():
     generator = torch.Generator()
     with pytest.raises(AttributionLabError, match=r"rise-uniform: highest is -1: .*; cells is 1"):
         rise_uniform(*given, highest=-1, generator=generator, cells=1)
-    with pytest.raises(AttributionLabError, match="probability is 1: take a number below 1"):
+    with pytest.raises(AttributionLabError, match="probability is 1: take a number above 0"):
         rise(*given, generator=generator, cells=2, probability=1)
 
 
