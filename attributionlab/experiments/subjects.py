@@ -175,7 +175,8 @@ def given_subject(
     size : int
         Side in pixels.
     layer : str, optional
-        Dotted name of the module that GradCAM and IBA attach to; without it they are left out.
+        Dotted name of the module that methods explain by, such as GradCAM; without it those are left
+        out.
     classes : str or Path, optional
         A text file with the names of all class folders in the order of the model's outputs, one in a
         line, for a folder that has some of them alone. Without it there is a folder for each output,
@@ -259,8 +260,8 @@ def _notes(
             f"{reference} is right on {float(right.mean()):.0%} of the {n} images, {at}; where that is "
             "less than it should be, look at size, classes, weights and normalization."
         )
-    left_out = " and ".join(sorted(ATTACHED))
-    return (shown,) if layer else (shown, f"{left_out} are left out: pass layer, a module's name.")
+    left_out = "Methods that explain by a layer are left out: pass layer, a module's name."
+    return (shown,) if layer else (shown, left_out)
 
 
 def _names_in(file: Path) -> list[str]:

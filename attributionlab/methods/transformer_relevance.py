@@ -12,7 +12,8 @@ backward pass, which hands down relevance in place of gradients:
   a)^T (R / z)`, and averages, all of it, in the same way;
 - sums of two operands by :math:`R_a = a R / z`, and then each is rescaled so that of each image's
   relevance the operands have shares in proportion to :math:`|\sum R_a|` and :math:`|\sum R_b|`;
-- activations, normalizations, softmax, and sums and products with constants: unchanged;
+- activations, normalizations, softmax, changes of sign, powers, and sums and products with constants:
+  unchanged;
 - changes of shape: as the gradient.
 """
 
@@ -41,12 +42,12 @@ AVERAGES = ("adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "avg_poo
 MATRIX_PRODUCTS = ("bmm", "einsum", "matmul")
 """Products of two operands, or weighted sums where one of them is constant."""
 
-SCALED = ("add", "div", "mul", "sub")
+SCALED = ("add", "div", "mul", "pow", "sub")
 """Operations that hand down relevance unchanged to what is their first operand, or the only one."""
 
 ACTIVATIONS = (
     *("dropout", "gelu", "relu", "leaky_relu", "elu", "silu", "tanh", "sigmoid", "hardswish"),
-    *("mish", "softplus", "softmax", "log_softmax", "nan_to_num"),
+    *("mish", "softplus", "softmax", "log_softmax", "nan_to_num", "neg"),
     *("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"),
 )
 """Operations that hand down relevance unchanged."""

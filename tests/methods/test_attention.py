@@ -232,6 +232,8 @@ class Call(nn.Module):
         lambda x: torch.einsum("ij,...j->...i", torch.eye(2), x),
         lambda x: nn.functional.linear(x, torch.eye(2), torch.ones(2)),
         lambda x: x + x * x,
+        lambda x: torch.neg(-x),
+        lambda x: x**2,
     ],
 )
 def test_operations_hand_relevance_on(unchanged):
@@ -252,10 +254,27 @@ def test_an_operation_without_a_rule_is_refused_where_relevance_arrives_at_it():
     expected = chefer_lrp(OneBlock(), images, target, grid=(2, 2))
     before = Changed(before=Call(lambda x: x.cumsum(0)))
     assert torch.equal(chefer_lrp(before, images, target, grid=(2, 2)), expected)
-    for odd in (torch.exp, lambda x: x.cumsum(0), lambda x: torch.add(x, x, alpha=2)):
+    odd_ones = (
+        torch.exp,
+        lambda x: 2**x,
+        lambda x: x.cumsum(0),
+        lambda x: torch.add(x, x, alpha=2),
+    )
+    for odd in odd_ones:
         with pytest.raises(AttributionLabError, match="chefer-lrp has no rule for"):
             chefer_lrp(Changed(behind=Call(odd)), images, target, grid=(2, 2))
         attention_rollout(Changed(behind=Call(odd)), images, target, grid=(2, 2))
+
+
+def test_tokens_that_are_turned_by_their_positions_are_followed():
+    """Rotary embeddings swap the halves of a token, with a sign."""
+
+    def turned(x):
+        return x + torch.cat([-x[..., 1:], x[..., :1]], -1) / 8
+
+    images = two_colors()
+    got = chefer_lrp(Changed(behind=Call(turned)), images, torch.tensor([0]), grid=(2, 2))
+    assert got[0, 0, 0, 0] > 0
 
 
 def weights_of(tokens):

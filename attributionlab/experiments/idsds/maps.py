@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,7 +13,16 @@ from attributionlab.methods import METHODS, as_maps, heard
 from attributionlab.methods.baselines import Baselines
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
 
-__all__ = ["ABSOLUTE", "ATTACHED", "ATTENDED", "CONTROL", "PANEL", "panel_maps"]
+__all__ = [
+    "ABSOLUTE",
+    "ATTACHED",
+    "ATTENDED",
+    "CONTROL",
+    "OF_NO_OUTPUT",
+    "PANEL",
+    "panel_maps",
+    "refused_rows",
+]
 
 ABSOLUTE = "-absolute"
 """Ends the name of a row whose maps are the absolute values of those of another row."""
@@ -24,6 +32,8 @@ ATTENDED = ("attention-rollout", "chefer-lrp")
 """Rows that explain by the attention of a network that has it."""
 CONTROL = "random"
 """A map of independent uniform numbers, which knows nothing."""
+OF_NO_OUTPUT = ("attention-rollout", CONTROL)
+"""Rows whose maps are the same whatever of a network is explained."""
 
 GRADIENT, INTEGRATED = "input-x-gradient", "integrated-gradients"
 UNIFORM = f"{INTEGRATED}-uniform"
@@ -104,15 +114,6 @@ class Asked:
             return {"layer": self.layer}
         return {"layers": {"gradcam": self.layer}}
 
-    @cached_property
-    def attends(self) -> bool:
-        """Whether there is attention that rows can follow, as they say themselves."""
-        try:
-            METHODS[ATTENDED[0]](self.model, self.images[:1], self.targets[:1])
-        except AttributionLabError:
-            return False
-        return True
-
 
 def panel_maps(
     model: nn.Module,
@@ -139,7 +140,7 @@ def panel_maps(
     images, targets : Tensor
         (B, C, H, W) and (B,).
     names : sequence of str
-        In `PANEL`. `ATTENDED` ones are left out where the network has no attention to follow.
+        In `PANEL`. Each of the `ATTENDED` is left out where it refuses the network (`refused_rows`).
     layer : nn.Module or str or None
         What `ATTACHED` rows enlarge the maps of, or its dotted name. Without one they are left out.
     highest : float
@@ -187,19 +188,39 @@ def panel_maps(
     rows = [name for name in names if layer is not None or name not in ATTACHED]
     raw: dict[str, Tensor] = {}
     with heard():  # what is unusual about a method, faithfulness_test tells
-        if set(rows) & set(ATTENDED) and not asked.attends:
-            rows = [name for name in rows if name not in ATTENDED]
         needed = {name.removesuffix(ABSOLUTE) for name in rows}
         for name in sorted(needed):
-            if name not in raw:
-                raw |= {
-                    made: as_maps(maps, images, made)
-                    for made, maps in _SOURCES[name](asked).items()
-                }
+            if name in raw:
+                continue
+            try:
+                of_source = _SOURCES[name](asked)
+            except AttributionLabError:
+                if name not in ATTENDED:
+                    raise
+                continue
+            raw |= {made: as_maps(maps, images, made) for made, maps in of_source.items()}
     return {
         name: raw[name.removesuffix(ABSOLUTE)].abs() if name.endswith(ABSOLUTE) else raw[name]
         for name in rows
+        if name.removesuffix(ABSOLUTE) in raw
     }
+
+
+def refused_rows(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, " batch"],
+) -> list[str]:
+    """A sentence for each of the `ATTENDED` rows that `panel_maps` leaves out: why it refuses."""
+    said = []
+    for name in ATTENDED:
+        try:
+            with heard():
+                METHODS[name](model, images, targets)
+        except AttributionLabError as error:
+            reason = str(error).removeprefix(name).lstrip(": ")
+            said.append(f"{name} is left out: {reason}.")
+    return said
 
 
 def _gradient(asked: Asked) -> Mapping[str, Tensor]:

@@ -437,8 +437,8 @@ def change(truth, ends, accuracy=(0.1, -0.05, 0.15)):
 
 
 def told_of(row, changes=(), unit="training run"):
-    signed = row | {"maps": "signed", "methods": 4, "outcome": "undecided"}
-    rows, changes = pd.DataFrame([row, signed]), pd.DataFrame(list(changes))
+    others = row | {"maps": "not absolute", "methods": 4, "outcome": "undecided"}
+    rows, changes = pd.DataFrame([row, others]), pd.DataFrame(list(changes))
     return " ".join(findings.comparison_findings(rows, changes, unit))
 
 
@@ -458,10 +458,10 @@ def test_a_comparison_is_told_with_its_numbers_and_outcome(outcome, said):
     assert "Here 2 of 10 methods score higher and 7 lower, by -0.100 (-0.200 to -0.050)" in told
     assert said in told
     assert "the rankings of methods correlate by 0.75" in told
-    assert "With signed maps alone, 2 of 4 methods score higher" in told
+    assert "Without absolute values and squares, 2 of 4 methods score higher" in told
 
 
-def test_signed_maps_are_compared_by_themselves():
+def test_maps_that_are_no_absolute_values_are_compared_by_themselves():
     methods = ("ig", "ig-absolute", "saliency", "ig-smoothgrad-squared", "gradcam", "random")
     scores = scores_of(
         {
@@ -469,10 +469,34 @@ def test_signed_maps_are_compared_by_themselves():
             "deep": {name: [0.5 - 0.1 * i] * 6 for i, name in enumerate(methods)},
         }
     )
-    row = compared(scores, LOWER, 0, against=LOGIT, maps="signed")
-    assert (row["methods"], row["higher"], row["lower"], row["maps"]) == (2, 0, 1, "signed")
+    row = compared(scores, LOWER, 0, against=LOGIT, maps="not absolute")
+    assert (row["methods"], row["higher"], row["lower"]) == (2, 0, 1)
+    assert row["maps"] == "not absolute"
     assert row["difference"] == pytest.approx(-0.2)
     assert compared(scores, LOWER, 0, against=LOGIT)["methods"] == 5
+
+
+def test_rollout_is_the_same_before_and_after_the_softmax_and_not_compared():
+    methods = {"ig": [0.5] * 6, "chefer-lrp": [0.4] * 6, "attention-rollout": [0.25] * 6}
+    after = {"ig": [0.4] * 6, "chefer-lrp": [0.3] * 6, "attention-rollout": [0.25] * 6}
+    scores = scores_of({"net": methods, f"net{AFTER}": after, "other": after})
+    softmax = Comparison("softmax", "net", f"net{AFTER}", "lower")
+    row = compared(scores, softmax, 0, against=LOGIT)
+    assert (row["methods"], row["lower"]) == (2, 2)
+    assert row["difference"] == pytest.approx(-0.1)
+    assert "attention-rollout" not in set(method_differences(scores, softmax, 0).method)
+    networks = Comparison("architecture", "net", "other", "lower")
+    assert compared(scores, networks, 0, against=LOGIT)["methods"] == 3
+    facts = pd.DataFrame(
+        {"setup": ["net"], "drops_agree": 0.5, "probability": 0.75, "saturated": 0.0}
+    )
+    scores = pd.concat([scores.assign(against=each) for each in OUTPUTS])
+    rows = [compared(scores[scores.against == each], softmax, 0, against=each) for each in OUTPUTS]
+    told = list(findings.softmax_findings(scores, facts, pd.DataFrame(rows)))
+    assert told[0] == (
+        "attention-rollout is not compared: its maps are the same before and after the softmax."
+    )
+    assert "mean over methods, held against drops of the logit 0.450" in told[1]
 
 
 def test_too_few_runs_are_no_finding():
@@ -633,7 +657,7 @@ def test_the_trade_off_has_all_designs_and_the_others_half_of_the_runs(small):
 def test_a_comparison_of_outputs_is_held_against_drops_of_both(small):
     found = idsds_softmax("idsds-figure-4", n=2, quick=True)
     table = found.tables["comparisons"]
-    assert table.maps.tolist() == ["all", "signed"] * 3
+    assert table.maps.tolist() == ["all", "not absolute"] * 3
     table = table[table.maps == "all"]
     assert table.part.tolist() == ["(a) width", "(b) softmax", "(b) softmax"]
     assert table.against.tolist() == [LOGIT, LOGIT, PROBABILITY]
@@ -697,6 +721,7 @@ def test_a_network_of_ones_own_is_explained_before_and_after_its_softmax(tmp_pat
     assert any("images, at 8 x 8" in each for each in found.findings)
     assert "changes" not in found.tables  # of one network there are none
     assert any("These are its SDS" in each for each in found.findings)
+    assert any("chefer-lrp is left out: needs" in each for each in found.findings)
     assert [each.get_xlabel() for each in found.figures["setups"].axes] == [
         "SDS (higher is better)",
         "as SDS, drops of the probability (higher is better)",

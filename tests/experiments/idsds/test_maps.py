@@ -12,6 +12,7 @@ from attributionlab.experiments.idsds.maps import (
     CONTROL,
     PANEL,
     panel_maps,
+    refused_rows,
 )
 from attributionlab.experiments.idsds.networks import Design, gradcam_layer, network_of
 from attributionlab.methods import METHODS
@@ -149,6 +150,29 @@ def test_rows_of_attention_are_those_of_the_methods_and_left_out_elsewhere(
     for name in ATTENDED:
         assert torch.equal(maps[name], METHODS[name](attending, images, TARGETS).double())
     assert set(panel_maps(convolutional, *asked, layer=None, seed=0, quick=True)) == {"saliency"}
+
+
+class Odd(nn.Module):
+    """An operation for which relevance has no rule."""
+
+    def forward(self, values):
+        return values.exp() if len(values) > 1 else values
+
+
+def test_rows_of_attention_are_left_out_one_by_one_where_they_refuse_the_batch(attending, images):
+    network = nn.Sequential(attending, Odd()).eval()
+    asked = ("chefer-lrp", "saliency", "attention-rollout")
+    maps = panel_maps(network, images, TARGETS, asked, layer=None, seed=0, quick=True)
+    assert list(maps) == ["saliency", "attention-rollout"]
+    [told] = refused_rows(network, images, TARGETS)
+    assert told.startswith("chefer-lrp is left out: has no rule for 'exp': take")
+    assert not refused_rows(attending, images, TARGETS)
+
+
+def test_why_a_network_has_no_rows_of_attention_is_told(convolutional, images):
+    said = refused_rows(convolutional, images, TARGETS)
+    assert [each.split(" is left out: ")[0] for each in said] == list(ATTENDED)
+    assert all("needs a network with attention" in each for each in said)
 
 
 def test_masks_of_rise_show_the_baseline_and_noise(linear, images):

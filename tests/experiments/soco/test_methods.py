@@ -316,7 +316,7 @@ def test_given_images_have_no_truth_and_gradcam_only_with_a_layer(own):
     assert not list(method_maps(subject, ("gradcam",), 0))
     right, left_out = subject.notes
     assert "make is right on 50% of the 2 images, at 16 x 16" in right
-    assert left_out == "gradcam and iba are left out: pass layer, a module's name."
+    assert left_out == "Methods that explain by a layer are left out: pass layer, a module's name."
     attached = given_subject(*own, 1, 0, size=16, layer="0")
     assert len(attached.notes) == 1
     assert [name for name, _ in method_maps(attached, ("gradcam",), 0)] == ["gradcam"]

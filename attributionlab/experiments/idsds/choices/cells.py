@@ -57,7 +57,7 @@ class Explained:
     network : nn.Module
         (B, C, H, W) -> (B, K) logits, in eval mode.
     layer : nn.Module or None
-        For GradCAM, which is left out without.
+        For rows that explain by a layer, which are left out without.
     images : Tensor, (B, C, H, W)
         In [0, 1].
     labels : Tensor, (B,)

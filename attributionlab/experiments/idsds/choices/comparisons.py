@@ -6,7 +6,8 @@ import numpy as np
 
 from attributionlab.assess import mean_interval, paired_difference
 from attributionlab.assess.intervals import Difference
-from attributionlab.experiments.idsds.maps import ABSOLUTE, CONTROL
+from attributionlab.experiments.idsds.choices.cells import AFTER
+from attributionlab.experiments.idsds.maps import ABSOLUTE, CONTROL, OF_NO_OUTPUT
 from attributionlab.ranking import spearman
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL",
-    "SIGNED",
+    "NOT_ABSOLUTE",
     "Comparison",
     "Direction",
     "compared",
@@ -24,7 +25,7 @@ __all__ = [
     "summarized",
 ]
 
-ALL, SIGNED = "all", "signed"
+ALL, NOT_ABSOLUTE = "all", "not absolute"
 """Which maps are compared."""
 Direction = Literal["higher", "lower"]
 
@@ -46,6 +47,11 @@ class Comparison(NamedTuple):
     first: str
     second: str
     paper: Direction
+
+    @property
+    def of_outputs(self) -> bool:
+        """Whether both setups are one network, before and after its softmax."""
+        return self.second == self.first + AFTER
 
 
 def summarized(scores: "pd.DataFrame", seed: int) -> "pd.DataFrame":
@@ -80,7 +86,7 @@ def method_differences(scores: "pd.DataFrame", comparison: Comparison, seed: int
     Parameters
     ----------
     scores : DataFrame
-        As for `summarized`; the control is left out.
+        As for `summarized`; the control is left out, and of one network's outputs all `OF_NO_OUTPUT`.
     comparison : Comparison
         Of two of its setups.
     seed : int
@@ -119,8 +125,8 @@ def compared(
         Of the interval.
     against : str
         What these scores hold maps against.
-    maps : {"all", "signed"}
-        All methods, as in the paper, or only those whose maps tell for from against.
+    maps : {"all", "not absolute"}
+        All methods, as in the paper, or only those whose maps are no absolute values or squares.
 
     Returns
     -------
@@ -129,8 +135,8 @@ def compared(
         "difference" of means over methods, with its interval over "runs"; the rank correlation of the
         methods' means on both ("rankings"); the `outcome`.
     """
-    if maps == SIGNED:
-        scores = scores[[_signed(method) for method in scores.method]]
+    if maps == NOT_ABSOLUTE:
+        scores = scores[[not _absolute(method) for method in scores.method]]
     by_method = method_differences(scores, comparison, seed).difference
     pairs = _pairs(scores, comparison)
     overall = _difference(pairs.groupby("run").mean(), seed)
@@ -218,9 +224,9 @@ def outcome(higher: int, lower: int, methods: int, sure: Direction | None, paper
     return word if sure else f"{word} (not sure)"
 
 
-def _signed(method: str) -> bool:
-    """Saliency is an absolute value by itself."""
-    return not method.endswith((ABSOLUTE, "-squared")) and method != "saliency"
+def _absolute(method: str) -> bool:
+    """A square is one, too, and Saliency by itself."""
+    return method.endswith((ABSOLUTE, "-squared")) or method == "saliency"
 
 
 def _named(comparison: Comparison) -> dict[str, str]:
@@ -229,7 +235,8 @@ def _named(comparison: Comparison) -> dict[str, str]:
 
 def _pairs(scores: "pd.DataFrame", comparison: Comparison) -> "pd.DataFrame":
     """Scores of both setups beside each other, by method and run, for methods that both have."""
-    return _beside(scores[scores.method != CONTROL], comparison, "score", ["method", "run"])
+    left_out = OF_NO_OUTPUT if comparison.of_outputs else (CONTROL,)
+    return _beside(scores[~scores.method.isin(left_out)], comparison, "score", ["method", "run"])
 
 
 def _beside(

@@ -10,7 +10,7 @@ import numpy as np
 from attributionlab.experiments.idsds.choices.cells import AFTER, LOGIT, OUTPUTS, TRUTH
 from attributionlab.experiments.idsds.choices.comparisons import (
     ALL,
-    SIGNED,
+    NOT_ABSOLUTE,
     Comparison,
     compared,
     method_differences,
@@ -28,7 +28,7 @@ from attributionlab.experiments.idsds.choices.given import given_network
 from attributionlab.experiments.idsds.choices.measurement import Measured, Scale, measured
 from attributionlab.experiments.idsds.choices.studies import STUDIES
 from attributionlab.experiments.idsds.choices.tradeoff import best_scores, tradeoff_of
-from attributionlab.experiments.idsds.maps import ATTENDED, CONTROL, PANEL
+from attributionlab.experiments.idsds.maps import ATTENDED, CONTROL, PANEL, refused_rows
 from attributionlab.experiments.reproduction import Reproduction
 from attributionlab.experiments.subjects import chosen_subject
 from attributionlab.report.method_scores import ScoreDot
@@ -74,8 +74,9 @@ RUN, IMAGE = "training run", "image"
 SHOWN = {
     "comparisons": "second setup minus first: how many methods score higher and lower, mean difference "
     "of means over methods and its 95 % interval; rankings: rank correlation of the methods' means on "
-    "both; maps: of all methods (the paper's count), or of those with signs; against: drops of the "
-    "logit (IDSDS) or of the probability; outcome: whether that is the paper's direction",
+    "both; maps: all (the paper's count), or only those that are no absolute values or squares; "
+    "against: drops of the logit (IDSDS) or of the probability; outcome: whether that is the paper's "
+    "direction",
     "changes": "second network minus first, mean over runs and 95 % interval: accuracy, and truth, "
     "the rank correlation of its own drops with what the data say of each cell",
     "networks": "means over runs. accuracy: on images as they are, before and after fine-tuning; "
@@ -106,7 +107,7 @@ def idsds_choices(
     n : int, optional
         Images explained in each run; 48, or 16 in a quick run, by default.
     quick : bool
-        One training run of each design, with fewer images, and half of the methods.
+        One training run of each design, with fewer images and methods.
     seed : int
         Of the first run's images and weights.
     task : {"colors", "pictures"}
@@ -137,7 +138,7 @@ def idsds_choices(
     )
     study = STUDIES[item]
     settings: dict[str, Any] = {"task": task, "seed": seed, "show_progress": show_progress}
-    softmax = [each.first for each in study.comparisons if _softmax(each)]
+    softmax = [each.first for each in study.comparisons if each.of_outputs]
     found = measured(study.designs, scale, after_softmax=softmax, **settings)
     if study.others:
         found += measured(study.others, replace(scale, runs=math.ceil(scale.runs / 2)), **settings)
@@ -227,6 +228,7 @@ def idsds_softmax(
         figures={"setups": _figure(tables["methods"], comparisons, title, "SDS", IMAGE)},
         findings=[
             *subject.notes,
+            *refused_rows(subject.model, subject.images, subject.targets),
             "The network is explained as it is. These are its SDS, and its IDSDS if its training has "
             "seen images without a cell, which the mean color of yours replaces.",
             f"The paper (ImageNet): {STUDIES[item].paper}",
@@ -235,10 +237,6 @@ def idsds_softmax(
         ],
         shown={"comparisons": SHOWN["comparisons"]},
     )
-
-
-def _softmax(comparison: Comparison) -> bool:
-    return comparison.second == comparison.first + AFTER
 
 
 def _idsds(scores: "pd.DataFrame") -> "pd.DataFrame":
@@ -255,12 +253,12 @@ def _tables(
     pairs = [
         (against, each)
         for each in comparisons
-        for against in (OUTPUTS if _softmax(each) else OUTPUTS[:1])
+        for against in (OUTPUTS if each.of_outputs else OUTPUTS[:1])
     ]
     rows = [
         compared(by_reference[against], each, seed, against=against, maps=maps)
         for against, each in pairs
-        for maps in (ALL, SIGNED)
+        for maps in (ALL, NOT_ABSOLUTE)
     ]
     differences = [
         method_differences(by_reference[against], each, seed).assign(against=against)
@@ -272,7 +270,7 @@ def _tables(
     return {
         "comparisons": pd.DataFrame(rows),
         "changes": pd.DataFrame(
-            [network_changes(found.networks, x, seed) for x in comparisons if not _softmax(x)]
+            [network_changes(found.networks, x, seed) for x in comparisons if not x.of_outputs]
         ),
         "networks": _networks(found),
         "methods": pd.concat(methods, ignore_index=True),
@@ -298,7 +296,7 @@ def _figure(
     """A panel for each part; one for the drops of the probability beside that of the softmax."""
     parts: dict[tuple[str, str], list[str]] = {}
     for each in comparisons:
-        for against in OUTPUTS if _softmax(each) else OUTPUTS[:1]:
+        for against in OUTPUTS if each.of_outputs else OUTPUTS[:1]:
             parts.setdefault((each.part, against), []).extend((each.first, each.second))
     panels = []
     for (part, against), setups in parts.items():

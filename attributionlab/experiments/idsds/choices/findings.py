@@ -12,9 +12,9 @@ from attributionlab.experiments.idsds.choices.cells import (
     PROBABILITY,
     TRUTH,
 )
-from attributionlab.experiments.idsds.choices.comparisons import ALL, SIGNED
+from attributionlab.experiments.idsds.choices.comparisons import ALL, NOT_ABSOLUTE
 from attributionlab.experiments.idsds.choices.tradeoff import Tradeoff
-from attributionlab.experiments.idsds.maps import ATTENDED, CONTROL
+from attributionlab.experiments.idsds.maps import ATTENDED, CONTROL, OF_NO_OUTPUT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,8 +77,9 @@ def comparison_findings(
         What intervals are over: "training run" or "image".
     """
     here = comparisons[comparisons.against == LOGIT]
-    signed = {
-        (row["first"], row["second"]): row for row in here[here.maps == SIGNED].to_dict("records")
+    others = {
+        (row["first"], row["second"]): row
+        for row in here[here.maps == NOT_ABSOLUTE].to_dict("records")
     }
     of_networks = {(row["first"], row["second"]): row for row in changes.to_dict("records")}
     for row in here[here.maps == ALL].to_dict("records"):
@@ -93,7 +94,7 @@ def comparison_findings(
             f"{row['part']}: the paper has most methods {row['paper']} on {row['second']} than on "
             f"{row['first']}. Here {_counts(row)}: {_verdict(row)}; "
             f"the rankings of methods correlate by {row['rankings']:.2f}. "
-            f"With signed maps alone, {_counts(signed[key])}: {_verdict(signed[key])}."
+            f"Without absolute values and squares, {_counts(others[key])}: {_verdict(others[key])}."
             + _network(of_networks.get(key), row["runs"])
         )
     runs = here.runs[here.runs > 0]
@@ -196,7 +197,11 @@ def softmax_findings(
                 f"rounds to 1 in {networks[networks.setup == name].saturated.mean():.1%} of the images."
             )
             continue
-        own = scores[(scores.method != CONTROL) & scores.setup.isin([name, f"{name}{AFTER}"])]
+        here = scores[scores.setup.isin([name, f"{name}{AFTER}"]) & (scores.method != CONTROL)]
+        unmoved = here.method.isin(OF_NO_OUTPUT)
+        for method in here.method[unmoved].unique():
+            yield f"{method} is not compared: its maps are the same before and after the softmax."
+        own = here[~unmoved]
         means = own.groupby(["setup", "against"]).score.mean().unstack("against")
         for output, setup in zip(OUTPUTS, (name, f"{name}{AFTER}"), strict=True):
             yield (

@@ -27,7 +27,7 @@ def given_network(subject: Subject, methods: Sequence[str], seed: int, *, quick:
     subject : Subject
         Network and images; its empty pixel is what deleted pixels become.
     methods : sequence of str
-        Rows of the panel; GradCAM is left out where the subject has no layer.
+        Rows of the panel; those that explain by a layer are left out where the subject has none.
     seed : int
         Of what is random in methods.
     quick : bool

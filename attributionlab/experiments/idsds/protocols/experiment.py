@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.experiments.idsds.maps import refused_rows
 from attributionlab.experiments.idsds.protocols.construction import ENVIRONMENTS, Judged, judged
 from attributionlab.experiments.idsds.protocols.findings import findings_of
 from attributionlab.experiments.idsds.protocols.names import (
@@ -147,7 +148,8 @@ def idsds_protocols(
         lack a cell (`attributionlab.metrics.patch_deleted`), with the mean color in its place; without
         the latter there is no IDSDS.
     layer : str, optional
-        Dotted name of the module of that classifier for GradCAM, which is left out without.
+        Dotted name of the module of that classifier for rows that explain by a layer, which are left
+        out without.
     classes : str, optional
         A text file that names the class folder of each output of the classifier, one in a line, for a
         folder that has only some of them.
@@ -208,7 +210,9 @@ def _of_given(
     missing = (
         ("fine_tuned is not given: there is no IDSDS.",) if tuned is None else tuple(tuned.notes)
     )
-    return _reproduction(item, tables, {}, [*given.notes, *missing, *findings_of(tables, [], None)])
+    refused = refused_rows(given.model, given.images, given.targets)
+    findings = [*given.notes, *missing, *refused, *findings_of(tables, [], None)]
+    return _reproduction(item, tables, {}, findings)
 
 
 def _of_ours(

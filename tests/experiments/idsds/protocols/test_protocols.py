@@ -661,6 +661,8 @@ def test_own_networks_get_all_that_needs_no_truth(given):
     assert set(found.shown) == {"rankings", "pairs"}
     assert list(found.figures) == ["idsds", "updates", "protocols"]
     assert found.findings[:2] == ["read a.pt", "read tuned.pt"]
+    for name, told in zip(ATTENDED, found.findings[2:4], strict=True):
+        assert told.startswith(f"{name} is left out: needs a network with attention")
     assert not any("nan" in sentence for sentence in found.findings)
 
 
