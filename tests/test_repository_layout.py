@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -196,6 +197,12 @@ def test_no_subpackage_exports_a_function_that_hides_one_of_its_modules():
             beside = {path.stem for path in module.parent.iterdir() if path != module}
             hidden |= {f"{module.parent.name}.{name}" for name in names & beside}
     assert not hidden
+
+
+def test_the_docstring_of_the_methods_names_all_their_modules():
+    named = set(re.findall(r"`(\w+)`", str(al.methods.__doc__)))
+    modules = {path.stem for path in (PACKAGE / "methods").glob("*.py")} - {"__init__"}
+    assert modules == named
 
 
 def test_importing_the_package_imports_no_heavy_library():
