@@ -74,8 +74,6 @@ def kernel_shap(
     ----------
     model, inputs, targets
         As for `saliency`.
-    highest : float
-        The largest value that a pixel can have; the environment gives it.
     generator : torch.Generator
         The source of z, image after image.
     segmentation : str, callable, object with `generate`, or label map
@@ -83,20 +81,13 @@ def kernel_shap(
         look like the baseline are no players, and have 0.
     n_samples : int
         Coalitions for each image.
-    baselines : float, sequence of float, ndarray or Tensor
-        What stands where a superpixel is absent (`as_baselines`); black by default.
-    patches : Tensor, (B, H, W), optional
-        The environment's label map, for segmentation "patches".
-    perturbations_per_eval : int, optional
-        Perturbed images in one pass; by default what fits the memory budget.
-    **segmentation_settings
-        Of the segmentation, such as ``scale=100`` for "felzenszwalb".
+    highest, baselines, patches, perturbations_per_eval, **segmentation_settings
+        As for `feature_ablation`.
 
     Returns
     -------
     Tensor, (B, 1, H, W)
-        In units of the output; 0 for an image of which no coalition changes the output by more than
-        rounding.
+        As of `feature_ablation`.
 
     Raises
     ------

@@ -73,28 +73,19 @@ def shapley_value_sampling(
     ----------
     model, inputs, targets
         As for `saliency`.
-    highest : float
-        The largest value that a pixel can have; the environment gives it.
     generator : torch.Generator
         The source of the permutations, image after image.
     segmentation : str, callable, object with `generate`, or label map
         Who plays (`attributionlab.segmentation.segment`); each pixel by itself by default.
     n_samples : int
         Permutations for each image (Captum's default).
-    baselines : float, sequence of float, ndarray or Tensor
-        What stands where a superpixel has left (`as_baselines`); black by default.
-    patches : Tensor, (B, H, W), optional
-        The environment's label map, for segmentation "patches".
-    perturbations_per_eval : int, optional
-        Perturbed images in one pass; by default what fits the memory budget.
-    **segmentation_settings
-        Of the segmentation, such as ``cells=4`` for "grid".
+    highest, baselines, patches, perturbations_per_eval, **segmentation_settings
+        As for `feature_ablation`.
 
     Returns
     -------
     Tensor, (B, 1, H, W)
-        In units of the output; 0 for an image of which no part changes the output by more than
-        rounding.
+        As of `feature_ablation`; the map sums to f(x) - f(b).
 
     Raises
     ------
