@@ -343,12 +343,15 @@ def test_a_setting_of_the_method_may_have_the_name_of_any_parameter(kind):
 def test_a_quadrature_can_be_chosen_of_all_that_is_made_of_integrated_gradients():
     names = ("smoothgrad", "smoothgrad-absolute", "true-baseline-vargrad", "absolute-smoothgrad")
     for name in names:
-        method = as_method(
-            f"integrated-gradients-{name}", METHODS, {"method": "riemann_left", "n_steps": 3}
-        )
-        offered = {"generator": seeded(), "highest": 2.0, "baseline": torch.zeros(2, 1, 1)}
-        with heard():
-            attribute(method, Call("mine", network(), IMAGES, TARGETS, 0, 3, offered), 0)
+        maps = []
+        for rule in ("riemann_left", "riemann_right"):
+            settings = {"method": rule, "n_steps": 3}
+            method = as_method(f"integrated-gradients-{name}", METHODS, settings)
+            offered = {"generator": seeded(), "highest": 2.0, "baseline": torch.zeros(2, 1, 1)}
+            with heard():
+                call = Call("mine", network(), IMAGES, TARGETS, 0, 3, offered)
+                maps.append(attribute(method, call, 0).maps)
+        assert not torch.equal(*maps), name
 
 
 def test_a_method_that_draws_shares_the_generator_and_knows_the_value_range():
