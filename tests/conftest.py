@@ -18,7 +18,8 @@ def pytest_runtest_setup() -> None:
     shape_checks.begin_test()
 
 
-torch.set_num_threads(1)
+# One thread, as test processes share the cores; OMP_NUM_THREADS=2 tries sums in other orders.
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 pytest_plugins = "pytester"  # runs pytest on test files that are made for a test
 

@@ -33,6 +33,8 @@ STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "
 
 WIDE = 104
 """Columns from which on a comparison has room for intervals beside names with settings."""
+NARROWEST = 80
+"""Columns that tables of results need; in fewer, names and numbers would be cut."""
 
 
 def comparison_table(document: Mapping[str, Any]) -> RenderableType:
@@ -271,15 +273,17 @@ def print_table(renderable: RenderableType, width: int = 100) -> None:
     """Print to standard output, as wide as the terminal, or into a file.
 
     There it is as wide as COLUMNS says, or so many columns, without blanks at the ends of lines.
+    Lines are no narrower than `NARROWEST`: a narrower terminal breaks them, and nothing is cut.
     """
     console = _Console()
     if console.is_terminal:
+        console.width = max(console.width, NARROWEST)
         console.print(renderable)
         return
     columns = os.environ.get("COLUMNS", "")
     wide = int(columns) if columns.isdecimal() else 0
     try:
-        sys.stdout.write(as_text(renderable, wide or width) + "\n")
+        sys.stdout.write(as_text(renderable, max(wide or width, NARROWEST)) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:  # with its number, Typer would leave with the status of a failed test
         raise BrokenPipeError from None

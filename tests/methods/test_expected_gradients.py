@@ -22,8 +22,9 @@ STARTS = torch.linspace(2, 0, 80).reshape(4, 2, 2, 5).double() ** 2
 
 
 def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(20, 3), nn.Tanh(), nn.Linear(3, 2)).double()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(20, 3), nn.Tanh(), nn.Linear(3, 2)).double()
 
 
 def seeded(seed=0):

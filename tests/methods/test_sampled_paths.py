@@ -17,8 +17,9 @@ each = pytest.mark.parametrize("name", ["uniform", "random", "blurred"])
 
 
 def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(20, 3), nn.Tanh(), nn.Linear(3, 2)).double()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(20, 3), nn.Tanh(), nn.Linear(3, 2)).double()
 
 
 def seeded(seed=0):

@@ -221,7 +221,7 @@ def test_every_comparison_from_its_limit_on_fits_with_intervals_and_below_withou
         assert ("0.55 to 0.73" in shown) == (width >= 104)
 
 
-@pytest.mark.parametrize(("columns", "widest"), [("60", 60), ("", 100), ("0", 100), ("wide", 100)])
+@pytest.mark.parametrize(("columns", "widest"), [("90", 90), ("", 100), ("0", 100), ("wide", 100)])
 def test_into_a_file_a_table_is_as_wide_as_columns_says_and_has_no_blanks_at_the_end(
     columns, widest, monkeypatch, capsys
 ):
@@ -230,6 +230,17 @@ def test_into_a_file_a_table_is_as_wide_as_columns_says_and_has_no_blanks_at_the
     lines = capsys.readouterr().out.splitlines()
     assert widest - 6 < max(map(len, lines)) <= widest
     assert all(line == line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("terminal", ["1", ""], ids=["terminal", "file"])
+def test_a_narrow_terminal_breaks_lines_and_no_name_and_no_number_is_cut(
+    terminal, monkeypatch, capsys
+):
+    for name, value in {"COLUMNS": "40", "FORCE_COLOR": terminal, "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)  # rich takes FORCE_COLOR for a terminal
+    print_table(comparison_table({"results": [compared("one")], "refused": [], "gamma": 0.5}))
+    row = "one 0.91 0.82 0.73 0.64 0.012 pass signed 0.64"
+    assert row in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_names_that_begin_alike_can_be_told_apart_in_a_narrow_table():
