@@ -247,8 +247,8 @@ class Comparison:
             shown = [pair for pair in self.results if pair[1].digest == env.spec.digest]
             if not shown:
                 continue
-            report = shown[0][0]
-            pictures, labels = env.batch(min(images, report.n), report.seed)
+            report, result = shown[0]
+            pictures, labels = env.batch(min(images, len(result.attributions)), report.seed)
             truth = env.truth(pictures, env.targets(labels))
             rows += [
                 MapsRow(

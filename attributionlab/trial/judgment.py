@@ -139,9 +139,10 @@ def _seed_sd(runs: Sequence[NDArray[np.float64]]) -> float | None:
 
 
 def _examples(outcome: Outcome, f1: NDArray[np.float64], trial: Trial) -> list[Example]:
-    """From the worst to the best image, the median one among them, by the maps that are shown."""
+    """From the worst to the best of the images whose maps are kept, the median one among them."""
+    f1 = f1[: len(outcome.maps)]
     scored = int((~np.isnan(f1)).sum())
-    overall = outcome.by_seed[0]["overall"]["f1"]
+    overall = outcome.by_seed[0]["overall"]["f1"][: len(f1)]
     order = np.lexsort(
         (overall, f1)
     )  # equal ones by what is right without its sign; NaN comes last

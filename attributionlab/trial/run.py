@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.assess import CONTROLS, Drift, pixel_kinds
-from attributionlab.environment import Environment
+from attributionlab.assess import CONTROLS, Drift, missing_shares, pixel_kinds
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods import Finding, Method, as_method, heard
 from attributionlab.metrics import Alignment, alignment, normalize
@@ -29,19 +28,30 @@ from attributionlab.truth import Truth
 
 __all__ = ["Outcome", "carry_out"]
 
+KEPT_BYTES = 64 * 2**20
+"""Of the maps that are kept to be looked at: of 334 images at 224 pixels. All else is reduced to a few
+numbers an image as batches come, so that memory does not grow with n."""
+
 
 class Outcome(NamedTuple):
     """What a method, and every control, made of a trial."""
 
     maps: Tensor
-    """(n, 1, H, W), summed over channels and normalized to [-1, 1]; of the first seed"""
+    """(k, 1, H, W), summed over channels and normalized to [-1, 1]; of the first seed and the first
+    k images, for which `KEPT_BYTES` suffice"""
     studied_maps: Tensor
     """(B, 1, H, W), of the studied images, as the method gave them; empty if nobody asks"""
     images: Tensor
-    """(n, C, H, W), uint8"""
+    """(k, C, H, W), uint8"""
     truth: Truth
-    kinds: Tensor
-    """(n, 1, H, W), what lies where (`assess.pixel_kinds`); empty if nobody asks"""
+    """of these k"""
+    shares: Mapping[str, Mapping[str, Tensor]]
+    """by the parts that the claim rests on, where the missing F1 of each image goes
+    (`assess.missing_shares`), (n,); empty if nobody asks"""
+    highest: Tensor
+    """(n,), the largest value of each map"""
+    lowest: Tensor
+    """(n,), the smallest"""
     by_seed: Sequence[ImageScores]
     """one for each seed, a single one for a method that draws nothing"""
     stochastic: bool
@@ -72,7 +82,9 @@ class _Batch(NamedTuple):
     maps: Tensor
     studied_maps: Tensor
     """of the images looked at, not normalized"""
-    kinds: Tensor
+    shares: dict[str, dict[str, Tensor]]
+    highest: Tensor
+    lowest: Tensor
     runs: list[dict[str, Alignment]]
     """by seed"""
     random: bool
@@ -87,20 +99,27 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
     """Run a method and the controls on the n images of an environment."""
     always = always_offered(method, trial)
     controls = {name: as_method(name, CONTROLS) for name in CONTROLS}
-    batches, studied, images, truths = [], [], [], []
+    batches: list[_Batch] = []
+    studied, images, truths, labels = [], [], [], []
+    kept = max(STUDIED_IMAGES, KEPT_BYTES // (4 * trial.env.recipe.image_size**2))
     for scene in trial.scenes(f"{method.name} on {trial.env.name}", show_progress):
         looked_at = scene.part(0, max(0, STUDIED_IMAGES - scene.first)) if trial.diagnosed else None
-        batches.append(_run(method, controls, trial, scene, looked_at, always))
-        images.append(scene.images.to(torch.uint8))
-        truths.append(scene.truth.signed)
+        batch = _run(method, controls, trial, scene, looked_at, always)
         if looked_at is not None and len(looked_at.images):
             studied.append(looked_at)
-    told = [finding for batch in batches for finding in batch.findings]
-    told += [batch.runner_up for batch in batches if isinstance(batch.runner_up, Finding)]
-    told += peculiarities(method, trial, studied, always)
-    labels = [finding.regions for finding in told if finding.regions is not None]
-    regions = torch.cat(labels)[:STUDIED_IMAGES] if labels else None
-    findings = [replace(finding, regions=None) for finding in told]  # label maps are large
+            labels += [found.regions for found in batch.findings if found.regions is not None]
+        shown = max(0, kept - scene.first)
+        images.append(scene.images[:shown].to(torch.uint8))
+        truths.append(scene.truth.signed[:shown].clone())
+        batches.append(
+            batch._replace(
+                maps=batch.maps[:shown].clone(),  # a slice would hold all of it
+                findings=[replace(found, regions=None) for found in batch.findings],
+            )
+        )
+    findings = [finding for batch in batches for finding in batch.findings]
+    findings += [batch.runner_up for batch in batches if isinstance(batch.runner_up, Finding)]
+    findings += peculiarities(method, trial, studied, always)
     gaps = [gap for finding in findings for gap in finding.gaps]
     lost = [batch.runner_up for batch in batches if isinstance(batch.runner_up, dict)]
     return Outcome(
@@ -108,7 +127,14 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
         studied_maps=torch.cat([batch.studied_maps for batch in batches]),
         images=torch.cat(images),
         truth=Truth(torch.cat(truths)),
-        kinds=torch.cat([batch.kinds for batch in batches]),
+        shares={
+            part: {
+                name: torch.cat([batch.shares[part][name] for batch in batches]) for name in of_part
+            }
+            for part, of_part in batches[0].shares.items()
+        },
+        highest=torch.cat([batch.highest for batch in batches]),
+        lowest=torch.cat([batch.lowest for batch in batches]),
         by_seed=[
             # A batch for which nothing was drawn has one run, which stands for all seeds.
             _joined([batch.runs[min(seed, len(batch.runs) - 1)] for batch in batches])
@@ -124,7 +150,7 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
         },
         best=torch.cat([batch.best for batch in batches]).numpy(),
         studied=studied,
-        regions=regions,
+        regions=torch.cat(labels)[:STUDIED_IMAGES] if labels else None,
         runner_up=_joined(lost) if lost else None,
         seconds=sum(batch.seconds for batch in batches) / trial.n,
         findings=findings,
@@ -142,7 +168,7 @@ def _run(
     always: Mapping[str, Any],
 ) -> _Batch:
     """One batch: the method for each seed, the controls, and the runner-up of images looked at."""
-    env, claimed = trial.env, trial.claimed(scene.truth)
+    claimed = trial.claimed(scene.truth)
     start = time.perf_counter()
     with heard() as findings:
         attributed = attribute_scene(method, trial, scene, always)
@@ -164,7 +190,9 @@ def _run(
     return _Batch(
         maps=maps,
         studied_maps=attributed.maps[: 0 if looked_at is None else len(looked_at.images)].cpu(),
-        kinds=_kinds(scene, env) if trial.diagnosed else torch.empty(0),
+        shares=_shares(maps, trial, scene, claimed) if trial.diagnosed else {},
+        highest=maps.flatten(1).amax(1),
+        lowest=maps.flatten(1).amin(1),
         runs=runs,
         random=attributed.random,
         controls=drawn,
@@ -175,10 +203,17 @@ def _run(
     )
 
 
-def _kinds(scene: Scene, env: Environment) -> Tensor:
-    """What lies where, (B, 1, H, W)."""
-    classes = env.counting.classes_of(scene.images)
-    return pixel_kinds(scene.images, scene.patches, classes, env.baseline.cpu())
+def _shares(
+    maps: Tensor, trial: Trial, scene: Scene, claimed: Tensor
+) -> dict[str, dict[str, Tensor]]:
+    """Where the missing F1 goes, of every part that may turn out to decide."""
+    classes = trial.env.counting.classes_of(scene.images)
+    kinds = pixel_kinds(scene.images, scene.patches, classes, trial.env.baseline.cpu())
+    smooth = claimed if trial.claim == "positive-smoothed" else None
+    return {
+        part: missing_shares(maps, scene.truth.signed, kinds, part, smooth)  # type: ignore[arg-type]
+        for part in trial.claimed_parts
+    }
 
 
 def _best(trial: Trial, scene: Scene, claimed: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from attributionlab.assess import (
     Evidence,
     claim_ceilings,
     look_alikes,
-    missing_shares,
     part_ceilings,
 )
 from attributionlab.methods import Method, observe
@@ -43,7 +42,7 @@ def ceilings_of(
     grids = {_cells(size): (size[0], size[1]) for size in sizes.values()}
     regions = {"true patches": scene.patches}
     own = None
-    never_negative = bool((outcome.maps > 0).any()) and not (outcome.maps < 0).any()
+    never_negative = bool((outcome.highest > 0).any()) and not (outcome.lowest < 0).any()
     if outcome.regions is not None:
         own = OWN_REGIONS
         regions[own] = outcome.regions.cpu()
@@ -74,13 +73,7 @@ def evidence_of(
     """What is known about why F1 is missing."""
     env, scene = trial.env, joined(outcome.studied)
     smooth = trial.form == "positive-smoothed"
-    shares = missing_shares(
-        outcome.maps,
-        outcome.truth.signed,
-        outcome.kinds,
-        part,  # type: ignore[arg-type]
-        trial.claimed(outcome.truth) if smooth else None,
-    )
+    shares = outcome.shares[part]
     if own == POSITIVE_ONLY:  # no resolution, and told by `positive_only` below
         own = None
     return Evidence(
@@ -113,11 +106,11 @@ def evidence_of(
         regression=env.task == "regression",
         unseen_colors_disturb=bool(env.network.effective.get("redundant_strength")),
         temperature=env.temperature if trial.output == "probability" else None,
-        images=len(outcome.maps),
-        all_zero=float((outcome.maps == 0).flatten(1).all(1).double().mean()),
+        images=trial.n,
+        all_zero=float(((outcome.lowest == 0) & (outcome.highest == 0)).double().mean()),
         own_resolution=own,
         own_ceiling=None if own is None else ceilings[own],
-        positive_only=not (outcome.maps < 0).any(),
+        positive_only=not (outcome.lowest < 0).any(),
         stochastic=outcome.stochastic,
         shapley_f1=ceilings.get(EXACT_SHAPLEY),
         runner_up=_runner_up(outcome, trial),
