@@ -10,7 +10,7 @@ from attributionlab.assess.confirmations import confirmation
 from attributionlab.assess.evidence import Evidence, Hint
 from attributionlab.assess.likeness import UNIFORM_NOISE
 
-__all__ = ["LAST_RESORTS", "RULES", "Rule", "runner_up"]
+__all__ = ["CERTAIN", "LAST_RESORTS", "RULES", "Rule", "runner_up"]
 
 Rule = Callable[[Evidence], Hint | None]
 
@@ -50,6 +50,9 @@ UNRELATED = 0.1
 
 IN_DISTRIBUTION = "multi-color-sum-in-distribution"
 
+WITHOUT_NEGATIVES = ("positive-only", "blur", "shift", "orientation", "baseline-distance")
+"""What maps look like that miss the negative truth because they have no negative values."""
+
 AFTER_ANOTHER_BASELINE = (
     "background",
     "irrelevant inside patches",
@@ -58,6 +61,37 @@ AFTER_ANOTHER_BASELINE = (
     "relevant missed",
     "uneven values",
 )
+
+
+# What was tried, and is certain
+
+
+def unseeded(e: Evidence) -> Hint | None:
+    """Maps that differ between two runs under one seed."""
+    if "unseeded" not in e.guards:
+        return None
+    return Hint(
+        "unseeded",
+        "the method draws random numbers that no seed sets: two runs on one image under the same seed "
+        "gave two different maps",
+        "draw from torch's, numpy's or Python's global generator, or declare an argument named "
+        "generator; confirmed if this test then says the same in every run",
+        e.missing,
+    )
+
+
+def batch_mixing(e: Evidence) -> Hint | None:
+    """Maps that hang on the other images of the batch."""
+    if "batch-mixing" not in e.guards:
+        return None
+    return Hint(
+        "batch-mixing",
+        "the method mixes the images of a batch: two images explained in one call got other maps than "
+        "each in a call of its own",
+        "explain one image in each call, and look for a mean, a maximum or a normalization over the "
+        "first dimension; confirmed if F1 then rises",
+        e.missing,
+    )
 
 
 # What a guard or a constant speaks for
@@ -96,7 +130,7 @@ def quadrature(e: Evidence) -> Hint | None:
         return None
     steps = e.settings.get("n_steps")
     points = "the points" if steps is None else f"{steps} points"
-    sawtooth = ", and the output is a sawtooth along the path" if e.regression else ""
+    sawtooth = ", and the output is a sawtooth along the path" if e.sawtooth else ""
     exact = "integrated-gradients-exact" + "-true-baseline" * ("baseline" in e.takes)
     commands = [e.test(method=exact)]
     if steps is not None:
@@ -220,7 +254,7 @@ def positive_only(e: Evidence) -> Hint | None:
     best = e.best()
     if e.claim != "signed" or e.part != "negative" or not e.positive_only:
         return None
-    if best is None or best.cause not in ("positive-only", "blur", "shift", "orientation"):
+    if best is None or best.cause not in WITHOUT_NEGATIVES:
         return None
     keep = "keep negative values"
     if "relu" in e.built_in_settings:
@@ -329,6 +363,8 @@ def _either(commands: Sequence[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    unseeded,
+    batch_mixing,
     saturation,
     hooks,
     quadrature,
@@ -340,6 +376,9 @@ RULES: tuple[Rule, ...] = (
     look_alike,
 )
 """In the order in which equally good causes are named: measured ones before resemblances."""
+
+CERTAIN = frozenset({"unseeded", "batch-mixing"})
+"""Causes that were tried out on the method: named before all that is concluded from maps."""
 
 LAST_RESORTS: tuple[Rule, ...] = (unrelated,)
 """Asked only where no rule has an answer."""

@@ -35,10 +35,10 @@ def confirmation(e: Evidence, best: LookAlike) -> str:
     """The experiment that would confirm that the maps are what they look like."""
     if best.cause == "sign-flips":
         shared = "" if best.throughout else ", and for what these images share"
-        return (
-            "flip the maps of these images and test again; look for a division by what may be "
-            f"negative{shared}"
-        )
+        look_for = "a division by what may be negative"
+        if e.sawtooth:  # whose slope along any way has the wrong sign where it falls to 0
+            look_for = "points or noise across a wrap of the modulo"
+        return f"flip the maps of these images and test again; look for {look_for}{shared}"
     if best.cause in SEEN_BY:
         control = f"compare with the control {SEEN_BY[best.cause]}"
         if best.cause in ("edges", "constant"):

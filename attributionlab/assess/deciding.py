@@ -22,7 +22,7 @@ def images_to_decide(
     parts: Mapping[str, Scores],
     gamma: float,
     confidence: float = CONFIDENCE,
-    most: int = 1_000_000,
+    most: int = 100_000,
 ) -> int | None:
     r"""How many images would decide over the lowest of several means, if they stayed as they are.
 

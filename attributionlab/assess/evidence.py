@@ -65,8 +65,8 @@ class Evidence:
     takes : frozenset of str
         Which of these arguments the method declares: baseline (the true one), baselines, n_steps,
         segmentation, layer.
-    regression : bool
-        Whether the environment has one output.
+    sawtooth : bool
+        Whether the output is a count modulo a number, which falls to 0 wherever it wraps.
     unseen_colors_disturb : bool
         Whether colors that the network has never seen change its output.
     temperature : float, optional
@@ -106,7 +106,7 @@ class Evidence:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     takes: frozenset[str] = frozenset()
-    regression: bool = False
+    sawtooth: bool = False
     unseen_colors_disturb: bool = False
     temperature: float | None = None
     images: int = 1

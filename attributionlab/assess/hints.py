@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attributionlab.assess.causes import LAST_RESORTS, RULES, runner_up
+from attributionlab.assess.causes import CERTAIN, LAST_RESORTS, RULES, runner_up
 from attributionlab.assess.evidence import EQUALLY_GOOD, WORTH_SAYING, Evidence, Hint
 
 __all__ = ["Diagnosis", "Evidence", "Hint", "across", "diagnose"]
@@ -93,9 +93,9 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     return Diagnosis(evidence.missing, dict(evidence.shares), (*named, *([lost] if lost else [])))
 
 
-def _rank(hint: Hint) -> tuple[bool, float]:
-    """Maps of zeros first: the other causes are about the rest."""
-    return hint.cause not in OF_ZEROS, -round(hint.explains, 2)
+def _rank(hint: Hint) -> tuple[bool, bool, float]:
+    """What is certain, then maps of zeros: the other causes are about the rest."""
+    return hint.cause not in CERTAIN, hint.cause not in OF_ZEROS, -round(hint.explains, 2)
 
 
 def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
@@ -105,9 +105,10 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
     that it was found in. Where one environment cannot tell two failures apart (all that is not
     background is the truth without its signs, where nothing distracts), the others decide.
 
-    A method that clearly passes some environments and clearly fails others is right on those only:
-    that is said ("one-environment"; first, unless each failure has a concrete cause that explains most
-    of what is missing), unless one cause accounts for both (a map of the foreground
+    What was tried out on the method and is certain (`CERTAIN`) comes first. A method that clearly
+    passes some environments and clearly fails others is right on those only: that is said
+    ("one-environment"; next, unless each failure has a concrete cause that explains most of what is
+    missing), unless one cause accounts for both (a map of the foreground
     passes where the foreground is the truth), or acts in some environments only by construction.
 
     Parameters
@@ -129,17 +130,26 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
             found.setdefault(hint.cause, []).append((e, hint))
     ordered = sorted(
         found.values(),
-        key=lambda said: (
-            said[0][1].cause not in OF_ZEROS,
-            -round(sum(hint.explains for _, hint in said), 2),
+        key=lambda said: _rank(
+            said[0][1]._replace(explains=sum(hint.explains for _, hint in said))
         ),
     )
-    hints = [_merged(said, len(evidence)) for said in ordered]
+    hints = _fact_first([_merged(said, len(evidence)) for said in ordered])
     differs = _one_environment(evidence)
-    if all(_concrete(e) for e in speaking):
-        besides = [hint for hint in hints if hint.cause in VAGUE]
-        return (*(hint for hint in hints if hint.cause not in VAGUE), *differs, *besides)
-    return (*differs, *hints)
+    concrete = all(_concrete(e) for e in speaking)
+    before = [
+        hint for hint in hints if hint.cause in CERTAIN or (concrete and hint.cause not in VAGUE)
+    ]
+    return (*before, *differs, *(hint for hint in hints if hint not in before))
+
+
+def _fact_first(hints: list[Hint]) -> list[Hint]:
+    """That no value is negative is seen at once, a distance from the background is a resemblance."""
+    named = [hint.cause for hint in hints]
+    if {"positive-only", "baseline-distance"} <= set(named):
+        fact, resemblance = named.index("positive-only"), named.index("baseline-distance")
+        hints.insert(min(fact, resemblance), hints.pop(fact))
+    return hints
 
 
 def _concrete(e: Evidence) -> bool:

@@ -21,7 +21,17 @@ from attributionlab.errors import GuardWarning
 __all__ = ["Finding", "Kind", "heard", "summarized", "tell"]
 
 Kind = Literal[
-    "", "completeness", "error", "hooks", "kinks", "quadrature", "saturation", "segments", "zeros"
+    "",
+    "batch-mixing",
+    "completeness",
+    "error",
+    "hooks",
+    "kinks",
+    "quadrature",
+    "saturation",
+    "segments",
+    "unseeded",
+    "zeros",
 ]
 """What a finding is about, for a program. Sums are missed by a quadrature, or for another reason
 ("completeness"); an exact integral has an estimated error; a surrogate has a single superpixel

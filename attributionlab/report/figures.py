@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
+from attributionlab.report.reading import score_text
 from attributionlab.report.terminal import explained
 
 __all__ = [
@@ -45,7 +46,8 @@ def report_figure(report: Any) -> Figure:
     rows = [
         _Row(
             f"{result.name}\n{explained(result.to_dict())}\n"
-            f"mean F1 {result.claim_f1:.2f} ({result.claim_part}): {result.verdict}",
+            f"mean F1 {score_text(result.claim_f1, report.gamma)} ({result.claim_part}): "
+            f"{result.verdict}",
             result.example,
         )
         for result in report.environments

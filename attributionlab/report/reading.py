@@ -1,6 +1,7 @@
 """A faithfulness document in sentences: what was found, by how much, and what would decide."""
 
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 __all__ = [
@@ -123,8 +124,12 @@ def undecided(label: str, result: Mapping[str, Any], n: int) -> str:
     images = result["images_to_decide"]
     if result["claim_ci"] is None:
         return f"In {label} a part of the claim applies to fewer than two images; take 8 or more."
-    number = "More than a million" if images is None else f"About {images:,}"
-    return f"{number} images like these would decide {label}; {n:,} were used."
+    if images is None:
+        return (
+            f"More images will hardly decide {label}: its mean F1 lies too close to gamma; report it "
+            "as undecided."
+        )
+    return f"About {images:,} images like these would decide {label}; {n:,} were used."
 
 
 def few_images_text(n: int) -> str:
@@ -293,20 +298,25 @@ def listed(words: Sequence[str]) -> str:
 
 
 def score_text(value: float | None, gamma: float) -> str:
-    """Two digits behind the point, or as many as show on which side of gamma the value lies.
+    """Two digits behind the point, or three or four where fewer hide on which side of gamma it lies.
+
+    Where four hide it too, they are rounded away from gamma.
 
     Examples
     --------
     >>> score_text(0.412, 0.5), score_text(0.4996, 0.5), score_text(None, 0.5)
     ('0.41', '0.4996', 'n/a')
+    >>> score_text(0.49999999, 0.5)
+    '0.4999'
     """
     if value is None:
         return "n/a"
-    for digits in range(2, 17):
+    for digits in (2, 3, 4):
         text = f"{value:.{digits}f}"
         if (float(text) >= gamma) == (value >= gamma):
             return text
-    return repr(value)
+    away = ROUND_FLOOR if value < gamma else ROUND_CEILING
+    return str(Decimal(value).quantize(Decimal("0.0001"), away))
 
 
 def interval_text(interval: Sequence[float] | None, gamma: float) -> str:

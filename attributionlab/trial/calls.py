@@ -102,19 +102,19 @@ def peculiarities(
         alone, again = (attribute_scene(method, trial, few.part(0, 1), always) for _ in range(2))
         if not _same(alone.maps, again.maps):
             text = (
-                "are other ones when the method is run again under the same seed: it draws random "
-                "numbers that no seed sets; draw from torch's, numpy's or Python's global generator, "
-                "or declare `generator`"
+                "change when the method is run again under the same seed: it draws random numbers "
+                "that no seed sets; draw from torch's, numpy's or Python's global generator, or "
+                "declare `generator`"
             )
-            return [Finding(text, 1)]
+            return [Finding(text, 1, kind="unseeded")]
         if alone.random or len(few.images) < 2:
             return []  # each image of a method that draws has a call of its own
         other = attribute_scene(method, trial, few.part(1, 2), always)
         together = attribute_scene(method, trial, few, always)
     if _same(together.maps, torch.cat([alone.maps, other.maps])):
         return []
-    text = "are other ones when two images share a batch: the method mixes the images of a batch"
-    return [Finding(text, 1)]
+    text = "change when two images are in one batch: the method mixes the images of a batch"
+    return [Finding(text, 1, kind="batch-mixing")]
 
 
 def _same(first: Tensor, second: Tensor) -> bool:

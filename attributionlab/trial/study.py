@@ -103,7 +103,7 @@ def evidence_of(
         completeness_gap=median_gap(outcome.gaps),
         settings=method.settings,
         takes=frozenset(name for name in ARGUMENTS if method.asks_for(name)),
-        regression=env.task == "regression",
+        sawtooth=env.counting.modulus is not None,
         unseen_colors_disturb=bool(env.network.effective.get("redundant_strength")),
         temperature=env.temperature if trial.output == "probability" else None,
         images=trial.n,

@@ -93,7 +93,7 @@ def evidence_of(case: Case, maps: Tensor, claim: str = "signed", **known: Any) -
         "missing": 1 - f1[part],
         "shares": {name: float(share.nanmean()) for name, share in shares.items()},
         "likeness": likeness_of(case, maps, claim),
-        "regression": case.env.task == "regression",
+        "sawtooth": case.env.counting.modulus is not None,
         "unseen_colors_disturb": bool(case.env.network.effective.get("redundant_strength")),
         "images": len(maps),
         "all_zero": float((maps == 0).flatten(1).all(1).double().mean()),

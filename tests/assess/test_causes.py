@@ -104,6 +104,22 @@ def test_what_guards_and_constants_speak_for(known, named):
     assert causes(evidence(**known)) == ([named] if named else [])
 
 
+@pytest.mark.parametrize("guard", ["batch-mixing", "unseeded"])
+def test_what_was_tried_out_on_the_method_comes_first_whatever_else_is_known(guard):
+    zeros = {"guards": frozenset({"saturation", guard}), "all_zero": 1.0}
+    assert causes(evidence(**zeros)) == [guard, "saturation"]
+    flips = like(SHIFTED._replace(cause="sign-flips", explains=0.8))
+    assert causes(evidence(flips, guards=frozenset({guard}))) == [guard, "sign-flips"]
+    # Over environments too: beside one that fails by a larger cause, and one that is passed.
+    one = evidence(guards=frozenset({guard}), missing=0.6)
+    other = evidence(flips, environment="single-color-modulo")
+    right = evidence(environment="number-checker", missing=0.0)
+    named = [hint.cause for hint in across([right, other, one])]
+    assert named[0] == guard
+    assert {"sign-flips", "one-environment"} == set(named[1:])
+    assert causes(evidence(guards=frozenset({guard}), missing=0.04)) == []
+
+
 def test_a_measured_cause_comes_before_an_equally_good_resemblance():
     known = {"guards": frozenset({"quadrature"}), "completeness_gap": 3.0}
     flips = SHIFTED._replace(cause="sign-flips", explains=0.8)
@@ -259,6 +275,8 @@ def test_a_positive_method_with_a_claim_about_signs_is_told_so():
     assert causes(evidence(like(found), **known)) == ["positive-only"]
     assert causes(evidence(like(BLURRED), **known)) == ["positive-only", "blur"]
     assert causes(evidence(like(BLURRED._replace(cause="foreground")), **known)) == ["foreground"]
+    distance = BLURRED._replace(cause="baseline-distance", explains=0.8)
+    assert causes(evidence(like(distance), **known)) == ["positive-only", "baseline-distance"]
     assert causes(evidence(**known)) == []
 
 
@@ -339,6 +357,16 @@ def test_what_images_share_matters_only_where_others_do_not():
     assert "what these images share" in said(evidence(like(flips)), "sign-flips").confirm
     every = evidence(like(flips._replace(throughout=True)))
     assert "share" not in said(every, "sign-flips").confirm
+
+
+def test_wrong_signs_on_a_sawtooth_come_from_points_or_noise_across_a_wrap():
+    flips = LookAlike("sign-flips", "the truth with every sign wrong", 1.0, 1.0, 0.8)
+    wrapped = said(evidence(like(flips), sawtooth=True), "sign-flips").confirm
+    assert "points or noise across a wrap" in wrapped
+    assert "division" not in wrapped
+    straight = said(evidence(like(flips)), "sign-flips").confirm
+    assert "a division by what may be negative" in straight
+    assert "wrap" not in straight
 
 
 def test_nothing_is_proposed_that_was_just_done():

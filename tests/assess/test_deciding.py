@@ -72,7 +72,7 @@ def test_no_number_decides_where_the_mean_is_gamma_or_there_is_no_spread_to_go_b
     assert alone([0.5], 0.4) is None
     assert alone([NAN, NAN], 0.4) is None
     assert images_to_decide({}, 0.4) is None
-    assert alone([0.3, 0.7], 0.5 - 1e-6) is None  # beyond a million
+    assert alone([0.3, 0.7], 0.5 - 1e-6) is None  # beyond any number worth naming
     assert alone([0.3, 0.7], 0.4, most=1) is None
 
 

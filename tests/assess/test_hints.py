@@ -209,6 +209,28 @@ def test_a_claim_about_signs_of_a_positive_method_is_named(small):
         assert {"positive-only", "blur"} & {hint.cause for hint in coarse.hints}
 
 
+def test_a_distance_from_the_background_has_no_negative_values_first_of_all():
+    # On multi-color-sum alone it is the foreground; gray numbers lie at different distances.
+    environments = [al.load(name, image_size=72) for name in ("multi-color-sum", "number-checker")]
+    report = al.faithfulness_test("baseline-distance", environments, n=4)
+    assert [hint.cause for hint in report.hints][:2] == ["positive-only", "baseline-distance"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("single-color-modulo", "across a wrap"), ("color-detector", "a division")],
+)
+def test_flipped_signs_are_explained_by_what_the_output_does(name, words):
+    env = al.load(name, image_size=72)
+    images, labels = env.batch(8)
+    maps = env.truth(images, env.targets(labels)).signed.numpy().copy()
+    maps[1:] *= -1
+    with pytest.warns(al.AttributionWarning, match="int8"):
+        report = al.faithfulness_test(maps, env, n=8)
+    assert report.hints[0].cause == "sign-flips"
+    assert words in report.hints[0].confirm
+
+
 # Real methods
 
 

@@ -1,5 +1,7 @@
 """What a document says in sentences."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,7 +50,11 @@ def test_an_open_verdict_says_how_many_images_would_close_it():
 @pytest.mark.parametrize(
     ("spread", "said"),
     [
-        (0.05, "More than a million images like these would decide place; 32 were used."),
+        (
+            0.05,
+            "More images will hardly decide place: its mean F1 lies too close to gamma; report it as "
+            "undecided.",
+        ),
         (None, "In place a part of the claim applies to fewer than two images; take 8 or more."),
     ],
 )
@@ -85,11 +91,30 @@ def test_no_more_digits_are_printed_than_that_takes():
     assert [score_text(0.49961234, gamma) for gamma in (0.3, 0.5)] == ["0.50", "0.4996"]
 
 
+@pytest.mark.parametrize(
+    ("value", "gamma", "printed"),
+    [
+        (0.499999999, 0.5, "0.4999"),
+        (math.nextafter(0.5, 0), 0.5, "0.4999"),
+        (0.5, 0.5, "0.50"),
+        (math.nextafter(0.5, 1), 0.5, "0.50"),
+        (1 / 3, 1 / 3, "0.3334"),
+        (0.123441, 0.12344, "0.1235"),
+        (math.nextafter(1, 0), 1.0, "0.9999"),
+    ],
+)
+def test_where_four_digits_hide_the_side_of_gamma_they_are_rounded_away_from_it(
+    value, gamma, printed
+):
+    assert score_text(value, gamma) == printed
+
+
 @given(value=st.floats(0, 1), gamma=st.floats(0.01, 1))
 def test_a_printed_score_lies_on_its_own_side_of_gamma(value, gamma):
     printed = float(score_text(value, gamma))
     assert (printed >= gamma) == (value >= gamma)
     assert abs(printed - value) <= 0.005 + 1e-12  # half of the last of two digits
+    assert len(score_text(value, gamma)) <= len("0.1234")
 
 
 def test_the_lowest_score_is_named_among_the_environments_that_carry_the_verdict():

@@ -37,6 +37,16 @@ def said(report):
     return " ".join(report.warnings)
 
 
+def assert_first_cause(report, cause):
+    """In the report, in the file, in the table, and so in the message of the pytest plugin."""
+    assert report.hints[0].cause == cause
+    document = report.to_dict()
+    assert document["hints"][0]["cause"] == cause
+    assert document["environments"][0]["diagnosis"]["hints"][0]["cause"] == cause
+    table = " ".join(repr(report).split())
+    assert table.index(report.hints[0].says) < table.index("controls")
+
+
 def test_what_a_call_changes_in_place_no_other_call_and_no_control_sees(colors):
     offers = []
 
@@ -132,7 +142,9 @@ def test_chance_that_no_seed_sets_is_said(colors):
     def method(model, inputs, targets):
         return source.random(inputs.shape)
 
-    assert "draws random numbers that no seed sets" in said(quietly(method, colors, n=2))
+    report = quietly(method, colors, n=2)
+    assert "draws random numbers that no seed sets" in said(report)
+    assert_first_cause(report, "unseeded")
 
 
 @pytest.mark.parametrize("size", [24, pytest.param(224, marks=pytest.mark.slow)])
@@ -146,7 +158,9 @@ def test_images_that_a_method_mixes_are_noticed_at_every_size(size):
         return gradient(model, inputs, targets).flip(0)
 
     for method in (first_for_all, reversed_batch):
-        assert "mixes the images of a batch" in said(quietly(method, env, n=2))
+        report = quietly(method, env, n=2)
+        assert "mixes the images of a batch" in said(report)
+        assert_first_cause(report, "batch-mixing")
     assert "mixes" not in said(quietly(gradient, env, n=2))
 
 
