@@ -199,7 +199,9 @@ def test_a_coarse_integral_is_told_as_a_share_of_the_change():
         "attributions of 1 image are integrated with an estimated error of up to 28% of the output "
         "change: raise max_panels or max_evaluations"
     ]
-    assert gaps == [0.0]
+    # Rounding in float64: fewer than 2^13 sums follow each other (1,728 attributions; panels and layers
+    # have fewer terms), of terms whose sizes sum to 3.3 changes.
+    assert max(gaps) < 3.3 * 2**13 * 2.0**-53
 
 
 @pytest.mark.parametrize(
