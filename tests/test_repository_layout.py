@@ -231,7 +231,7 @@ def test_the_top_level_has_only_the_folders_of_the_design():
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True, text=True)
     folders = {name.split("/")[0] for name in done.stdout.splitlines() if "/" in name}
     assert {name for name in folders if not name.startswith(".")} <= FOLDERS
-    assert {name for name in folders if name.startswith(".")} <= {".ci"}
+    assert {name for name in folders if name.startswith(".")} <= {".ci", ".github"}
 
 
 def test_modules_are_short_and_begin_with_what_they_are():

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import os
 import shutil
 
 import matplotlib.image
@@ -11,7 +12,10 @@ import pytest
 import page_cases as cases
 from attributionlab.report.page import faithfulness_page
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+REQUIRED = os.environ.get("REQUIRE_BROWSER") == "1"  # so that CI does not skip it unseen
+if not REQUIRED:
+    pytest.importorskip("selenium", reason="selenium is not installed")
+from selenium import webdriver  # noqa: E402 - skipped above without it
 from selenium.webdriver.chrome.service import Service  # noqa: E402 - skipped above without it
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
@@ -21,7 +25,9 @@ BROWSER = next(
 )
 DRIVER = shutil.which("chromedriver")
 pytestmark = [
-    pytest.mark.skipif(not (BROWSER and DRIVER), reason="needs chromium and chromedriver"),
+    pytest.mark.skipif(
+        not ((BROWSER and DRIVER) or REQUIRED), reason="needs chromium and chromedriver"
+    ),
     # selenium's connection to the driver is closed when the interpreter finds the time
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
@@ -31,6 +37,10 @@ SAMPLES = 15
 
 @pytest.fixture(scope="module")
 def browser():
+    if not (BROWSER and DRIVER):
+        pytest.fail(
+            f"REQUIRE_BROWSER=1: chromium is {BROWSER}, chromedriver {DRIVER}; install them"
+        )
     options = webdriver.ChromeOptions()
     options.binary_location = BROWSER
     # Without a sandbox, which root may not have in a container: the page is our own.

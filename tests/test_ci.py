@@ -1,0 +1,114 @@
+"""What is installed for a run of the tests, and what continuous integration runs."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+REPOSITORY = Path(__file__).parents[1]
+WORKFLOWS = REPOSITORY / ".github" / "workflows"
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+REQUIREMENTS = [
+    Requirement(line)
+    for line in (
+        *PYPROJECT["build-system"]["requires"],
+        *PROJECT["dependencies"],
+        *PROJECT["optional-dependencies"]["dev"],
+    )
+]
+
+
+def pinned(name):
+    """Package -> exact version, of a file that has nothing else: no addresses, no paths."""
+    lines = (REPOSITORY / name).read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert [pin for pin in pins if not re.fullmatch(r"[\w.-]+==[0-9][\w.]*", pin)] == []
+    versions = dict(pin.split("==") for pin in pins)
+    assert list(versions) == sorted(versions, key=str.lower)
+    return {re.sub(r"[._]", "-", package).lower(): version for package, version in versions.items()}
+
+
+# Versions
+
+
+def test_the_lowest_versions_that_are_tested_are_the_floors():
+    floors = {}
+    for requirement in REQUIREMENTS:
+        [floor] = [s.version for s in requirement.specifier if s.operator == ">="]
+        assert floors.setdefault(requirement.name, floor) == floor
+    assert pinned("constraints-lowest.txt") == floors
+
+
+def test_every_requirement_has_a_tested_version_within_its_range():
+    pins = pinned("constraints.txt")
+    for requirement in REQUIREMENTS:
+        assert requirement.specifier.contains(pins[requirement.name]), requirement
+
+
+@pytest.mark.parametrize("release", ["captum==0.10.0", "numpy==3.0.0"])
+def test_releases_that_may_break_what_we_build_on_are_not_installed(release):
+    name, version = release.split("==")
+    [requirement] = [r for r in REQUIREMENTS if r.name == name]
+    assert not requirement.specifier.contains(version)
+
+
+def test_one_statement_of_the_pythons_that_are_supported():
+    named = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if "Python :: 3." in c]
+    matrix = (WORKFLOWS / "tests.yml").read_text(encoding="utf-8")
+    assert re.findall(r'"(3\.\d+)"', matrix) == named
+    assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(named[0])
+
+
+def test_the_readme_names_versions_that_are_tested():
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    [sentence] = re.findall(r"^Tested with Python .*?\.\s", text, re.MULTILINE | re.DOTALL)
+    versions = dict(re.findall(r"(torch|captum|numpy) ([\d.]*\d)", sentence))
+    pins = pinned("constraints.txt")
+    assert versions == {n: pins[n].rpartition(".")[0] for n in ("torch", "captum", "numpy")}
+
+
+# Commands
+
+
+def test_the_workflow_runs_the_commands_of_make_test():
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    recipe = re.search(r"^test: \.venv.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert recipe
+    commands = re.findall(r"\$\(BIN\)/(?:python -m )?(.*)", recipe[1])
+    assert [command.split()[0] for command in commands] == ["ruff", "ruff", "mypy", "pytest"]
+    suite = (WORKFLOWS / "suite.yml").read_text(encoding="utf-8")
+    for command in commands:
+        assert f"python -m {command.replace('-n 2', '-n auto')}" in suite
+
+
+def test_a_missing_browser_fails_where_one_is_required(tmp_path):
+    page = REPOSITORY / "tests" / "report" / "test_page_in_browser.py"
+    # No programs on the PATH, and no other test: the first shows it.
+    env = {**os.environ, "PATH": str(tmp_path), "REQUIRE_BROWSER": "1"}
+    arguments = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", str(page)]
+    command = [sys.executable, "-m", "pytest", *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.returncode == 1
+    assert "chromedriver None" in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell script")
+@pytest.mark.parametrize(("installs", "status"), [(False, 1), (True, 0)])
+def test_ci_is_red_where_a_browser_cannot_be_installed(tmp_path, installs, status):
+    for program in ("bash", "dirname"):
+        (tmp_path / program).symlink_to(shutil.which(program))
+    for program, line in (("apt-get", f"exit {0 if installs else 100}"), ("make", "echo tests")):
+        (tmp_path / program).write_text(f"#!{shutil.which('bash')}\n{line}\n")
+        (tmp_path / program).chmod(0o755)
+    command = [str(tmp_path / "bash"), str(REPOSITORY / ".ci" / "run")]
+    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == status
+    assert ("tests" in done.stdout) == installs
+    assert ("apt-get install chromium" in done.stderr) != installs
