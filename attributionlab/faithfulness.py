@@ -18,12 +18,11 @@ from attributionlab.methods import METHODS, Finding, as_method, preset_of, summa
 from attributionlab.results import EnvironmentResult, said_settings
 from attributionlab.trial import Claim, Trial, carry_out, chosen_outputs, judge
 from attributionlab.truth import Output
-from attributionlab.validation import boolean_problem, integer_problem
+from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
 
 __all__ = ["DEFAULT_ENVIRONMENTS", "faithfulness_test"]
 
 DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
-MOST_IMAGES = 1_000_000
 MOST_SEEDS = 1_000
 MOST_NETWORKS = 100
 

@@ -39,10 +39,11 @@ def free_bytes(device: str | torch.device = "cpu") -> int:
     """
     place = torch.device(device)
     if place.type == "cuda":
-        free: int = torch.cuda.mem_get_info(place)[0]
+        free = torch.cuda.mem_get_info(place)[0]
         # What torch holds and no tensor uses.
         return free + torch.cuda.memory_reserved(place) - torch.cuda.memory_allocated(place)
-    return max(0, min([psutil.virtual_memory().available, *_left_in_groups()]))
+    available: int = psutil.virtual_memory().available
+    return max(0, min([available, *_left_in_groups()]))
 
 
 def refuse_beyond_memory(
@@ -74,8 +75,8 @@ def refuse_beyond_memory(
     free = free_bytes(device)
     if needed > free:
         raise AttributionLabError(
-            f"{what} does not fit in memory: it takes about {_said(needed)}, and {_said(free)} are "
-            f"free; {remedy}"
+            f"{what} does not fit in memory: it takes {_said(needed)}, and {_said(free)} "
+            f"are free; {remedy}"
         )
 
 
@@ -84,7 +85,7 @@ def _said(amount: int) -> str:
     power = min(max(0, amount.bit_length() - 1) // 10, len(UNITS) - 1)
     if amount >> 10 * power >= 1 << 20:  # more digits tell nobody anything
         return f"more than a million {UNITS[power]}"
-    return f"{amount / (1 << 10 * power):.4g} {UNITS[power]}"
+    return f"about {amount / (1 << 10 * power):.4g} {UNITS[power]}"
 
 
 def _left_in_groups() -> Iterator[int]:

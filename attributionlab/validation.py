@@ -19,6 +19,8 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError
 
 __all__ = [
+    "MOST_IMAGES",
+    "MOST_ROUNDS",
     "Replacement",
     "boolean_problem",
     "broadcast_replacement",
@@ -32,6 +34,13 @@ __all__ = [
     "reference_images_problem",
     "shown",
 ]
+
+MOST_IMAGES = 1_000_000
+"""That anything here is asked to run on; at a millisecond each a quarter of an hour."""
+
+MOST_ROUNDS = 10_000_000
+"""Of what a method repeats for one image and memory does not bound: steps, permutations, epochs; at a
+millisecond each three hours."""
 
 Replacement = Real[Tensor, "..."] | float | int
 """What perturbed pixels become: a number, or a tensor that broadcasts to the images."""

@@ -24,7 +24,7 @@ from attributionlab.trial import Trial
 from attributionlab.trial.calls import always_offered, attribute_scene
 from attributionlab.trial.question import Scene
 from attributionlab.truth import Output, Truth
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
 __all__ = ["metric_test", "metric_tests"]
 
@@ -148,7 +148,7 @@ def metric_tests(
     """`metric_test` of several metrics, which share what the model says; its parameters and errors."""
     refuse_if(
         [
-            *integer_problem("n", n, 2),
+            *integer_problem("n", n, 2, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
             *number_problem("threshold", threshold, above=-1, most=1),
             *_confidence_problem(confidence),

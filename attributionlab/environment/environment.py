@@ -16,9 +16,10 @@ from attributionlab.environment.known_truths import KnownTruths
 from attributionlab.environment.summary import described
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images import Recipe
+from attributionlab.memory import refuse_beyond_memory
 from attributionlab.nets import Network, camouflaged, default_temperature, with_softmax
 from attributionlab.spec import EnvironmentSpec, counting_of
-from attributionlab.validation import integer_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem
 
 __all__ = ["Environment"]
 
@@ -109,7 +110,7 @@ class Environment(KnownTruths):
         n = self.spec.size if n is None else n
         seed = self.spec.seed if seed is None else seed
         refuse_if(
-            [*integer_problem("n", n, 1), *integer_problem("seed", seed, 0)],
+            [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)],
             f"dataset of {self.name}",
         )
         keep = bool(self.spec.constants.get("keep_degenerate", False))
@@ -135,8 +136,18 @@ class Environment(KnownTruths):
         images : Tensor of float32, (n, C, H, W)
             In channels-last memory format.
         labels : Tensor of int64, (n,)
+
+        Raises
+        ------
+        AttributionLabError
+            If they do not fit in memory.
         """
         dataset = self.dataset(n, seed)
+        # Each image twice, to be stacked, and a label map of int64; the stack once more as it is laid
+        # out anew.
+        needed = n * (3 * 4 * self.recipe.channels + 8) * self.recipe.image_size**2
+        what = f"{self.name}: n is {n}: a batch of so many images"
+        refuse_beyond_memory(needed, what, "take fewer, or pass over env.dataset")
         samples = [dataset[index] for index in range(len(dataset))]
         images = torch.stack([sample.image for sample in samples])
         labels = torch.stack([sample.label for sample in samples])

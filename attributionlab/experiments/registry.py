@@ -25,7 +25,7 @@ from attributionlab.experiments.trained_network import figure_3
 from attributionlab.experiments.unified.items import UNIFIED_ITEMS
 from attributionlab.experiments.unseen_data_dose import unseen_data_dose
 from attributionlab.experiments.which_truth import which_truth
-from attributionlab.validation import integer_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem
 
 __all__ = ["EXPERIMENTS", "PAPERS", "experiment"]
 
@@ -99,7 +99,7 @@ def experiment(
         f"{item} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
     ]
     if n is not None:
-        problems += integer_problem("n", n, 1)
+        problems += integer_problem("n", n, 1, MOST_IMAGES)
     problems += integer_problem("seed", seed, 0)
     refuse_if(problems)
     run = {"n": n, "quick": quick, "seed": seed}

@@ -20,7 +20,7 @@ from attributionlab.leaderboard.evaluation import (
 from attributionlab.leaderboard.report import CONTROL, ORACLE, CaseScores, Leaderboard
 from attributionlab.methods import METHODS, as_method
 from attributionlab.progress import track
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
 __all__ = ["DEFAULT_METHODS", "PAPER_METHODS", "QUICK_SIZE", "SIZE", "rank_methods"]
 
@@ -125,7 +125,7 @@ def rank_methods(
     named = _named(methods)
     refuse_if(
         [
-            *integer_problem("n", images, 1),
+            *integer_problem("n", images, 1, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
             *integer_problem("size", side, 8),
             *number_problem("confidence", confidence, above=0, most=1),

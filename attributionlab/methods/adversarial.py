@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.methods.batching import over_batches
+from attributionlab.methods.batching import drawn_in_memory, over_batches
 from attributionlab.methods.information import slope
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.validation import MOST_ROUNDS, integer_problem, number_problem
 
 __all__ = ["Adversary", "Generated", "Layer", "adversary_problems", "generated_mask", "let_through"]
 
@@ -77,10 +77,11 @@ def let_through(
     means, stds = (
         low + (high - low) * torch.rand(GROUPS, generator=generator) for low, high in (MEANS, STDS)
     )
-    group = torch.arange(samples) * GROUPS // samples
-    noise = torch.randn((samples, *activation.shape[1:]), generator=generator)
-    noise = means[group, None, None, None] + stds[group, None, None, None] * noise
-    return passing * activation + (1 - passing) * noise.to(activation)
+    with drawn_in_memory("input-iba", "samples", samples, 4 * activation.nbytes):
+        group = torch.arange(samples) * GROUPS // samples
+        noise = torch.randn((samples, *activation.shape[1:]), generator=generator)
+        noise = means[group, None, None, None] + stds[group, None, None, None] * noise
+        return passing * activation + (1 - passing) * noise.to(activation)
 
 
 @torch.enable_grad()
@@ -136,9 +137,10 @@ def generated_mask(
     size = int(adversary.batch)  # a NumPy integer does not split
 
     def mixtures() -> Tensor:
-        noise = torch.randn((size, *image.shape[1:]), generator=generator).to(image)
-        mask = logits.sigmoid()
-        return mask * image + (1 - mask) * (mean + std * noise)
+        with drawn_in_memory("input-iba", "batch", size, 8 * image.nbytes, image.device):
+            noise = torch.randn((size, *image.shape[1:]), generator=generator).to(image)
+            mask = logits.sigmoid()
+            return mask * image + (1 - mask) * (mean + std * noise)
 
     def back(part: Tensor, slopes: Tensor) -> list[Tensor]:
         kept = part.requires_grad_()
@@ -213,7 +215,7 @@ def _critic(like: Tensor, clip: float, generator: torch.Generator) -> nn.Sequent
 def adversary_problems(adversary: Adversary) -> list[str]:
     """What is wrong with the settings of a training; a batch of one has nothing to normalize by."""
     problems = [
-        *integer_problem("epochs", adversary.epochs, 1),
+        *integer_problem("epochs", adversary.epochs, 1, MOST_ROUNDS),
         *integer_problem("samples", adversary.samples, 2),
         *number_problem("clip", adversary.clip, above=0),
     ]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.memory import free_bytes, refuse_beyond_memory
 from attributionlab.validation import integer_problem
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "in_smaller_batches",
     "out_of_memory",
     "over_batches",
+    "passes_at_once",
+    "surely_fitting",
 ]
 
 MEMORY_BUDGET = 64 * 2**20
@@ -26,6 +29,10 @@ MEMORY_BUDGET = 64 * 2**20
 image: fresh memory for every layer (measured at 72 and 224 pixels)."""
 SHARE_OF_DEVICE = 0.25
 """Of an accelerator's free memory, which gradients and the method itself share."""
+
+MOST_OF_AN_IMAGE = 1000
+"""Times its own size that an image takes on its way through a network and back, where nothing was
+measured: far more than in most. In a ResNet-50 the outputs of all layers are 150 times as large."""
 
 Result = TypeVar("Result")
 
@@ -70,6 +77,34 @@ def images_at_once(model: nn.Module, inputs: Tensor, budget: int | None = None) 
     return max(1, budget // used)
 
 
+def passes_at_once(model: nn.Module, inputs: Tensor, asked: int | None) -> int:
+    """How many images pass at once: what a user asked for, as far as it fits in free memory.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K).
+    inputs : Tensor, (B, C, H, W)
+        Images.
+    asked : int, optional
+        By a user; without it, what `images_at_once` finds.
+    """
+    if asked is None:
+        return images_at_once(model, inputs)
+    if asked <= surely_fitting(inputs, asked):
+        return asked
+    # Half is for gradients.
+    return min(asked, images_at_once(model, inputs, free_bytes(inputs.device) // 2))
+
+
+def surely_fitting(images: Tensor, wanted: int) -> int:
+    """How many of the wanted images pass at once wherever they pass, without a look at a network."""
+    each = MOST_OF_AN_IMAGE * images[:1].nbytes
+    if each * wanted <= MEMORY_BUDGET:
+        return wanted
+    return max(1, min(wanted, free_bytes(images.device) // max(1, each)))
+
+
 def in_smaller_batches(run: Callable[[int], Result], batch: int, who: str) -> Result:
     """Run with this batch size, halving it for as long as the memory does not suffice.
 
@@ -111,8 +146,9 @@ def over_batches(
 ) -> tuple[Tensor, ...]:
     """Run on all images at once or, where the memory does not suffice, on ever smaller parts.
 
-    Measures nothing beforehand, which would cost one more forward pass: for methods that pass each
-    image through the network once or twice.
+    Begins with as many as fit in free memory if an image takes `MOST_OF_AN_IMAGE`. Measures nothing
+    beforehand, which would cost one more forward pass: for methods that pass each image through the
+    network once or twice.
 
     Parameters
     ----------
@@ -142,12 +178,17 @@ def over_batches(
             return tuple(parts[0])
         return tuple(torch.cat(part) for part in zip(*parts, strict=True))
 
-    return in_smaller_batches(joined, len(given[0]), who)
+    return in_smaller_batches(joined, surely_fitting(given[0], len(given[0])), who)
 
 
 @contextmanager
-def drawn_in_memory(who: str, name: str, count: int) -> Iterator[None]:
-    """Refuse the number of an image's draws where the memory does not suffice for them inside.
+def drawn_in_memory(
+    who: str, name: str, count: int, each: int, device: str | torch.device = "cpu"
+) -> Iterator[None]:
+    """Refuse the number of an image's draws where the memory does not suffice for them.
+
+    Beforehand, by an estimate; and where an allocation fails inside, which a limit on a process or
+    another process may be the cause of.
 
     Parameters
     ----------
@@ -157,15 +198,19 @@ def drawn_in_memory(who: str, name: str, count: int) -> Iterator[None]:
         Of the setting that says how many.
     count : int
         Its value.
+    each : int
+        Bytes for each draw, at the time when they are most: within a factor of two.
+    device : str or torch.device
+        Where they lie.
     """
+    what = f"{who}: {name} is {count}: what is drawn for one image"
+    refuse_beyond_memory(int(count) * each, what, "take fewer", device)
     try:
         yield
     except (RuntimeError, MemoryError, TypeError) as error:  # a TypeError for a size beyond int64
         if not out_of_memory(error):
             raise
-        raise AttributionLabError(
-            f"{who}: {name} is {count}: what is drawn for one image does not fit in memory; take fewer"
-        ) from error
+        raise AttributionLabError(f"{what} does not fit in memory; take fewer") from error
 
 
 def batch_problem(name: str, value: object) -> list[str]:

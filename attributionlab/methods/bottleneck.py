@@ -212,7 +212,7 @@ def feature_passage(
             lambda copies: loss(resume(model, layer, image, copies)), mixed, len(mixed), who
         )
 
-    passing = least_passing(activation, noise.mean, noise.std, gradient, descent, generator)
+    passing = least_passing(activation, noise.mean, noise.std, gradient, descent, generator, who)
     information = capacity(passing, activation, noise.mean, noise.std)
     share = float((information * noise.unvaried).sum() / information.sum())
     return Passage(activation, passing, information, share)

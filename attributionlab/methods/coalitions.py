@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attributionlab.exact import route_of
-from attributionlab.methods.batching import batch_problem, images_at_once, in_smaller_batches
+from attributionlab.methods.batching import batch_problem, in_smaller_batches, passes_at_once
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import number_problem
@@ -173,7 +173,7 @@ def coalition_outputs(
             outputs.append(target_outputs(model(images), torch.cat(targets)).cpu())
         return torch.cat(outputs)
 
-    width = batch or images_at_once(model, games[0].image[None])
+    width = passes_at_once(model, games[0].image[None], batch)
     return list(torch.split(in_smaller_batches(run, min(width, len(numbers)), who), counts))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.baselines import from_true_baseline
 from attributionlab.methods.declaration import declares
-from attributionlab.methods.ensembles import smoothgrad, smoothgrad_squared, vargrad
+from attributionlab.methods.ensembles import SAMPLES, smoothgrad, smoothgrad_squared, vargrad
 from attributionlab.methods.findings import heard, tell
 from attributionlab.methods.gradients import input_x_gradient, saliency
 from attributionlab.methods.paths import integrated_gradients
@@ -143,6 +143,8 @@ DERIVATIONS: Mapping[str, Derivation] = {
     "true-baseline": Derivation(_from_background, frozenset({"baselines"})),
 }
 """By suffix."""
+MOST_ENSEMBLES = 2
+"""Of ensembles of one another in one name."""
 
 
 def base_and_suffix(name: str) -> tuple[str, str] | None:
@@ -179,7 +181,8 @@ def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[...,
     Raises
     ------
     AttributionLabError
-        For the true baseline of a method that has no setting `baselines`.
+        For the true baseline of a method that has no setting `baselines`, and for more than
+        `MOST_ENSEMBLES` suffixes that draw samples.
 
     Examples
     --------
@@ -190,6 +193,11 @@ def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[...,
     """
     if name in known:
         return known[name]
+    if (ensembles := _ensembles_in(name)) > MOST_ENSEMBLES:
+        raise AttributionLabError(
+            f"{name}: {ensembles} suffixes of {SAMPLES} samples each are {SAMPLES**ensembles:,} runs "
+            f"of the method for an image: take at most {MOST_ENSEMBLES} of them"
+        )
     split = base_and_suffix(name)
     base = split and derived(split[0], known)
     if split is None or base is None:
@@ -199,6 +207,14 @@ def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[...,
             f"{name}: {split[0]} has no setting 'baselines', and so no true baseline: take {split[0]}"
         )
     return _made(split[1], base)
+
+
+def _ensembles_in(name: str) -> int:
+    """How many suffixes draw samples, each of them for every sample of the next."""
+    split = base_and_suffix(name)
+    if split is None:
+        return 0
+    return _ensembles_in(split[0]) + (DERIVATIONS[split[1]].own == _OF_SAMPLES)
 
 
 @functools.cache

@@ -40,6 +40,7 @@ from attributionlab.validation import (
 
 __all__ = [
     "REDUCTIONS",
+    "SAMPLES",
     "all_equal",
     "maps_of_samples",
     "noise_problems",
@@ -169,7 +170,8 @@ def noisy_samples(
     AttributionLabError
         If they do not fit in memory.
     """
-    with drawn_in_memory(who, "n_samples", n_samples):
+    # Samples and maps of all, and what reduces these in float64.
+    with drawn_in_memory(who, "n_samples", n_samples, 6 * image.nbytes, image.device):
         size = (n_samples, *image.shape)
         draws = torch.randn(size, generator=generator, device=generator.device).to(image)
         # Convolutions of this layout are up to three times faster on a CPU.

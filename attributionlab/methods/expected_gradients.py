@@ -89,11 +89,12 @@ def gradient_shap(
     ]
     refuse_if(problems, "gradient-shap")
     starts = as_distribution(baselines, inputs)
-    batch = perturbations_per_eval or nodes_at_once(model, inputs)
+    batch = nodes_at_once(model, inputs, perturbations_per_eval)
     maps, shares = [], []
     for image, target in zip(inputs, targets, strict=True):
         on: dict[str, Any] = {"generator": generator, "device": generator.device}
-        with drawn_in_memory("gradient-shap", "n_samples", n_samples):
+        each = 32 + (3 * image.nbytes if noise else 0)
+        with drawn_in_memory("gradient-shap", "n_samples", n_samples, each, generator.device):
             which = torch.randint(len(starts), (n_samples,), **on).to(starts.device)
             moved = (
                 noise * highest * torch.randn((n_samples, *image.shape), **on) if noise else None

@@ -10,7 +10,7 @@ from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.masking import SmoothMask, area_gap, blur_pyramid, blurred
-from attributionlab.validation import boolean_problem, integer_problem, number_problem
+from attributionlab.validation import MOST_ROUNDS, boolean_problem, integer_problem, number_problem
 
 __all__ = ["extremal_perturbation"]
 
@@ -185,7 +185,7 @@ def _problems(
     positive: dict[str, float],
 ) -> list[str]:
     problems = number_problem("area", area, above=0, most=1)
-    problems += integer_problem("iterations", iterations, 1)
+    problems += integer_problem("iterations", iterations, 1, MOST_ROUNDS)
     problems += [] if step is None else integer_problem("step", step, 1)
     problems += boolean_problem("normalized", normalized)
     for name, value in weights.items():

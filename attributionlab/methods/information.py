@@ -15,8 +15,12 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from attributionlab.methods.batching import in_smaller_batches
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.methods.batching import (
+    drawn_in_memory,
+    in_smaller_batches,
+    surely_fitting,
+)
+from attributionlab.validation import MOST_ROUNDS, integer_problem, number_problem
 
 __all__ = [
     "Descent",
@@ -55,6 +59,7 @@ def least_passing(
     gradient: Gradient,
     descent: Descent,
     generator: torch.Generator,
+    who: str,
     granted: Float[Tensor, "1 channels rows columns"] | None = None,
 ) -> Float[Tensor, "1 channels rows columns"]:
     r"""The share of each value that passes after a descent of loss and information.
@@ -74,15 +79,20 @@ def least_passing(
         Settings.
     generator : torch.Generator
         Of the noise.
+    who : str
+        The method, for messages.
     granted : Tensor, optional
         As for `capacity`.
     """
     alpha = torch.full_like(values, INITIAL, requires_grad=True)
     optimizer = torch.optim.Adam([alpha], lr=descent.learning_rate)
     for _ in range(descent.steps):
-        noise = torch.randn((descent.copies, *values.shape[1:]), generator=generator).to(values)
-        passing = smoothed(alpha.sigmoid(), descent.sigma)
-        mixed = passing * values + (1 - passing) * (mean + std * noise)
+        # Noise, what is mixed of it, and their gradients.
+        each = 8 * values.nbytes
+        with drawn_in_memory(who, "copies", descent.copies, each, values.device):
+            noise = torch.randn((descent.copies, *values.shape[1:]), generator=generator)
+            passing = smoothed(alpha.sigmoid(), descent.sigma)
+            mixed = passing * values + (1 - passing) * (mean + std * noise.to(values))
         information = capacity(passing, values, mean, std, granted).mean()
         slopes = [gradient(mixed.detach()), information.new_tensor(descent.beta)]
         (alpha.grad,) = torch.autograd.grad([mixed, information], alpha, slopes)
@@ -110,7 +120,7 @@ def slope_of_mean(
     def run(batch: int) -> Tensor:
         return torch.cat([of_part(part) for part in torch.split(at, batch)])
 
-    return in_smaller_batches(run, min(at_once, len(at)), who)
+    return in_smaller_batches(run, surely_fitting(at, min(at_once, len(at))), who)
 
 
 def capacity(
@@ -175,7 +185,7 @@ def descent_problems(descent: Descent) -> list[str]:
     """What is wrong with the settings of a descent."""
     return [
         *number_problem("beta", descent.beta, least=0),
-        *integer_problem("steps", descent.steps, 1),
+        *integer_problem("steps", descent.steps, 1, MOST_ROUNDS),
         *number_problem("learning_rate", descent.learning_rate, above=0),
         *integer_problem("copies", descent.copies, 1),
         *number_problem("sigma", descent.sigma, least=0),

@@ -270,7 +270,8 @@ def _explained(
         return found
 
     mean, std = torch.zeros_like(scale.mean), torch.ones_like(scale.std)
-    passing = least_passing(values, mean, std, gradient, descent, generator, granted.mask)
+    given = (values, mean, std, gradient, descent, generator)
+    passing = least_passing(*given, "input-iba", granted.mask)
     if attribution == "mask":
         shown = passing.mean(1, keepdim=True)
     else:

@@ -14,6 +14,8 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor
 from torch.nn import functional as F
 
+from attributionlab.memory import refuse_beyond_memory
+
 __all__ = ["SmoothMask", "area_gap", "blur_pyramid", "blurred"]
 
 LN_2 = math.log(2)
@@ -54,6 +56,12 @@ class SmoothMask:
         self.size = (height, width)
         self.grid = (-(-height // step), -(-width // step))
         self.radius = math.ceil((REACH * sigma + step / 2) / step)
+        refuse_beyond_memory(
+            32 * (2 * self.radius + 1) ** 2 * step**2,
+            f"extremal-perturbation: sigma is {sigma:g} and step {step}: a mask's kernel",
+            "take a smaller one",
+            images.device,
+        )
         within = np.arange(step) - (step - 1) / 2  # of the pixels of a block, from its middle
         self.shifts: list[tuple[int, int]] = []
         kernels = []

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from attributionlab.errors import nearest, refuse_if
 from attributionlab.exact import path_integral
 from attributionlab.exact.integrals.double import DoubleCopy
+from attributionlab.memory import refuse_beyond_memory
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
-from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.batching import in_smaller_batches, passes_at_once
 from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.guards import (
@@ -20,7 +21,7 @@ from attributionlab.methods.guards import (
     shares_of_change,
 )
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.validation import integer_problem
+from attributionlab.validation import MOST_ROUNDS, integer_problem
 
 __all__ = [
     "Quadrature",
@@ -79,7 +80,7 @@ def integrated_gradients(
     """
     refuse_if(quadrature_problems(n_steps, method, internal_batch_size), "integrated-gradients")
     start = as_baselines(baselines, inputs)
-    batch = internal_batch_size or nodes_at_once(model, inputs)
+    batch = nodes_at_once(model, inputs, internal_batch_size)
     attributions, output, reference = straight_paths(
         *(model, inputs, start, targets, n_steps, method, batch), "integrated-gradients"
     )
@@ -90,7 +91,9 @@ def integrated_gradients(
 def quadrature_problems(n_steps: object, method: object, internal_batch_size: object) -> list[str]:
     """What is wrong with these settings of `integrated_gradients`."""
     # A Riemann sum of a single node is none that Captum takes.
-    problems = integer_problem("n_steps", n_steps, 1 if method == "gausslegendre" else 2)
+    problems = integer_problem(
+        "n_steps", n_steps, 1 if method == "gausslegendre" else 2, MOST_ROUNDS
+    )
     if internal_batch_size is not None:
         problems += integer_problem("internal_batch_size", internal_batch_size, 1)
     if method not in get_args(Quadrature):
@@ -98,10 +101,11 @@ def quadrature_problems(n_steps: object, method: object, internal_batch_size: ob
     return problems
 
 
-def nodes_at_once(model: nn.Module, inputs: Tensor) -> int:
-    """How many nodes fit the memory budget, at least one."""
+def nodes_at_once(model: nn.Module, inputs: Tensor, asked: int | None = None) -> int:
+    """How many nodes pass at once: what a user asked for, or what fits the memory budget."""
+    fitting = passes_at_once(model, inputs, asked)
     # A node needs its activations and as much again for their gradients.
-    return max(1, images_at_once(model, inputs) // 2)
+    return fitting if asked else max(1, fitting // 2)
 
 
 def straight_paths(
@@ -132,6 +136,11 @@ def straight_paths(
         For messages.
     """
     from captum.attr import IntegratedGradients
+
+    # Gauss's nodes are the eigenvalues of a matrix; others are listed, with their weights.
+    needed = 16 * int(n_steps) ** 2 if method == "gausslegendre" else 128 * int(n_steps)
+    what = f"{who}: n_steps is {n_steps}: finding the nodes"
+    refuse_beyond_memory(needed, what, "take fewer, or a Riemann sum as the method")
 
     def integrate(batch: int) -> tuple[Tensor, Tensor, Tensor]:
         parts = []

@@ -14,8 +14,8 @@ from attributionlab.methods.baselines import Baselines, as_baselines
 from attributionlab.methods.batching import (
     batch_problem,
     drawn_in_memory,
-    images_at_once,
     in_smaller_batches,
+    passes_at_once,
 )
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
@@ -204,7 +204,7 @@ def _drawn(
     size: torch.Size,
 ) -> Masks:
     device = generator.device
-    with drawn_in_memory(who, "n_samples", n_samples):
+    with drawn_in_memory(who, "n_samples", n_samples, 6 * cells**2 + 64, device):
         coins = torch.rand((n_samples, cells, cells), generator=generator, device=device)
         shifts = [
             torch.randint(_cell(length, cells), (n_samples,), generator=generator, device=device)
@@ -225,7 +225,7 @@ def _of_each_image(
     probability: float,
     perturbations_per_eval: int | None,
 ) -> Float[Tensor, "batch 1 height width"]:
-    batch = min(perturbations_per_eval or images_at_once(model, inputs), n_samples)
+    batch = min(passes_at_once(model, inputs, perturbations_per_eval), n_samples)
     maps, shares, still, flat = [], [0.0], 0, 0
     for k, target in enumerate(targets):
         masks = _drawn(who, generator, n_samples, cells, probability, inputs.shape[2:])

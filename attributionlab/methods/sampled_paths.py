@@ -103,7 +103,7 @@ def integrated_gradients_uniform(
         draws = torch.rand(shape, generator=generator, device=generator.device)
         return highest * draws.to(image)
 
-    batch = internal_batch_size or nodes_at_once(model, inputs)
+    batch = nodes_at_once(model, inputs, internal_batch_size)
     given = (model, inputs, targets, noise, n_baselines, n_steps, method, batch)
     return _averaged(*given, "integrated-gradients-uniform")
 
@@ -169,7 +169,7 @@ def integrated_gradients_random(
             part.copy_(reference_images[order[: len(part)].to(reference_images.device)])
         return chosen
 
-    batch = internal_batch_size or nodes_at_once(model, inputs)
+    batch = nodes_at_once(model, inputs, internal_batch_size)
     given = (model, inputs, targets, others, n_baselines, n_steps, method, batch)
     return _averaged(*given, "integrated-gradients-random", there)
 
@@ -245,7 +245,8 @@ def _averaged(
     """
     maps, outputs, references, shares = [], [], [], []
     for image, target in zip(inputs, targets, strict=True):
-        with drawn_in_memory(who, "n_baselines", n_baselines):
+        # Starts, attributions, and these in float64 with their squares.
+        with drawn_in_memory(who, "n_baselines", n_baselines, 8 * image.nbytes, image.device):
             starts = draw(image)  # (N, C, H, W)
         ends, classes = image.expand_as(starts), target.expand(len(starts))
         found, output, reference = straight_paths(

@@ -25,7 +25,7 @@ from attributionlab.methods.entry import checked
 from attributionlab.methods.outputs import same_outputs
 from attributionlab.methods.sampling_noise import share_of_errors, tell_of_noise
 from attributionlab.segmentation import Segmentation, segment
-from attributionlab.validation import generator_problem, integer_problem
+from attributionlab.validation import MOST_ROUNDS, generator_problem, integer_problem
 
 __all__ = ["shapley_value_sampling", "shapley_value_sampling_true_baseline"]
 
@@ -93,7 +93,9 @@ def shapley_value_sampling(
         For settings out of range or unknown.
     """
     problems = masking_problems(highest, perturbations_per_eval)
-    problems += integer_problem("n_samples", n_samples, 1) + generator_problem(generator)
+    problems += integer_problem("n_samples", n_samples, 1, MOST_ROUNDS) + generator_problem(
+        generator
+    )
     refuse_if(problems, "shapley-value-sampling")
     start = as_baselines(baselines, inputs)
     labels = segment(

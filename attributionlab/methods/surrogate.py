@@ -118,7 +118,8 @@ def lime(
     maps, zero = [], 0
     for k in range(len(inputs)):
         superpixels = int(labels[k].max()) + 1
-        with drawn_in_memory("lime", "n_samples", n_samples):
+        # An integer and a bit of each coin; later, 1 and 0 as float64 and scikit-learn's copies.
+        with drawn_in_memory("lime", "n_samples", n_samples, 32 * superpixels + 128):
             kept = torch.randint(2, (n_samples, superpixels), generator=generator).bool()
         game = Game(inputs[k], start[k], labels[k], superpixels, targets[k])
         [outputs] = coalition_outputs(model, [game], [drawn(kept)], perturbations_per_eval, "lime")

@@ -1,6 +1,7 @@
 """A trial carried out: a method, and every control, on the same images."""
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.assess import CONTROLS, Drift, missing_shares, pixel_kinds
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, AttributionWarning
 from attributionlab.methods import Finding, Method, as_method, heard
 from attributionlab.metrics import Alignment, alignment, normalize
 from attributionlab.results import ImageScores
@@ -27,6 +28,10 @@ from attributionlab.trial.question import STUDIED_IMAGES, Scene, Trial
 from attributionlab.truth import Truth
 
 __all__ = ["Outcome", "carry_out"]
+
+LONG, SOON = 3600.0, 10.0
+"""Seconds that the images of an environment may take untold, and after which this is estimated: the
+first image also waits for what is compiled and loaded."""
 
 KEPT_BYTES = 64 * 2**20
 """Of the maps that are kept to be looked at: of 334 images at 224 pixels. All else is reduced to a few
@@ -101,6 +106,7 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
     controls = {name: as_method(name, CONTROLS) for name in CONTROLS}
     batches: list[_Batch] = []
     studied, images, truths, labels = [], [], [], []
+    start, told = time.monotonic(), False
     kept = max(STUDIED_IMAGES, KEPT_BYTES // (4 * trial.env.recipe.image_size**2))
     for scene in trial.scenes(f"{method.name} on {trial.env.name}", show_progress):
         looked_at = scene.part(0, max(0, STUDIED_IMAGES - scene.first)) if trial.diagnosed else None
@@ -117,6 +123,9 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
                 findings=[replace(found, regions=None) for found in batch.findings],
             )
         )
+        if not told and time.monotonic() - start > SOON:
+            told = True
+            _tell_of_cost(method, trial, scene.first + len(scene.images), time.monotonic() - start)
     findings = [finding for batch in batches for finding in batch.findings]
     findings += [batch.runner_up for batch in batches if isinstance(batch.runner_up, Finding)]
     findings += peculiarities(method, trial, studied, always)
@@ -157,6 +166,19 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
         gaps=np.array(gaps) if len(gaps) == trial.n else None,
         drift=drift_of(method, trial, show_progress) if trial.camouflage else None,
     )
+
+
+def _tell_of_cost(method: Method, trial: Trial, done: int, seconds: float) -> None:
+    """Warn of what the other images will take, if that is long."""
+    left = seconds / done * (trial.n - done)
+    if left > LONG:
+        warnings.warn(
+            f"{method.name} on {trial.env.name}: {done} of {trial.n} images took {seconds:.0f} s, the "
+            f"others will take about {left / 3600:.1f} h; a smaller n, image_size or fewer samples or "
+            "steps take less",
+            AttributionWarning,
+            stacklevel=3,
+        )
 
 
 def _run(

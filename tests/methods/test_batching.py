@@ -5,9 +5,14 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab import AttributionLabError
-from attributionlab.methods import images_at_once, in_smaller_batches
-from attributionlab.methods.batching import batch_problem, drawn_in_memory, over_batches
+from attributionlab import AttributionLabError, memory
+from attributionlab.methods import batching, images_at_once, in_smaller_batches
+from attributionlab.methods.batching import (
+    batch_problem,
+    drawn_in_memory,
+    over_batches,
+    passes_at_once,
+)
 from attributionlab.methods.cam import gradcam, linear_approximation
 from attributionlab.methods.excitation import excitation_backprop
 from attributionlab.methods.findings import heard
@@ -158,16 +163,53 @@ def test_gradient_methods_shrink_their_batches_and_start_with_all_images(method,
     [(torch.rand, 10**12), (torch.rand, 10**18), (torch.rand, 10**30), (np.empty, 10**12)],
 )
 def test_more_draws_than_fit_in_memory_are_refused_in_one_line(draw, count):
-    message = f"mine: n is {count}: what is drawn for one image does not fit in memory; take fewer"
+    # With an estimate of nothing it is the allocator that refuses.
     with (
-        pytest.raises(AttributionLabError, match=f"^{message}$"),
-        drawn_in_memory("mine", "n", count),
+        pytest.raises(AttributionLabError, match=rf"^mine: n is {count}: .*memory; take fewer$"),
+        drawn_in_memory("mine", "n", count, 0),
     ):
         draw((count, 8))
 
 
+def test_more_draws_than_are_free_are_refused_before_any_is_made(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 3 * 2**20)
+    with drawn_in_memory("mine", "n", 3, 2**20):
+        pass
+    with (
+        pytest.raises(
+            AttributionLabError, match=r"^mine: n is 4: .* 4 MiB, .* 3 MiB .*take fewer$"
+        ),
+        drawn_in_memory("mine", "n", 4, 2**20),
+    ):
+        pytest.fail("something was drawn")
+
+
+def test_a_batch_size_that_a_user_asks_for_is_cut_to_what_is_free(monkeypatch):
+    model = nn.Sequential(nn.Conv2d(1, 256, 1), nn.ReLU())  # 2 x 256 times as large as the image
+    images = torch.zeros(1, 1, 64, 64)
+    assert passes_at_once(model, images, 7) == 7
+    one = 513 * images.nbytes
+    monkeypatch.setattr(batching, "free_bytes", lambda device: 20 * one)
+    assert passes_at_once(model, images, 10**12) == 10  # half of it is for gradients
+    assert passes_at_once(model, images, 9) == 9
+    assert passes_at_once(model, images, None) == images_at_once(model, images)
+
+
+def test_many_images_begin_in_parts_that_surely_fit(monkeypatch):
+    images, sizes = torch.zeros(50, 1, 64, 64), []
+    monkeypatch.setattr(batching, "free_bytes", lambda device: 20 * 1000 * images[:1].nbytes)
+
+    def run(part):
+        sizes.append(len(part))
+        return [part]
+
+    [joined] = over_batches(run, [images], "mine")
+    assert sizes == [20, 20, 10]
+    assert joined.shape == images.shape
+
+
 def test_other_errors_of_draws_pass_unchanged():
-    with pytest.raises(TypeError, match="has no len"), drawn_in_memory("mine", "n", 3):
+    with pytest.raises(TypeError, match="has no len"), drawn_in_memory("mine", "n", 3, 0):
         len(3)
 
 

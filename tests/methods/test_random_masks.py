@@ -292,7 +292,7 @@ def test_bad_settings_are_refused_at_once():
 
 
 def test_more_samples_than_fit_in_memory_are_refused():
-    message = r"^rise: n_samples is 10{15}: .* does not fit in memory; take fewer$"
+    message = r"^rise: n_samples is 10{15}: .* does not fit in memory: .*; take fewer$"
     with pytest.raises(AttributionLabError, match=message):
         rise(network(), images(), TARGETS, generator=torch.Generator(), n_samples=10**15, cells=2)
 

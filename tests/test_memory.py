@@ -1,0 +1,197 @@
+"""What is free is found where it is limited; what is beyond it is refused before it is allocated."""
+
+import ctypes
+import re
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from attributionlab import memory
+from attributionlab.memory import free_bytes, refuse_beyond_memory
+from attributionlab.methods import METHODS, batching, derived, heard
+
+GIB = 2**30
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with 8 GiB free and no control group, which has its files below the folder returned."""
+
+    class Available:
+        available = 8 * GIB
+
+    monkeypatch.setattr(psutil, "virtual_memory", Available)
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "MEMBERSHIP", tmp_path / "self")
+    return tmp_path
+
+
+def group(machine, path, limit, usage, stat, version=2):
+    folder = machine / "cgroup" / path
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {
+        1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        2: ("memory.max", "memory.current"),
+    }
+    for name, value in zip(names[version], (limit, usage), strict=True):
+        (folder / name).write_text(f"{value}\n")
+    (folder / "memory.stat").write_text(stat)
+
+
+def test_without_a_limit_what_the_system_has_is_free(machine):
+    assert free_bytes() == free_bytes("cpu") == free_bytes(torch.device("cpu")) == 8 * GIB
+
+
+@pytest.mark.parametrize("inner", ["max", str(7 * GIB)])
+def test_the_narrowest_of_nested_groups_counts_less_what_is_given_back(machine, inner):
+    (machine / "self").write_text("0::/jobs/mine\n")
+    group(machine, "jobs/mine", inner, 0, "inactive_file 0\n")
+    group(machine, "jobs", 3 * GIB, 2 * GIB, f"anon 5\ninactive_file {GIB // 2}\n")
+    assert free_bytes() == GIB + GIB // 2
+
+
+def test_the_first_version_of_groups_has_a_folder_for_memory(machine):
+    (machine / "self").write_text("5:cpu,cpuacct:/other\n4:memory:/mine\n0::/\n")
+    group(
+        machine, "memory/mine", 2 * GIB, GIB, "inactive_file 7\ntotal_inactive_file 9\n", version=1
+    )
+    group(machine, "memory", 2**63 - 4096, 5 * GIB, "", version=1)
+    assert free_bytes() == GIB + 9
+
+
+def test_a_container_sees_its_own_group_as_the_outermost(machine):
+    (machine / "self").write_text("0::/docker/not-seen-from-inside\n")
+    group(machine, "", 5 * GIB, GIB, "")
+    assert free_bytes() == 4 * GIB
+
+
+def test_a_group_beyond_its_limit_leaves_nothing(machine):
+    (machine / "self").write_text("0::/\n")
+    group(machine, "", GIB, 2 * GIB, "")
+    assert free_bytes() == 0
+
+
+def test_on_cuda_what_the_driver_has_and_torch_holds_unused_is_free(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda place: asked.append(place) or (100, 1000)
+    )
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda place: 50)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda place: 20)
+    assert free_bytes("cuda:1") == 130
+    assert asked == [torch.device("cuda:1")]
+
+
+def test_a_refusal_has_both_numbers_and_the_remedy(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 3 * GIB // 2)
+    refuse_beyond_memory(3 * GIB // 2, "mine", "take less")
+    with pytest.raises(
+        al.AttributionLabError, match=r"^mine .* 2\.5 GiB, .* 1\.5 GiB .* take less$"
+    ):
+        refuse_beyond_memory(5 * GIB // 2, "mine", "take less")
+    for needed, said in [(10**15, "909.5 TiB"), (10**400, "more than a million EiB")]:
+        with pytest.raises(al.AttributionLabError, match=said):
+            refuse_beyond_memory(needed, "mine", "take less")
+
+
+SMALL = al.load("multi-color-sum", image_size=24)
+NUMBERS = [
+    *(("lime", "n_samples", "take fewer"), ("kernel-shap", "n_samples", "take fewer")),
+    *(("rise", "n_samples", "take fewer"), ("gradient-shap", "n_samples", "take fewer")),
+    *(
+        ("smooth-gradcam-plus-plus", "n_samples", "fewer"),
+        ("saliency-vargrad", "n_samples", "fewer"),
+    ),
+    ("integrated-gradients-uniform", "n_baselines", "take fewer"),
+    ("integrated-gradients-random", "n_baselines", "take fewer"),
+    *(("integrated-gradients", "n_steps", "fewer"), ("iba", "copies", "fewer")),
+    ("extremal-perturbation", "step", "smaller"),
+]
+
+
+@pytest.mark.parametrize(("name", "setting", "remedy"), NUMBERS)
+def test_a_number_beyond_memory_is_refused_though_the_allocator_would_not(
+    name, setting, remedy, monkeypatch
+):
+    """Where 64 MiB are said to be free, and no allocator would refuse the some GiB of 2,000,000."""
+    seen = []
+    monkeypatch.setattr(memory, "free_bytes", lambda device: seen.append(device) or 2**26)
+    settings = {setting: 2_000_000}
+    if name == "kernel-shap":  # superpixels enough for as many coalitions
+        settings |= {"segmentation": "grid", "cells": 6, "baselines": 1.0}
+    message = rf"{setting}( is|) 2000000: .* \wiB, and about 64 MiB are free; take .*{remedy}"
+    with pytest.raises(al.AttributionLabError, match=message):
+        al.faithfulness_test(name, SMALL, n=1, settings=settings, diagnosed=False)
+    assert seen
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        *(("shapley-value-sampling", "n_samples"), ("extremal-perturbation", "iterations")),
+        *(("iba", "steps"), ("input-iba", "feature_steps"), ("input-iba", "epochs")),
+        ("integrated-gradients", "n_steps"),
+    ],
+)
+def test_rounds_without_end_are_refused(name, setting):
+    message = f"{setting} is {10**12}: take an integer from 1 to 10000000"
+    with pytest.raises(al.AttributionLabError, match=message):
+        al.faithfulness_test(name, SMALL, n=1, settings={setting: 10**12})
+
+
+def test_a_batch_of_more_images_than_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 2**20)
+    with pytest.raises(al.AttributionLabError, match=r"n is 99: .* MiB, and about 1 MiB .* fewer"):
+        SMALL.batch(99)
+    assert len(SMALL.batch(9)[0]) == 9
+
+
+def peak_of(run):
+    """Bytes by which the resident memory rises while something runs."""
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed before is not used again unseen
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is now what there is
+    before = status("VmHWM")
+    run()
+    return status("VmHWM") - before
+
+
+def status(name):
+    text = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(rf"{name}:\s+(\d+)", text)[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("lime", {"n_samples": 6_000, "highest": 255.0, "segmentation": "pixels"}),
+        (
+            "kernel-shap",
+            {"n_samples": 12_000, "highest": 255.0, "segmentation": "grid", "cells": 16},
+        ),
+        ("integrated-gradients-uniform", {"n_baselines": 3_000, "highest": 255.0, "n_steps": 2}),
+    ],
+)
+def test_estimates_are_within_a_factor_of_two_of_the_peak(name, settings, monkeypatch):
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("needs a Linux that resets the peak of the resident memory")
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 2)).eval()
+    image = 255 * torch.rand((1, 3, 24, 24), generator=torch.Generator().manual_seed(0))
+    estimates, method = [], derived(name, METHODS)
+    monkeypatch.setattr(
+        batching, "refuse_beyond_memory", lambda needed, *_: estimates.append(needed)
+    )
+
+    def run(**fewer):
+        given = {**settings, **fewer, "generator": torch.Generator().manual_seed(0)}
+        with heard():
+            method(model, image, torch.tensor([1]), **given)
+
+    run(**{next(iter(settings)): 300})  # what is loaded once is loaded
+    estimates.clear()
+    peak = peak_of(run)
+    [estimate] = estimates
+    assert estimate / 2 <= peak <= 2 * estimate
