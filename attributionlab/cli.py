@@ -111,7 +111,7 @@ def verify(
 @app.command("test")
 def run_test(
     method: Annotated[
-        str, typer.Argument(help="A built-in name, path/to/file.py:name, or module:name.")
+        str, typer.Argument(help="A built-in name, path/to/file.py:name, module:name, or maps.npy.")
     ],
     env: Environments = None,
     n: Images = 32,
@@ -166,7 +166,7 @@ def run_test(
 
     places = check_paths(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
-        read=[method.rpartition(":")[0], *(env or [])],
+        read=[method, method.rpartition(":")[0], *(env or [])],
     )
     with saying_what_was_done():
         report = faithfulness_test(

@@ -1,4 +1,4 @@
-"""What a reference leads to (a method, a network), and strangers' code whose errors become one line."""
+"""What a reference leads to (method, network, maps); errors of strangers' code become one line."""
 
 import importlib
 import importlib.util
@@ -14,19 +14,28 @@ from attributionlab.errors import AttributionLabError, nearest
 
 __all__ = ["in_one_line", "located", "place_of", "said"]
 
+NUMPY_FILES, TORCH_FILES = (".npy", ".npz"), (".pt", ".pth")
+NOT_THE_USERS = {__name__.partition(".")[0], "numpy", "torch", *sys.stdlib_module_names}
+"""Top-level packages in which no method of a user's lies."""
+
 
 def located(reference: str, known: Mapping[str, Any]) -> Any:
     """The object behind ``file.py:name`` or ``module:name``; split from the right (C:\\x.py:name).
 
+    Behind ``file.npy``, ``.npz``, ``.pt`` and ``.pth`` are the arrays that it holds, one or several by
+    name; nothing is unpickled.
+
     What names no place is refused as an unknown method; `known` are the methods' names for the hint.
     """
     place, _, name = reference.rpartition(":")
+    if Path(reference).suffix in (*NUMPY_FILES, *TORCH_FILES):
+        return _load_maps(Path(reference))
     if reference.endswith(".py"):
         raise AttributionLabError(f"{reference!r} names no function: write {reference}:name")
     if not place:
         raise AttributionLabError(
             f"no method named {reference!r}: {nearest(reference, known)} "
-            "(or path/to/file.py:name, or module:name)"
+            "(or path/to/file.py:name, module:name, or a file of maps: .npy, .npz, .pt)"
         )
     module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
     if not hasattr(module, name):
@@ -35,9 +44,35 @@ def located(reference: str, known: Mapping[str, Any]) -> Any:
     return getattr(module, name)
 
 
-def _load_file(path: Path) -> Any:
+def _load_maps(path: Path) -> Any:
+    """The array in a file, or its arrays by name."""
+    import numpy as np
+    import torch
+
+    _check_there(path)
+    remedy = "save one by numpy.save or torch.save, or a dict of them by environment"
+    with in_one_line(lambda error: f"{str(path)!r} holds no array ({said(error)}): {remedy}"):
+        if path.suffix in TORCH_FILES:
+            maps = torch.load(path, map_location="cpu", weights_only=True)
+        else:
+            maps = np.load(path, allow_pickle=False)
+        if isinstance(maps, np.lib.npyio.NpzFile):
+            with maps:
+                maps = dict(maps)
+    arrays = list(maps.values()) if isinstance(maps, Mapping) else [maps]
+    if not arrays or not all(isinstance(each, np.ndarray | torch.Tensor) for each in arrays):
+        kinds = ", ".join(dict.fromkeys(type(each).__name__ for each in arrays)) or "nothing"
+        raise AttributionLabError(f"{str(path)!r} holds {kinds}, no array: {remedy}")
+    return maps
+
+
+def _check_there(path: Path) -> None:
     if not os.path.isfile(path):  # unlike Path.is_file, also answers for impossible names
         raise AttributionLabError(f"no file at {str(path)!r}: check the path")
+
+
+def _load_file(path: Path) -> Any:
+    _check_there(path)
     # A name of its own: the file may be called like a module that is in use.
     spec = importlib.util.spec_from_file_location(f"attributionlab_user_{path.stem}", path)
     if spec is None or spec.loader is None:
@@ -47,7 +82,9 @@ def _load_file(path: Path) -> Any:
     folder = str(path.parent)
     sys.path.insert(0, folder)  # its neighbors are found, as when Python runs it
     try:
-        with in_one_line(lambda error: f"{path} raised {said(error)} while it was loaded"):
+        with in_one_line(
+            lambda error: f"{path} raised {said(error)} while it was loaded{place_of(error)}"
+        ):
             spec.loader.exec_module(module)
     finally:
         if folder in sys.path:  # the file may have changed the path itself
@@ -70,9 +107,26 @@ def said(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Where it was raised, in parentheses."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    """The deepest line of the user's own code on the way to it, in parentheses; else any stranger's."""
+    frames = [
+        (str(frame.f_globals.get("__name__")).partition(".")[0], frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    called = next((package for package, *_ in frames if package not in NOT_THE_USERS), None)
+    users = [
+        frame
+        for frame in frames
+        if frame[0] == called or (frame[0] not in NOT_THE_USERS and not _installed(frame[1]))
+    ]
+    for _, file, line in reversed(
+        users or [each for each in frames if each[0] in ("numpy", "torch")]
+    ):
+        return f" ({Path(file).name}, line {line})"
+    return ""
+
+
+def _installed(file: str) -> bool:
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
 @contextmanager

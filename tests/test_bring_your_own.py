@@ -87,7 +87,7 @@ def folder(tmp_path, monkeypatch, photographs):
 
 def test_the_page_has_snippets_for_python_and_shell_each_a_few_lines_long():
     assert {language for language, _ in BLOCKS} == {"python", "shell", "toml"}
-    assert set(FILES) >= {"mine.py", "saved.py", "test_my_method.py", "my-design.toml"}
+    assert set(FILES) >= {"mine.py", "test_my_method.py", "my-design.toml"}
     assert max(code.count("\n") for _, code in BLOCKS) <= 15
 
 

@@ -261,6 +261,22 @@ def test_bad(assert_faithful):
     assert "warning: double_flipped: " in text
 
 
+def test_what_is_certain_of_a_method_is_the_first_cause_in_the_message(suite):
+    result = suite(
+        """
+def mixing(model, inputs, targets):
+    maps = right(model, inputs, targets)
+    return maps.mean(0, keepdim=True).expand_as(maps)
+
+def test_bad(assert_faithful):
+    assert_faithful(mixing)
+"""
+    )
+    text = told(result)
+    first = text.index("likely cause")
+    assert "the method mixes the images of a batch" in " ".join(text[first : first + 100].split())
+
+
 def test_a_wrong_marker_is_an_error_of_the_setup_in_one_line(suite, recorded):
     result = suite(
         """

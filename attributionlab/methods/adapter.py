@@ -2,10 +2,11 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,10 @@ class Method:
 
     @cached_property
     def _declared(self) -> frozenset[str]:
-        return frozenset(_parameters(self.function))
+        declared = {*_parameters(self.function)}
+        if isinstance(self.function, type):
+            declared |= {*_parameters(getattr(self.function, "attribute", None))}
+        return frozenset(declared)
 
 
 def as_method(
@@ -134,7 +138,9 @@ def as_method(
     ----------
     method : str, class, callable, array or mapping
         A name in `known`, also with suffixes (`derived`); ``path/to/file.py:name`` or ``module:name``;
-        a Captum class (constructed with the model, and `layer` where it asks) or instance;
+        the path of a file of attributions (``maps.npy``, ``maps.pt``);
+        a Captum class, or one of the same form: constructed with the model, and `layer` where it asks,
+        it has ``attribute(inputs, target)``; a Captum instance;
         ``f(model, inputs, targets, **settings)``; an array of attributions, or one for each
         environment's name.
     known : mapping of str to callable
@@ -178,10 +184,16 @@ def as_method(
         _check_settings(name, method.attribute, settings)
         run = partial(_captum_instance, method, settings=settings)
         return Method(name, run, settings, method, reference)
+    if isinstance(method, type) and callable(getattr(method, "attribute", None)):
+        own_class: Any = method
+        _check_settings(name, own_class.attribute, settings, _parameters(method))
+        run = partial(_own_class, own_class, settings=settings)
+        return Method(name, run, settings, own_class, reference)
     if isinstance(method, type) or not callable(method):
         raise AttributionLabError(
             f"{name} is {'a class' if isinstance(method, type) else 'no method'}: pass a "
-            "Captum class or instance, a function f(model, inputs, targets), or an array"
+            "Captum class or instance, a class with __init__(model) and attribute(inputs, target), a "
+            "function f(model, inputs, targets), or an array"
         )
     _check_settings(name, method, settings)
     run = partial(_call, method, settings=settings)
@@ -200,8 +212,13 @@ def _printable(name: str) -> str:
     return shown.encode("utf-8", "backslashreplace").decode()
 
 
-def _check_settings(name: str, function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
-    parameters = _parameters(function)
+def _check_settings(
+    name: str,
+    function: Callable[..., Any],
+    settings: Mapping[str, Any],
+    also: Mapping[str, inspect.Parameter] = MappingProxyType({}),
+) -> None:
+    parameters = {**also, **_parameters(function)}
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     for key in settings:
@@ -211,7 +228,27 @@ def _check_settings(name: str, function: Callable[..., Any], settings: Mapping[s
             raise AttributionLabError(f"{name} has no setting {key!r}: {nearest(key, own)}")
 
 
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def _check_complete(
+    name: str, function: Callable[..., Any], by_place: int, given: Iterable[str]
+) -> None:
+    """Refuse a call that would lack arguments, behind those given by their place."""
+    lacking = [
+        each.name
+        for each in list(_parameters(function).values())[by_place:]
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+    lacking = [each for each in lacking if each not in given]
+    if lacking:
+        options = " ".join(f"--set {each}=..." for each in lacking)
+        python = ", ".join(f"{each!r}: ..." for each in lacking)
+        raise AttributionLabError(
+            f"{name}: no value for {' and '.join(map(repr, lacking))}: give it by {options}, or in "
+            f"Python by settings={{{python}}}"
+        )
+
+
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
     """What a callable takes by name; nothing is known of some built-in ones."""
     try:
         return inspect.signature(function).parameters
@@ -230,9 +267,11 @@ def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
 def _call(function: Callable[..., Any], call: Call, settings: Mapping[str, Any]) -> Any:
     declared = _parameters(function)
     offered = {key: value for key, value in call.offered.items() if key in declared}
+    given = offered | _fresh(settings)
+    _check_complete(_name(function), function, 3, given)
     return _guarded(
         _name(function),
-        lambda: function(call.model, call.inputs, call.targets, **(offered | _fresh(settings))),
+        lambda: function(call.model, call.inputs, call.targets, **given),
         call.environment,
     )
 
@@ -255,6 +294,35 @@ def _captum(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
     return _guarded(kind.__name__, run, call.environment)
 
 
+def _own_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
+    """A class in the form of Captum's, which gets by name what it declares, as a function does."""
+    constructor = _parameters(kind)
+    given = {**call.offered, **_fresh(settings)}
+    if "layer" in constructor:
+        layers = call.offered["layers"]
+        given["layer"] = find_layer(call.model, settings.get("layer"), layers, "gradcam")
+    made_with = {key: value for key, value in given.items() if key in constructor}
+
+    def run() -> Any:
+        _check_complete(kind.__name__, kind, 1, made_with)
+        attribute = kind(call.model, **made_with).attribute
+        declared = _parameters(attribute)
+        named = {
+            key: value
+            for key, value in given.items()
+            if key in declared or (key in settings and key not in constructor)
+        }
+        where = [call.inputs]
+        if "target" in declared:
+            named["target"] = call.targets
+        else:
+            where.append(call.targets)
+        _check_complete(f"{kind.__name__}.attribute", attribute, len(where), named)
+        return attribute(*where, **named)
+
+    return _guarded(kind.__name__, run, call.environment)
+
+
 def _captum_instance(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
     # Most of Captum keeps the model as forward_func, DeepLift and its kin as model.
     bound = getattr(instance, "forward_func", None) or getattr(instance, "model", None)
@@ -271,6 +339,7 @@ def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
     from captum.attr import LayerAttribution
 
     inputs = call.inputs
+    _check_complete(_name(instance), instance.attribute, 1, {"target", *settings})
     with warnings.catch_warnings():
         # Inputs come without requires_grad, by contract; Captum switches it on and says so.
         warnings.filterwarnings("ignore", ".*required_grads has been set automatically.*")

@@ -143,6 +143,95 @@ def test_a_layer_that_the_user_chose_is_the_one_that_is_enlarged(net):
     assert instance.enlarged_layer(net, layers) is net[1]
 
 
+class Gradient:
+    """In the form of Captum's classes, and of no base class."""
+
+    def __init__(self, model, layer=None, steps=1):
+        self.model, self.layer, self.steps = model, layer, steps
+
+    def attribute(self, inputs, target, baseline=0.0, scale=1.0):
+        outputs = self.model(inputs).gather(1, target[:, None])
+        assert self.layer is self.model[1]
+        return (inputs - baseline) * outputs[:, :, None, None] * scale * self.steps
+
+
+class ByPlace:
+    def __init__(self, model):
+        self.model = model
+
+    def attribute(self, images, labels, *, generator):
+        return images * labels + generator
+
+
+def test_a_class_with_attribute_is_made_with_the_model_and_gets_what_it_declares(net):
+    layers = {"gradcam": net[1], "iba": net[0]}
+    expected = (INPUTS - 3) * net(INPUTS)[0, 1]
+    assert torch.equal(run(Gradient, net, layers=layers, baseline=3.0), expected)
+    settings = {"scale": 2.0, "steps": 2, "baseline": 3.0}
+    assert torch.equal(run(Gradient, net, settings, layers=layers), expected * 4)
+    assert isinstance(run_error(Gradient, net, {"layer": "0"}, layers=layers), AssertionError)
+    assert torch.equal(run(ByPlace, net, generator=7), INPUTS + 7)
+    method = as_method(Gradient, METHODS)
+    assert [method.asks_for(name) for name in ("layer", "baseline", "generator")] == [1, 1, 0]
+    assert as_method(ByPlace, METHODS).asks_for("generator")
+    with pytest.raises(AttributionLabError, match="no setting 'scal': did you mean 'scale'"):
+        as_method(Gradient, METHODS, {"scal": 1})
+
+
+def run_error(*arguments, **offered):
+    """What stands behind the refusal of a method that raises."""
+    with pytest.raises(AttributionLabError) as caught:
+        run(*arguments, **offered)
+    return caught.value.__cause__
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "pt", "pth"])
+def test_a_file_of_attributions_is_loaded(tmp_path, net, ending):
+    maps, path = np.arange(5.0).reshape(5, 1, 1), tmp_path / f"maps.{ending}"
+    match ending:
+        case "npy":
+            np.save(path, maps)
+        case "npz":
+            np.savez(path, env=maps)
+        case "pt":
+            torch.save(torch.from_numpy(maps), path)
+        case "pth":
+            torch.save({"env": torch.from_numpy(maps)}, path)
+    method = as_method(str(path), METHODS)
+    occasion_at = Call("env", net, INPUTS, TARGETS, first=3, total=5)
+    assert method.attribute(occasion_at).item() == 3
+    assert method.name == str(path)
+    with pytest.raises(AttributionLabError, match="computed already take none"):
+        as_method(str(path), METHODS, {"scale": 1})
+
+
+class Unpickled:
+    def __reduce__(self):
+        return (pytest.fail, ("a file of maps was unpickled",))
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("gone.npy", lambda path: None),
+        ("objects.npy", lambda path: np.save(path, np.array([Unpickled()], dtype=object))),
+        ("objects.npz", lambda path: np.savez(path, env=np.array([Unpickled()], dtype=object))),
+        ("network.pt", lambda path: torch.save(Unpickled(), path)),
+        ("text.npy", lambda path: path.write_text("maps")),
+        ("text.pt", lambda path: path.write_text("maps")),
+        ("number.pt", lambda path: torch.save({"env": 3}, path)),
+        ("none.pt", lambda path: torch.save({}, path)),
+    ],
+)
+def test_a_file_without_arrays_is_refused_and_nothing_in_it_is_run(tmp_path, name, write):
+    path = tmp_path / name
+    write(path)
+    with pytest.raises(AttributionLabError) as caught:
+        as_method(str(path), METHODS)
+    assert repr(str(path)) in str(caught.value)
+    assert ("check the path" if name == "gone.npy" else "numpy.save") in str(caught.value)
+
+
 class NoMethod:
     pass
 
@@ -157,7 +246,11 @@ class NoMethod:
         ("captum.attr:Saliencey", {}, "captum.attr has no 'Saliencey': did you mean 'Saliency'"),
         ("saliency", {"abss": True}, "saliency has no setting 'abss': did you mean 'abs'"),
         ("captum.attr:Saliency", {"abss": True}, "Saliency has no setting 'abss'"),
-        (NoMethod, {}, "NoMethod is a class: pass a Captum class or instance"),
+        (
+            NoMethod,
+            {},
+            "NoMethod is a class: pass a Captum class or instance, a class with __init__",
+        ),
         (NoMethod(), {}, "NoMethod is no method: pass a Captum class"),
         (3, {}, "int is no method: pass a Captum class"),
         (np.zeros(3), {"a": 1}, "attributions that are computed already take none"),
@@ -193,7 +286,87 @@ def test_a_method_that_raises_is_refused_with_its_message_in_one_line(net):
     expected = f"mine raised ValueError: first second on env (test_adapter.py, line {line})"
     assert str(caught.value) == expected
     with pytest.raises(AttributionLabError, match=r"Occlusion raised .* on env"):
-        run(captum.attr.Occlusion, net)
+        run(captum.attr.Occlusion, net, {"sliding_window_shapes": (3, 9, 9)})
+
+
+FAILING = """
+import numpy
+import torch
+
+def stack(inputs):
+    rows = torch.zeros(3)
+    return torch.nn.functional.conv2d(inputs, rows)
+
+def fails_in_torch(model, inputs, targets):
+    return stack(
+        inputs
+    )
+
+@torch.no_grad()
+def fails_in_numpy(model, inputs, targets):
+    table = inputs.numpy()
+    return numpy.take_along_axis(table, table, 0)
+
+class Fails:
+    def __init__(self, model):
+        self.model = model
+
+    def attribute(self, inputs, target):
+        return self.missing
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("fails_in_torch", 7), ("fails_in_numpy", 17), ("Fails", 24)],
+)
+@pytest.mark.parametrize("folder", [".", "site-packages/mine"])
+def test_the_deepest_line_of_the_users_own_code_is_named(
+    tmp_path, monkeypatch, net, name, line, folder
+):
+    """Not the line of the library that it called, wherever the user's module is installed."""
+    path = tmp_path / folder / "mine_failing.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(FAILING)
+    with pytest.raises(AttributionLabError, match=rf"\(mine_failing\.py, line {line}\)$"):
+        run(f"{path}:{name}", net)
+
+
+def test_a_file_that_raises_while_it_is_loaded_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text("import torch\n\ntorch.zeros(2).reshape(3)\n")
+    with pytest.raises(AttributionLabError, match=r"\(broken\.py, line 3\)$"):
+        as_method(f"{path}:mine", METHODS)
+
+
+def needs_two(model, inputs, targets, *, baseline, steps, width, scale=1.0):
+    return inputs
+
+
+class NeedsOne:
+    def __init__(self, model, steps):
+        self.model = model
+
+    def attribute(self, inputs, target, width):
+        return inputs
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "lacking"),
+    [
+        (needs_two, {}, ("steps", "width")),
+        (needs_two, {"width": 1}, ("steps",)),
+        (NeedsOne, {"width": 1}, ("steps",)),
+        (NeedsOne, {"steps": 1}, ("width",)),
+        (captum.attr.Occlusion, {}, ("sliding_window_shapes",)),
+    ],
+)
+def test_a_missing_setting_is_named_for_the_shell_and_for_python(net, method, settings, lacking):
+    with pytest.raises(AttributionLabError, match=method.__name__) as caught:
+        run(method, net, settings, baseline=0.0)
+    for name in ("steps", "width", "sliding_window_shapes"):
+        for words in (f"--set {name}=...", f"{name!r}: ..."):
+            assert (words in str(caught.value)) == (name in lacking)
 
 
 def test_missing_attributions_are_refused(net):
