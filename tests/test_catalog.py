@@ -91,6 +91,7 @@ def test_the_catalogue_lists_every_design_in_alphabetical_order():
 
 @pytest.mark.parametrize("name", [path.stem for path in DESIGNS])
 def test_every_design_loads_as_its_files_say(name):
+    """What the files have to say is held in test_stated_environments.py."""
     env = al.load(name)
     design = tomllib.loads((DESIGNS[0].parent / f"{name}.toml").read_text(encoding="utf-8"))
     data = (DATASETS[0].parent / f"{design['dataset']}.toml").read_text(encoding="utf-8")
@@ -136,15 +137,6 @@ def test_every_builder_and_generator_has_an_environment():
     specs = [al.load(name).spec for name in al.environments()]
     assert {spec.builder for spec in specs} == set(BUILDERS)
     assert {spec.generator for spec in specs} == set(GENERATORS)
-
-
-def test_the_papers_setting_is_the_catalogues():
-    constants = al.load("single-color-modulo").spec.constants
-    assert (constants["modulus"], constants["patches"], constants["fill"]) == (30, 4, 0.5)
-    constants = al.load("multi-color-sum").spec.constants
-    assert len(constants["colors"]) == 4
-    assert constants["background"] == (20, 20, 20)
-    assert constants["distractors"] == 0
 
 
 def test_all_colors_of_the_catalogue_have_the_same_contrast():
