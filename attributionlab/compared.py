@@ -80,7 +80,8 @@ class Comparison:
         return [(report, result) for report in self.reports for result in report.environments]
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row for each method, environment and part.
+        """One row for each method, environment and part; below those of a method that optimizes the
+        lowest and the highest scores over several runs, with a name of their own and no verdict.
 
         Columns: method, environment, spec, output, truth_output, part, precision, recall, f1 (means
         over images, NaN where not applicable), f1_low, f1_high (its 95 % interval), reaches_gamma (the
@@ -88,53 +89,89 @@ class Comparison:
         """
         import pandas as pd
 
-        rows = [
-            {
+        rows: list[dict[str, Any]] = []
+        for report, result in self.results:
+            keys = {
                 "method": report.label,
                 "environment": self.places[result.digest],
                 "spec": result.digest[:8],
                 "output": result.output,
                 "truth_output": result.truth_output,
-                "part": part,
-                **{score: result.mean(part, score) for score in SCORES},
-                "f1_low": None if interval is None else interval.low,
-                "f1_high": None if interval is None else interval.high,
-                "reaches_gamma": None if f1 is None else f1 >= self.gamma,
-                "claim": report.claim,
-                "verdict": result.verdict,
-                "completeness_gap": result.median_gap,
-                "seconds_per_image": result.seconds,
-                "n": report.n,
-                "seed": report.seed,
             }
-            for report, result in self.results
-            for part in result.scores
-            for f1, interval in [(result.mean(part, "f1"), result.intervals[part]["f1"])]
-        ]
-        numbers = (*SCORES, "f1_low", "f1_high", "completeness_gap")
+            for part in result.scores:
+                f1, interval = result.mean(part, "f1"), result.intervals[part]["f1"]
+                rows.append(
+                    {
+                        **keys,
+                        "part": part,
+                        **{score: result.mean(part, score) for score in SCORES},
+                        "f1_low": None if interval is None else interval.low,
+                        "f1_high": None if interval is None else interval.high,
+                        "reaches_gamma": None if f1 is None else f1 >= self.gamma,
+                        "claim": report.claim,
+                        "verdict": result.verdict,
+                        "completeness_gap": result.median_gap,
+                        "seconds_per_image": result.seconds,
+                        "n": report.n,
+                        "seed": report.seed,
+                    }
+                )
+            for end in result.spread():
+                method = f"{report.label}, {end['of']}"
+                rows += [
+                    {
+                        **keys,
+                        "method": method,
+                        "part": part,
+                        **(end[part] or {}),
+                        "claim": report.claim,
+                        "n": end["images"],
+                        "seed": report.seed,
+                    }
+                    for part in result.scores
+                ]
+        numbers = (*SCORES, "f1_low", "f1_high", "completeness_gap", "seconds_per_image")
         types = {**dict.fromkeys(numbers, float), "reaches_gamma": "boolean"}
         return pd.DataFrame(rows).astype(types)
 
     def summary(self) -> "pd.DataFrame":
         """One row for each method and environment: overall precision, recall and F1, F1 of the positive
-        and negative part, completeness gap, and the verdict on the method's claim.
+        and negative part, completeness gap, and the verdict on the method's claim; below it, as in
+        `to_frame`, what other runs make of a method that optimizes.
         """
         import pandas as pd
 
-        rows = [
-            {
+        signs = ("positive", "negative")
+        rows: list[dict[str, Any]] = []
+        for report, result in self.results:
+            keys = {
                 "environment": self.places[result.digest],
                 "method": report.label,
                 "output": result.output,
-                **{score: result.mean("overall", score) for score in SCORES},
-                **{f"f1_{part}": result.mean(part, "f1") for part in ("positive", "negative")},
-                "gap": result.median_gap,
-                "claim": report.claim,
-                "claim_f1": result.claim_f1,
-                "verdict": result.verdict,
             }
-            for report, result in self.results
-        ]
+            rows.append(
+                {
+                    **keys,
+                    **{score: result.mean("overall", score) for score in SCORES},
+                    **{f"f1_{part}": result.mean(part, "f1") for part in signs},
+                    "gap": result.median_gap,
+                    "claim": report.claim,
+                    "claim_f1": result.claim_f1,
+                    "verdict": result.verdict,
+                }
+            )
+            rows += [
+                {
+                    **keys,
+                    "method": f"{report.label}, {end['of']}",
+                    **(end["overall"] or {}),
+                    **{f"f1_{part}": (end[part] or {}).get("f1") for part in signs},
+                    "claim": report.claim,
+                    "claim_f1": end[result.claim_part]["f1"],
+                    "verdict": "",
+                }
+                for end in result.spread()
+            ]
         numbers = (*SCORES, "f1_positive", "f1_negative", "gap")
         return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
 
@@ -223,9 +260,16 @@ class Comparison:
 
         rows = {
             f"{place}: {part}": {
-                report.label: result.scores[part]
+                name: scores[part]
                 for report, result in self.results
                 if result.digest == digest and result.mean(part, "f1") is not None
+                for name, scores in {
+                    report.label: result.scores,
+                    **{
+                        f"{report.label}, run {index}": of_run
+                        for index, of_run in enumerate(result.compared_runs[1:], 2)
+                    },
+                }.items()
             }
             for digest, place in self.places.items()
             for part in get_args(Part)

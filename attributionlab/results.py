@@ -20,6 +20,7 @@ from attributionlab.assess import (
     Verdict,
     diagnose,
     mean_score,
+    over_runs,
 )
 
 __all__ = [
@@ -118,6 +119,9 @@ class EnvironmentResult:
         How often it was run on each image.
     seed_sd : float or None
         Standard deviation of an image's F1 from seed to seed.
+    compared_runs : sequence of dict
+        Of a method that optimizes, `scores` of each of several runs, of the first images; empty for
+        others.
     temperature : float or None
         Of the softmax, where there is one.
     digest : str
@@ -161,6 +165,7 @@ class EnvironmentResult:
     stochastic: bool
     seeds: int
     seed_sd: float | None
+    compared_runs: Sequence[ImageScores] = field(repr=False)
     temperature: float | None
     digest: str
     constants: Mapping[str, Any] = field(repr=False)
@@ -205,6 +210,25 @@ class EnvironmentResult:
         """The completeness gap of the median image (`median_gap`)."""
         return median_gap(self.completeness_gap)
 
+    def spread(self) -> list[dict[str, Any]]:
+        """Of a method that optimizes, the lowest and the highest mean of each score over several runs;
+        empty for others.
+
+        Each has under "of" which one it is and under "images" of how many, and for each part its
+        scores, None where the part does not apply.
+        """
+        runs = self.compared_runs
+        rows = []
+        for name, end in over_runs(len(runs)).items():
+            images = len(runs[0]["overall"]["f1"])
+            few = "" if images == len(self.scores["overall"]["f1"]) else f", first {images} images"
+            row: dict[str, Any] = {"of": f"{name}{few}", "images": images}
+            for part in runs[0]:
+                ends = {score: end([mean_of(run[part][score]) for run in runs]) for score in SCORES}
+                row[part] = None if ends["f1"] is None else ends
+            rows.append(row)
+        return rows
+
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON file: numbers, None for what does not apply."""
         document: dict[str, Any] = {
@@ -230,6 +254,7 @@ class EnvironmentResult:
             "stochastic": self.stochastic,
             "seeds": self.seeds,
             "seed_sd": self.seed_sd,
+            "spread": self.spread(),
             "seconds_per_image": self.seconds,
             "temperature": self.temperature,
             "spec": self.digest,

@@ -92,6 +92,7 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
         "stochastic": False,
         "seeds": 1,
         "seed_sd": None,
+        "spread": [],
         "studied_images": 8,
         "drift": None,
         "truths": [],

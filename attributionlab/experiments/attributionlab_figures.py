@@ -64,12 +64,23 @@ def path_and_nodes(comparison: Comparison) -> list[str]:
 def coarse_methods(comparison: Comparison) -> list[str]:
     """Precision and recall on the smoothed truth beside the best that any map can reach."""
     return [
-        f"{report.method}: precision {result.mean('positive-smoothed', 'precision'):.2f}, recall "
+        f"{report.method}{_over_runs(result)}: precision "
+        f"{result.mean('positive-smoothed', 'precision'):.2f}, recall "
         f"{result.mean('positive-smoothed', 'recall'):.2f} on the smoothed truth, on which the best "
         f"possible map has F1 {result.ceiling:.2f}; on the sharp one F1 "
         f"{result.mean('positive', 'f1'):.2f}."
         for report, result in comparison.results
     ]
+
+
+def _over_runs(result: EnvironmentResult) -> str:
+    """What other runs make of the same numbers, in brackets; nothing for a method of one run."""
+    said = [
+        f"{end['of']}: {end['positive-smoothed']['precision']:.2f}, "
+        f"{end['positive-smoothed']['recall']:.2f}, {end['positive']['f1']:.2f}"
+        for end in result.spread()
+    ]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def true_patches(comparison: Comparison) -> list[str]:

@@ -112,18 +112,26 @@ def verdict_table(comparison: Comparison, paper: Sequence[PaperVerdict]) -> "pd.
     """The paper's verdicts beside ours: method, environment, part, gamma, paper, ours, f1, agree."""
     import pandas as pd
 
-    means = {
-        (report.label, result.name, part): result.mean(part, "f1")
-        for report, result in comparison.results
-        for part in result.scores
-    }
+    found = {(report.label, result.name): result for report, result in comparison.results}
     rows = []
     for said in paper:
-        f1 = means.get((said.method, said.environment, said.part))
-        if f1 is None:
+        result = found.get((said.method, said.environment))
+        f1 = result and result.mean(said.part, "f1")
+        if result is None or f1 is None:
             continue
-        ours = "pass" if f1 >= said.gamma else "fail"
-        rows.append({**vars(said), "paper": said.verdict, "ours": ours, "f1": f1})
+        f1_by_name = {said.method: f1}
+        for end in result.spread():
+            f1_by_name[f"{said.method}, {end['of']}"] = end[said.part]["f1"]
+        rows += [
+            {
+                **vars(said),
+                "method": method,
+                "paper": said.verdict,
+                "ours": "pass" if each >= said.gamma else "fail",
+                "f1": each,
+            }
+            for method, each in f1_by_name.items()
+        ]
     frame = pd.DataFrame(rows)
     if rows:
         frame = frame.drop(columns="verdict").assign(agree=frame["paper"] == frame["ours"])

@@ -106,6 +106,11 @@ class Method:
         declared = getattr(self.function, "resolution", None)
         return "gradcam" if issubclass(kind, LayerAttribution) else declared
 
+    @property
+    def runs(self) -> int:
+        """Of how many runs the lowest and highest stand beside its numbers, where it says so, or 1."""
+        return getattr(self.function, "runs", None) or 1
+
     def enlarged_layer(self, model: nn.Module, layers: Mapping[str, nn.Module]) -> nn.Module | None:
         """The module whose maps it enlarges, as far as is known: that of a Captum instance, that which
         the user named, or that of the environment (errors of `find_layer`).

@@ -84,7 +84,7 @@ _known: WeakKeyDictionary[nn.Module, tuple[bytes, Noise]] = WeakKeyDictionary()
 
 
 @checked
-@declares(claim="positive", output="logit", resolution="iba")
+@declares(claim="positive", output="logit", resolution="iba", runs=3)
 def iba(
     model: nn.Module,
     inputs: Tensor,

@@ -106,7 +106,7 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
         f"Takes the settings of `{name_of(method)}`."
     )
     presented(magnitudes, f"{name_of(method)}_absolute", doc, __name__, parameters.values())
-    kept = ("output", "gradient", "resolution", "distribution")
+    kept = ("output", "gradient", "resolution", "distribution", "runs")
     return declares(claim="overall", **{key: declared(method, key) for key in kept})(magnitudes)
 
 

@@ -292,7 +292,8 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         f"Takes the settings of `{name_of(method)}` and those of `{name}`."
     )
     presented(ensemble, f"{name_of(method)}_{name}", doc, __name__, parameters.values())
-    kept = {key: declared(method, key) for key in ("output", "resolution", "distribution")}
+    said = ("output", "resolution", "distribution", "runs")
+    kept = {key: declared(method, key) for key in said}
     return declares(claim=claim, **kept)(ensemble)
 
 

@@ -21,6 +21,7 @@ CELLS_PER_SIGMA = 3
 GROWTH = 1.0035
 """Factor of the area's weight from one iteration to the next."""
 MOMENTUM = 0.9
+NUDGE = 2.0**-22
 BLIND = (
     "are masks that hardly depend on the image: for at least half of the iterations the output had no "
     "gradient at all (in up to {worst} of them), as where a blur turns colors into unseen ones"
@@ -32,7 +33,7 @@ REMEDY = (
 
 
 @checked
-@declares(claim="positive", output="logit")
+@declares(claim="positive", output="logit", runs=2)
 def extremal_perturbation(
     model: nn.Module,
     inputs: Tensor,
@@ -47,6 +48,7 @@ def extremal_perturbation(
     area_weight: float = 300.0,
     output_weight: float = 1.0,
     learning_rate: float = 0.01,
+    nudge: int = 0,
 ) -> Tensor:
     r"""The smooth mask of a given area that keeps the output largest where all else is blurred.
 
@@ -80,6 +82,9 @@ def extremal_perturbation(
     therefore `normalized`, which the paper's formula does not say; where the output has no gradient
     nevertheless, the result says so.
 
+    Nothing is drawn, but the descent amplifies rounding: another kernel or processor ends with another
+    mask. `nudge` shows how much that is worth. Runs that differ in it alone differ in what is rounded.
+
     Costs `iterations` forward and backward passes.
 
     Parameters
@@ -105,6 +110,8 @@ def extremal_perturbation(
         w.
     learning_rate : float
         Of the descent.
+    nudge : int
+        The learning rate is multiplied by 1 + nudge * 2^-22: four times what rounding may do to it.
 
     Returns
     -------
@@ -121,16 +128,18 @@ def extremal_perturbation(
     blur_sigma = BLUR_SIGMA * side / SIDE if blur_sigma is None else blur_sigma
     weights = {"area_weight": area_weight, "output_weight": output_weight}
     positive = {"sigma": sigma, "blur_sigma": blur_sigma, "learning_rate": learning_rate}
-    problems = _problems(area, iterations, step, normalized, weights, positive)
+    problems = _problems(area, iterations, step, nudge, normalized, weights, positive)
     refuse_if(problems, "extremal-perturbation")
     step = max(1, round(sigma / CELLS_PER_SIGMA)) if step is None else int(step)
+
+    rate = learning_rate * (1 + nudge * NUDGE)
 
     def optimize(images: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         smooth = SmoothMask(images, sigma, step, normalized)
         pyramid = blur_pyramid(images, blur_sigma, LEVELS)
         cells = images.new_ones((len(images), *smooth.grid), requires_grad=True)
         optimizer = torch.optim.SGD(
-            [cells], lr=learning_rate, momentum=MOMENTUM, dampening=MOMENTUM
+            [cells], lr=rate, momentum=MOMENTUM, dampening=MOMENTUM
         )
         blind = torch.zeros(len(images), device=images.device)
         for iteration in range(iterations):
@@ -180,6 +189,7 @@ def _problems(
     area: float,
     iterations: int,
     step: int | None,
+    nudge: int,
     normalized: bool,
     weights: dict[str, float],
     positive: dict[str, float],
@@ -187,6 +197,7 @@ def _problems(
     problems = number_problem("area", area, above=0, most=1)
     problems += integer_problem("iterations", iterations, 1, MOST_ROUNDS)
     problems += [] if step is None else integer_problem("step", step, 1)
+    problems += integer_problem("nudge", nudge, 0)
     problems += boolean_problem("normalized", normalized)
     for name, value in weights.items():
         problems += number_problem(name, value, least=0)

@@ -90,7 +90,7 @@ class Scale(NamedTuple):
 
 
 @checked
-@declares(claim="positive", output="logit")
+@declares(claim="positive", output="logit", runs=3)
 def input_iba(
     model: nn.Module,
     inputs: Tensor,

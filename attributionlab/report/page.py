@@ -36,6 +36,7 @@ from attributionlab.report.reading import (
     score_text,
     sentence,
     sentences,
+    spread_text,
     undecided,
     violates,
 )
@@ -140,6 +141,7 @@ def _template() -> jinja2.Template:
         "score": score_text,
         "truth_score": truth_score_text,
         "sentence": sentence,
+        "spread": spread_text,
         "studied": first_images,
     }
     templates.tests["violated"] = violates

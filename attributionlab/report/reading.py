@@ -20,6 +20,7 @@ __all__ = [
     "score_text",
     "sentence",
     "sentences",
+    "spread_text",
     "undecided",
     "violates",
 ]
@@ -130,6 +131,17 @@ def undecided(label: str, result: Mapping[str, Any], n: int) -> str:
             "as undecided."
         )
     return f"About {images:,} images like these would decide {label}; {n:,} were used."
+
+
+def spread_text(result: Mapping[str, Any]) -> str:
+    """What the lowest and highest scores of a method that optimizes are; empty for other methods."""
+    if not result["spread"]:
+        return ""
+    lowest, _ = result["spread"]
+    return (
+        f"{lowest['of']}, and highest: an optimization amplifies what differs between runs, and "
+        "rounding: under one seed another machine's scores may differ as much, or more"
+    )
 
 
 def few_images_text(n: int) -> str:

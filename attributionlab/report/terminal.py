@@ -82,7 +82,8 @@ def _legend(gamma: float, wide: bool) -> str:
         f"lowest of F1, F1 + and F1 -; shown {where}): pass, if all of it is at least {gamma:g}; "
         f"fail, if none of it is; inconclusive, if {gamma:g} lies inside, so that more images are "
         "needed; invalid, if a control did not do what it must. !: there are warnings, see --json or "
-        "attributionlab test.\n"
+        "attributionlab test. lowest, highest of several runs: of a method that optimizes, whose numbers "
+        "differ between runs, and between machines under one seed.\n"
     )
 
 
@@ -120,6 +121,11 @@ def _methods_table(
         if wide:
             cells.append(interval_text(result["claim_ci"], gamma))
         table.add_row(*cells)
+        for end in result["spread"]:
+            scored = [_score(end["overall"], key) for key in ("precision", "recall", "f1")]
+            signs = [_score(end[part], "f1") for part in ("positive", "negative")]
+            claimed = f"{result['claim']} {score_text(end[result['claim_part']]['f1'], gamma)}"
+            table.add_row(Text(f"  {end['of']}"), *scored, *signs, "", "", claimed)
     return table
 
 

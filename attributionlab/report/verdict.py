@@ -19,6 +19,7 @@ from attributionlab.report.reading import (
     labels,
     listed,
     score_text,
+    spread_text,
     undecided,
 )
 from attributionlab.report.terminal import explained, printable, verdict_text
@@ -82,6 +83,9 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
                 interval_text(interval, gamma),
                 verdict_text(result["verdict"]) if decides else "",
             )
+            for end in result["spread"]:
+                cells = [f"{end[name][key]:.2f}" for key in ("precision", "recall", "f1")]
+                table.add_row("", Text(f"  {end['of'].split()[0]}", style="dim"), *cells)
         if len(shown) == 1:
             table.add_row(Text(label[1]))
         if result.get("ceiling_f1") is not None:
@@ -107,6 +111,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("missing F1", _missing),
         ("ceiling", _ceiling),
         ("bar", _bar),
+        ("spread", spread_text),
         ("seeds", _seeds),
         ("runner-up", _runner_up),
         ("drift", _drift),

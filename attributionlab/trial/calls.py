@@ -140,6 +140,8 @@ def _offered(
     }
     if method.asks_for("generator"):
         offered["generator"] = torch.Generator().manual_seed(_seed(trial, scene, repeat))
+    if method.runs > 1 and method.asks_for("nudge"):
+        offered["nudge"] = repeat
     if any(method.function is control for control in CONTROLS.values()):
         if method.asks_for("truth"):
             offered["truth"] = scene.truth

@@ -76,6 +76,7 @@ def judge(outcome: Outcome, trial: Trial, method: Method) -> EnvironmentResult:
         ),
         stochastic=outcome.stochastic,
         seeds=len(outcome.by_seed),
+        compared_runs=outcome.compared_runs,
         seed_sd=_seed_sd([run[decisive]["f1"] for run in outcome.by_seed]),
         temperature=env.temperature if trial.output == "probability" else None,
         digest=env.spec.digest,

@@ -59,6 +59,9 @@ class Outcome(NamedTuple):
     """(n,), the smallest"""
     by_seed: Sequence[ImageScores]
     """one for each seed, a single one for a method that draws nothing"""
+    compared_runs: Sequence[ImageScores]
+    """one for each of several runs of a method that optimizes: of the first images, or of all where
+    all were asked for under several seeds; empty for others"""
     stochastic: bool
     """whether the method drew random numbers"""
     controls: Mapping[str, Mapping[str, NDArray[np.float64]]]
@@ -131,6 +134,11 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
     findings += peculiarities(method, trial, studied, always)
     gaps = [gap for finding in findings for gap in finding.gaps]
     lost = [batch.runner_up for batch in batches if isinstance(batch.runner_up, dict)]
+    by_seed = [
+        # A batch for which nothing was drawn has one run, which stands for all seeds.
+        _joined([batch.runs[min(seed, len(batch.runs) - 1)] for batch in batches])
+        for seed in range(max(len(batch.runs) for batch in batches))
+    ]
     return Outcome(
         maps=torch.cat([batch.maps for batch in batches]),
         studied_maps=torch.cat([batch.studied_maps for batch in batches]),
@@ -144,11 +152,8 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
         },
         highest=torch.cat([batch.highest for batch in batches]),
         lowest=torch.cat([batch.lowest for batch in batches]),
-        by_seed=[
-            # A batch for which nothing was drawn has one run, which stands for all seeds.
-            _joined([batch.runs[min(seed, len(batch.runs) - 1)] for batch in batches])
-            for seed in range(max(len(batch.runs) for batch in batches))
-        ],
+        by_seed=by_seed,
+        compared_runs=_compared_runs(method, trial, by_seed, always),
         stochastic=any(batch.random for batch in batches),
         controls={
             name: {
@@ -198,11 +203,10 @@ def _run(
     # float32 halves the memory of what is kept, and is precise enough within [-1, 1].
     maps = normalize(scene.asked(attributed.maps)).float()
     runs = [trial.scores(maps, scene.truth, claimed)]
-    for repeat in range(1, trial.seeds if attributed.random else 1):
-        with heard():  # what there is to say has been said of the first seed
-            again = attribute_scene(method, trial, scene, always, repeat)
-        maps_again = normalize(scene.asked(again.maps)).float()
-        runs.append(trial.scores(maps_again, scene.truth, claimed))
+    runs += [
+        _again(method, trial, scene, always, repeat)
+        for repeat in range(1, trial.seeds if attributed.random else 1)
+    ]
     drawn = {
         name: trial.control_f1(
             scene.asked(control_maps(control, trial, scene, always)), scene.truth, claimed
@@ -223,6 +227,38 @@ def _run(
         seconds=seconds,
         findings=findings,
     )
+
+
+def _again(
+    method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], repeat: int
+) -> dict[str, Alignment]:
+    """Scores of one batch under another seed."""
+    with heard():  # what there is to say has been said of the first seed
+        attributed = attribute_scene(method, trial, scene, always, repeat)
+    maps = normalize(scene.asked(attributed.maps)).float()
+    return trial.scores(maps, scene.truth, trial.claimed(scene.truth))
+
+
+def _compared_runs(
+    method: Method, trial: Trial, by_seed: Sequence[ImageScores], always: Mapping[str, Any]
+) -> Sequence[ImageScores]:
+    """What other runs make of a method that optimizes: on the first images, since each costs as much
+    as the one that is judged.
+    """
+    if method.runs == 1 or len(by_seed) > 1:
+        return by_seed if method.runs > 1 else []
+    few = replace(trial, n=min(trial.n, STUDIED_IMAGES))
+    scenes = list(few.scenes("", False))
+    [judged] = by_seed
+    first = {
+        part: {score: values[: few.n] for score, values in scores.items()}
+        for part, scores in judged.items()
+    }
+    others = [
+        _joined([_again(method, few, scene, always, repeat) for scene in scenes])
+        for repeat in range(1, method.runs)
+    ]
+    return [first, *others]
 
 
 def _shares(
