@@ -32,8 +32,8 @@ from attributionlab.assess.intervals import (
 )
 from attributionlab.assess.invariance import Drift
 from attributionlab.assess.likeness import look_alikes
-from attributionlab.assess.scores import mean_score
 from attributionlab.assess.runs import over_runs
+from attributionlab.assess.scores import mean_score
 from attributionlab.assess.shares import missing_shares, pixel_kinds
 from attributionlab.assess.verdicts import Band, ControlScore, Standing, Verdict, control_score
 

@@ -114,8 +114,19 @@ def _ordered(each: Study, metric: str) -> str:
     means = mean_over_images(each.scores[metric])
     known = np.flatnonzero(~np.isnan(means)).tolist()
     for index in sorted(known, key=lambda i: -means[i]):
-        by_mean.setdefault(f"{means[index] + 0.0:.2f}", []).append(each.methods[index])
+        name = each.methods[index]
+        named = by_mean.setdefault(f"{means[index] + 0.0:.2f}", [])
+        named.append(f"{name}{_over_runs(each, metric, name)}")
     return "; ".join(f"{mean} {', '.join(names)}" for mean, names in by_mean.items())
+
+
+def _over_runs(each: Study, metric: str, method: str) -> str:
+    """The lowest and the highest mean of a method that optimizes, in brackets."""
+    runs = each.in_run(metric, method)
+    if len(runs) < 2:
+        return ""
+    means = mean_over_images(np.stack(runs)) + 0.0
+    return f" ({np.nanmin(means):.2f} to {np.nanmax(means):.2f} in {len(runs)} runs)"
 
 
 def _changed_order(studies: Sequence[Study]) -> list[str]:

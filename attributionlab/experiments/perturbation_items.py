@@ -124,20 +124,22 @@ CORRELATIONS = (
     "rank correlation of each metric with F1 on that part of the truth, and its 95 % interval; paper: "
     "Insertion, Deletion, Sensitivity-N"
 )
+RUNS = "; lowest, highest: of several runs of a method that optimizes"
 NOTES = {
     "two-by-two": CORRELATIONS,
     "summary": CORRELATIONS,
     "ranks": (
         "1 is best; methods with equal scores share the mean of their ranks; F1 is of the truth that "
-        "the paper's table is about; 'paper': its rank"
+        "the paper's table is about; 'paper': its rank" + RUNS
     ),
     "areas": (
         "Insertion: higher is better, Deletion: lower is better; 'paper': its area; 'magnitude': the "
-        "map without its signs"
+        "map without its signs" + RUNS
     ),
     "ties": "areas of a map that is 1 everywhere, by the order of its equal values",
-    "insertion": "mean area under the curve by environment; higher is better",
-    "sensitivity_n": "mean correlation over all N with one, by environment; higher is better",
+    "insertion": "mean area under the curve by environment; higher is better" + RUNS,
+    "sensitivity_n": "mean correlation over all N with one, by environment; higher is better"
+    + RUNS,
 }
 
 

@@ -3,8 +3,8 @@
 Curves are evaluated at every pixel, and areas are those of all steps; figures get some of the points.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.assess import CONTROLS
+from attributionlab.assess import CONTROLS, over_runs
 from attributionlab.environment import Environment
-from attributionlab.methods import METHODS, as_method, heard, preset_of
+from attributionlab.methods import METHODS, Method, Preset, as_method, heard, preset_of
 from attributionlab.metrics import (
     Measure,
     Part,
@@ -33,6 +33,7 @@ from attributionlab.trial.calls import always_offered, attribute_scene
 __all__ = ["Numbers", "Study", "constant_by_ties", "magnitude_of", "maps_of", "study"]
 
 Numbers = NDArray[np.float64]
+OfRuns = Callable[[Sequence[float | None]], float | None]
 
 BLACK = 0.0
 """What replaces a pixel (F.4, G.4): the true baseline of binary images, an unseen color of others."""
@@ -62,6 +63,8 @@ class Study:
         The fraction of pixels inserted or deleted, and N.
     counted : array, (images,)
         The share of pixels that the network counts.
+    runs : dict of str to dict of str to array, (runs, images)
+        By method that optimizes and by score, `scores` of each of several runs, the first among them.
     """
 
     env: Environment
@@ -70,6 +73,24 @@ class Study:
     curves: dict[str, Numbers]
     points: dict[str, Numbers]
     counted: Numbers
+    runs: Mapping[str, Mapping[str, Numbers]] = field(default_factory=dict)
+
+    def rows(self, methods: Sequence[str]) -> Iterator[tuple[str, str, "OfRuns"]]:
+        """Rows of a table of methods: what each is called, whose it is, and what it takes of the values
+        of a method's runs (`in_run`): those of the first and, of a method that optimizes, the lowest
+        and the highest.
+        """
+        for method in methods:
+            yield method, method, lambda values: values[0]
+            known = len(next(iter(self.runs[method].values()))) if method in self.runs else 1
+            for name, end in over_runs(known).items():
+                yield f"{method}, {name}", method, end
+
+    def in_run(self, score: str, method: str) -> list[Numbers]:
+        """(images,) for each run of a method."""
+        if method in self.runs:
+            return list(self.runs[method][score])
+        return [self.scores[score][self.methods.index(method)]]
 
 
 def study(
@@ -102,9 +123,11 @@ def study(
     images, labels = env.batch(n, seed)
     targets = env.targets(labels)
     truth = env.truth(images, targets)
-    by_name = {name: maps_of(name, env, n, seed) for name in track(methods)}
+    by_name, others = {}, {}
+    for name in track(methods):
+        by_name[name], *others[name] = _of_runs(name, env, n, seed)
     by_name |= {magnitude_of(name): by_name[name].abs() for name in unsigned}
-    maps = list(by_name.values())
+    maps = [*by_name.values(), *(each for of_name in others.values() for each in of_name)]
     scaled = [normalize(each) for each in maps]
     parts: tuple[Part, ...] = ("overall", "positive")
     scores = {
@@ -126,7 +149,20 @@ def study(
     thin = _spread(len(sizes), POINTS)
     curves["sensitivity_n"], points["sensitivity_n"] = correlations[:, :, thin], sizes[thin] + 0.0
     counted = truth.overall.double().mean((1, 2, 3)).numpy()
-    return Study(env, tuple(by_name), scores, curves, points, counted)
+    count, places = len(by_name), {name: [place] for place, name in enumerate(by_name)}
+    for name, of_name in others.items():
+        places[name] += range(count, count + len(of_name))
+        count += len(of_name)
+    runs = {
+        name: {score: values[rows] for score, values in scores.items()}
+        for name, rows in places.items()
+        if len(rows) > 1
+    }
+    first = slice(len(by_name))
+    return Study(
+        *(env, tuple(by_name), {score: values[first] for score, values in scores.items()}),
+        *({metric: values[first] for metric, values in curves.items()}, points, counted, runs),
+    )
 
 
 def magnitude_of(name: str) -> str:
@@ -134,16 +170,30 @@ def magnitude_of(name: str) -> str:
     return f"{name}, magnitude"
 
 
-def maps_of(name: str, env: Environment, n: int, seed: int) -> Tensor:
-    """A method's attributions with the paper's settings, summed over channels only, (n, 1, H, W)."""
-    prepared = preset_of("paper", env.task, name)
-    method = as_method(name, METHODS | CONTROLS, prepared.settings)
+def maps_of(name: str, env: Environment, n: int, seed: int, repeat: int = 0) -> Tensor:
+    """A method's attributions with the paper's settings, summed over channels only, (n, 1, H, W); with
+    `repeat` those of a run of its own.
+    """
+    prepared, method = _prepared(name, env)
     output, held = chosen_outputs(env, None, None, prepared, method.output)
     trial = Trial(env, output, held, "overall", 0.5, n, seed, diagnosed=False)
     always = always_offered(method, trial)
     with heard():  # what is unusual about a method is told by `test` and `compare`
         scenes = trial.scenes("", show_progress=False)
-        return torch.cat([attribute_scene(method, trial, each, always).maps for each in scenes])
+        found = [attribute_scene(method, trial, each, always, repeat).maps for each in scenes]
+    return torch.cat(found)
+
+
+def _of_runs(name: str, env: Environment, n: int, seed: int) -> list[Tensor]:
+    """Maps of every run of a method that optimizes, and of the only one of others."""
+    runs = _prepared(name, env)[1].runs
+    return [maps_of(name, env, n, seed, repeat) for repeat in range(runs)]
+
+
+def _prepared(name: str, env: Environment) -> tuple[Preset, Method]:
+    """The paper's settings, and the method with them."""
+    preset = preset_of("paper", env.task, name)
+    return preset, as_method(name, METHODS | CONTROLS, preset.settings)
 
 
 def constant_by_ties(env: Environment, n: int, seed: int) -> dict[str, tuple[float, float]]:

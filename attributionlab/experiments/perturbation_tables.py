@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 from attributionlab.dose.agreement import RankedBy, mean_over_images
 from attributionlab.experiments.paper_ranks import AREAS, METRICS, RANKS
-from attributionlab.experiments.perturbation_study import Numbers, Study, magnitude_of
+from attributionlab.experiments.perturbation_study import Numbers, OfRuns, Study, magnitude_of
 from attributionlab.experiments.ranks_of_means import AgreementOfMeans
 
 if TYPE_CHECKING:
@@ -72,10 +72,20 @@ def ranks_table(studies: Sequence[Study]) -> "pd.DataFrame":
             name: _ranks(_means(each, key, methods), HIGHER_IS_BETTER[name])
             for name, key in keys.items()
         }
-        for index, (method, said) in enumerate(printed.ranks.items()):
-            row: dict[str, Any] = {"environment": each.env.name, "method": method}
-            for name, theirs in zip(places, said, strict=True):
-                row |= {f"{name}_paper": theirs, name: places[name][index]}
+        paper = dict(zip(methods, printed.ranks.items(), strict=True))
+        for label, ours, end in each.rows(methods):
+            method, said = paper[ours]
+            row: dict[str, Any] = {
+                "environment": each.env.name,
+                "method": label.replace(ours, method),
+            }
+            for name, theirs in zip(keys, said, strict=True):
+                found = [places[name][methods.index(ours)]]
+                for run in each.in_run(keys[name], ours)[1:]:
+                    means = _means(each, keys[name], methods)
+                    means[methods.index(ours)] = _mean_of_run(run)
+                    found.append(_ranks(means, HIGHER_IS_BETTER[name])[methods.index(ours)])
+                row |= {f"{name}_paper": theirs if label == ours else np.nan, name: end(found)}
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -136,6 +146,10 @@ def _means(each: Study, score: str, methods: Sequence[str]) -> Numbers:
     return mean_over_images(_of(each, score, methods)).round(DECIMALS)
 
 
+def _mean_of_run(of_images: Numbers) -> float:
+    return float(mean_over_images(of_images[None].round(DECIMALS)).round(DECIMALS)[0])
+
+
 def _ranks(means: Numbers, higher_is_better: bool) -> Numbers:
     """1 is best; equal scores share the mean of their ranks."""
     ranks: Numbers = rankdata(-means if higher_is_better else means)
@@ -174,40 +188,53 @@ def means_table(studies: Sequence[Study], metric: str) -> "pd.DataFrame":
     import pandas as pd
 
     columns = {
-        each.env.name: pd.Series(mean_over_images(each.scores[metric]), list(each.methods))
+        each.env.name: pd.Series(
+            {
+                label: _end(each, metric, method, end)
+                for label, method, end in each.rows(each.methods)
+            }
+        )
         for each in studies
     }
     return pd.DataFrame(columns).rename_axis("method").reset_index()
 
 
+def _end(each: Study, score: str, method: str, end: OfRuns) -> float | None:
+    """What a row takes of the means over images in each run."""
+    return end([float(mean_over_images(run[None])[0]) for run in each.in_run(score, method)])
+
+
 def scores_table(studies: Sequence[Study]) -> "pd.DataFrame":
-    """Means over images."""
+    """Means over images; of a method that optimizes also the lowest and the highest of several runs."""
     import pandas as pd
 
     return pd.DataFrame(
         {
             "environment": each.env.name,
-            "method": method,
-            **{name: mean_over_images(of)[index] for name, of in each.scores.items()},
+            "method": label,
+            **{name: _end(each, name, method, end) for name in each.scores},
         }
         for each in studies
-        for index, method in enumerate(each.methods)
+        for label, method, end in each.rows(each.methods)
     )
 
 
 def images_table(studies: Sequence[Study]) -> "pd.DataFrame":
-    """One row for each environment, method and image."""
+    """One row for each environment, method and image, as in `scores_table`."""
     import pandas as pd
 
     return pd.DataFrame(
         {
             "environment": each.env.name,
-            "method": method,
+            "method": label,
             "sample": sample,
-            **{name: of[index, sample] for name, of in each.scores.items()},
+            **{
+                name: end([float(run[sample]) for run in each.in_run(name, method)])
+                for name in each.scores
+            },
         }
         for each in studies
-        for index, method in enumerate(each.methods)
+        for label, method, end in each.rows(each.methods)
         for sample in range(len(each.counted))
     )
 
@@ -238,17 +265,14 @@ def areas_table(each: Study) -> "pd.DataFrame":
     import pandas as pd
 
     printed = AREAS | {magnitude_of(name): AREAS[name] for name in SIGNED}
-    ours = {name: _means(each, name, list(printed)) for name in ("insertion", "deletion")}
-    return pd.DataFrame(
-        {
-            "method": method,
-            "insertion_paper": insertion,
-            "insertion": ours["insertion"][index],
-            "deletion_paper": deletion,
-            "deletion": ours["deletion"][index],
-        }
-        for index, (method, (insertion, deletion)) in enumerate(printed.items())
-    )
+    rows = []
+    for label, method, end in each.rows(list(printed)):
+        row: dict[str, Any] = {"method": label}
+        for name, theirs in zip(("insertion", "deletion"), printed[method], strict=True):
+            ours = end([_mean_of_run(run) for run in each.in_run(name, method)])
+            row |= {f"{name}_paper": theirs if label == method else np.nan, name: ours}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def ties_table(ties: dict[str, tuple[float, float]]) -> "pd.DataFrame":

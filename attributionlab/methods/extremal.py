@@ -138,9 +138,7 @@ def extremal_perturbation(
         smooth = SmoothMask(images, sigma, step, normalized)
         pyramid = blur_pyramid(images, blur_sigma, LEVELS)
         cells = images.new_ones((len(images), *smooth.grid), requires_grad=True)
-        optimizer = torch.optim.SGD(
-            [cells], lr=rate, momentum=MOMENTUM, dampening=MOMENTUM
-        )
+        optimizer = torch.optim.SGD([cells], lr=rate, momentum=MOMENTUM, dampening=MOMENTUM)
         blind = torch.zeros(len(images), device=images.device)
         for iteration in range(iterations):
             masks = smooth(cells)

@@ -31,6 +31,10 @@ __all__ = [
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
 
 
+RUNS = (
+    "lowest, highest: of several runs of a method that optimizes; it amplifies what differs between runs, "
+    "and rounding, so that under one seed another machine's scores may differ as much, or more.\n"
+)
 WIDE = 104
 """Columns from which on a comparison has room for intervals beside names with settings."""
 NARROWEST = 80
@@ -69,7 +73,8 @@ class _Comparison:
             refused.setdefault((each["method"], each["reason"]), []).append(each["environment"])
         for (method, reason), where in refused.items():
             yield Text(f"not run: {method} on {', '.join(where)}: {reason}", style="red")
-        yield Text(_legend(gamma, wide) + _exceptions(results), style="dim")
+        runs = RUNS if any(result["spread"] for result in results) else ""
+        yield Text(_legend(gamma, wide) + runs + _exceptions(results), style="dim")
 
 
 def _legend(gamma: float, wide: bool) -> str:
@@ -82,8 +87,7 @@ def _legend(gamma: float, wide: bool) -> str:
         f"lowest of F1, F1 + and F1 -; shown {where}): pass, if all of it is at least {gamma:g}; "
         f"fail, if none of it is; inconclusive, if {gamma:g} lies inside, so that more images are "
         "needed; invalid, if a control did not do what it must. !: there are warnings, see --json or "
-        "attributionlab test. lowest, highest of several runs: of a method that optimizes, whose numbers "
-        "differ between runs, and between machines under one seed.\n"
+        "attributionlab test.\n"
     )
 
 

@@ -6,12 +6,24 @@ import torch
 
 import attributionlab as al
 from attributionlab.experiments import perturbation_study
+from attributionlab.experiments.paper_ranks import AREAS, RANKS
+from attributionlab.experiments.perturbation_findings import findings
 from attributionlab.experiments.perturbation_study import (
     constant_by_ties,
     magnitude_of,
     maps_of,
     study,
 )
+from attributionlab.experiments.perturbation_tables import (
+    SIGNED,
+    areas_table,
+    correlations_table,
+    images_table,
+    means_table,
+    ranks_table,
+    scores_table,
+)
+from attributionlab.methods.declaration import declares
 from attributionlab.metrics import subset_effects
 
 N = 3
@@ -140,3 +152,40 @@ def test_a_constant_map_scores_the_order_of_its_ties():
     assert areas["random"][0] != pytest.approx(1 - mean, abs=1e-3)
     # Of some 20 white pixels in 3 images: standard deviation 0.29 / sqrt(60)
     assert areas["random"] == pytest.approx((0.5, 0.5), abs=0.15)
+
+
+def test_a_method_that_optimizes_has_the_lowest_and_highest_of_its_runs_in_every_table(monkeypatch):
+    env = al.load("single-color-modulo", image_size=16)
+
+    @declares(runs=3)
+    def stand_in(model, inputs, targets, *, nudge, **settings):
+        return inputs * [0, 1, -1][nudge]  # nothing, the truth, and the opposite of its order
+
+    known = dict.fromkeys(AREAS, ones) | {"iba": stand_in}
+    monkeypatch.setattr(perturbation_study, "METHODS", known)
+    found = study(env, list(AREAS), N, 0, unsigned=SIGNED, quick=True)
+    assert list(found.runs) == ["iba"]
+    best = 1 - found.counted / 2
+    names = ["iba", "iba, lowest of 3 runs", "iba, highest of 3 runs"]
+    areas = areas_table(found).set_index("method")
+    assert [name for name in areas.index if "runs" in name] == names[1:]
+    ends = areas.insertion[names].tolist()
+    of_nothing = float(found.scores["insertion"][found.methods.index("gradcam")].mean())
+    # Areas of the paper's table are rounded to five decimals.
+    assert ends == pytest.approx([of_nothing, 1 - best.mean(), best.mean()], abs=1e-5)
+    assert areas.insertion_paper[names].isna().tolist() == [False, True, True]
+    f1 = scores_table([found]).set_index("method").f1_positive[names]
+    assert f1.tolist() == [0, 0, 1]
+    ranks = ranks_table([found]).set_index("method").f1[names]
+    count = len(RANKS[env.name].ranks)
+    assert ranks.tolist() == [count, 1, count]
+    means = means_table([found], "insertion").set_index("method")[env.name][names]
+    assert means.tolist() == pytest.approx([of_nothing, 1 - best.mean(), best.mean()], abs=1e-12)
+    by_image = images_table([found]).set_index(["method", "sample"]).insertion
+    assert by_image["iba, highest of 3 runs"].tolist() == pytest.approx(best, abs=1e-12)
+    said = " ".join(findings("insertion", [found], correlations_table([found], 0), None))
+    assert f"iba ({1 - best.mean():.2f} to {best.mean():.2f} in 3 runs)" in said
+
+
+def ones(model, inputs, targets, **settings):
+    return torch.ones_like(inputs)

@@ -93,6 +93,7 @@ def compared(method, *, output="probability", truth="probability", gap=None):
         "completeness_gap": gap,
         "seconds_per_image": 0.012,
         "warnings": ["something"] if gap else [],
+        "spread": [],
         **parts,
     }
 

@@ -9,8 +9,14 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionWarning
+from attributionlab.assess import mean_score
 from attributionlab.methods import run
+from attributionlab.methods.declaration import declares
 from attributionlab.metrics import alignment, normalize
+from attributionlab.report import as_text, comparison_table
+from attributionlab.report.page import Panel, faithfulness_page
+from attributionlab.report.verdict import report_table
+from attributionlab.results import SCORES
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +179,112 @@ def test_scores_are_means_over_seeds_of_which_the_first_is_that_of_a_single_run(
     assert overall.seed_sd == pytest.approx(float(f1.var(0).mean().sqrt()), rel=1e-4)
     [single] = al.faithfulness_test(drawing, colors, **arguments).environments
     assert np.array_equal(single.attributions, several.attributions)
+
+
+# Runs of a method that optimizes
+
+
+def optimizing(maps):
+    """A stand-in for an optimization, whose run `nudge` ends with the map of that place."""
+
+    @declares(claim="overall", runs=len(maps))
+    def method(model, inputs, targets, *, nudge):
+        return maps[nudge](inputs)
+
+    return method
+
+
+def ones(inputs):
+    return torch.ones_like(inputs[:, :1])
+
+
+def zeros(inputs):
+    return torch.zeros_like(inputs[:, :1])
+
+
+@pytest.fixture
+def white(modulo):
+    """The truth of single-color-modulo: white pixels."""
+    return lambda inputs: inputs
+
+
+def test_the_lowest_and_highest_of_known_runs_stand_beside_the_first(modulo, white):
+    method = optimizing([ones, zeros, white])
+    [result] = al.faithfulness_test(method, modulo, n=3, diagnosed=False).environments
+    images, _ = modulo.batch(3, 0)
+    share = images.double().mean((1, 2, 3))  # the precision of a map that is 1 everywhere
+    of_ones = float((2 * share / (1 + share)).mean())
+    assert result.claim_f1 == pytest.approx(of_ones, rel=1e-6)  # maps are kept in float32
+    lowest, highest = result.spread()
+    assert (lowest["of"], highest["of"]) == ("lowest of 3 runs", "highest of 3 runs")
+    assert lowest["overall"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
+    assert highest["overall"] == {"precision": 1.0, "recall": 1.0, "f1": 1.0}
+    assert lowest["negative"] is None  # of which these images have nothing
+    assert result.to_dict()["spread"] == [lowest, highest]
+
+
+def test_the_runs_of_a_deterministic_method_do_not_differ(modulo):
+    [result] = al.faithfulness_test(optimizing([ones] * 3), modulo, n=2).environments
+    assert {key: [row[key] for row in result.spread()] for key in ("overall", "positive")} == {
+        key: [{score: result.mean(key, score) for score in SCORES}] * 2
+        for key in ("overall", "positive")
+    }
+
+
+def test_other_runs_see_the_first_images_only_and_say_so(modulo, white):
+    seen = []
+
+    def noted(inputs):
+        seen.append(len(inputs))
+        return white(inputs)
+
+    method = optimizing([ones, noted])
+    [result] = al.faithfulness_test(method, modulo, n=10, diagnosed=False).environments
+    lowest, highest = result.spread()
+    assert sum(seen) == 8
+    assert (lowest["of"], lowest["images"]) == ("lowest of 2 runs, first 8 images", 8)
+    assert lowest["overall"]["f1"] == mean_score(result.scores["overall"]["f1"][:8])
+    assert highest["overall"]["f1"] == 1
+
+
+def test_seeds_that_are_asked_for_are_the_runs_of_a_method_that_draws(colors):
+    declared = declares(runs=3)(drawing)
+    try:
+        [few] = al.faithfulness_test(declared, colors, n=2, diagnosed=False).environments
+        [many] = al.faithfulness_test(declared, colors, n=2, seeds=5, diagnosed=False).environments
+    finally:
+        declares()(drawing)
+    f1 = [float(run["overall"]["f1"].mean()) for run in many.compared_runs]
+    assert len(set(f1)) == 5
+    assert [row["overall"]["f1"] for row in many.spread()] == [min(f1), max(f1)]
+    # The first runs are those of the same seeds.
+    assert [row["overall"]["f1"] for row in few.spread()] == [min(f1[:3]), max(f1[:3])]
+
+
+def test_a_method_of_one_run_has_no_spread(colors):
+    [result] = al.faithfulness_test("random", colors, n=1, seeds=2).environments
+    assert result.spread() == result.to_dict()["spread"] == []
+
+
+def test_every_table_has_the_lowest_and_highest_below_a_method_that_optimizes(modulo, white):
+    names = ["method", "method, lowest of 2 runs", "method, highest of 2 runs"]
+    comparison = al.compare(["saliency", optimizing([zeros, white])], modulo, n=2)
+    summary = comparison.summary()
+    assert summary.method.tolist() == ["saliency", *names]
+    assert summary.claim_f1.tolist()[1:] == [0, 0, 1]
+    frame = comparison.to_frame()
+    overall = frame[frame.part == "overall"]
+    assert overall.method.tolist() == ["saliency", *names]
+    assert overall.f1.tolist()[1:] == [0, 0, 1]
+    said = as_text(comparison_table(comparison.to_dict()), 120)
+    assert "highest of 2 runs" in said
+    [report] = [each for each in comparison.reports if each.method == "method"]
+    told = as_text(report_table(report.to_dict()), 80).splitlines()
+    [row] = [line.split() for line in told if line.startswith(" ") and "highest " in line][:1]
+    assert row == ["highest", "1.00", "1.00", "1.00"]
+    assert "0.00 to 1.00 over runs" in faithfulness_page(
+        report.to_dict(), [Panel([], report.environments[0].scores["overall"]["f1"])]
+    )
 
 
 # The runner-up
