@@ -116,7 +116,7 @@ def verdict_table(comparison: Comparison, paper: Sequence[PaperVerdict]) -> "pd.
     rows = []
     for said in paper:
         result = found.get((said.method, said.environment))
-        f1 = result and result.mean(said.part, "f1")
+        f1 = None if result is None else result.mean(said.part, "f1")
         if result is None or f1 is None:
             continue
         f1_by_name = {said.method: f1}

@@ -160,8 +160,13 @@ def study(
     }
     first = slice(len(by_name))
     return Study(
-        *(env, tuple(by_name), {score: values[first] for score, values in scores.items()}),
-        *({metric: values[first] for metric, values in curves.items()}, points, counted, runs),
+        env=env,
+        methods=tuple(by_name),
+        scores={score: values[first] for score, values in scores.items()},
+        curves={metric: values[first] for metric, values in curves.items()},
+        points=points,
+        counted=counted,
+        runs=runs,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
@@ -282,7 +283,11 @@ def _names_in(file: Path) -> list[str]:
 
 
 def maps_of(
-    subject: Subject, name: str, seed: int, settings: Mapping[str, Any] | None = None
+    subject: Subject,
+    name: str,
+    seed: int,
+    settings: Mapping[str, Any] | None = None,
+    repeat: int = 0,
 ) -> Float[Tensor, "batch 1 height width"]:
     """The map of a built-in method for each image, summed over channels, of either sign.
 
@@ -294,11 +299,16 @@ def maps_of(
         Of what is random in the method.
     settings : mapping, optional
         Of the method.
+    repeat : int
+        Which of several runs of a method that optimizes; 0 is the first.
     """
     method = as_method(name, METHODS, settings or {})
+    if repeat:
+        seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
     model = subject.model if method.output == "logit" else subject.explained
     generator = torch.Generator().manual_seed(seed)
     offered = {**subject.offered, "generator": generator, "highest": subject.highest}
+    offered["nudge"] = repeat
     inputs = subject.images.clone(memory_format=torch.channels_last)
     total = len(inputs)
     call = Call(subject.name, model, inputs, subject.targets.clone(), 0, total, offered)

@@ -36,6 +36,7 @@ __all__ = [
     "indicated",
     "indicator_curves",
     "removed_pixel",
+    "run_name",
 ]
 
 Numbers = NDArray[np.float64]
@@ -52,9 +53,14 @@ class Explained(NamedTuple):
     signed: Int8[Tensor, "images 1 height width"]
     """the truth: +1, -1 or 0"""
     maps: Mapping[str, Tensor]
-    """by method, (images, 1, H, W)"""
+    """by method, (images, 1, H, W); runs of a method that optimizes beside its first by `run_name`"""
     reasons: Mapping[str, str]
     """of the methods that could not be run, why"""
+
+
+def run_name(method: str, index: int) -> str:
+    """What a run of a method is called; the first one is the method."""
+    return f"{method}, run {index + 1}" if index else method
 
 
 def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Explained:
@@ -88,11 +94,17 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
         try:
             with heard():  # what is unusual about a method, faithfulness_test tells
                 always = always_offered(method, trial)
-                found = [attribute_scene(method, trial, scene, always).maps for scene in scenes]
+                runs = [
+                    [attribute_scene(method, trial, scene, always, repeat).maps for scene in scenes]
+                    for repeat in range(method.runs)
+                ]
         except AttributionLabError as error:
             reasons[method.name] = str(error)
         else:
-            maps[method.name] = torch.cat(found).float().cpu()
+            maps |= {
+                run_name(method.name, index): torch.cat(found).float().cpu()
+                for index, found in enumerate(runs)
+            }
     return Explained(
         torch.cat([scene.images for scene in scenes]),
         torch.cat([scene.targets for scene in scenes]),

@@ -65,7 +65,7 @@ def _score_said(row: Any) -> str:
 
 
 def _places(board: "Leaderboard") -> Iterator[str]:
-    table = board.to_frame()
+    table = board.ranking()
     best, worst = table.iloc[0], table.iloc[-1]
     yield (
         f"Meta-Rank over {len(board.cases)} cases: {best.method} is first "

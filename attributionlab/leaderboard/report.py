@@ -2,16 +2,17 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.assess import over_runs
 from attributionlab.dose.agreement import RankedBy
 from attributionlab.faithfulness_report import library_versions
 from attributionlab.files import write_atomically, write_csv
@@ -24,6 +25,7 @@ from attributionlab.leaderboard.agreement import (
     true_scores,
 )
 from attributionlab.leaderboard.cases import PROTOCOLS
+from attributionlab.leaderboard.evaluation import run_name
 from attributionlab.leaderboard.findings import findings_of
 from attributionlab.leaderboard.resampling import Draws
 from attributionlab.ranking import spearman
@@ -52,7 +54,7 @@ class CaseScores(NamedTuple):
     unseen: bool
     """whether removed pixels have colors that the network has not seen, and reacts to"""
     areas: Mapping[str, float]
-    """under the data set's curve, by method; the oracle's, too"""
+    """under the data set's curve, by method; the oracle's, too, and those of other runs (`run_name`)"""
     truth: Mapping[str, Mapping[RankedBy, float]]
     """by method and by what of the truth: F1 on the overall mask, on the positive one, or the lowest of
     all ("signed"); means over images"""
@@ -176,7 +178,46 @@ class Leaderboard:
         return found
 
     def to_frame(self) -> "pd.DataFrame":
-        """The leaderboard, best method first.
+        """`ranking`, and below each method that optimizes the lowest and the highest number of several
+        runs, each ranked in place of the first.
+        """
+        import pandas as pd
+
+        table, rows = self.ranking(), []
+        for row in table.to_dict("records"):
+            rows.append(row)
+            found = [row]
+            for board in self._other_runs(row["method"]):
+                of_run = board.ranking().set_index("method", drop=False)
+                found.append(of_run.loc[row["method"]].to_dict())
+            for name, end in over_runs(len(found)).items():
+                ends = {
+                    key: end([float(run[key]) for run in found]) for key in row if key != "method"
+                }
+                rows.append({"method": f"{row['method']}, {name}", **ends})
+        return pd.DataFrame(rows).astype(table.dtypes.to_dict())
+
+    def _other_runs(self, method: str) -> "Iterator[Leaderboard]":
+        """The same with another run of a method in place of the first."""
+        for index in count(1):
+            run = run_name(method, index)
+            if not any(run in case.areas for case in self.cases):
+                return
+            yield replace(
+                self,
+                cases=[
+                    case._replace(
+                        areas={**case.areas, method: case.areas[run]},
+                        truth={**case.truth, method: case.truth[run]},
+                    )
+                    if run in case.areas
+                    else case
+                    for case in self.cases
+                ],
+            )
+
+    def ranking(self) -> "pd.DataFrame":
+        """The leaderboard, best method first, by the first run of each.
 
         Columns: method, place, score (Meta-Rank, in log odds), low, high (its interval for other
         pairs), truth_place (by means over cases; where a method is missing in some, by the truth's
@@ -315,7 +356,7 @@ class Leaderboard:
         """Scores with their intervals and the truth's, and the rank of every method in every case."""
         from attributionlab.report.leaderboard import leaderboard_figure
 
-        table = self.to_frame()
+        table = self.ranking()
         order = [self.methods.index(method) for method in table.method]
         return leaderboard_figure(
             table.method.tolist(),

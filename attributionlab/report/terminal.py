@@ -32,8 +32,8 @@ STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "
 
 
 RUNS = (
-    "lowest, highest: of several runs of a method that optimizes; it amplifies what differs between runs, "
-    "and rounding, so that under one seed another machine's scores may differ as much, or more.\n"
+    "lowest, highest: of several runs of a method that optimizes; it amplifies what differs between "
+    "runs, and rounding, so that under one seed another machine's scores may differ as much, or more.\n"
 )
 WIDE = 104
 """Columns from which on a comparison has room for intervals beside names with settings."""

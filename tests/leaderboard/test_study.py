@@ -12,6 +12,7 @@ import attributionlab as al
 from attributionlab.leaderboard import PAIRS, Pair, rank_methods
 from attributionlab.leaderboard.findings import by_data, moved_by_leaving_out
 from attributionlab.leaderboard.report import ALL, CaseScores, Leaderboard
+from attributionlab.methods.declaration import declares
 from attributionlab.ranking import CorrelationInterval, meta_rank
 
 FEW = (PAIRS[0], PAIRS[2], PAIRS[4])
@@ -119,6 +120,29 @@ def test_a_method_that_fails_in_a_case_is_missing_there_and_it_is_said():
     [said] = [each for each in found.findings() if each.startswith("failing is missing")]
     assert "1 of 2 pairs" in said
     assert "four classes only" in said
+
+
+def test_below_a_method_that_optimizes_stand_its_lowest_and_highest_place():
+    @declares(runs=2)
+    def method(model, inputs, targets, *, nudge):
+        return inputs * (-1) ** nudge
+
+    def other(model, inputs, targets):
+        return -inputs
+
+    def ranked(first):
+        others = ["saliency", "guided-backprop"]
+        return rank_methods([first, *others], 1, pairs=PAIRS[:2], size=16).to_frame()
+
+    both = ranked(method).set_index("method")
+    names = both.index.tolist()
+    place = names.index("method")
+    assert names[place + 1 : place + 3] == ["method, lowest of 2 runs", "method, highest of 2 runs"]
+    assert [name for name in names if "runs" in name] == names[place + 1 : place + 3]
+    alone = ranked(other).set_index("method").loc["other"]
+    for column in ("place", "score", "truth_place", "truth", "cases"):
+        two = [both.loc["method", column], alone[column]]
+        assert both[column][place + 1 : place + 3].tolist() == [min(two), max(two)]
 
 
 def test_a_ranking_that_is_the_truth_s_is_said_to_recover_it():

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attributionlab.experiments.scaling import scaled
 from attributionlab.experiments.subjects import ATTACHED, Subject, maps_of
-from attributionlab.methods import METHODS, heard
+from attributionlab.methods import METHODS, as_method, heard
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
 
 __all__ = ["ENSEMBLES", "OTHERS", "PLAIN", "ensemble_maps", "method_maps"]
@@ -33,14 +33,18 @@ SAMPLES, QUICK_SAMPLES = 20, 8
 
 
 def method_maps(
-    subject: Subject, names: Sequence[str], seed: int, *, quick: bool = False
+    subject: Subject, names: Sequence[str], seed: int, *, quick: bool = False, repeat: int = 0
 ) -> Iterator[tuple[str, Tensor]]:
-    """What is positive of the maps of built-in methods, each divided by its maximum: (B, 1, H, W)."""
+    """What is positive of the maps of built-in methods, each divided by its maximum: (B, 1, H, W); with
+    `repeat` those of methods that have so many runs beside the first.
+    """
     for name in names:
         if name in (*ATTACHED, "input-iba") and not subject.offered:
             continue
+        if repeat >= as_method(name, METHODS).runs:
+            continue
         settings = {**SETTINGS.get(name, {}), **(QUICK.get(name, {}) if quick else {})}
-        yield name, scaled(maps_of(subject, name, seed, settings))
+        yield name, scaled(maps_of(subject, name, seed, settings, repeat))
 
 
 def ensemble_maps(

@@ -23,6 +23,7 @@ from attributionlab.experiments.soco.methods.tables import (
     noise_rows,
     rows_of,
     summary_table,
+    with_other_runs,
 )
 from attributionlab.experiments.subjects import TRAINED, Subject, environment_subject, given_subject
 from attributionlab.methods import METHODS, heard
@@ -132,6 +133,34 @@ def test_the_summary_is_counted_from_the_points():
     assert table["empty"].tolist() == [0, 2, 0, 2]
     assert table.loc[("accuracy", "good"), "all_completeness"] == 1
     assert table.loc[("accuracy", "empty"), "levels"] == 0
+
+
+def test_below_a_method_that_optimizes_stand_the_lowest_and_highest_of_its_runs():
+    subject = linear_subject()
+    good, empty = subject.information / 2, 0 * subject.information
+
+    def table(maps):
+        return summary_table([case_of(subject, maps)], {subject.name: maps})
+
+    first, others = table({"a": good, "b": good}), [table({"b": empty}), table({"b": good})]
+    whole = with_other_runs(first, others)
+    names = ["a", "b", "b, lowest of 3 runs", "b, highest of 3 runs"]
+    assert whole.method.tolist() == names * 2
+    assert whole.all_completeness.tolist() == [1, 1, 0, 1] * 2
+    assert whole["empty"].tolist() == [0, 0, 0, 2] * 2
+    assert whole.columns.tolist() == first.columns.tolist()
+    pd.testing.assert_frame_equal(with_other_runs(first, []), first)
+
+
+def test_runs_of_a_method_that_optimizes_differ_and_others_have_one():
+    subject = environment_subject(al.load("multi-color-sum", image_size=24), 1, 0)
+    first, second, third = (
+        dict(method_maps(subject, ("gradcam", "iba"), 0, repeat=repeat)) for repeat in range(3)
+    )
+    assert (list(first), list(second)) == (["gradcam", "iba"], ["iba"])
+    assert not torch.equal(first["iba"], second["iba"])
+    assert not torch.equal(second["iba"], third["iba"])
+    assert not list(method_maps(subject, ("gradcam", "iba"), 0, repeat=3))
 
 
 def made_up_summary(**changes):

@@ -35,6 +35,7 @@ from attributionlab.experiments.soco.methods.tables import (
     noise_rows,
     rows_of,
     summary_table,
+    with_other_runs,
 )
 from attributionlab.experiments.subjects import (
     TRAINED,
@@ -43,6 +44,7 @@ from attributionlab.experiments.subjects import (
     environment_subject,
     trained_subject,
 )
+from attributionlab.methods import METHODS, as_method
 from attributionlab.progress import track
 from attributionlab.validation import number_problem
 
@@ -149,20 +151,24 @@ def soco_methods(
     steps: list[Subject | tuple[Subject, str]] = [*subjects.values(), *cases]
     work = track(steps, len(steps), item, show_progress)
     maps: dict[str, dict[str, Tensor]] = {}
+    again: dict[str, list[dict[str, Tensor]]] = {}
+    others: list[pd.DataFrame] = []
     noises: list[dict[str, Any]] = []
     done: list[Case] = []
     for each in work:
         if isinstance(each, Subject):
             chosen = _noise_of(each, noise)
             maps[each.name] = _maps(each, chosen, quick, seed)
+            again[each.name] = _other_runs(each, quick, seed)
             noises += _noises(each, maps[each.name], chosen, quick, seed)
             continue
         subject, imputation = each
-        found: dict[str, dict[str, Measured]] = {indicator: {} for indicator in INDICATORS}
-        for method, of_method in maps[subject.name].items():
-            for indicator, result in measured(subject, of_method, imputation, seed):
-                found[indicator][method] = result
-        done.append(Case(subject, imputation, _noise_of(subject, noise), found))
+        of_noise = _noise_of(subject, noise)
+        found = _found(subject, maps[subject.name], imputation, seed)
+        done.append(Case(subject, imputation, of_noise, found))
+        for run in again[subject.name]:
+            case = Case(subject, imputation, of_noise, _found(subject, run, imputation, seed))
+            others.append(summary_table([case], {subject.name: run}))
     long = rows_of(done)
     summary = summary_table(done, maps)
     of_figure = summary[summary.indicator == FIGURE_INDICATOR].drop(columns="indicator")
@@ -183,6 +189,15 @@ def soco_methods(
         "correlations": correlations,
         **{name: pd.DataFrame(of_name) for name, of_name in long.items()},
     }
+    complete = with_other_runs(summary, others)
+    shown = complete[complete.indicator == FIGURE_INDICATOR].drop(columns="indicator")
+    shown = shown[~shown.environment.isin([subject.name for subject in trained])]
+    in_full = {
+        "summary": complete,
+        "methods": shown[shown.method.str.split(", ").str[0].isin(GROUPS["methods"])].reset_index(
+            drop=True
+        ),
+    }
     drawn = [case for case in done if case.subject not in trained[1:]]
     figures = {
         f"{group}-{slug(case.name)}": case_figure(case, group, names, seed)
@@ -200,7 +215,7 @@ def soco_methods(
     return Reproduction(
         item,
         title,
-        {name: tables[name] for name in dict.fromkeys([*order, *tables])},
+        {name: (tables | in_full)[name] for name in dict.fromkeys([*order, *tables])},
         dict(sorted(figures.items(), key=lambda pair: not pair[0].startswith(first))),
         [
             *(given.notes if given is not None else ()),
@@ -239,6 +254,26 @@ def _maps(subject: Subject, noise: float, quick: bool, seed: int) -> dict[str, T
     found = dict(method_maps(subject, (PLAIN, *OTHERS), seed, quick=quick))
     ensembles = ensemble_maps(subject, noise, seed, quick=quick)
     return {PLAIN: found.pop(PLAIN), **ensembles, **found}
+
+
+def _other_runs(subject: Subject, quick: bool, seed: int) -> list[dict[str, Tensor]]:
+    """Maps by method, of each run beside the first, of the methods that have it."""
+    runs = max(as_method(name, METHODS).runs for name in OTHERS)
+    return [
+        dict(method_maps(subject, OTHERS, seed, quick=quick, repeat=repeat))
+        for repeat in range(1, runs)
+    ]
+
+
+def _found(
+    subject: Subject, maps: Mapping[str, Tensor], imputation: str, seed: int
+) -> dict[str, dict[str, Measured]]:
+    """What was measured, by indicator and method."""
+    found: dict[str, dict[str, Measured]] = {indicator: {} for indicator in INDICATORS}
+    for method, of_method in maps.items():
+        for indicator, result in measured(subject, of_method, imputation, seed):
+            found[indicator][method] = result
+    return found
 
 
 def _noises(

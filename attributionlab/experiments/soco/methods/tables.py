@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attributionlab.assess import over_runs
 from attributionlab.experiments.soco.maps import PLAIN
 from attributionlab.experiments.soco.methods.measures import (
     FRACTIONS,
@@ -31,6 +32,7 @@ __all__ = [
     "noise_rows",
     "rows_of",
     "summary_table",
+    "with_other_runs",
 ]
 
 FEWEST = 4
@@ -44,7 +46,8 @@ SUMMARY = (
     "completeness: mean fall over nine thresholds, "
     "true_completeness: Definition 4.9; higher is better in all of these and in LeRF, lower in MoRF; "
     "road and deletion: mean height over fractions removed, 0 to 0.9; deletion fills with black; "
-    "noise: of the ensembles' samples; empty: maps of zeros"
+    "noise: of the ensembles' samples; empty: maps of zeros; lowest, highest: of several runs of a "
+    "method that optimizes"
 )
 SHOWN = {
     "ensembles": SUMMARY,
@@ -123,6 +126,41 @@ def summary_table(
             }
         )
     return pd.DataFrame(rows)
+
+
+def with_other_runs(summary: "pd.DataFrame", others: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
+    """A summary with the lowest and the highest numbers below each method that optimizes.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        Of the first run, one row for each environment, imputation, indicator and method.
+    others : sequence of DataFrame
+        Of each other run, the methods that have it.
+    """
+    import pandas as pd
+
+    keys = ["environment", "imputation", "indicator", "method"]
+    keys = [key for key in keys if key in summary]
+    numbers = [name for name in summary if name not in keys]
+    known: dict[Any, list[Any]] = {}
+    for each in others:
+        for key, row in each.set_index(keys).iterrows():
+            known.setdefault(key, []).append(row)
+    rows = []
+    for first in summary.to_dict("records"):
+        rows.append(first)
+        found = [first, *known.get(tuple(first[key] for key in keys), [])]
+        rows += [
+            {
+                **first,
+                "method": f"{first['method']}, {name}",
+                **{number: end([float(run[number]) for run in found]) for number in numbers},
+            }
+            for name, end in over_runs(len(found)).items()
+        ]
+    types = summary.dtypes.to_dict()
+    return pd.DataFrame(rows, columns=list(summary)).astype(types)
 
 
 def agreement_table(summary: "pd.DataFrame", groups: Mapping[str, Sequence[str]]) -> "pd.DataFrame":
