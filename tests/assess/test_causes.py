@@ -117,6 +117,9 @@ def test_what_was_tried_out_on_the_method_comes_first_whatever_else_is_known(gua
     named = [hint.cause for hint in across([right, other, one])]
     assert named[0] == guard
     assert {"sign-flips", "one-environment"} == set(named[1:])
+    unexplained = evidence(environment="single-color-modulo")
+    named = [hint.cause for hint in across([right, unexplained, one])]
+    assert named == [guard, "one-environment"]
     assert causes(evidence(guards=frozenset({guard}), missing=0.04)) == []
 
 
