@@ -212,10 +212,11 @@ def library_versions() -> dict[str, str]:
 
     import attributionlab
 
-    libraries = ("torch", "captum", "numpy", "scipy", "scikit-image", "scikit-learn", "pandas")
+    libraries = ("captum", "numpy", "scipy", "scikit-image", "scikit-learn", "pandas")
     return {
         "attributionlab": attributionlab.__version__,
         "python": platform.python_version(),
+        "torch": str(torch.__version__),  # with its build, such as +cu130
         **{name: version(name) for name in libraries},
         "threads": str(torch.get_num_threads()),
     }

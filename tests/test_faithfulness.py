@@ -12,6 +12,7 @@ import torch
 import attributionlab as al
 import oracles
 from attributionlab import AttributionLabError, AttributionWarning
+from attributionlab.faithfulness_report import library_versions
 
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
 
@@ -360,6 +361,11 @@ def test_the_table_is_tidy(env, counter):
     assert len(frame) == 2 * 2 * 3
     missing = frame[frame.f1.isna()]
     assert set(zip(missing.environment, missing.part, strict=True)) == {(counter.name, "negative")}
+
+
+def test_the_build_of_torch_is_told(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.11.0+cu130")  # its wheel says 2.11.0
+    assert library_versions()["torch"] == "2.11.0+cu130"
 
 
 def test_the_json_file_says_everything_and_has_null_for_what_does_not_apply(tmp_path, counter):

@@ -93,7 +93,10 @@ def entries(network):
 
 
 def same(one, other):
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    """In value: `nn.DataParallel` moves a network to the accelerator where there is one."""
+    return one.keys() == other.keys() and all(
+        torch.equal(one[name].cpu(), other[name].cpu()) for name in one
+    )
 
 
 @pytest.fixture
