@@ -30,6 +30,7 @@ from attributionlab.cli_options import (
 )
 from attributionlab.cli_studies import compare_methods, reproduce_item
 from attributionlab.errors import AttributionLabError
+from attributionlab.progress import follow
 
 __all__ = ["app", "main"]
 
@@ -97,8 +98,9 @@ def verify(
 
     if json:
         check_writable(json)
-    loaded = [load(name) for name in env or environments()]
-    certificates = [certify(each, exhaustive=exhaustive, show_progress=True) for each in loaded]
+    with follow("verify"):
+        loaded = [load(name) for name in env or environments()]
+        certificates = [certify(each, exhaustive=exhaustive, show_progress=True) for each in loaded]
     documents = [certificate.to_dict() for certificate in certificates]
     if json:
         write_atomically(json, json_format.dumps(documents, indent=2, allow_nan=False) + "\n")
@@ -120,6 +122,15 @@ def run_test(
     claim: Claimed = None,
     output: Explained = None,
     set_: Settings = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Images of 72 x 72 pixels: fast; scores differ from those at 224."
+        ),
+    ] = False,
+    image_size: Annotated[
+        int | None, typer.Option(metavar="S", help="Images of S x S pixels, S from 8 to 1024.")
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="paper: the settings that a paper states for this method.")
     ] = None,
@@ -160,7 +171,9 @@ def run_test(
     Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few images), 4 invalid (a control has
     the wrong result), 70 a crash, 130 interrupted, 141 nobody reads the table.
     """
-    from attributionlab.faithfulness import faithfulness_test
+    from attributionlab.catalog import load
+    from attributionlab.comparison import QUICK_SIZE
+    from attributionlab.faithfulness import DEFAULT_ENVIRONMENTS, faithfulness_test
     from attributionlab.files import write_atomically
     from attributionlab.report import print_table, report_figure, report_table, to_png
 
@@ -168,10 +181,18 @@ def run_test(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
         read=[method, method.rpartition(":")[0], *(env or [])],
     )
-    with saying_what_was_done():
+    if quick and image_size not in (None, QUICK_SIZE):
+        raise AttributionLabError(
+            f"--image-size is {image_size}, --quick takes {QUICK_SIZE}: leave one of them out"
+        )
+    size = QUICK_SIZE if quick else image_size
+    with saying_what_was_done(), follow(f"test {method}"):
         report = faithfulness_test(
             method,
-            env or None,
+            [
+                load(name, **({} if size is None else {"image_size": size}))
+                for name in env or DEFAULT_ENVIRONMENTS
+            ],
             n,
             seed,
             gamma,
@@ -213,7 +234,8 @@ def _first_sentence(function: Any) -> str:
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
+    # At once: progress is written from a thread.
+    sys.stderr.write(f"warning: {' '.join(str(message).split())}\n")
 
 
 def main(given: Sequence[str] | None = None) -> int:

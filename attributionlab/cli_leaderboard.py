@@ -12,6 +12,7 @@ from attributionlab.cli_options import (
     saying_what_was_done,
     write_all,
 )
+from attributionlab.progress import follow
 
 __all__ = ["run_leaderboard"]
 
@@ -55,7 +56,7 @@ def run_leaderboard(
         read=[name.rpartition(":")[0] for name in methods or []],
     )
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
-    with saying_what_was_done():
+    with saying_what_was_done(), follow("leaderboard"):
         board = rank_methods(
             [*DEFAULT_METHODS, *named] if all_ else named or None,
             n,

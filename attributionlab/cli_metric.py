@@ -14,6 +14,7 @@ from attributionlab.cli_options import (
     write_all,
 )
 from attributionlab.errors import AttributionLabError
+from attributionlab.progress import follow
 
 __all__ = ["run_metric_test"]
 
@@ -67,7 +68,7 @@ def run_metric_test(
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
-    with saying_what_was_done():
+    with saying_what_was_done(), follow(f"metric {metric}"):
         report = metric_test(
             asked,
             place,

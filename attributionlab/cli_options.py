@@ -13,6 +13,7 @@ import typer
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.files import check_writable
+from attributionlab.progress import follow
 
 __all__ = [
     "Claimed",
@@ -106,7 +107,8 @@ def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path],
     for name, write in writers.items():
         if name in places:
             try:
-                write(places[name])
+                with follow(f"writing --{name}"):
+                    write(places[name])
             except AttributionLabError as error:
                 problems.append(str(error))
     refuse_if(problems)

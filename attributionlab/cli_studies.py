@@ -21,6 +21,7 @@ from attributionlab.cli_options import (
     write_all,
 )
 from attributionlab.errors import AttributionLabError
+from attributionlab.progress import follow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +86,7 @@ def compare_methods(
         read=[*(name.rpartition(":")[0] for name in methods or []), *(env or [])],
     )
     named = [name for name in methods or [] if name not in METHODS or not all_]
-    with saying_what_was_done():
+    with saying_what_was_done(), follow("compare"):
         comparison = compare(
             [*METHODS, *named] if all_ else named or None,
             env or None,
@@ -160,7 +161,8 @@ def reproduce_item(
         settings=parse_settings(set_ or []),
         show_progress=True,
     )
-    written = outcome.save(out, command_line()) if out else []
+    with follow(f"writing into {out}", show=bool(out)):
+        written = outcome.save(out, command_line()) if out else []
     typer.echo(f"{outcome.item}: {outcome.title}")
     _print_tables(outcome)
     print_table(findings_list(outcome.findings))

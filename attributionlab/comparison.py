@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from attributionlab.assess import CONTROLS
@@ -10,7 +11,11 @@ from attributionlab.catalog import as_environments, load, load_call
 from attributionlab.compared import Comparison, Refusal
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning
-from attributionlab.faithfulness import DEFAULT_ENVIRONMENTS, faithfulness_test
+from attributionlab.faithfulness import (
+    DEFAULT_ENVIRONMENTS,
+    checked_request,
+    faithfulness_test,
+)
 from attributionlab.faithfulness_report import FaithfulnessReport, labelled
 from attributionlab.methods import METHODS, as_method, preset_of
 from attributionlab.progress import track
@@ -82,15 +87,23 @@ def compare(
     """
     chosen = _environments(environments, quick)
     contestants = _contestants(methods)
-    preset_of(preset, "regression", "")  # a typing error is told before the first run
+    # What no run could have is told before the first one.
+    preset_of(preset, "regression", "")
+    checked_request(n, seed, 1, 0, gamma, False, False, claim or "signed", output)
     named = [labelled(as_method(m, METHODS | CONTROLS, s).name, s) for m, s in contestants]
     twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:
         raise AttributionLabError(f"methods name {twice[0]!r} twice: name each once")
     reports: list[FaithfulnessReport] = []
     refusals: list[Refusal] = []
-    pairs = [(method, settings, env) for env in chosen for method, settings in contestants]
-    for method, settings, env in track(pairs, len(pairs), "comparing", show_progress):
+    pairs = [
+        (f"{label} on {env.name}", method, settings, env)
+        for env in chosen
+        for label, (method, settings) in zip(named, contestants, strict=True)
+    ]
+    for _, method, settings, env in track(
+        pairs, len(pairs), "comparing", show_progress, "runs", itemgetter(0)
+    ):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AttributionWarning)  # kept in the report

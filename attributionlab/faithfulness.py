@@ -15,12 +15,13 @@ from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.faithfulness_report import FaithfulnessReport, library_versions
 from attributionlab.methods import METHODS, Finding, as_method, preset_of, summarized
+from attributionlab.progress import follow
 from attributionlab.results import EnvironmentResult, said_settings
 from attributionlab.trial import Claim, Trial, carry_out, chosen_outputs, judge
 from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
 
-__all__ = ["DEFAULT_ENVIRONMENTS", "faithfulness_test"]
+__all__ = ["DEFAULT_ENVIRONMENTS", "checked_request", "faithfulness_test"]
 
 DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
 MOST_SEEDS = 1_000
@@ -118,7 +119,7 @@ def faithfulness_test(
     """
     contestant = as_method(method, METHODS | CONTROLS, settings)
     asked = contestant.claim or "signed" if claim is None else claim
-    claim, gamma = _checked(
+    claim, gamma = checked_request(
         *(n, seed, seeds, camouflage, gamma, diagnosed, truths, asked, output, truth_output)
     )
     chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
@@ -163,7 +164,8 @@ def faithfulness_test(
                     options=options,
                 )
                 outcome = carry_out(run, trial, show_progress)
-                results.append(judge(outcome, trial, run))
+                with follow(f"causes and ceilings on {env.name}", show=show_progress):
+                    results.append(judge(outcome, trial, run))
                 findings += outcome.findings
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_what_was_done(results, len(chosen))) from stop
@@ -202,7 +204,7 @@ def _what_was_done(results: Sequence[EnvironmentResult], environments: int) -> s
     return "; ".join([f"{len(results)} of {environments} environments were done", *found])
 
 
-def _checked(
+def checked_request(
     n: int,
     seed: int,
     seeds: int,

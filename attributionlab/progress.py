@@ -1,14 +1,232 @@
-"""Progress on standard error, gone when the work is done."""
+"""Progress on standard error: a bar on a terminal, gone when the work is done, and lines elsewhere."""
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
-__all__ = ["track"]
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+__all__ = ["follow", "track"]
 
 Item = TypeVar("Item")
 
+PATIENCE = 9.0
+"""Seconds after which a line is due where none has come, so that ten never pass in silence."""
 
-def track(items: Iterable[Item], total: int, what: str, show: bool) -> Iterator[Item]:
+
+@dataclass(eq=False)
+class Task:
+    """Some work, and how far it is."""
+
+    what: str
+    total: int | None
+    unit: str
+    start: float
+    done: int = 0
+    item: str = ""
+    """what is being worked on, where that has a name"""
+
+    @property
+    def title(self) -> str:
+        return f"{self.what}, {self.item}" if self.item else self.what
+
+    def text(self, now: float) -> str:
+        """As in "comparing, lime on number-checker: 3 of 8 runs, 30 s, about 50 s left"."""
+        elapsed = now - self.start
+        parts = [_duration(elapsed)]
+        if self.total is not None:
+            parts.insert(0, f"{self.done} of {self.total} {self.unit}".rstrip())
+            if 0 < self.done < self.total:
+                left = elapsed / self.done * (self.total - self.done)
+                parts.append(f"about {_duration(left)} left")
+        return f"{self.title}: {', '.join(parts)}"
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+class Display(Protocol):
+    """Shows work inside other work; the innermost is what is shown."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def open(self, task: Task) -> None: ...
+    def advance(self, task: Task, count: int, item: str | None) -> None: ...
+    def close(self, task: Task) -> None: ...
+
+
+class Lines:
+    """For a pipe or a file: a line for each named item, one at the end of the work, and one whenever
+    none has come for `PATIENCE` seconds, which a thread writes while the work goes on.
+    """
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stream, self.clock = stream, clock
+        self.tasks: list[Task] = []
+        self.last = clock()
+        self.lock = threading.Lock()  # one line at a time
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self._watch, name="progress", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self.thread.join()
+
+    def open(self, task: Task) -> None:
+        with self.lock:
+            self.tasks.append(task)
+
+    def advance(self, task: Task, count: int, item: str | None) -> None:
+        with self.lock:
+            task.done += count
+            if item is not None:
+                task.item = item
+            if count and (task.item or task.done == task.total):
+                self._say(task)
+
+    def close(self, task: Task) -> None:
+        with self.lock:
+            self.tasks.remove(task)
+
+    def beat(self) -> float:
+        """Write a line if one is due.
+
+        Returns
+        -------
+        float
+            Seconds until the next one may be.
+        """
+        with self.lock:
+            if self.tasks and self.clock() - self.last >= PATIENCE:
+                self._say(self.tasks[-1])
+            return max(0.0, self.last + PATIENCE - self.clock())
+
+    def _watch(self) -> None:
+        wait = PATIENCE
+        while not self.stopped.wait(wait):
+            wait = self.beat()
+
+    def _say(self, task: Task) -> None:
+        self.last = self.clock()
+        with suppress(OSError, ValueError):  # nobody reads it; the work goes on
+            self.stream.write(task.text(self.last) + "\n")
+            self.stream.flush()
+
+
+class Bars:
+    """For a terminal."""
+
+    def __init__(self, console: "Console") -> None:
+        from rich.progress import Progress, TimeElapsedColumn
+
+        columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+        self.progress = Progress(*columns, console=console, transient=True)
+        self.shown: list[tuple[Task, TaskID]] = []
+
+    def start(self) -> None:
+        self.progress.start()
+
+    def stop(self) -> None:
+        self.progress.stop()
+
+    def open(self, task: Task) -> None:
+        self._show_innermost(False)
+        self.shown.append((task, self.progress.add_task(task.title, total=task.total)))
+
+    def advance(self, task: Task, count: int, item: str | None) -> None:
+        if item is not None:
+            task.item = item
+        for each, number in self.shown:
+            if each is task:
+                self.progress.update(number, advance=count, description=task.title)
+
+    def close(self, task: Task) -> None:
+        for each, number in self.shown:
+            if each is task:
+                self.progress.remove_task(number)
+        self.shown = [(each, number) for each, number in self.shown if each is not task]
+        self._show_innermost(True)
+
+    def _show_innermost(self, visible: bool) -> None:
+        for _, number in self.shown[-1:]:
+            self.progress.update(number, visible=visible)
+
+
+_display: Display | None = None
+"""Shared by all work inside other work; there is none, and no thread, where nothing is shown."""
+
+
+@contextmanager
+def follow(
+    what: str, total: int | None = None, unit: str = "", *, show: bool = True
+) -> Iterator[Callable[..., None]]:
+    """Show for how long some work has been going on, and how much of it is done.
+
+    Parameters
+    ----------
+    what : str
+        What is done.
+    total : int, optional
+        How many items there are, if that is known.
+    unit : str
+        What they are, in the plural.
+    show : bool
+        Whether to show anything at all.
+
+    Yields
+    ------
+    callable
+        ``advance(count=1, item=None)``: so many more are done; `item` is what is worked on from now on.
+    """
+    global _display
+    if not show or sys.stderr is None:
+        yield lambda count=1, item=None: None
+        return
+    outermost = _display is None
+    display = _display = _display or _new_display()
+    task = Task(what, total, unit, time.monotonic())
+    if outermost:
+        display.start()
+    display.open(task)
+    try:
+        yield lambda count=1, item=None: display.advance(task, count, item)
+    finally:
+        display.close(task)
+        if outermost:
+            display.stop()
+            _display = None
+
+
+def _new_display() -> Display:
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return Bars(console) if console.is_terminal else Lines(sys.stderr)
+
+
+def track(
+    items: Iterable[Item],
+    total: int,
+    what: str,
+    show: bool,
+    unit: str = "",
+    name: Callable[[Item], str] | None = None,
+) -> Iterator[Item]:
     """Pass items on and show how many of how many have come, with an estimate of the rest.
 
     Parameters
@@ -20,17 +238,15 @@ def track(items: Iterable[Item], total: int, what: str, show: bool) -> Iterator[
     what : str
         What is done with them.
     show : bool
-        Whether to show anything at all; nothing is shown where standard error is no terminal.
+        Whether to show anything at all.
+    unit : str
+        What the items are, in the plural.
+    name : callable, optional
+        What an item is called; each then has a line of its own where there is no terminal.
     """
-    if not show:
-        yield from items
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=total)
+    with follow(what, total, unit, show=show) as advance:
         for item in items:
+            if name:
+                advance(0, name(item))
             yield item
-            progress.advance(task)
+            advance()

@@ -88,6 +88,21 @@ def test_the_report_is_written_with_the_command_that_made_it(folder):
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
 
 
+def test_a_quick_test_has_images_of_72_pixels_and_can_be_run_again(folder, capsys):
+    (folder / "mine.py").write_text(
+        "def shape(model, inputs, targets):\n    print(tuple(inputs.shape[2:]))\n    return inputs\n"
+    )
+    for arguments, side in ((["--quick"], 72), (["--image-size", "20"], 20), ([], 16)):
+        command = ["test", "mine.py:shape", "--env", "small.toml", "--n", "2", *arguments]
+        assert run(*command, "--json", "out.json") in (0, 1, 3)
+        printed = capsys.readouterr().out
+        assert f"({side}, {side})" in printed
+        assert f"2 images of {side} x {side} pixels each" in printed
+        document = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+        assert document["command"] == " ".join(["attributionlab", *command, "--json", "out.json"])
+        assert document["environments"][0]["constants"]["image_size"] == side
+
+
 REFUSALS = {
     "unknown method": (["salience"], "no method named 'salience': did you mean 'saliency'?"),
     "unknown environment": (["oracle", "--env", "multi"], "no environment named 'multi'"),
@@ -103,6 +118,11 @@ REFUSALS = {
     "device": (["oracle", "--device", "tpu9"], "device is 'tpu9'"),
     "no folder": (["oracle", "--json", "no/out.json"], "there is no folder 'no'"),
     "a folder": (["oracle", "--figure", "."], "'.' is a folder: give the path of a file"),
+    "sizes": (
+        ["oracle", "--quick", "--image-size", "100"],
+        "--image-size is 100, --quick takes 72",
+    ),
+    "small": (["oracle", "--image-size", "7"], "image_size is 7; choose an integer from 8 to 1024"),
     "option": (["oracle", "--foo"], "No such option: --foo"),
     "type": (["oracle", "--n", "many"], "Invalid value for '--n'"),
     "module": (["no.module:f"], "module 'no.module' cannot be imported"),
@@ -310,6 +330,11 @@ def command(*arguments, cwd, **variables):
     )
 
 
+def without_progress(error):
+    """Standard error without lines such as "right on small: 1 of 2 images, 3 s, about 3 s left"."""
+    return re.sub(r"^.*\d s( left)?\n", "", error, flags=re.MULTILINE)
+
+
 def test_help_and_import_do_not_load_torch(folder):
     for what in ("import attributionlab", "import attributionlab.cli"):
         code = f"import sys; {what}; assert not {{'torch', 'numpy', 'pandas'}} & set(sys.modules)"
@@ -339,7 +364,7 @@ def test_a_reader_that_leaves_takes_no_verdict_and_no_file_with_it(folder):
     process.stdout.close()
     error = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(), error) == (141, b"")
+    assert (process.wait(), without_progress(error.decode())) == (141, "")
     assert (folder / "out.json").exists()
 
 
@@ -352,7 +377,7 @@ def test_names_are_shown_in_ascii_where_need_be_and_warnings_in_one_line_each(
     done = command(*arguments, cwd=folder, PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "\\xfc.py:f: pass" in done.stdout
-    assert done.stderr == (
+    assert without_progress(done.stderr) == (
         "warning: \\xfc.py:f: attributions of 2 images were float64, which is accepted; "
         "return float32\n"
     )

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "memory": set(),
     "progress": set(),
     "references": set(),
-    "cli_options": {"files"},
+    "cli_options": {"files", "progress"},
     "pytest_plugin": {"faithfulness", "faithfulness_report"},
     "nets": {"dyadic", "validation"},
     "images": set(),
@@ -57,7 +57,7 @@ MAY_IMPORT = {
     },
     "faithfulness": {
         *("trial", "catalog", "environment", "methods", "truth", "assess", "results", "device"),
-        *("validation", "faithfulness_report"),
+        *("validation", "faithfulness_report", "progress"),
     },
     "dose": {
         *("assess", "catalog", "environment", "faithfulness_report", "files", "methods", "metrics"),

@@ -201,7 +201,7 @@ class Evidence:
         reference = repr(method) if method else self._reference
         name = environment or self.environment
         if self.in_shell and all(_is_literal(value) for value in changed.values()):
-            return _in_shell(reference, name, asked, changed)
+            return _in_shell(reference, name, overrides, asked, changed)
         return _in_python(reference, name, overrides, asked, changed)
 
     def look_alikes(self) -> Iterator[LookAlike]:
@@ -235,11 +235,15 @@ def _is_literal(value: Any) -> bool:
 
 
 def _in_shell(
-    reference: str, environment: str, options: Mapping[str, Any], settings: Mapping[str, Any]
+    reference: str,
+    environment: str,
+    overrides: Mapping[str, Any],
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> str:
     words = ["attributionlab", "test", reference.strip("'\""), "--env", environment]
-    for name, value in options.items():
-        words += [f"--{name}", str(value)]
+    for name, value in {**overrides, **options}.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
     for name, value in settings.items():
         words += ["--set", f"{name}={_word(value)}"]
     return shlex.join(words)

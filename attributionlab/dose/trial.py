@@ -159,7 +159,7 @@ def metric_tests(
     conditions = conditions_of(chosen, doses)
     found = _Found.empty(metrics)
     images = _images(chosen, n, seed, explained, methods)
-    for image in track(images, n, "testing metrics", show_progress):
+    for image in track(images, n, "testing metrics", show_progress, "images"):
         found.add(image, conditions, explained, seed)
     f1 = {part: np.stack(columns, 1) for part, columns in found.f1.items()}
     agreement = Agreement(f1, confidence, seed)

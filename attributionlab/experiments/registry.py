@@ -25,6 +25,7 @@ from attributionlab.experiments.trained_network import figure_3
 from attributionlab.experiments.unified.items import UNIFIED_ITEMS
 from attributionlab.experiments.unseen_data_dose import unseen_data_dose
 from attributionlab.experiments.which_truth import which_truth
+from attributionlab.progress import follow
 from attributionlab.validation import MOST_IMAGES, integer_problem
 
 __all__ = ["EXPERIMENTS", "PAPERS", "experiment"]
@@ -103,5 +104,6 @@ def experiment(
     problems += integer_problem("seed", seed, 0)
     refuse_if(problems)
     run = {"n": n, "quick": quick, "seed": seed}
-    outcome = EXPERIMENTS[item](**run, **settings, show_progress=show_progress)
+    with follow(item, show=show_progress):
+        outcome = EXPERIMENTS[item](**run, **settings, show_progress=show_progress)
     return replace(outcome, run=run | settings)

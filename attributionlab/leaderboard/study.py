@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, get_args
 
 from attributionlab.assess import CONTROLS
@@ -139,7 +140,9 @@ def rank_methods(
     asked = [*named, *(() if CONTROL in names else (CONTROL,)), ORACLE]
     known: dict[str, Explained] = {}
     cases: list[CaseScores] = []
-    for number, pair in enumerate(track(chosen, len(chosen), "ranking methods", show_progress)):
+    for number, pair in enumerate(
+        track(chosen, len(chosen), "ranking methods", show_progress, "pairs", attrgetter("name"))
+    ):
         env = pair.load(side, seed)
         if env.spec.digest not in known:  # a network may be asked in two ways
             known[env.spec.digest] = explained(asked, env, images, seed)

@@ -47,7 +47,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
         ": ",
         verdict_text(document["verdict"]),
         f"\nclaim {document['claim']}, F1 of at least {document['gamma']:g}, "
-        f"{document['n']} images each, seed {document['seed']}",
+        f"{document['n']} images{_size(document)} each, seed {document['seed']}",
     )
     notes = Table.grid(padding=(0, 2, 0, 0))
     notes.add_column(no_wrap=True, style="bold")
@@ -58,6 +58,12 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     truths = truths_table(document["environments"])
     held = [] if truths is None else [truths, ""]
     return Group(head, "", _scores_table(document), "", *held, notes, "", foot)
+
+
+def _size(document: Mapping[str, Any]) -> str:
+    """Of the images, where all environments have the same."""
+    sizes = {result["constants"]["image_size"] for result in document["environments"]}
+    return f" of {(side := sizes.pop())} x {side} pixels" if len(sizes) == 1 else ""
 
 
 def _scores_table(document: Mapping[str, Any]) -> Table:

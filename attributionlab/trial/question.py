@@ -18,7 +18,7 @@ from attributionlab.metrics import (
     normalize,
     parts_f1,
 )
-from attributionlab.progress import track
+from attributionlab.progress import follow
 from attributionlab.truth import Output, Truth, smoothed
 
 __all__ = ["STUDIED_IMAGES", "Claim", "Scene", "Trial", "chosen_outputs", "joined"]
@@ -166,11 +166,13 @@ class Trial:
     def scenes(self, title: str, show_progress: bool) -> Iterator[Scene]:
         """The images in batches, each with its truth."""
         loader, first = self.env.loader(self.n, self.seed), 0
-        for images, labels, patches in track(loader, len(loader), title, show_progress):
-            targets = self.env.targets(labels)
-            truth, agreed = self._truth(images, targets)
-            yield Scene(images, targets, patches, truth, first, agreed)
-            first += len(images)
+        with follow(title, self.n, "images", show=show_progress) as advance:
+            for images, labels, patches in loader:
+                targets = self.env.targets(labels)
+                truth, agreed = self._truth(images, targets)
+                yield Scene(images, targets, patches, truth, first, agreed)
+                first += len(images)
+                advance(len(images))
 
     def runner_up(self, scene: Scene) -> Scene:
         """The same images, with the class of the second-most pixels as their target."""

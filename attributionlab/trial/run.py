@@ -15,6 +15,7 @@ from attributionlab.assess import CONTROLS, Drift, missing_shares, pixel_kinds
 from attributionlab.errors import AttributionLabError, AttributionWarning
 from attributionlab.methods import Finding, Method, as_method, heard
 from attributionlab.metrics import Alignment, alignment, normalize
+from attributionlab.progress import follow
 from attributionlab.results import ImageScores
 from attributionlab.trial.calls import (
     always_offered,
@@ -131,7 +132,8 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
             _tell_of_cost(method, trial, scene.first + len(scene.images), time.monotonic() - start)
     findings = [finding for batch in batches for finding in batch.findings]
     findings += [batch.runner_up for batch in batches if isinstance(batch.runner_up, Finding)]
-    findings += peculiarities(method, trial, studied, always)
+    with follow(f"{method.name} on {trial.env.name}, asked again", show=show_progress):
+        findings += peculiarities(method, trial, studied, always)
     gaps = [gap for finding in findings for gap in finding.gaps]
     lost = [batch.runner_up for batch in batches if isinstance(batch.runner_up, dict)]
     by_seed = [

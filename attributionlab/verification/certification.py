@@ -7,7 +7,7 @@ import torch
 from attributionlab.device import without_tf32
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
-from attributionlab.progress import track
+from attributionlab.progress import follow, track
 from attributionlab.verification.arithmetic import arithmetic_checks
 from attributionlab.verification.camouflage import camouflage_checks
 from attributionlab.verification.certificate import Certificate, Check
@@ -82,12 +82,12 @@ def verify(
         lambda: arithmetic_checks(env, torch.cat([samples[:1], anywhere])),
         lambda: camouflage_checks(env, oracle, torch.cat([samples, anywhere]), generator()),
     ]
-    with without_tf32():
+    with without_tf32(), follow(f"verify {env.name}", show=show_progress):
         # The detector shows progress of its own: it takes all the time where it is exhaustive.
         checks = detector_checks(
             env, oracle, generator(), exhaustive=exhaustive, show_progress=show_progress
         )
-        for part in track(parts, len(parts), f"verify {env.name}", show_progress):
+        for part in track(parts, len(parts), f"verify {env.name}", show_progress, "parts"):
             checks += part()
         # Half precision takes a CPU ten times as long.
         shown = torch.cat([samples[:1], anywhere[:1] if costly else anywhere])

@@ -48,7 +48,7 @@ def test_a_report_fits_in_80_columns_and_shows_every_score(document):
     assert ["nonuniform-accumulator", "overall", *ones, "pass"] in rows
     assert [row[:1] for row in rows].count(["negative"]) == 1  # not applicable to the regression
     assert lines[0] == "oracle: pass"
-    assert lines[1] == "claim signed, F1 of at least 0.5, 2 images each, seed 0"
+    assert lines[1] == "claim signed, F1 of at least 0.5, 2 images of 24 x 24 pixels each, seed 0"
 
 
 def test_the_verdict_stands_beside_the_part_that_decides(document):

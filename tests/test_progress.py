@@ -1,0 +1,177 @@
+"""Progress: a bar on a terminal, whole lines elsewhere, and no silence."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+from rich.console import Console
+
+from attributionlab import progress
+from attributionlab.progress import PATIENCE, Bars, Lines, Task, follow, track
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def shown():
+    """Lines under a clock of ours, with no thread; 32 images are the work."""
+    clock = Clock()
+    lines = Lines(io.StringIO(), clock)
+    task = Task("saliency on number-checker", 32, "images", clock())
+    lines.open(task)
+    return lines, task, clock
+
+
+def written(lines):
+    return lines.stream.getvalue().splitlines()
+
+
+def test_a_line_comes_when_none_has_come_for_the_time_that_is_allowed(shown):
+    lines, task, clock = shown
+    lines.advance(task, 8, None)
+    clock.now = PATIENCE - 1
+    assert lines.beat() == 1
+    assert written(lines) == []
+    clock.now = 30
+    assert lines.beat() == PATIENCE
+    assert lines.beat() == PATIENCE
+    assert written(lines) == [
+        "saliency on number-checker: 8 of 32 images, 30 s, about 90 s left",
+    ]
+    assert PATIENCE < 10
+
+
+def test_the_end_of_the_work_is_told_at_once_and_what_lies_around_it_goes_on(shown):
+    lines, task, clock = shown
+    outer = Task("test saliency", None, "", clock())
+    lines.tasks.insert(0, outer)
+    clock.now = 60
+    lines.advance(task, 32, None)
+    lines.close(task)
+    clock.now = 7_384
+    lines.beat()
+    assert written(lines) == [
+        "saliency on number-checker: 32 of 32 images, 60 s",
+        "test saliency: 2 h 3 min",
+    ]
+
+
+def test_each_item_with_a_name_has_a_line(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert list(track(["a", "b"], 2, "comparing", True, "runs", str.upper)) == ["a", "b"]
+    said = re.sub(r"\d+ s", "0 s", sys.stderr.getvalue())
+    assert (
+        said == "comparing, A: 1 of 2 runs, 0 s, about 0 s left\ncomparing, B: 2 of 2 runs, 0 s\n"
+    )
+
+
+def test_the_thread_writes_while_the_work_goes_on_and_ends_with_it(monkeypatch):
+    written = threading.Event()
+
+    class Stream(io.StringIO):
+        def write(self, text):
+            written.set()
+            return super().write(text)
+
+    monkeypatch.setattr(sys, "stderr", Stream())
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+
+    def fail():
+        with follow("work"), follow("inside"):
+            assert written.wait(60)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not [each for each in threading.enumerate() if each.name == "progress"]
+    assert re.fullmatch(r"(inside: \d+ s\n)+", sys.stderr.getvalue())
+
+
+def test_nothing_is_written_and_no_thread_runs_unless_asked(capsys):
+    for _ in track(range(2), 2, "work", False, "items", str):
+        assert not [each for each in threading.enumerate() if each.name == "progress"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_work_goes_on_where_nobody_reads(monkeypatch):
+    class Gone(io.StringIO):
+        def write(self, _):
+            raise BrokenPipeError
+
+    for stream in (Gone(), None):
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert list(track("ab", 2, "work", True, name=str)) == ["a", "b"]
+
+
+def test_a_terminal_shows_the_innermost_bar_and_forgets_it():
+    console = Console(file=io.StringIO(), force_terminal=True, width=60)
+    bars = Bars(console)
+    outer, inner = Task("comparing", 2, "runs", 0.0), Task("verify", 2, "parts", 0.0)
+    bars.open(outer)
+    bars.advance(outer, 0, "lime")
+    bars.open(inner)
+    assert [task.description for task in bars.progress.tasks if task.visible] == ["verify"]
+    bars.advance(inner, 1, None)
+    assert bars.progress.tasks[1].percentage == 50
+    bars.close(inner)
+    assert [task.description for task in bars.progress.tasks] == ["comparing, lime"]
+    assert bars.progress.tasks[0].visible
+
+
+SLOW = """
+import time
+from pathlib import Path
+
+def slow(model, inputs, targets):
+    end = time.monotonic() + 60
+    while not Path("seen").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return inputs
+"""
+IMPATIENT = """
+import sys
+from attributionlab import cli, progress
+progress.PATIENCE = 0.05
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("command", ["test", "compare"])
+def test_one_call_that_takes_long_is_not_silent_in_a_pipe(tmp_path, command):
+    """The method waits until its reader has seen a line; without one it gives up."""
+    (tmp_path / "mine.py").write_text(SLOW)
+    arguments = [command, "mine.py:slow", "--n", "1", "--quick", "--env", "number-checker"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", IMPATIENT, *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    waiting = {
+        "test": "mine.py:slow on number-checker: 0 of 1 images, ",
+        "compare": ": 0 of 1 runs, ",
+    }
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if waiting[command] in line:
+            (tmp_path / "seen").touch()
+    process.stderr.close()
+    assert process.wait() in (0, 1, 3)
+    assert (tmp_path / "seen").exists()
+    assert any(re.search(r": 1 of 1 (images|runs), \d+ s$", line) for line in lines)
+    assert all(re.search(r"\d s( left)?\n$", line) for line in lines), lines
