@@ -6,9 +6,8 @@ look like. Where the evidence fits no cause, nothing is said.
 
 from collections.abc import Callable, Sequence
 
-from attributionlab.assess.confirmations import confirmation
+from attributionlab.assess.confirmations import confirmation, resemblance
 from attributionlab.assess.evidence import Evidence, Hint
-from attributionlab.assess.likeness import UNIFORM_NOISE
 
 __all__ = ["CERTAIN", "LAST_RESORTS", "RULES", "Rule", "runner_up"]
 
@@ -48,6 +47,22 @@ RUNNER_UP_LOSS = 0.3
 UNRELATED = 0.1
 """Similarity up to which maps look like nothing."""
 
+CERTAIN = {
+    "unseeded": (
+        "the method draws random numbers that no seed sets: two runs on one image under the same seed "
+        "gave two different maps",
+        "draw from torch's, numpy's or Python's global generator, or declare an argument named "
+        "generator; confirmed if this test then says the same in every run",
+    ),
+    "batch-mixing": (
+        "the method mixes the images of a batch: two images explained in one call got other maps than "
+        "each in a call of its own",
+        "explain one image in each call, and look for a mean, a maximum or a normalization over the "
+        "first dimension; confirmed if F1 then rises",
+    ),
+}
+"""Causes tried out on the method, named before all that maps suggest: what was seen and confirms it."""
+
 IN_DISTRIBUTION = "multi-color-sum-in-distribution"
 
 WITHOUT_NEGATIVES = ("positive-only", "blur", "shift", "orientation", "baseline-distance")
@@ -63,35 +78,10 @@ AFTER_ANOTHER_BASELINE = (
 )
 
 
-# What was tried, and is certain
-
-
-def unseeded(e: Evidence) -> Hint | None:
-    """Maps that differ between two runs under one seed."""
-    if "unseeded" not in e.guards:
-        return None
-    return Hint(
-        "unseeded",
-        "the method draws random numbers that no seed sets: two runs on one image under the same seed "
-        "gave two different maps",
-        "draw from torch's, numpy's or Python's global generator, or declare an argument named "
-        "generator; confirmed if this test then says the same in every run",
-        e.missing,
-    )
-
-
-def batch_mixing(e: Evidence) -> Hint | None:
-    """Maps that hang on the other images of the batch."""
-    if "batch-mixing" not in e.guards:
-        return None
-    return Hint(
-        "batch-mixing",
-        "the method mixes the images of a batch: two images explained in one call got other maps than "
-        "each in a call of its own",
-        "explain one image in each call, and look for a mean, a maximum or a normalization over the "
-        "first dimension; confirmed if F1 then rises",
-        e.missing,
-    )
+def tried_out(e: Evidence) -> Hint | None:
+    """What was tried out on the method."""
+    cause = next((cause for cause in CERTAIN if cause in e.guards), None)
+    return None if cause is None else Hint(cause, *CERTAIN[cause], e.missing)
 
 
 # What a guard or a constant speaks for
@@ -287,34 +277,14 @@ def look_alike(e: Evidence) -> Hint | None:
         return None
     if best.cause == "blur" and segmentation(e):  # what coarse maps look like
         return None
-    maps = "the maps that are not zero" if e.likeness.without_zeros else "the maps"
-    if best.cause == "wrong-class":
-        says = f"{maps} are {best.looks} (r = {best.similarity:.2f})"
-    elif best.cause == "gradient-without-input":
-        says = (
-            f"values on empty pixels inside patches as on filled ones: {maps} look like {best.looks} "
-            f"(r = {best.similarity:.2f}; with the truth itself {e.likeness.truth:.2f}), as a gradient "
-            "does without the factor input"
-        )
-    elif best.cause == "constant":
-        says = (
-            f"{maps} are nearly constant: their mean magnitude is {best.similarity:.2f} of the root "
-            f"mean square, where a constant has 1 and uniform noise {UNIFORM_NOISE:.2f}"
-        )
-    else:
-        undone = ""
-        if best.f1 is not None:
-            undone = f"; undoing that lifts F1 from {e.likeness.f1:.2f} to {best.f1:.2f}"
-        says = (
-            f"{maps} look like {best.looks} (r = {best.similarity:.2f}; with the truth itself "
-            f"{e.likeness.truth:.2f}){undone}"
-        )
-    confirm = confirmation(e, best)
-    if best.f1 is not None:
-        confirm += f"; confirmed if F1 rises to about {best.f1:.2f}"
     # Maps of zeros were left out of what undoing it gains.
     shown = 1 - e.all_zero if e.likeness.without_zeros else 1.0
-    return Hint(best.cause, says, confirm, min(e.missing, best.explains * shown))
+    return Hint(
+        best.cause,
+        resemblance(e, best),
+        confirmation(e, best),
+        min(e.missing, best.explains * shown),
+    )
 
 
 def _as_uneven_as_shapley(e: Evidence) -> bool:
@@ -363,8 +333,7 @@ def _either(commands: Sequence[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    unseeded,
-    batch_mixing,
+    tried_out,
     saturation,
     hooks,
     quadrature,
@@ -376,9 +345,6 @@ RULES: tuple[Rule, ...] = (
     look_alike,
 )
 """In the order in which equally good causes are named: measured ones before resemblances."""
-
-CERTAIN = frozenset({"unseeded", "batch-mixing"})
-"""Causes that were tried out on the method: named before all that is concluded from maps."""
 
 LAST_RESORTS: tuple[Rule, ...] = (unrelated,)
 """Asked only where no rule has an answer."""

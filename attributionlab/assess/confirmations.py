@@ -1,9 +1,9 @@
-"""What would confirm that maps are what they look like."""
+"""What maps look like, in words, and what would confirm it."""
 
 from attributionlab.assess.evidence import Evidence
-from attributionlab.assess.likeness import LookAlike
+from attributionlab.assess.likeness import UNIFORM_NOISE, LookAlike
 
-__all__ = ["confirmation"]
+__all__ = ["confirmation", "resemblance"]
 
 DISTRACTORS = "multi-color-sum-distractors"
 
@@ -31,8 +31,38 @@ UNDO = {
 """How to undo a failure that can be."""
 
 
+def resemblance(e: Evidence, best: LookAlike) -> str:
+    """What the maps look like, and how much so."""
+    maps = "the maps that are not zero" if e.likeness.without_zeros else "the maps"
+    if best.cause == "wrong-class":
+        return f"{maps} are {best.looks} (r = {best.similarity:.2f})"
+    if best.cause == "gradient-without-input":
+        return (
+            f"values on empty pixels inside patches as on filled ones: {maps} look like {best.looks} "
+            f"(r = {best.similarity:.2f}; with the truth itself {e.likeness.truth:.2f}), as a gradient "
+            "does without the factor input"
+        )
+    if best.cause == "constant":
+        return (
+            f"{maps} are nearly constant: their mean magnitude is {best.similarity:.2f} of the root "
+            f"mean square, where a constant has 1 and uniform noise {UNIFORM_NOISE:.2f}"
+        )
+    undone = ""
+    if best.f1 is not None:
+        undone = f"; undoing that lifts F1 from {e.likeness.f1:.2f} to {best.f1:.2f}"
+    return (
+        f"{maps} look like {best.looks} (r = {best.similarity:.2f}; with the truth itself "
+        f"{e.likeness.truth:.2f}){undone}"
+    )
+
+
 def confirmation(e: Evidence, best: LookAlike) -> str:
     """The experiment that would confirm that the maps are what they look like."""
+    lifted = "" if best.f1 is None else f"; confirmed if F1 rises to about {best.f1:.2f}"
+    return _experiment(e, best) + lifted
+
+
+def _experiment(e: Evidence, best: LookAlike) -> str:
     if best.cause == "sign-flips":
         shared = "" if best.throughout else ", and for what these images share"
         look_for = "a division by what may be negative"

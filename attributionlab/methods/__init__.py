@@ -16,9 +16,10 @@ Where they are, family by family; what a family shares stands behind the colon:
 - made of any method: `ensembles`, `derivation` (suffixes of names): `wrapping`
 
 `entry` is what each asks before it begins, `guards` and `findings` what is said of its result;
-`adapter` and `run` call methods in a test, `presets` has the papers' settings, `captum_guards` are the
-guards of Captum's own classes. Small ones: `batching` (memory), `declaration` (what a method claims),
-`maps` (what may come back), `outputs` (the one explained), `restoration` (of the model).
+`adapter`, `calling` and `run` call methods in a test, `presets` has the papers' settings,
+`captum_guards` are the guards of Captum's own classes. Small ones: `batching` (memory), `declaration`
+(what a method claims), `maps` (what may come back), `outputs` (the one explained), `restoration` (of
+the model).
 """
 
 from collections.abc import Callable

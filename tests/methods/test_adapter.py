@@ -1,5 +1,6 @@
 """Everything that attributes can be handed in, and what cannot is refused in one line."""
 
+import os
 import sys
 import warnings
 
@@ -149,7 +150,7 @@ class Gradient:
     def __init__(self, model, layer=None, steps=1):
         self.model, self.layer, self.steps = model, layer, steps
 
-    def attribute(self, inputs, target, baseline=0.0, scale=1.0):
+    def attribute(self, inputs, baseline=0.0, target=None, scale=1.0):
         outputs = self.model(inputs).gather(1, target[:, None])
         assert self.layer is self.model[1]
         return (inputs - baseline) * outputs[:, :, None, None] * scale * self.steps
@@ -206,17 +207,22 @@ def test_a_file_of_attributions_is_loaded(tmp_path, net, ending):
 
 
 class Unpickled:
+    """Leaves a folder behind where it is unpickled."""
+
+    def __init__(self, path):
+        self.folder = str(path.with_suffix(".unpickled"))
+
     def __reduce__(self):
-        return (pytest.fail, ("a file of maps was unpickled",))
+        return (os.mkdir, (self.folder,))
 
 
 @pytest.mark.parametrize(
     ("name", "write"),
     [
         ("gone.npy", lambda path: None),
-        ("objects.npy", lambda path: np.save(path, np.array([Unpickled()], dtype=object))),
-        ("objects.npz", lambda path: np.savez(path, env=np.array([Unpickled()], dtype=object))),
-        ("network.pt", lambda path: torch.save(Unpickled(), path)),
+        ("objects.npy", lambda path: np.save(path, np.array([Unpickled(path)], dtype=object))),
+        ("objects.npz", lambda path: np.savez(path, env=np.array([Unpickled(path)], dtype=object))),
+        ("network.pt", lambda path: torch.save(Unpickled(path), path)),
         ("text.npy", lambda path: path.write_text("maps")),
         ("text.pt", lambda path: path.write_text("maps")),
         ("number.pt", lambda path: torch.save({"env": 3}, path)),
@@ -229,6 +235,7 @@ def test_a_file_without_arrays_is_refused_and_nothing_in_it_is_run(tmp_path, nam
     with pytest.raises(AttributionLabError) as caught:
         as_method(str(path), METHODS)
     assert repr(str(path)) in str(caught.value)
+    assert not path.with_suffix(".unpickled").exists()
     assert ("check the path" if name == "gone.npy" else "numpy.save") in str(caught.value)
 
 

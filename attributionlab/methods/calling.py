@@ -1,0 +1,207 @@
+"""One call of whatever attributes: a function, a class or an instance of Captum's form, saved maps."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.methods.captum_guards import guard_captum
+from attributionlab.methods.layers import find_layer
+from attributionlab.references import in_one_line, place_of, said
+
+__all__ = [
+    "Call",
+    "call_captum_class",
+    "call_captum_instance",
+    "call_class",
+    "call_function",
+    "name_of",
+    "parameters_of",
+    "pick_precomputed",
+]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a method.
+
+    Parameters
+    ----------
+    environment : str
+        Where it takes place.
+    model : nn.Module
+        The network to explain.
+    inputs : Tensor, (B, C, H, W)
+        A fresh copy of the images.
+    targets : Tensor, (B,)
+        The outputs to explain.
+    first, total : int
+        Index of the first image in the test, and how many images that has.
+    offered : mapping
+        Arguments for methods that declare them by name: baseline, layers, patches, generator,
+        reference_images, highest.
+    """
+
+    environment: str
+    model: nn.Module
+    inputs: Tensor
+    targets: Tensor
+    first: int = 0
+    total: int = 1
+    offered: Mapping[str, Any] = field(default_factory=dict)
+
+
+def name_of(method: Any) -> str:
+    if isinstance(method, np.ndarray | Tensor | Mapping):
+        return "precomputed"
+    return str(getattr(method, "__name__", type(method).__name__))
+
+
+def _check_complete(
+    name: str, function: Callable[..., Any], by_place: int, given: Iterable[str]
+) -> None:
+    """Refuse a call that would lack arguments, behind those given by their place."""
+    lacking = [
+        each.name
+        for each in list(parameters_of(function).values())[by_place:]
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+    lacking = [each for each in lacking if each not in given]
+    if lacking:
+        options = " ".join(f"--set {each}=..." for each in lacking)
+        python = ", ".join(f"{each!r}: ..." for each in lacking)
+        raise AttributionLabError(
+            f"{name}: no value for {' and '.join(map(repr, lacking))}: give it by {options}, or in "
+            f"Python by settings={{{python}}}"
+        )
+
+
+def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
+    """What a callable takes by name; nothing is known of some built-in ones."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
+    """Run a method; what it raises is told with the environment and the place in its code."""
+    with in_one_line(
+        lambda error: f"{name} raised {said(error)} on {environment}{place_of(error)}"
+    ):
+        return call()
+
+
+def call_function(function: Callable[..., Any], call: Call, settings: Mapping[str, Any]) -> Any:
+    declared = parameters_of(function)
+    offered = {key: value for key, value in call.offered.items() if key in declared}
+    given = offered | _fresh(settings)
+    _check_complete(name_of(function), function, 3, given)
+    return _guarded(
+        name_of(function),
+        lambda: function(call.model, call.inputs, call.targets, **given),
+        call.environment,
+    )
+
+
+def _fresh(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which a call can change no container of the user's."""
+    return {
+        key: copy(value) if isinstance(value, list | dict | set) else value
+        for key, value in settings.items()
+    }
+
+
+def call_captum_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
+    def run() -> Any:
+        arguments = [call.model]
+        if "layer" in inspect.signature(kind).parameters:
+            arguments.append(call.offered["layers"]["gradcam"])
+        return _attribute(kind(*arguments), call, settings)
+
+    return _guarded(kind.__name__, run, call.environment)
+
+
+def call_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
+    """A class in the form of Captum's, which gets by name what it declares, as a function does."""
+    constructor = parameters_of(kind)
+    given = {**call.offered, **_fresh(settings)}
+    if "layer" in constructor:
+        layers = call.offered["layers"]
+        given["layer"] = find_layer(call.model, settings.get("layer"), layers, "gradcam")
+    made_with = {key: value for key, value in given.items() if key in constructor}
+
+    def run() -> Any:
+        _check_complete(kind.__name__, kind, 1, made_with)
+        attribute = kind(call.model, **made_with).attribute
+        declared = parameters_of(attribute)
+        named = {
+            key: value
+            for key, value in given.items()
+            if key in declared or (key in settings and key not in constructor)
+        }
+        where = [call.inputs]
+        if "target" in declared:
+            named["target"] = call.targets
+        else:
+            where.append(call.targets)
+        _check_complete(f"{kind.__name__}.attribute", attribute, len(where), named)
+        return attribute(*where, **named)
+
+    return _guarded(kind.__name__, run, call.environment)
+
+
+def call_captum_instance(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
+    # Most of Captum keeps the model as forward_func, DeepLift and its kin as model.
+    bound = getattr(instance, "forward_func", None) or getattr(instance, "model", None)
+    if bound is not call.model:
+        raise AttributionLabError(
+            f"this {name_of(instance)} explains another model than that of {call.environment}: pass "
+            f"the class {name_of(instance)}, or construct it with this environment's model "
+            "(softmax_model for output 'probability')"
+        )
+    return _guarded(
+        name_of(instance), lambda: _attribute(instance, call, settings), call.environment
+    )
+
+
+def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
+    from captum.attr import LayerAttribution
+
+    inputs = call.inputs
+    _check_complete(name_of(instance), instance.attribute, 1, {"target", *settings})
+    with warnings.catch_warnings():
+        # Inputs come without requires_grad, by contract; Captum switches it on and says so.
+        warnings.filterwarnings("ignore", ".*required_grads has been set automatically.*")
+        maps = instance.attribute(inputs, target=call.targets, **_fresh(settings))
+    guard_captum(instance, call.model, inputs, call.targets, settings, maps)
+    if isinstance(instance, LayerAttribution) and isinstance(maps, Tensor):
+        # A layer's map is coarser than the image: channels are summed, then it is enlarged.
+        return LayerAttribution.interpolate(
+            maps.sum(1, keepdim=True), tuple(inputs.shape[2:]), interpolate_mode="bilinear"
+        )
+    return maps
+
+
+def pick_precomputed(arrays: Any, call: Call) -> Any:
+    if isinstance(arrays, Mapping):
+        if call.environment not in arrays:
+            raise AttributionLabError(
+                f"there are attributions for {', '.join(map(repr, arrays))}, none for "
+                f"{call.environment!r}: add them, or test those environments only"
+            )
+        arrays = arrays[call.environment]
+    shape = tuple(getattr(arrays, "shape", ()))
+    if len(shape) < 3 or shape[0] != call.total:
+        raise AttributionLabError(
+            f"the attributions for {call.environment} have shape {shape}: pass one map for each of "
+            f"the {call.total} images of env.batch({call.total}, seed)"
+        )
+    return arrays[call.first : call.first + len(call.inputs)]
