@@ -74,21 +74,15 @@ def test_a_drawing_is_a_named_pair_of_contiguous_arrays():
 @pytest.mark.parametrize(
     ("seed", "index", "message"),
     [
-        (-1, 0, "draw: seed is -1; choose an integer of at least 0"),
-        (0, -7, "draw: index is -7; choose an integer of at least 0"),
-        (0.5, 0, "draw: seed is 0.5; choose an integer of at least 0"),
-        (
-            -1,
-            "x",
-            "draw: seed is -1; choose an integer of at least 0; index is 'x'; choose an integer "
-            "of at least 0",
-        ),
+        (-1, 0, "seed is -1.*at least 0"),
+        (0, -7, "index is -7.*at least 0"),
+        (0.5, 0, "seed is 0.5.*integer"),
+        (-1, "x", "seed is -1.*index is 'x'.*integer of at least 0"),
     ],
 )
 def test_a_seed_or_index_that_names_no_sample_is_refused(seed, index, message):
-    with pytest.raises(AttributionLabError) as refusal:
+    with pytest.raises(AttributionLabError, match=f"^draw.*{message}"):
         draw(make("binary-patches"), seed, index)
-    assert str(refusal.value) == message
 
 
 # Rejected drawings

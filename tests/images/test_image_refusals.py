@@ -1,129 +1,126 @@
 """Constants that no generator can use: each is refused by value and remedy, all at once."""
 
+import re
+
 import pytest
 
 from attributionlab.errors import AttributionLabError
 from images.image_cases import CYAN, GRAY, GREEN, RED, generators, make
 
-SIZES = (
-    "choose (smallest, largest) as fractions of the image side with 0 < smallest <= largest <= 1"
-)
+SIZES = "... (smallest, largest) ... 0 < smallest <= largest <= 1"
 COLORS, BINARY, NUMBERS = "color-patches", "binary-patches", "number-patches"
 
 
 @pytest.mark.parametrize(
     ("generator", "changes", "message"),
     [
-        (BINARY, {"image_size": 7}, "image_size is 7; choose an integer from 8 to 1024"),
-        (BINARY, {"image_size": 1025}, "image_size is 1025; choose an integer from 8 to 1024"),
-        (BINARY, {"image_size": 48.0}, "image_size is 48.0; choose an integer from 8 to 1024"),
-        (BINARY, {"patches": 0}, "patches is 0; choose an integer of at least 1"),
-        (NUMBERS, {"patches": -2}, "patches is -2; choose an integer of at least 1"),
-        (BINARY, {"patches": "4"}, "patches is '4'; choose an integer of at least 1"),
-        (COLORS, {"distractors": -1}, "distractors is -1; choose an integer of at least 0"),
+        (BINARY, {"image_size": 7}, "image_size is 7 ... integer from 8 to 1024"),
+        (BINARY, {"image_size": 1025}, "image_size is 1025 ... integer from 8 to 1024"),
+        (BINARY, {"image_size": 48.0}, "image_size is 48.0 ... integer from 8 to 1024"),
+        (BINARY, {"patches": 0}, "patches is 0 ... integer of at least 1"),
+        (NUMBERS, {"patches": -2}, "patches is -2 ... integer of at least 1"),
+        (BINARY, {"patches": "4"}, "patches is '4' ... integer of at least 1"),
+        (COLORS, {"distractors": -1}, "distractors is -1 ... integer of at least 0"),
         (
             COLORS,
             {"patches_per_color": 0},
-            "patches_per_color is 0; choose an integer of at least 1",
+            "patches_per_color is 0 ... integer of at least 1",
         ),
         (
             COLORS,
             {"distractors": 2},
-            "distractors is 2 but distractor_colors is empty; give at least one distractor color "
-            "or set distractors to 0",
+            "distractors is 2 ... distractor_colors is empty ... at least one distractor color "
+            "or ... distractors to 0",
         ),
-        (BINARY, {"fill": 0}, "fill is 0; choose a probability above 0 and at most 1"),
-        (COLORS, {"fill": 1.5}, "fill is 1.5; choose a probability above 0 and at most 1"),
-        (BINARY, {"fill": float("nan")}, "fill is nan; choose a probability above 0 and at most 1"),
-        (BINARY, {"patch_size": (0.0, 0.2)}, f"patch_size is (0.0, 0.2); {SIZES}"),
-        (NUMBERS, {"patch_size": (0.3, 0.2)}, f"patch_size is (0.3, 0.2); {SIZES}"),
-        (COLORS, {"patch_size": (0.3, 1.1)}, f"patch_size is (0.3, 1.1); {SIZES}"),
-        (BINARY, {"patch_size": (0.2,)}, f"patch_size is (0.2,); {SIZES}"),
-        (BINARY, {"patch_size": 0.2}, f"patch_size is 0.2; {SIZES}"),
-        (BINARY, {"shapes": ()}, "shapes is empty; choose from bezier, triangle, square, circle"),
+        (BINARY, {"fill": 0}, "fill is 0 ... above 0 and at most 1"),
+        (COLORS, {"fill": 1.5}, "fill is 1.5 ... above 0 and at most 1"),
+        (BINARY, {"fill": float("nan")}, "fill is nan ... above 0 and at most 1"),
+        (BINARY, {"patch_size": (0.0, 0.2)}, f"patch_size is (0.0, 0.2) {SIZES}"),
+        (NUMBERS, {"patch_size": (0.3, 0.2)}, f"patch_size is (0.3, 0.2) {SIZES}"),
+        (COLORS, {"patch_size": (0.3, 1.1)}, f"patch_size is (0.3, 1.1) {SIZES}"),
+        (BINARY, {"patch_size": (0.2,)}, f"patch_size is (0.2,) {SIZES}"),
+        (BINARY, {"patch_size": 0.2}, f"patch_size is 0.2 {SIZES}"),
+        (BINARY, {"shapes": ()}, "shapes is empty ... bezier, triangle, square, circle"),
         (
             BINARY,
             {"shapes": ("bezier", "cirle")},
-            "unknown shape 'cirle': did you mean 'circle'?",
+            "shape 'cirle' ... 'circle'",
         ),
         (
             BINARY,
             {"shapes": ("xyz",)},
-            "unknown shape 'xyz': known are bezier, circle, square, triangle",
+            "shape 'xyz' ... bezier, circle, square, triangle",
         ),
         (
             BINARY,
             {"shapes": "circle"},
-            "shapes is 'circle'; give a list of names, such as ['circle']",
+            "shapes is 'circle' ... ['circle']",
         ),
-        (COLORS, {"colors": ()}, "colors is empty; give at least one color"),
+        (COLORS, {"colors": ()}, "colors is empty ... at least one color"),
         (
             COLORS,
             {"colors": (RED, (0, 256, 0))},
-            "colors[1] is (0, 256, 0); choose three integers from 0 to 255",
+            "colors[1] is (0, 256, 0) ... three integers from 0 to 255",
         ),
         (
             COLORS,
             {"colors": (RED, (0, 5))},
-            "colors[1] is (0, 5); choose three integers from 0 to 255",
+            "colors[1] is (0, 5) ... three integers from 0 to 255",
         ),
         (
             COLORS,
             {"background": (20, 20, -1)},
-            "background is (20, 20, -1); choose three integers from 0 to 255",
+            "background is (20, 20, -1) ... three integers from 0 to 255",
         ),
         (
             COLORS,
             {"colors": (RED, GREEN, RED)},
-            "colors[2] is (255, 0, 0), as is colors[0]; choose distinct colors",
+            "colors[2] is (255, 0, 0) ... colors[0] ... distinct colors",
         ),
         (
             COLORS,
             {"colors": (RED, GRAY)},
-            "background is (20, 20, 20), as is colors[1]; choose distinct colors",
+            "background is (20, 20, 20) ... colors[1] ... distinct colors",
         ),
         (
             COLORS,
             {"distractors": 1, "distractor_colors": (CYAN, GREEN)},
-            "distractor_colors[1] is (0, 255, 0), as is colors[1]; choose distinct colors",
+            "distractor_colors[1] is (0, 255, 0) ... colors[1] ... distinct colors",
         ),
         (
             COLORS,
             {"distractors": 1, "distractor_colors": (GRAY,)},
-            "background is (20, 20, 20), as is distractor_colors[0]; choose distinct colors",
+            "background is (20, 20, 20) ... distractor_colors[0] ... distinct colors",
         ),
-        (NUMBERS, {"background": 256}, "background is 256; choose an integer from 0 to 255"),
+        (NUMBERS, {"background": 256}, "background is 256 ... integer from 0 to 255"),
         (
             NUMBERS,
             {"values": (90, 40)},
-            "values is (90, 40); choose (lowest, highest), integers with 0 <= lowest <= highest "
-            "<= 255",
+            "values is (90, 40) ... (lowest, highest), integers ... 0 <= lowest <= highest <= 255",
         ),
         (
             NUMBERS,
             {"values": (0, 300)},
-            "values is (0, 300); choose (lowest, highest), integers with 0 <= lowest <= highest "
-            "<= 255",
+            "values is (0, 300) ... (lowest, highest), integers ... 0 <= lowest <= highest <= 255",
         ),
         (
             NUMBERS,
             {"background": 40},
-            "background 40 lies inside values (40, 90), so a patch could not be told from it; "
-            "choose one outside",
+            "background 40 ... values (40, 90) ... outside",
         ),
         (
             BINARY,
             {"patches": 5, "shapes": ("circle",), "patch_size": (0.9, 1.0)},
-            "5 patches of at least 43 pixels across cannot fit into an image of 48 x 48, which has "
-            "room for 1 at most; use fewer or smaller patches or a larger image",
+            "5 patches ... 43 pixels ... 48 x 48 ... 1 at most ... "
+            "fewer or smaller patches or a larger image",
         ),
-        (BINARY, {"patches": 40000}, "40000 patches in one image; choose 1 to 32767"),
+        (BINARY, {"patches": 40000}, "40000 patches ... 1 to 32767"),
     ],
 )
 def test_a_wrong_constant_is_refused_with_its_value_and_the_remedy(generator, changes, message):
-    with pytest.raises(AttributionLabError) as refusal:
+    told = ".*".join(map(re.escape, message.split(" ... ")))
+    with pytest.raises(AttributionLabError, match=f"^{generator}.*{told}"):
         make(generator, **changes)
-    assert str(refusal.value) == f"{generator}: {message}"
 
 
 @pytest.mark.parametrize(
@@ -143,11 +140,11 @@ def test_a_wrong_constant_is_refused_with_its_value_and_the_remedy(generator, ch
             },
             [
                 "image_size is 4",
-                "colors[1] is (255, 0, 0), as is colors[0]",
+                "colors[1] is (255, 0, 0)",
                 "background is (0, 0, 999)",
                 "distractors is -1",
                 "patches_per_color is 0",
-                "did you mean 'square'?",
+                "'square'",
                 "patch_size is (2, 1)",
                 "fill is -0.5",
             ],
@@ -160,7 +157,7 @@ def test_a_wrong_constant_is_refused_with_its_value_and_the_remedy(generator, ch
         (
             BINARY,
             {"patches": 70, "shapes": ("square",), "patch_size": (0.9, 0.9), "fill": 2},
-            ["fill is 2", "70 patches of at least 43 pixels across cannot fit"],
+            ["fill is 2", "70 patches"],
         ),
         (
             NUMBERS,

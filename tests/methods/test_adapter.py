@@ -287,11 +287,10 @@ def test_a_method_that_raises_is_refused_with_its_message_in_one_line(net):
     def mine(model, inputs, targets):
         raise ValueError("first\nsecond")
 
-    with pytest.raises(AttributionLabError) as caught:
-        run(mine, net)
     line = mine.__code__.co_firstlineno + 1
-    expected = f"mine raised ValueError: first second on env (test_adapter.py, line {line})"
-    assert str(caught.value) == expected
+    found = rf"mine .*ValueError: first second.* env\b.*test_adapter\.py, line {line}\b"
+    with pytest.raises(AttributionLabError, match=found):  # a dot matches no end of a line
+        run(mine, net)
     with pytest.raises(AttributionLabError, match=r"Occlusion raised .* on env"):
         run(captum.attr.Occlusion, net, {"sliding_window_shapes": (3, 9, 9)})
 
