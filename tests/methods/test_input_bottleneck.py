@@ -122,8 +122,10 @@ def test_the_mask_is_learned_as_by_the_twin_whatever_the_size_of_the_maps(shape,
     kept = {"epochs": 4, "batch": 4, "clip": 0.1}
     got = generated_mask(image, layer, true, start, Adversary(samples=12, **kept), generator())
     wanted = twins.adversarial_mask(image, layer, true, start, halved, generator(), **kept)
-    # float64, with gradients of about 1e-12 that RMSprop divides by their own size.
-    torch.testing.assert_close(got.mask, wanted, rtol=1e-7, atol=0)
+    # Gradients of about 1e-12, sums of a hundred terms below 0.01 in float64, are off by 1e-16, a share
+    # of 1e-4. RMSprop divides each by its own size and that of the gradient before it, also off: two
+    # steps of 0.03, at most a quarter of which reaches the mask.
+    torch.testing.assert_close(got.mask, wanted, rtol=0, atol=2 * 2e-4 * 0.03 / 4)
     if shape[1:] == (9, 9):
         assert got.moved
         assert (got.mask - start.sigmoid()).abs().max() > 1e-3
