@@ -8,7 +8,7 @@ Where they are, family by family; what a family shares stands behind the colon:
 - superpixels and pixels removed: `perturbation` (occlusion), `ablation`, `surrogate` (LIME),
   `shapley_regression` (KernelSHAP), `shapley_sampling`: `coalitions`
 - masks: `random_masks` (RISE), `extremal`: `masking`
-- a layer's maps: `cam`, `cam_variants`: `layers`
+- a layer's maps: `cam`, `cam_variants`: `layers`, `layout` (where channels lie)
 - information bottlenecks: `bottleneck` (IBA), `input_bottleneck` (InputIBA): `information`,
   `adversarial`
 - transformers: `attention` (rollout, Chefer's LRP): `attention_matrices`, `attention_parts`,

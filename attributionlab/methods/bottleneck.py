@@ -34,6 +34,7 @@ from attributionlab.methods.information import (
     too_small,
 )
 from attributionlab.methods.layers import find_layer, observe, refuse_single_cell, resume
+from attributionlab.methods.layout import Layout, as_layer, channels_first, layout_of
 from attributionlab.validation import generator_problem, reference_images_problem
 
 __all__ = [
@@ -94,6 +95,7 @@ def iba(
     generator: torch.Generator,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
+    layout: Layout | None = None,
     beta: float = 10.0,
     steps: int = 10,
     learning_rate: float = 1.0,
@@ -152,6 +154,8 @@ def iba(
         The environment gives it; its "iba" is attached to.
     layer : str, optional
         Dotted name of another module of the model to attach to (`find_layer`).
+    layout : {"channels-first", "channels-last"}, optional
+        Of what the layer returns, as for `gradcam`.
     beta : float
         Weight of the information; AttributionLab takes 20.
     steps, learning_rate : int, float
@@ -170,17 +174,18 @@ def iba(
     ------
     AttributionLabError
         For settings out of range, fewer than two reference images, of another shape or not finite, a
-        layer that does not exist or has no maps, maps of a single cell or too small for the Gaussian,
-        and memory in which not even one image fits.
+        layer that does not exist or has no maps, a layout that is neither stated nor proven, maps of a
+        single cell or too small for the Gaussian, and memory in which not even one image fits.
     """
     descent = Descent(beta, steps, learning_rate, copies, sigma)
     problems = descent_problems(descent) + generator_problem(generator)
     refuse_if(problems + reference_images_problem(reference_images, inputs, 2), "iba")
     module = find_layer(model, layer, layers, "iba")
-    noise = noise_of(model, module, reference_images.to(inputs), descent.sigma, "iba")
+    layout = layout_of(model, module, inputs, layout, "iba")
+    noise = noise_of(model, module, reference_images.to(inputs), layout, descent.sigma, "iba")
 
     def passage_of(image: Tensor, target: Tensor) -> Passage:
-        given = (model, module, image, target, noise, descent, generator)
+        given = (model, module, image, target, layout, noise, descent, generator)
         return in_smaller_batches(lambda _: feature_passage(*given, "iba"), 1, "iba")
 
     passages = [
@@ -198,18 +203,21 @@ def feature_passage(
     layer: nn.Module,
     image: Float[Tensor, "1 channels height width"],
     target: Int[Tensor, ""],
+    layout: Layout,
     noise: Noise,
     descent: Descent,
     generator: torch.Generator,
     who: str,
 ) -> Passage:
     """The least that must pass a layer for the output of one image to stay (`iba`)."""
-    activation, output = observe(model, layer, image)
+    returned, output = observe(model, layer, image)
+    activation = channels_first(returned, layout)
     loss = loss_of(model, output, target, noise.variance)
 
     def gradient(mixed: Tensor) -> Tensor:
         return slope_of_mean(
-            lambda copies: loss(resume(model, layer, image, copies)), mixed, len(mixed), who
+            lambda copies: loss(resume(model, layer, image, as_layer(copies, layout))),
+            *(mixed, len(mixed), who),
         )
 
     passing = least_passing(activation, noise.mean, noise.std, gradient, descent, generator, who)
@@ -218,7 +226,9 @@ def feature_passage(
     return Passage(activation, passing, information, share)
 
 
-def noise_of(model: nn.Module, layer: nn.Module, images: Tensor, sigma: float, who: str) -> Noise:
+def noise_of(
+    model: nn.Module, layer: nn.Module, images: Tensor, layout: Layout, sigma: float, who: str
+) -> Noise:
     """What the reference images say; of the model's last call, if nothing has changed since.
 
     Raises
@@ -226,9 +236,10 @@ def noise_of(model: nn.Module, layer: nn.Module, images: Tensor, sigma: float, w
     AttributionLabError
         If the layer's maps have a single cell, or are too small for the Gaussian of a descent.
     """
-    key = _fingerprint(model, layer, images)
+    key = _fingerprint(model, layer, images, layout)
     if model not in _known or _known[model][0] != key:
-        maps, outputs = _passed(model, layer, images, who)
+        returned, outputs = _passed(model, layer, images, who)
+        maps = channels_first(returned, layout)
         std = maps.std(0)
         unvaried = std < SMALLEST_STD
         noise = Noise(maps.mean(0), std.clamp(min=SMALLEST_STD), outputs.var(), unvaried)
@@ -240,12 +251,12 @@ def noise_of(model: nn.Module, layer: nn.Module, images: Tensor, sigma: float, w
     return found
 
 
-def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor) -> bytes:
+def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor, layout: Layout) -> bytes:
     """Of all that the noise follows from. By content: changes through `.data` count no version."""
     modules = list(model.modules())
     hooks = [(list(m._forward_hooks), list(m._forward_pre_hooks), m.training) for m in modules]
     place = next(index for index, module in enumerate(modules) if module is layer)
-    digest = hashlib.sha256(repr((model, hooks, place)).encode())
+    digest = hashlib.sha256(repr((model, hooks, place, layout)).encode())
     for tensor in (*model.parameters(), *model.buffers(), images):
         digest.update(repr((tensor.shape, tensor.dtype, tensor.device)).encode())
         values = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)

@@ -21,6 +21,7 @@ from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
 from attributionlab.methods.gradients import guided_backprop
 from attributionlab.methods.layers import find_layer, only_maps, refuse_single_cell
+from attributionlab.methods.layout import Layout, channels_first, layout_of
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import boolean_problem
 
@@ -42,6 +43,7 @@ def layer_maps(
     layer: nn.Module,
     inputs: Float[Tensor, "batch channels height width"],
     targets: Tensor,
+    layout: Layout,
     who: str,
 ) -> tuple[
     Float[Tensor, "batch maps rows columns"],
@@ -61,6 +63,8 @@ def layer_maps(
         Images.
     targets : Tensor, (B,)
         The output to explain in each image.
+    layout : {"channels-first", "channels-last"}
+        Of what the layer returns.
     who : str
         For the messages.
 
@@ -95,7 +99,7 @@ def layer_maps(
         finally:
             handle.remove()
         maps = only_maps(returned)
-        refuse_single_cell(maps, who)
+        refuse_single_cell(channels_first(maps, layout), who)
         gradient = None
         if outputs.requires_grad:
             chosen = target_outputs(outputs, classes).sum()
@@ -104,7 +108,7 @@ def layer_maps(
             raise AttributionLabError(
                 f"{who}: the output has no gradient with respect to the layer: name another one"
             )
-        return maps.detach(), gradient
+        return channels_first(maps.detach(), layout), channels_first(gradient, layout)
 
     maps, gradients = over_batches(run, (inputs, targets), who)
     return maps, gradients
@@ -142,9 +146,10 @@ def activation_map(
     model: nn.Module,
     inputs: Tensor,
     targets: Tensor,
-    *,
     layers: Mapping[str, nn.Module] | None,
     layer: str | None,
+    layout: Layout | None,
+    *,
     relu: bool,
 ) -> Float[Tensor, "batch 1 height width"]:
     """The class activation map of these weights; other parameters and errors are those of `gradcam`.
@@ -155,12 +160,13 @@ def activation_map(
         For the messages.
     weighting : callable
         Maps and their gradients -> weights.
-    model, inputs, targets, layers, layer, relu
+    model, inputs, targets, layers, layer, layout, relu
         As for `gradcam`.
     """
     refuse_if(boolean_problem("relu", relu), who)
     module = find_layer(model, layer, layers, "gradcam")
-    maps, gradients = layer_maps(model, module, inputs, targets, who)
+    layout = layout_of(model, module, inputs, layout, who)
+    maps, gradients = layer_maps(model, module, inputs, targets, layout, who)
     return weighted_sum(weighting(maps, gradients), maps, inputs, relu=relu)
 
 
@@ -173,6 +179,7 @@ def gradcam(
     *,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
+    layout: Layout | None = None,
     relu: bool = True,
 ) -> Tensor:
     r"""A layer's maps, each weighted by its mean gradient, summed, positive part, enlarged.
@@ -195,6 +202,9 @@ def gradcam(
         The environment gives it; its "gradcam" is attached to.
     layer : str, optional
         Dotted name of another module of the model to attach to (`find_layer`).
+    layout : {"channels-first", "channels-last"}, optional
+        Whether the layer returns (B, c, h, w) or (B, h, w, c), as in Swin transformers. Without it one
+        image passes first, to see which one the operations around the layer prove (`layout_of`).
     relu : bool
         Keep the positive part of the map only, before it is enlarged, as the authors define it.
 
@@ -207,14 +217,15 @@ def gradcam(
     ------
     AttributionLabError
         If the layer does not exist, does not run exactly once, returns no maps or maps of a single
-        cell, or does not move the output, or `relu` is neither True nor False.
+        cell, or does not move the output; if its layout is neither stated nor proven; or if `relu` is
+        neither True nor False.
     """
 
     def mean_gradients(_maps: Tensor, gradients: Tensor) -> Tensor:
         return gradients.mean((2, 3), keepdim=True)
 
-    given = (model, inputs, targets)
-    return activation_map("gradcam", mean_gradients, *given, layers=layers, layer=layer, relu=relu)
+    given = (model, inputs, targets, layers, layer, layout)
+    return activation_map("gradcam", mean_gradients, *given, relu=relu)
 
 
 @checked
@@ -226,6 +237,7 @@ def guided_gradcam(
     *,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
+    layout: Layout | None = None,
 ) -> Tensor:
     r"""Guided Backpropagation, times GradCAM's enlarged map.
 
@@ -240,7 +252,7 @@ def guided_gradcam(
 
     Parameters
     ----------
-    model, inputs, targets, layers, layer
+    model, inputs, targets, layers, layer, layout
         As for `gradcam`.
 
     Returns
@@ -253,7 +265,7 @@ def guided_gradcam(
     AttributionLabError
         As `gradcam` and `guided_backprop` do.
     """
-    coarse = gradcam(model, inputs, targets, layers=layers, layer=layer)
+    coarse = gradcam(model, inputs, targets, layers=layers, layer=layer, layout=layout)
     return coarse * guided_backprop(model, inputs, targets)
 
 
@@ -266,6 +278,7 @@ def linear_approximation(
     *,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
+    layout: Layout | None = None,
 ) -> Tensor:
     r"""A layer's activations times their gradients, summed over maps, enlarged.
 
@@ -279,7 +292,7 @@ def linear_approximation(
 
     Parameters
     ----------
-    model, inputs, targets, layers, layer
+    model, inputs, targets, layers, layer, layout
         As for `gradcam`.
 
     Returns
@@ -296,7 +309,5 @@ def linear_approximation(
     def gradients_themselves(_maps: Tensor, gradients: Tensor) -> Tensor:
         return gradients
 
-    given = (model, inputs, targets)
-    return activation_map(
-        "linear-approximation", gradients_themselves, *given, layers=layers, layer=layer, relu=False
-    )
+    given = (model, inputs, targets, layers, layer, layout)
+    return activation_map("linear-approximation", gradients_themselves, *given, relu=False)

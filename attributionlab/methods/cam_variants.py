@@ -14,6 +14,7 @@ from attributionlab.methods.ensembles import all_equal, noise_problems, noisy_sa
 from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.layers import find_layer
+from attributionlab.methods.layout import Layout, layout_of
 from attributionlab.validation import (
     boolean_problem,
     checked_images,
@@ -56,6 +57,7 @@ def gradcam_plus_plus(
     *,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
+    layout: Layout | None = None,
     relu: bool = True,
 ) -> Tensor:
     r"""Grad-CAM++: a layer's maps, each weighted by a weighted sum of its positive gradients.
@@ -86,7 +88,7 @@ def gradcam_plus_plus(
 
     Parameters
     ----------
-    model, inputs, targets, layers, layer, relu
+    model, inputs, targets, layers, layer, layout, relu
         As for `gradcam`.
 
     Returns
@@ -105,10 +107,8 @@ def gradcam_plus_plus(
         _tell_of_poles(beyond)
         return weights
 
-    given = (model, inputs, targets)
-    return activation_map(
-        "gradcam-plus-plus", weighting, *given, layers=layers, layer=layer, relu=relu
-    )
+    given = (model, inputs, targets, layers, layer, layout)
+    return activation_map("gradcam-plus-plus", weighting, *given, relu=relu)
 
 
 @checked
@@ -120,6 +120,7 @@ def xgradcam(
     *,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
+    layout: Layout | None = None,
     relu: bool = True,
 ) -> Tensor:
     r"""XGrad-CAM: a layer's maps, each weighted by the mean of its gradients where it is active.
@@ -140,7 +141,7 @@ def xgradcam(
 
     Parameters
     ----------
-    model, inputs, targets, layers, layer, relu
+    model, inputs, targets, layers, layer, layout, relu
         As for `gradcam`.
 
     Returns
@@ -163,8 +164,8 @@ def xgradcam(
         tell(Finding(CANCELED, int(canceled.flatten(1).any(1).sum())))
         return weights
 
-    given = (model, inputs, targets)
-    return activation_map("xgradcam", weighting, *given, layers=layers, layer=layer, relu=relu)
+    given = (model, inputs, targets, layers, layer, layout)
+    return activation_map("xgradcam", weighting, *given, relu=relu)
 
 
 @checked
@@ -176,6 +177,7 @@ def layercam(
     *,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
+    layout: Layout | None = None,
     relu: bool = True,
 ) -> Tensor:
     r"""LayerCAM: a layer's maps, each cell weighted by its own gradient where that is positive.
@@ -192,7 +194,7 @@ def layercam(
 
     Parameters
     ----------
-    model, inputs, targets, layers, layer, relu
+    model, inputs, targets, layers, layer, layout, relu
         As for `gradcam`.
 
     Returns
@@ -209,8 +211,8 @@ def layercam(
     def weighting(_maps: Tensor, gradients: Tensor) -> Tensor:
         return gradients.relu()
 
-    given = (model, inputs, targets)
-    return activation_map("layercam", weighting, *given, layers=layers, layer=layer, relu=relu)
+    given = (model, inputs, targets, layers, layer, layout)
+    return activation_map("layercam", weighting, *given, relu=relu)
 
 
 @checked
@@ -224,6 +226,7 @@ def smooth_gradcam_plus_plus(
     generator: torch.Generator,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
+    layout: Layout | None = None,
     relu: bool = True,
     n_samples: int = 20,
     noise: float = 0.15,
@@ -251,7 +254,7 @@ def smooth_gradcam_plus_plus(
 
     Parameters
     ----------
-    model, inputs, targets, layers, layer, relu
+    model, inputs, targets, layers, layer, layout, relu
         As for `gradcam`.
     highest : float
         The length of the inputs' value range, which an environment gives.
@@ -280,6 +283,7 @@ def smooth_gradcam_plus_plus(
     problems += generator_problem(generator)
     refuse_if(problems, WHO)
     module = find_layer(model, layer, layers, "gradcam")
+    layout = layout_of(model, module, inputs, layout, WHO)
     batch = images_at_once(model, inputs)
     found, shares, equal = [], [], 0
     for image, target in zip(torch.split(inputs, 1), targets, strict=True):
@@ -287,7 +291,7 @@ def smooth_gradcam_plus_plus(
         # The image comes first.
         both = torch.cat([image.contiguous(memory_format=torch.channels_last), samples])
         parts = [
-            layer_maps(model, module, part, target.expand(len(part)), WHO)
+            layer_maps(model, module, part, target.expand(len(part)), layout, WHO)
             for part in torch.split(both, batch)
         ]
         maps, gradients = parts[0][0][:1], torch.cat([part for _, part in parts])[1:, None]

@@ -12,6 +12,7 @@ from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.guards import STATED_SHARE
 from attributionlab.methods.layers import find_layer, only_maps, refuse_single_cell
+from attributionlab.methods.layout import Layout, channels_first, layout_of
 from attributionlab.methods.winners import contrast, winner_take_all
 from attributionlab.validation import boolean_problem
 
@@ -28,6 +29,7 @@ def excitation_backprop(
     targets: Tensor,
     *,
     layer: str | None = None,
+    layout: Layout | None = None,
     contrastive: bool = False,
 ) -> Tensor:
     r"""The probability with which a random walk from the output, along excitatory weights, ends here.
@@ -54,6 +56,8 @@ def excitation_backprop(
         ReLUs, pooling, sums of layers (residual connections), concatenation and changes of shape.
     layer : str, optional
         Dotted name of a module of the model to stop at (`find_layer`); by default the input.
+    layout : {"channels-first", "channels-last"}, optional
+        Of what that module returns, as for `gradcam`.
     contrastive : bool
         Subtract the map of the dual output, whose weights in the last layer with any are -w, and keep
         the positive part: what excites this output more than it inhibits it.
@@ -67,22 +71,24 @@ def excitation_backprop(
     ------
     AttributionLabError
         If the network has an operation without a rule behind the layer, or is in training mode; if the
-        layer does not exist, does not run exactly once, or returns no maps or maps of a single cell; if
-        `contrastive` is neither True nor False, or the network has no single last layer with weights.
+        layer does not exist, does not run exactly once, or returns no maps, maps of a single cell or in
+        a layout that is neither stated nor proven; if `contrastive` is neither True nor False, or the
+        network has no single last layer with weights.
     """
     refuse_if(boolean_problem("contrastive", contrastive), WHO)
-    module = None
+    module, axes = None, layout or "channels-first"
     if layer is not None:
         module = find_layer(model, layer, None, WHO)
+        axes = layout_of(model, module, inputs, layout, WHO)
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
         with torch.enable_grad():
-            start, outputs = _forward(model, module, images.detach())
+            start, outputs = _forward(model, module, images.detach(), axes)
             chosen = torch.zeros_like(outputs).scatter(1, classes.to(outputs.device)[:, None], 1)
             if contrastive:
                 contrast(outputs)
             (won,) = torch.autograd.grad(outputs, start, chosen)
-        return (won.sum(1, keepdim=True),)
+        return (channels_first(won, axes).sum(1, keepdim=True),)
 
     (maps,) = over_batches(run, (inputs, targets), WHO)
     if contrastive:
@@ -94,7 +100,9 @@ def excitation_backprop(
     return nn.functional.interpolate(maps, tuple(inputs.shape[2:]), mode="bilinear")
 
 
-def _forward(model: nn.Module, layer: nn.Module | None, images: Tensor) -> tuple[Tensor, Tensor]:
+def _forward(
+    model: nn.Module, layer: nn.Module | None, images: Tensor, layout: Layout
+) -> tuple[Tensor, Tensor]:
     """What probabilities are handed down to, the images or what the layer returns, and the outputs."""
     start: list[Tensor] = [images.clone().requires_grad_()] if layer is None else []
     returned: list[object] = []
@@ -102,7 +110,7 @@ def _forward(model: nn.Module, layer: nn.Module | None, images: Tensor) -> tuple
     def begin(_: nn.Module, __: Any, output: object) -> Tensor:
         returned.append(output)
         maps = only_maps([output])
-        refuse_single_cell(maps, WHO)
+        refuse_single_cell(channels_first(maps, layout), WHO)
         start[:] = [maps.detach().clone().requires_grad_()]
         return start[0].clone()  # a ReLU behind it may work in place
 

@@ -40,6 +40,7 @@ from attributionlab.methods.information import (
     too_small,
 )
 from attributionlab.methods.layers import find_layer, returned
+from attributionlab.methods.layout import Layout, channels_first, layout_of
 from attributionlab.validation import generator_problem, reference_images_problem
 
 __all__ = ["input_iba"]
@@ -100,6 +101,7 @@ def input_iba(
     generator: torch.Generator,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
+    layout: Layout | None = None,
     attribution: Attribution = "mask",
     beta: float = 20.0,
     steps: int = 60,
@@ -174,6 +176,8 @@ def input_iba(
         The environment gives it; its "iba" is attached to.
     layer : str, optional
         Dotted name of another module of the model to attach to (`find_layer`).
+    layout : {"channels-first", "channels-last"}, optional
+        Of what the layer returns, as for `gradcam`.
     attribution : {"mask", "information"}
         What is returned.
     beta, steps : float, int
@@ -196,8 +200,9 @@ def input_iba(
     ------
     AttributionLabError
         For settings out of range, fewer than two reference images, of another shape, not finite or all
-        of one color, a layer that does not exist or has no maps, maps of a single cell, maps or images
-        too small for the Gaussian, and memory in which not even one image fits.
+        of one color, a layer that does not exist or has no maps, a layout that is neither stated nor
+        proven, maps of a single cell, maps or images too small for the Gaussian, and memory in which
+        not even one image fits.
     """
     descent = Descent(beta, steps, learning_rate, copies, sigma)
     of_features = Descent(feature_beta, feature_steps, learning_rate, copies, sigma)
@@ -205,12 +210,13 @@ def input_iba(
     _refuse(inputs, reference_images, generator, attribution, descent, of_features, adversary)
     module = find_layer(model, layer, layers, "iba")
     reference_images = reference_images.to(inputs)
-    noise = noise_of(model, module, reference_images, sigma, "input-iba")
+    layout = layout_of(model, module, inputs, layout, "input-iba")
+    noise = noise_of(model, module, reference_images, layout, sigma, "input-iba")
     scale = _scale(reference_images)
     at_once = max(1, images_at_once(model, inputs) // KEPT)
 
     def explained(image: Tensor, target: Tensor) -> Explained:
-        given = (model, module, image, target, noise, scale, attribution, at_once)
+        given = (model, module, image, target, layout, noise, scale, attribution, at_once)
         settings = (descent, of_features, adversary, generator)
         return in_smaller_batches(lambda _: _explained(*given, *settings), 1, "input-iba")
 
@@ -231,6 +237,7 @@ def _explained(
     layer: nn.Module,
     image: Float[Tensor, "1 channels height width"],
     target: Int[Tensor, ""],
+    layout: Layout,
     noise: Noise,
     scale: Scale,
     attribution: Attribution,
@@ -242,7 +249,7 @@ def _explained(
 ) -> Explained:
     """The three steps for one image."""
     passage = feature_passage(
-        model, layer, image, target, noise, of_features, generator, "input-iba"
+        model, layer, image, target, layout, noise, of_features, generator, "input-iba"
     )
 
     def in_units(features: Tensor) -> Tensor:
@@ -252,7 +259,9 @@ def _explained(
     values = scale.enter(image)
     granted = generated_mask(
         values,
-        lambda mixed: in_units(returned(model, layer, scale.leave(mixed))[0]),
+        lambda mixed: in_units(
+            channels_first(returned(model, layer, scale.leave(mixed))[0], layout)
+        ),
         let_through(in_units(passage.activation), passage.passing, adversary.samples, generator),
         F.interpolate(bits, tuple(image.shape[2:]), mode="bilinear"),
         adversary,

@@ -331,7 +331,7 @@ def test_called_directly_it_warns(net, images):
         ({"sigma": 2}, "the layer's maps are 4 x 4, too small for sigma 2: take a smaller sigma"),
         ({"sigma": 4}, "images are 8 x 8, too small for sigma 4: take a smaller sigma"),
         ({"layer": "7"}, "layer is '7', which names no module"),
-        ({"layer": "3"}, r"the layer returns shape \(30, 2\): name one that returns maps"),
+        ({"layer": "3"}, r"the layer returns shape \(1, 2\): name one that returns maps"),
         ({"reference_images": torch.zeros(1, 2, 8, 8)}, r"shape \(n, 2, 8, 8\), n at least 2"),
         ({"reference_images": None}, "reference_images are of type NoneType"),
         ({"generator": 0}, "input-iba: generator is of type int: pass a torch.Generator"),

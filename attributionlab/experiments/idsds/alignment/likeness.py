@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
 from attributionlab.methods import METHODS
-from attributionlab.methods.layers import find_layer
+from attributionlab.methods.layers import find_layer, observe
+from attributionlab.methods.layout import channels_first, layout_of
 
 __all__ = ["Overlap", "Seen", "excitations", "overlap", "seen", "strongest"]
 
@@ -77,24 +77,9 @@ def excitations(
 ) -> Float[Tensor, "batch kernels"]:
     """The largest value of each channel of a layer's maps over all places, for each image."""
     module = find_layer(network, layer, None, "gradcam") if isinstance(layer, str) else layer
-    kept: list[Tensor] = []
-
-    def keep(_: nn.Module, __: Any, output: Any) -> None:
-        if not isinstance(output, Tensor) or output.ndim != 4:
-            raise AttributionLabError(
-                f"the layer is a {type(module).__name__}, which returns no maps (B, C, H, W): pass one "
-                "that does, such as the last convolution"
-            )
-        kept.append(output.detach().amax((2, 3)))
-
-    handle = module.register_forward_hook(keep)
-    try:
-        with torch.no_grad():
-            for part in torch.split(images, AT_ONCE):
-                network(part)
-    finally:
-        handle.remove()
-    return torch.cat(kept)
+    layout = layout_of(network, module, images, None, "excitations")
+    maps = (observe(network, module, part)[0] for part in torch.split(images, AT_ONCE))
+    return torch.cat([channels_first(each, layout).amax((2, 3)) for each in maps])
 
 
 def strongest(

@@ -71,7 +71,9 @@ def test_an_excitation_is_the_largest_value_of_a_channel():
     assert torch.allclose(found, maps.flatten(2).max(2).values, atol=1e-6)
     assert torch.equal(excitations(network, images, "7"), found)
     assert not layer._forward_hooks
-    with pytest.raises(al.AttributionLabError, match="a Linear, which returns no maps"):
+    with pytest.raises(
+        al.AttributionLabError, match=r"returns shape \(1, 4\): name one that returns maps"
+    ):
         excitations(network, images, network[-1])
 
 
