@@ -100,12 +100,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
-        return import_module(f"attributionlab.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'attributionlab' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # to a type checker, any name would be one of the package's
+
+    def __getattr__(name: str) -> Any:
+        if name in _SUBPACKAGES:
+            return import_module(f"attributionlab.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'attributionlab' has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

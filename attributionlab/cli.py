@@ -1,5 +1,6 @@
 """The command line. Imports stay inside the commands, so that `--help` answers at once."""
 
+import errno
 import io
 import os
 import sys
@@ -29,7 +30,7 @@ from attributionlab.cli_options import (
     write_all,
 )
 from attributionlab.cli_studies import compare_methods, reproduce_item
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
 __all__ = ["app", "main"]
@@ -74,7 +75,7 @@ def show(env: Annotated[str, typer.Argument(help="A name, or the path of a TOML 
     """Say what an environment computes, from which layers and for which images."""
     from attributionlab.catalog import load
 
-    typer.echo(load(env).summary())
+    typer.echo("\n".join(printable(line) for line in load(env).summary().splitlines()))
 
 
 @app.command()
@@ -95,18 +96,20 @@ def verify(
     from attributionlab.files import check_writable, write_atomically
     from attributionlab.report import certificates_table, print_table
     from attributionlab.verification import verify as certify
+    from attributionlab.versions import library_versions
 
     if json:
         check_writable(json)
     with follow("verify"):
         loaded = [load(name) for name in env or environments()]
         certificates = [certify(each, exhaustive=exhaustive, show_progress=True) for each in loaded]
-    documents = [certificate.to_dict() for certificate in certificates]
+    versions = library_versions()
+    documents = [certificate.to_dict() | {"versions": versions} for certificate in certificates]
     if json:
         write_atomically(json, json_format.dumps(documents, indent=2, allow_nan=False) + "\n")
     print_table(certificates_table(documents))
     wrong = [each.environment for each in certificates if not each.passed]
-    typer.echo(f"\nnot certified: {', '.join(wrong)}" if wrong else "\nno mismatches")
+    typer.echo(f"\nnot certified: {printable(', '.join(wrong))}" if wrong else "\nno mismatches")
     raise typer.Exit(FAIL if wrong else PASS)
 
 
@@ -235,7 +238,7 @@ def _first_sentence(function: Any) -> str:
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     # At once: progress is written from a thread.
-    sys.stderr.write(f"warning: {' '.join(str(message).split())}\n")
+    sys.stderr.write(f"warning: {printable(' '.join(str(message).split()))}\n")
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -247,6 +250,7 @@ def main(given: Sequence[str] | None = None) -> int:
         The exit status.
     """
     arguments[:] = sys.argv[1:] if given is None else given
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
     if "" not in sys.path:
@@ -275,18 +279,38 @@ def main(given: Sequence[str] | None = None) -> int:
             return _refuse(error.format_message())
         import traceback
 
-        traceback.print_exc()
+        for line in traceback.format_exc().splitlines():
+            print(printable(line), file=sys.stderr)
         print("attributionlab: this is a bug; please report the lines above", file=sys.stderr)
         return CRASH
     return status if isinstance(status, int) else PASS
 
 
+class _Closed(io.TextIOBase):
+    """Stands for a standard output that the shell has closed."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def _open_closed_streams() -> None:
+    """Python has None for a stream that the shell has closed, and the next file takes its number."""
+    if sys.stdout is None or sys.stderr is None:
+        while os.open(os.devnull, os.O_RDWR) <= 2:  # standard error's number is 2
+            pass
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for good)
+
+
 def _give_up_stdout() -> None:
     """Nobody reads on; Python would complain once more when it flushes standard output."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(message: str) -> int:
     if message:  # there is none where help was shown
-        print(f"attributionlab: {' '.join(message.split())}", file=sys.stderr)
+        print(f"attributionlab: {printable(' '.join(message.split()))}", file=sys.stderr)
     return REFUSED

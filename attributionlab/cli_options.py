@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError, printable, refuse_if
 from attributionlab.files import check_writable
 from attributionlab.progress import follow
 
@@ -71,7 +71,7 @@ def saying_what_was_done() -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         if str(stop):
-            print(stop, file=sys.stderr)
+            print(printable(str(stop)), file=sys.stderr)
         raise
 
 

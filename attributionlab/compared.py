@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 from attributionlab.assess import paired_difference
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.faithfulness_report import FaithfulnessReport, library_versions
+from attributionlab.faithfulness_report import FaithfulnessReport
 from attributionlab.files import write_atomically, write_csv, write_parquet
 from attributionlab.metrics import Part
 from attributionlab.results import SCORES, EnvironmentResult
+from attributionlab.versions import library_versions
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,19 +17,21 @@ from attributionlab.faithfulness import (
     faithfulness_test,
 )
 from attributionlab.faithfulness_report import FaithfulnessReport, labelled
-from attributionlab.methods import METHODS, as_method, preset_of
+from attributionlab.methods import METHODS, AttributionMethod, as_method, preset_of
 from attributionlab.progress import track
 from attributionlab.trial import Claim
 from attributionlab.truth import Output
 
 __all__ = ["QUICK_SIZE", "compare"]
 
+Contender = AttributionMethod | tuple[AttributionMethod, Mapping[str, Any]]
+"""A method, or one with its settings."""
 QUICK_SIZE = 72
 """Image side of a quick comparison."""
 
 
 def compare(
-    methods: Sequence[Any] | None = None,
+    methods: AttributionMethod | Sequence[Contender] | None = None,
     environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = 4,
     seed: int = 0,

@@ -1,6 +1,7 @@
 """The one exception class and the warning categories of the laboratory."""
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 __all__ = [
@@ -9,12 +10,36 @@ __all__ = [
     "AttributionWarning",
     "GuardWarning",
     "nearest",
+    "printable",
     "refuse_if",
 ]
 
 
+LONGEST_VALUE = 200
+"""Characters of a value in a message."""
+LONG_WORD = re.compile(
+    rf"(?<!\S)(?!\S*\.\.\. \()\S{{{LONGEST_VALUE}}}\S*?[^\s:;,](?=[:;,]?(?:\s|$))"
+)
+"""What has no blank, without what ends its clause, and is not cut already."""
+LONG_TEXT = re.compile(
+    rf"(?<!\w)(['\"])((?:(?!\1)[^\\]|\\.){{{LONGEST_VALUE + 1},}}?)\1(?!\w)", re.DOTALL
+)
+"""What stands in quotes, as Python writes a text."""
+BRACKETS = {"[": "]", "{": "}", "(": ")"}
+
+
 class AttributionLabError(ValueError):
-    """Input that the laboratory refuses: what is wrong, the value, the remedy, in one line."""
+    """Input that the laboratory refuses: what is wrong, the value, the remedy, in one line.
+
+    Values in it (texts in quotes, what stands in brackets, whatever has no blank) are cut after 200
+    characters, and control characters written as in Python's texts, since values and errors of
+    strangers' code may hold anything.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = LONG_TEXT.sub(lambda found: _cut(found[0]), str(message))
+        text = LONG_WORD.sub(lambda found: _cut(found[0]), _cut_brackets(text))
+        super().__init__("\n".join(map(printable, text.split("\n"))))
 
 
 class AttributionLabWarning(UserWarning):
@@ -48,3 +73,36 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known) or 'none'}"
+
+
+def printable(text: str) -> str:
+    """A text in which what ends a line, moves the cursor or hides others is written as in Python."""
+    return "".join(
+        each
+        if each.isprintable() or each == "\N{NO-BREAK SPACE}"
+        else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
+
+
+def _cut(value: str) -> str:
+    """The beginning of a long value, and how much is left out."""
+    left_out = len(value) - LONGEST_VALUE
+    return f"{value[:LONGEST_VALUE]}... ({left_out:,} characters more)" if left_out > 0 else value
+
+
+def _cut_brackets(text: str) -> str:
+    """A text in which whatever stands between a bracket and the one that closes it is cut."""
+    parts, open_, start = [], list[str](), 0
+    for place, each in enumerate(text):
+        if each in BRACKETS:
+            if not open_:
+                parts.append(text[start:place])
+                start = place
+            open_.append(BRACKETS[each])
+        elif open_ and each == open_[-1]:
+            open_.pop()
+            if not open_:
+                parts.append(_cut(text[start : place + 1]))
+                start = place + 1
+    return "".join(parts) + text[start:]

@@ -13,13 +13,21 @@ from attributionlab.catalog import as_environments, load_call
 from attributionlab.device import without_tf32
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
-from attributionlab.faithfulness_report import FaithfulnessReport, library_versions
-from attributionlab.methods import METHODS, Finding, as_method, preset_of, summarized
+from attributionlab.faithfulness_report import FaithfulnessReport
+from attributionlab.methods import (
+    METHODS,
+    AttributionMethod,
+    Finding,
+    as_method,
+    preset_of,
+    summarized,
+)
 from attributionlab.progress import follow
 from attributionlab.results import EnvironmentResult, said_settings
 from attributionlab.trial import Claim, Trial, carry_out, chosen_outputs, judge
 from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
+from attributionlab.versions import library_versions
 
 __all__ = ["DEFAULT_ENVIRONMENTS", "checked_request", "faithfulness_test"]
 
@@ -29,7 +37,7 @@ MOST_NETWORKS = 100
 
 
 def faithfulness_test(
-    method: Any,
+    method: AttributionMethod,
     environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = 32,
     seed: int = 0,

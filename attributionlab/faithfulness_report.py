@@ -1,7 +1,6 @@
 """What a faithfulness test found, as an object, a table and a file."""
 
 import json
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from attributionlab.results import SCORES, EnvironmentResult, ends, hint_documen
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FaithfulnessReport", "labelled", "library_versions"]
+__all__ = ["FaithfulnessReport", "labelled"]
 
 GRAVEST_FIRST: tuple[Verdict, ...] = ("invalid", "fail", "inconclusive")
 """A control with the wrong result says something about the test, before the test says anything."""
@@ -202,21 +201,3 @@ def labelled(method: str, settings: Mapping[str, Any]) -> str:
     """A method's name with its settings."""
     said = ", ".join(f"{key}={plain(value)}" for key, value in settings.items())
     return f"{method} ({said})" if said else method
-
-
-def library_versions() -> dict[str, str]:
-    """Versions of what a result depends on, and the number of threads."""
-    from importlib.metadata import version
-
-    import torch
-
-    import attributionlab
-
-    libraries = ("captum", "numpy", "scipy", "scikit-image", "scikit-learn", "pandas")
-    return {
-        "attributionlab": attributionlab.__version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),  # with its build, such as +cu130
-        **{name: version(name) for name in libraries},
-        "threads": str(torch.get_num_threads()),
-    }

@@ -14,6 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from attributionlab.faithfulness_report import FaithfulnessReport
+    from attributionlab.methods import AttributionMethod
 
 __all__ = ["assert_faithful", "pytest_configure"]
 
@@ -38,7 +39,7 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
     marked = _marked(request.node)
 
     def assert_faithful(
-        method: Any,
+        method: "AttributionMethod",
         *,
         env: Any = None,
         gamma: float | None = None,
@@ -76,7 +77,7 @@ def _refusal(marker: pytest.Mark) -> str:
     return f"pytest.mark.attribution: {'; '.join(problems)}"
 
 
-def _passed(method: Any, arguments: dict[str, Any]) -> "FaithfulnessReport":
+def _passed(method: "AttributionMethod", arguments: dict[str, Any]) -> "FaithfulnessReport":
     """The report of a test that was passed."""
     __tracebackhide__ = True
     from attributionlab.errors import AttributionLabError, AttributionLabWarning

@@ -433,6 +433,43 @@ def test_a_full_standard_output_is_2_and_one_line(folder):
     assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("closed", "given", "status", "says"),
+    [
+        (">&-", "--help", 2, b"attributionlab: cannot write to standard output:"),
+        (">&- 2>&-", "--help", 2, b""),
+        ("2>&-", "--help", 0, b""),
+        ("2>&-", "show nothing", 2, b""),
+    ],
+)
+def test_a_closed_stream_is_no_crash(closed, given, status, says):
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m attributionlab {given} {closed}"],
+        env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parent.parent)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert done.stderr.startswith(says)
+    assert done.stderr.count(b"\n") == bool(says)
+
+
+def test_what_strangers_texts_hold_moves_no_cursor(folder, capsys):
+    evil = "\x1b[31mred\x07"
+    (folder / "evil.py").write_text(
+        f"def raises(model, inputs, targets):\n    raise ValueError({evil!r} + 'x' * 10_000)\n"
+    )
+    small = str(folder / "small.toml")
+    assert cli.main(["test", f"{folder}/evil.py:raises", "--env", small, "--n", "2"]) == 2
+    assert cli.main(["show", f"{evil}.toml"]) == 2
+    cli._say_warning(UserWarning(evil))
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert said.count(r"\x1b[31mred\x07") == 3
+    assert max(map(len, said.splitlines())) < 1_000
+
+
 @pytest.mark.parametrize(("text", "value"), [("false", False), ("TRUE", True), ("None", None)])
 def test_words_for_truth_and_nothing_may_be_spelled_as_elsewhere(text, value):
     assert cli_options.parse_settings([f"key={text}"]) == {"key": value}

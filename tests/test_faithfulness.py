@@ -379,6 +379,7 @@ def test_the_json_file_says_everything_and_has_null_for_what_does_not_apply(tmp_
     assert (document["n"], document["seed"], document["method"]) == (2, 3, "oracle")
     assert document["versions"]["torch"] == torch.__version__
     assert document["versions"]["threads"] == str(torch.get_num_threads())
+    assert document["versions"]["processor"].endswith(torch.backends.cpu.get_cpu_capability())
     [result] = document["environments"]
     scores = ("precision", "recall", "f1")
     exact = dict.fromkeys(scores, 1.0) | {f"{score}_ci": [1.0, 1.0] for score in scores}

@@ -24,13 +24,14 @@ MAY_IMPORT = {
     "exact": {"compiling", "device", "dyadic", "validation"},
     "schema": set(),
     "validation": set(),
+    "versions": set(),
     "device": set(),
     "files": set(),
     "memory": set(),
     "progress": set(),
     "references": set(),
     "cli_options": {"files", "progress"},
-    "pytest_plugin": {"faithfulness", "faithfulness_report"},
+    "pytest_plugin": {"faithfulness", "faithfulness_report", "methods"},
     "nets": {"dyadic", "validation"},
     "images": set(),
     "truth": {"exact", "ranking", "validation"},
@@ -57,19 +58,20 @@ MAY_IMPORT = {
     },
     "faithfulness": {
         *("trial", "catalog", "environment", "methods", "truth", "assess", "results", "device"),
-        *("validation", "faithfulness_report", "progress"),
+        *("validation", "faithfulness_report", "progress", "versions"),
     },
     "dose": {
         *("assess", "catalog", "environment", "faithfulness_report", "files", "methods", "metrics"),
-        *("progress", "ranking", "references", "spec", "trial", "truth", "validation"),
+        *("progress", "ranking", "references", "spec", "trial", "truth", "validation", "versions"),
     },
     "leaderboard": {
         *("assess", "catalog", "dose", "environment", "exact", "faithfulness_report", "files"),
         *("methods", "metrics", "progress", "ranking", "report", "spec", "trial", "truth"),
-        "validation",
+        *("validation", "versions"),
     },
     "compared": {
         *("environment", "metrics", "results", "report", "files", "assess", "faithfulness_report"),
+        "versions",
     },
     "comparison": {
         *("compared", "faithfulness", "trial", "catalog", "environment", "methods", "assess"),
@@ -80,6 +82,7 @@ MAY_IMPORT = {
         *("truth", "nets", "images", "exact", "segmentation", "report", "results", "files"),
         *("progress", "validation", "faithfulness_report", "assess", "dose", "ranking"),
         *("compiling", "dataset", "imputation", "leaderboard", "local_data", "references", "spec"),
+        "versions",
     },
     "local_data": {"references", "validation"},
 }

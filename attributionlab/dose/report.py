@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attributionlab.dose.agreement import RankedBy
 from attributionlab.dose.conditions import AXES
 from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.faithfulness_report import library_versions
 from attributionlab.files import write_atomically, write_csv
 from attributionlab.ranking import CorrelationInterval, fisher_interval
+from attributionlab.versions import library_versions
 
 if TYPE_CHECKING:
     import pandas as pd

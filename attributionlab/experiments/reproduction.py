@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attributionlab.faithfulness_report import library_versions
 from attributionlab.files import make_folder, write_atomically
 from attributionlab.report import to_png
+from attributionlab.versions import library_versions
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from attributionlab.assess import over_runs
 from attributionlab.dose.agreement import RankedBy
-from attributionlab.faithfulness_report import library_versions
 from attributionlab.files import write_atomically, write_csv
 from attributionlab.leaderboard.agreement import (
     SAME_F1,
@@ -29,6 +28,7 @@ from attributionlab.leaderboard.evaluation import run_name
 from attributionlab.leaderboard.findings import findings_of
 from attributionlab.leaderboard.resampling import Draws
 from attributionlab.ranking import spearman
+from attributionlab.versions import library_versions
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ from attributionlab.leaderboard.evaluation import (
     f1_of,
 )
 from attributionlab.leaderboard.report import CONTROL, ORACLE, CaseScores, Leaderboard
-from attributionlab.methods import METHODS, as_method
+from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.progress import track
 from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
@@ -52,7 +52,7 @@ IMAGES, QUICK_IMAGES = 16, 6
 
 
 def rank_methods(
-    methods: Sequence[Any] | None = None,
+    methods: Sequence[AttributionMethod] | None = None,
     n: int | None = None,
     seed: int = 0,
     *,

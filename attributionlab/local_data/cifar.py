@@ -146,10 +146,15 @@ def _read(
 
 def _records(archive: _Archive, path: Path) -> NDArray[np.uint8]:
     """The records of a file, (N, labels + 3072)."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise AttributionLabError(f"no file at {str(path)!r}: {_remedy(archive, path)}")
     size = len(archive.labels) + CHANNELS * SIDE**2
-    content = np.fromfile(path, dtype=np.uint8)
+    try:
+        content = np.fromfile(path, dtype=np.uint8)
+    except OSError as error:
+        raise AttributionLabError(
+            f"cannot read {str(path)!r} ({error.strerror}): check its permissions"
+        ) from error
     if content.size == 0:
         raise AttributionLabError(f"{str(path)!r} is empty: extract {archive.name} again")
     if content.size % size:
@@ -171,7 +176,7 @@ def _records(archive: _Archive, path: Path) -> NDArray[np.uint8]:
 
 def _remedy(archive: _Archive, path: Path) -> str:
     pickled = path.with_suffix("")
-    if pickled.is_file():
+    if os.path.isfile(pickled):
         return (
             f"{pickled.name!r} beside it is of the python version, which is pickled and not read "
             f"here; fetch {archive.name} (the binary version) from the CIFAR page and extract it"
@@ -185,7 +190,7 @@ def _remedy(archive: _Archive, path: Path) -> str:
 def _class_names(archive: _Archive, path: Path, classes: int) -> tuple[str, ...]:
     """A name in each line; numbers where the file is missing or holds other than a name for each."""
     try:
-        names = tuple(path.read_text(encoding="utf-8").split()) if path.is_file() else ()
+        names = tuple(path.read_text(encoding="utf-8").split()) if os.path.isfile(path) else ()
     except UnicodeDecodeError as error:
         raise AttributionLabError(
             f"{str(path)!r} is no text in UTF-8: extract {archive.name} again, or remove the file"

@@ -88,7 +88,7 @@ def images_in(
         problems.append(f"classes are {shown(classes)}: pass a list of names of folders")
     refuse_if(problems)
     folder = Path(folder)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike Path.is_dir, also answers where links lead in circles
         raise AttributionLabError(f"no folder at {str(folder)!r}: check the path")
     names, files = _listed(folder, classes)
     chosen = [
@@ -107,7 +107,7 @@ def _listed(
 ) -> tuple[tuple[str, ...], dict[int, list[Path]]]:
     """The classes' names, and the image files by label."""
     inside = _inside(folder)
-    folders = {path.name: path for path in inside if path.is_dir()}
+    folders = {path.name: path for path in inside if os.path.isdir(path)}
     loose = _images(inside)
     if loose and folders:
         raise AttributionLabError(
@@ -147,19 +147,24 @@ def _listed(
 
 def _inside(folder: Path) -> list[Path]:
     """What is in a folder and not hidden, sorted. A link that leads nowhere may stand for a class."""
-    paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    try:
+        paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    except OSError as error:
+        raise AttributionLabError(
+            f"cannot read {str(folder)!r} ({error.strerror}): check its permissions"
+        ) from error
     _refuse_broken(
         [
             f"{str(path)!r} (a link that leads nowhere)"
             for path in paths
-            if path.is_symlink() and not path.exists()
+            if os.path.islink(path) and not os.path.exists(path)
         ]
     )
     return paths
 
 
 def _images(paths: Sequence[Path]) -> list[Path]:
-    return [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
+    return [path for path in paths if path.suffix.lower() in SUFFIXES and os.path.isfile(path)]
 
 
 def _drawn(paths: list[Path], n: int | None, seed: int, name: str) -> list[Path]:

@@ -38,7 +38,7 @@ from attributionlab.methods.cam_variants import (
     smooth_gradcam_plus_plus,
     xgradcam,
 )
-from attributionlab.methods.declaration import declares
+from attributionlab.methods.declaration import AttributionMethod, declares
 from attributionlab.methods.derivation import (
     DERIVATIONS,
     absolute,
@@ -104,6 +104,7 @@ __all__ = [
     "METHODS",
     "PRESETS",
     "Attributed",
+    "AttributionMethod",
     "Call",
     "Finding",
     "Method",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.errors import AttributionLabError, nearest, printable
 from attributionlab.methods.calling import (
     Call,
     call_captum_class,
@@ -186,8 +186,7 @@ def as_method(
 
 def _printable(name: str) -> str:
     """A name for tables and files: control characters, and what is no text in UTF-8, as escapes."""
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
-    return shown.encode("utf-8", "backslashreplace").decode()
+    return printable(name).encode("utf-8", "backslashreplace").decode()
 
 
 def _check_settings(

@@ -1,9 +1,35 @@
 """What a method declares about itself beside its signature."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
-__all__ = ["declares"]
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["Attributing", "AttributionMethod", "declares"]
+
+
+class Attributing(Protocol):
+    """An object that attributes, as those of Captum do."""
+
+    @property
+    def attribute(self) -> Callable[..., Any]:
+        """Inputs, and targets by name -> attributions."""
+
+
+Maps = Tensor | NDArray[Any]
+
+AttributionMethod = (
+    str
+    | Attributing
+    | Callable[..., Attributing]
+    | Callable[..., Maps]
+    | Maps
+    | Mapping[str, Tensor]
+    | Mapping[str, NDArray[Any]]
+)
+"""What can be tested: a name; a Captum instance or class; ``f(model, inputs, targets, **settings)``;
+attributions, or those of each environment."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -85,6 +85,11 @@ def _tensor_of(attributions: Any, who: str) -> Tensor:
         raise AttributionLabError(
             f"{who} returned {type(attributions).__name__}: return a torch tensor or a numpy array"
         )
+    for kind in ("meta", "quantized", "nested"):
+        if getattr(attributions, f"is_{kind}"):
+            raise AttributionLabError(
+                f"{who} returned a {kind} tensor: return a plain one, of numbers"
+            )
     if attributions.is_complex():
         raise AttributionLabError(f"{who} returned {attributions.dtype}: return real numbers")
     if attributions.layout != torch.strided:

@@ -2,6 +2,8 @@
 
 import os
 import random
+import signal
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,7 +53,8 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     inputs, targets = call.inputs.clone(), call.targets.clone()
     with restored(call.model) as repaired, _seeded(seed):
         before = _random_states(call)
-        attributions = method.attribute(call)
+        with _interpreter():
+            attributions = method.attribute(call)
         drew = _random_states(call) != before
     for what in repaired:
         text = f"came with changed {what} of the model, which have been restored"
@@ -92,6 +95,8 @@ def _seeded(seed: int) -> Iterator[None]:
     dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
     threads, folder = torch.get_num_threads(), os.getcwd()
     deterministic = torch.are_deterministic_algorithms_enabled()
+    device, anomaly = torch.get_default_device(), torch.is_anomaly_enabled()
+    precision = torch.get_float32_matmul_precision()
     with torch.random.fork_rng(), np.errstate(), warnings.catch_warnings():
         torch.manual_seed(seed)
         random.seed(seed)
@@ -99,11 +104,36 @@ def _seeded(seed: int) -> Iterator[None]:
         try:
             yield
         finally:
+            if torch.get_default_device() != device:  # None: no device context, as at first
+                torch.set_default_device(None if device.type == "cpu" else device)
             random.setstate(states[0])
             np.random.set_state(states[1])
             torch.set_default_dtype(dtype)
             torch.set_grad_enabled(gradients)
+            torch.autograd.set_detect_anomaly(anomaly)
+            torch.set_float32_matmul_precision(precision)
             torch.set_num_threads(threads)
             if torch.are_deterministic_algorithms_enabled() != deterministic:  # setting it is slow
                 torch.use_deterministic_algorithms(deterministic)
             os.chdir(folder)
+
+
+@contextmanager
+def _interpreter() -> Iterator[None]:
+    """Where imports look, variables of the environment, streams and Ctrl-C restored outside."""
+    path, entries, modules = sys.path, list(sys.path), dict(sys.modules)
+    variables, limit = dict(os.environ), sys.getrecursionlimit()
+    streams = sys.stdin, sys.stdout, sys.stderr
+    interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+        sys.path, sys.path[:] = path, entries
+        sys.modules.update(modules)
+        sys.stdin, sys.stdout, sys.stderr = streams
+        if dict(os.environ) != variables:
+            os.environ.clear()
+            os.environ.update(variables)
+        if signal.getsignal(signal.SIGINT) is not interrupt:
+            signal.signal(signal.SIGINT, interrupt)

@@ -4,13 +4,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from attributionlab.report.terminal import printable
+
 __all__ = ["shortened"]
 
 LONGEST_NAME, LONGEST_TEXT, LONGEST_COMMAND, MOST_ITEMS = 200, 1_000, 10_000, 50  # characters
 
 
 def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with anybody's text cut to a length that a page can bear."""
+    """The document with anybody's text cut to a length that a page can bear, and made printable."""
+    document = printable(document)
     least, warnings = document["least"], document["warnings"]
     shown = [_cut(warning, LONGEST_TEXT) for warning in warnings[:MOST_ITEMS]]
     if len(warnings) > MOST_ITEMS:

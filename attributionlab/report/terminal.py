@@ -1,5 +1,6 @@
 """Results as tables for the terminal; plain text carries everything, color only underlines it."""
 
+import errno
 import io
 import os
 import sys
@@ -11,6 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from attributionlab import errors
 from attributionlab.report.reading import interval_text, score_text
 
 if TYPE_CHECKING:
@@ -259,12 +261,7 @@ def printable(value: Any) -> Any:
     {'method': 'two\\\\nlines'}
     """
     if isinstance(value, str):
-        return "".join(
-            each
-            if each.isprintable() or each == "\N{NO-BREAK SPACE}"
-            else each.encode("unicode_escape").decode("ascii")
-            for each in value
-        )
+        return errors.printable(value)
     if isinstance(value, Mapping):
         return {printable(key): printable(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -292,6 +289,8 @@ def print_table(renderable: RenderableType, width: int = 100) -> None:
         return
     columns = os.environ.get("COLUMNS", "")
     wide = int(columns) if columns.isdecimal() else 0
+    if getattr(sys.stdout, "closed", False):  # by the method that was tested
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     try:
         sys.stdout.write(as_text(renderable, max(wide or width, NARROWEST)) + "\n")
         sys.stdout.flush()

@@ -3,6 +3,7 @@
 import io
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -312,3 +313,26 @@ def test_settings_that_do_not_fit_are_refused(folder):
     for classes in (5, "ab", [1, 2]):
         expected = f"classes are of type {type(classes).__name__}: pass a list of names of folders"
         assert refused(folder, size=4, classes=classes) == expected
+
+
+@pytest.mark.parametrize("target", ["loop.png", "x" * 300], ids=["circle", "impossible name"])
+@pytest.mark.parametrize("name", ["loop.png", "loop"])
+def test_a_link_that_cannot_be_followed_is_one_line(tmp_path, name, target):
+    (tmp_path / name).symlink_to(target.replace("loop.png", name))
+    with pytest.raises(
+        AttributionLabError, match=r"loop.*\(a link that leads nowhere\): replace or"
+    ):
+        images_in(tmp_path, size=4)
+    with pytest.raises(AttributionLabError, match=r"no folder at .*loop"):
+        images_in(tmp_path / name, size=4)
+
+
+def test_a_folder_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
+    def refuse(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(
+        AttributionLabError, match=r"cannot read .*\(Permission denied\): check its"
+    ):
+        images_in(tmp_path, size=4)

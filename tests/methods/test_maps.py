@@ -114,6 +114,24 @@ def test_sparse_tensors_are_accepted():
     assert (maps_of(torch.ones(2, 4, 5).to_sparse())[0] == 1).all()
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of what is a prototype or deprecated
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        ("meta", lambda: torch.ones(2, 4, 5, device="meta")),
+        ("quantized", lambda: torch.quantize_per_tensor(torch.ones(2, 4, 5), 1.0, 0, torch.qint8)),
+        ("nested", lambda: torch.nested.nested_tensor([torch.ones(4, 5)] * 2)),
+        (
+            "nested",
+            lambda: torch.nested.nested_tensor([torch.ones(4, 5)] * 2, layout=torch.jagged),
+        ),
+    ],
+)
+def test_tensors_without_plain_numbers_are_refused(kind, make):
+    with pytest.raises(AttributionLabError, match=f"returned a {kind} tensor: return a plain one"):
+        maps_of(make())
+
+
 def test_read_only_arrays_are_copied():
     array = np.ones((2, 4, 5), dtype=np.float32)
     array.flags.writeable = False

@@ -1,0 +1,42 @@
+"""What a result was computed with: libraries, threads, processor, and accelerator."""
+
+import platform
+from pathlib import Path
+
+__all__ = ["library_versions"]
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of what a result depends on, the number of threads, and what computed it.
+
+    The processor is named with the instructions that torch uses there, because sums are rounded as
+    these order them; an accelerator is named if one was in use.
+    """
+    from importlib.metadata import version
+
+    import torch
+
+    import attributionlab
+
+    libraries = ("captum", "numpy", "scipy", "scikit-image", "scikit-learn", "pandas")
+    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return {
+        "attributionlab": attributionlab.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),  # with its build, such as +cu130
+        **{name: version(name) for name in libraries},
+        "threads": str(torch.get_num_threads()),
+        "processor": f"{_processor()}, {torch.backends.cpu.get_cpu_capability()}",
+        "system": platform.platform(),
+        **({"accelerator": torch.cuda.get_device_name()} if used else {}),
+    }
+
+
+def _processor() -> str:
+    """Its name, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # not Linux
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), "") or platform.processor() or platform.machine()
