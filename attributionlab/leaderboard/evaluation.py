@@ -14,6 +14,7 @@ from attributionlab.assess import CONTROLS
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.leaderboard.cases import PROTOCOLS, RemovedTo
+from attributionlab.leaderboard.runs import run_name
 from attributionlab.methods import METHODS, as_method, heard, preset_of
 from attributionlab.metrics import (
     Part,
@@ -36,7 +37,6 @@ __all__ = [
     "indicated",
     "indicator_curves",
     "removed_pixel",
-    "run_name",
 ]
 
 Numbers = NDArray[np.float64]
@@ -56,11 +56,6 @@ class Explained(NamedTuple):
     """by method, (images, 1, H, W); runs of a method that optimizes beside its first by `run_name`"""
     reasons: Mapping[str, str]
     """of the methods that could not be run, why"""
-
-
-def run_name(method: str, index: int) -> str:
-    """What a run of a method is called; the first one is the method."""
-    return f"{method}, run {index + 1}" if index else method
 
 
 def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Explained:

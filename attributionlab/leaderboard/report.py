@@ -2,17 +2,16 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, count
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.assess import over_runs
 from attributionlab.dose.agreement import RankedBy
 from attributionlab.files import write_atomically, write_csv
 from attributionlab.leaderboard.agreement import (
@@ -24,9 +23,9 @@ from attributionlab.leaderboard.agreement import (
     true_scores,
 )
 from attributionlab.leaderboard.cases import PROTOCOLS
-from attributionlab.leaderboard.evaluation import run_name
 from attributionlab.leaderboard.findings import findings_of
 from attributionlab.leaderboard.resampling import Draws
+from attributionlab.leaderboard.runs import table_of_runs
 from attributionlab.ranking import spearman
 from attributionlab.versions import library_versions
 
@@ -54,10 +53,9 @@ class CaseScores(NamedTuple):
     unseen: bool
     """whether removed pixels have colors that the network has not seen, and reacts to"""
     areas: Mapping[str, float]
-    """under the data set's curve, by method; the oracle's, too, and those of other runs (`run_name`)"""
+    """under the data set's curve, by method; the oracle's and other runs' (`run_name`), too"""
     truth: Mapping[str, Mapping[RankedBy, float]]
-    """by method and by what of the truth: F1 on the overall mask, on the positive one, or the lowest of
-    all ("signed"); means over images"""
+    """by method and part of the truth: mean F1 on all, on positives, the lowest of all ("signed")"""
     reasons: Mapping[str, str]
     """why a method is missing"""
 
@@ -178,50 +176,14 @@ class Leaderboard:
         return found
 
     def to_frame(self) -> "pd.DataFrame":
-        """`ranking`, and below each method that optimizes the lowest and the highest number of several
-        runs, each ranked in place of the first.
-        """
-        import pandas as pd
-
-        table, rows = self.ranking(), []
-        for row in table.to_dict("records"):
-            rows.append(row)
-            found = [row]
-            for board in self._other_runs(row["method"]):
-                of_run = board.ranking().set_index("method", drop=False)
-                found.append(of_run.loc[row["method"]].to_dict())
-            for name, end in over_runs(len(found)).items():
-                ends = {
-                    key: end([float(run[key]) for run in found]) for key in row if key != "method"
-                }
-                rows.append({"method": f"{row['method']}, {name}", **ends})
-        return pd.DataFrame(rows).astype(table.dtypes.to_dict())
-
-    def _other_runs(self, method: str) -> "Iterator[Leaderboard]":
-        """The same with another run of a method in place of the first."""
-        for index in count(1):
-            run = run_name(method, index)
-            if not any(run in case.areas for case in self.cases):
-                return
-            yield replace(
-                self,
-                cases=[
-                    case._replace(
-                        areas={**case.areas, method: case.areas[run]},
-                        truth={**case.truth, method: case.truth[run]},
-                    )
-                    if run in case.areas
-                    else case
-                    for case in self.cases
-                ],
-            )
+        """`ranking`, and below each method that optimizes the ends of its numbers over its runs."""
+        return table_of_runs(self)
 
     def ranking(self) -> "pd.DataFrame":
         """The leaderboard, best method first, by the first run of each.
 
-        Columns: method, place, score (Meta-Rank, in log odds), low, high (its interval for other
-        pairs), truth_place (by means over cases; where a method is missing in some, by the truth's
-        ranks within cases, fused), truth (lowest F1, mean over the cases that rank the method), cases.
+        Columns: method, place, score (Meta-Rank, log odds), low, high (for other pairs), cases,
+        truth (lowest F1, mean over these cases), truth_place (by it; by fused ranks where cases miss).
         """
         import pandas as pd
 
