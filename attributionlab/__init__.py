@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attributionlab.compared import Comparison
     from attributionlab.comparison import compare
     from attributionlab.dataset import Sample
+    from attributionlab.device import exact_arithmetic
     from attributionlab.dose import MetricReport, metric_test
     from attributionlab.environment import Environment
     from attributionlab.errors import (
@@ -55,6 +56,7 @@ _HOMES = {
     "Truth": "attributionlab.truth",
     "compare": "attributionlab.comparison",
     "environments": "attributionlab.catalog",
+    "exact_arithmetic": "attributionlab.device",
     "faithfulness_test": "attributionlab.faithfulness",
     "load": "attributionlab.catalog",
     "metric_test": "attributionlab.dose",
@@ -84,6 +86,7 @@ __all__ = [
     "dose",
     "environments",
     "exact",
+    "exact_arithmetic",
     "faithfulness_test",
     "images",
     "imputation",

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from attributionlab.device import own_arithmetic
 from attributionlab.images import Recipe, draw
 from attributionlab.truth import Counting
 
@@ -52,6 +53,7 @@ class SampleDataset(Dataset[Sample]):
     def __len__(self) -> int:
         return self.n
 
+    @own_arithmetic()
     def __getitem__(self, index: int) -> Sample:
         if not -self.n <= index < self.n:
             raise IndexError(f"sample {index} of {self.n}")

@@ -2,12 +2,24 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 import torch
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["as_device", "plain_torch", "without_tf32"]
+__all__ = [
+    "as_device",
+    "exact_arithmetic",
+    "own_arithmetic",
+    "plain_torch",
+    "rounds_products",
+    "users_default",
+]
+
+_user_chose: ContextVar[bool] = ContextVar("_user_chose", default=False)
+"""Whether the caller of the laboratory has set a default device."""
 
 
 def as_device(name: str | torch.device) -> torch.device:
@@ -26,15 +38,94 @@ def as_device(name: str | torch.device) -> torch.device:
 
 
 @contextmanager
-def without_tf32() -> Iterator[None]:
-    """Switch TF32 off, which keeps 10 bits of a product where exact counts need 24."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
-    matmul.allow_tf32 = cudnn.allow_tf32 = False
+def exact_arithmetic() -> Iterator[None]:
+    """Let float32 products keep all their bits inside, also where torch was allowed to round them.
+
+    TF32 keeps 10 bits of a factor where exact counts need 24, and cuDNN may use it by default: counts
+    are then off by up to 2. All calls of the laboratory are in this context; a forward pass of your own
+    on CUDA needs it to be exact. What was set before is restored.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=24)
+    >>> images, labels = env.batch(2)
+    >>> with al.exact_arithmetic():
+    ...     logits = env.model(images.to(env.device))
+    """
+    kinds, precisions = _kinds(), [kind.fp32_precision for kind in _kinds()]
+    older = _older_names()
+    if older is None:
+        for kind in kinds:
+            kind.fp32_precision = "ieee"
+    else:
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
     try:
         yield
     finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before
+        if older is not None:
+            torch.set_float32_matmul_precision(older[0])
+            torch.backends.cudnn.allow_tf32 = older[1]
+        for kind, precision in zip(kinds, precisions, strict=True):
+            kind.fp32_precision = precision
+
+
+def rounds_products() -> bool:
+    """Whether torch may round the factors of float32 products on CUDA."""
+    older = _older_names()
+    if older is None:
+        return any(kind.fp32_precision == "tf32" for kind in _kinds())
+    return older != ("highest", False)
+
+
+def _older_names() -> tuple[str, bool] | None:
+    """What is set for products and for cuDNN; None where the names of torch 2.9 set it, after which
+    torch refuses to read the older ones.
+    """
+    try:
+        return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    except RuntimeError:
+        return None
+
+
+def _kinds() -> list[Any]:
+    """What has a precision of its own, from torch 2.9 on."""
+    backends: Any = torch.backends
+    if not hasattr(backends.cuda.matmul, "fp32_precision"):
+        return []
+    libraries = backends.cudnn, backends.mkldnn
+    return [
+        backends.cuda.matmul,
+        *(each for of in libraries for each in (of.conv, of.rnn)),
+        backends.mkldnn.matmul,
+    ]
+
+
+@contextmanager
+def own_arithmetic() -> Iterator[None]:
+    """Exact, and on the CPU where no device is said, whatever `torch.set_default_device` says."""
+    with exact_arithmetic():
+        # A default device costs time with every call of torch: none is set without need.
+        if torch.empty(0).device.type == "cpu":
+            yield
+            return
+        token = _user_chose.set(True)
+        try:
+            with torch.device("cpu"):
+                yield
+        finally:
+            _user_chose.reset(token)
+
+
+@contextmanager
+def users_default(device: torch.device) -> Iterator[None]:
+    """Inside `own_arithmetic`, for code of a user who has set a default device: that of its inputs."""
+    if not _user_chose.get():
+        yield
+        return
+    with torch.device(device):
+        yield
 
 
 @contextmanager

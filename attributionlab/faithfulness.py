@@ -10,7 +10,7 @@ import torch
 
 from attributionlab.assess import CONTROLS
 from attributionlab.catalog import as_environments, load_call
-from attributionlab.device import without_tf32
+from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.faithfulness_report import FaithfulnessReport
@@ -139,8 +139,6 @@ def faithfulness_test(
             raise AttributionLabError(
                 f"camouflage is {camouflage}, but {env.name} is camouflaged already: pass the plain one"
             )
-    if device is not None:
-        chosen = [env.to(device) for env in chosen]
     options = _beyond_defaults(
         claim=asked if asked != (contestant.claim or "signed") else None,
         gamma=gamma,
@@ -152,7 +150,9 @@ def faithfulness_test(
     results: list[EnvironmentResult] = []
     findings: list[Finding] = []
     try:
-        with without_tf32():
+        with own_arithmetic():
+            if device is not None:
+                chosen = [env.to(device) for env in chosen]
             for env in chosen:
                 # A preset is of the built-in method, not of anybody's function with the same name.
                 named = contestant.name if contestant.built_in else ""

@@ -44,7 +44,7 @@ def random(
 ) -> Tensor:
     """Uniform on [0, 1) for every pixel (AttributionLab, F.2). It must fail."""
     batch, _, height, width = inputs.shape
-    return torch.rand(batch, 1, height, width, generator=generator)
+    return torch.rand(batch, 1, height, width, generator=generator, device=generator.device)
 
 
 def constant(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:

@@ -207,7 +207,7 @@ def _images(
         scene = Scene(images, targets, patches, Truth(signed), number)
         with heard():  # what is unusual about a method, faithfulness_test tells
             real = [
-                attribute_scene(method, trial, scene, always).maps.float().cpu()
+                attribute_scene(method, trial, scene, always).maps.float()
                 for method, trial, always in contestants
             ]
         shapley = env.shapley(sample.image, int(targets[0]), output)[None].float()

@@ -1,6 +1,7 @@
 """An environment: one hand-weighted network, one generator of images, and their truth."""
 
 import math
+import warnings
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -10,11 +11,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from attributionlab.dataset import Accept, Sample, SampleDataset
-from attributionlab.device import as_device
+from attributionlab.device import as_device, plain_torch, rounds_products
 from attributionlab.environment.admission import Admission
 from attributionlab.environment.known_truths import KnownTruths
 from attributionlab.environment.summary import described
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.images import Recipe
 from attributionlab.memory import refuse_beyond_memory
 from attributionlab.nets import Network, camouflaged, default_temperature, with_softmax
@@ -82,6 +83,9 @@ class Environment(KnownTruths):
     def to(self, device: str | torch.device) -> Self:
         """Move the network to a device; images are made on the CPU and moved by the caller.
 
+        Warns where torch may round the factors of products there (TF32): the laboratory's own calls are
+        exact all the same, ``env.model(images)`` is under `attributionlab.exact_arithmetic` alone.
+
         Raises
         ------
         AttributionLabError
@@ -90,6 +94,14 @@ class Environment(KnownTruths):
         place = as_device(device)
         (self.softmax_model or self.model).to(place)
         self.baseline, self.device = self.baseline.to(place), place
+        if place.type != "cpu" and rounds_products():
+            warnings.warn(
+                f"{self.name} is on {place}, where torch may round products (TF32): your own "
+                "env.model(images) can be off by counts; run it under "
+                "`with attributionlab.exact_arithmetic():`",
+                AttributionLabWarning,
+                stacklevel=2,
+            )
         return self
 
     def dataset(self, n: int | None = None, seed: int | None = None) -> SampleDataset:
@@ -157,6 +169,7 @@ class Environment(KnownTruths):
         """Which output to explain by default: the label's, and for regression the only one."""
         return labels if self.task == "classification" else torch.zeros_like(labels)
 
+    @plain_torch()
     def camouflaged(self, seed: int) -> "Environment":
         """The same environment, whose network computes the same with weights that look unlike it.
 

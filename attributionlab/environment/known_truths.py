@@ -3,9 +3,11 @@
 import warnings
 from typing import Any, get_args
 
+import torch
 from jaxtyping import Float64, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.device import own_arithmetic
 from attributionlab.environment.admission import Admission
 from attributionlab.environment.question import MOST_PERMUTATIONS, Question
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
@@ -30,6 +32,7 @@ class KnownTruths:
     counting: Counting
     admission: Admission
     baseline: Tensor
+    device: torch.device
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -42,6 +45,7 @@ class KnownTruths:
             return self.softmax_model
         return self.model
 
+    @own_arithmetic()
     def truth(
         self,
         images: Real[Tensor, "batch channels height width"],
@@ -72,6 +76,7 @@ class KnownTruths:
         self.admission.check_counts(images)
         return mask(self.counting.classes_of(images), targets, output)
 
+    @own_arithmetic()
     def truths(
         self,
         images: Real[Tensor, "batch channels height width"],
@@ -132,6 +137,7 @@ class KnownTruths:
             _tell_if_coarse(question)
         return truths
 
+    @own_arithmetic()
     def shapley(
         self,
         image: Real[Tensor, "channels height width"],
@@ -172,6 +178,7 @@ class KnownTruths:
         self.admission.check_colors(question.baselines, remedy)
         return question.games[0].shapley().values.to(image.device)
 
+    @own_arithmetic()
     def sampled_shapley(
         self,
         image: Real[Tensor, "channels height width"],
@@ -232,7 +239,8 @@ class KnownTruths:
         refuse_if(problems)
         output = self.checked_output(output)
         images = self.admission.images(images)
-        targets = self.admission.targets(targets, len(images)).to(images.device)
+        place, images = images.device, images.to(self.device)
+        targets = self.admission.targets(targets, len(images)).to(self.device)
         baselines = self.admission.baselines(
             self.baseline if baseline is None else baseline, images
         )
@@ -243,6 +251,7 @@ class KnownTruths:
             explained=self.explained_model(output),
             counting=self.counting,
             temperature=self.temperature,
+            place=place,
             images=images.float(),
             baselines=baselines.float(),
             targets=targets,
@@ -263,7 +272,7 @@ def _tell_if_coarse(question: Question) -> None:
             f"{largest:.2g} after {MOST_PERMUTATIONS:,} permutations, more than asked for: take a "
             "larger precision, or attributionlab.truth.sampled_shapley with a larger `most`",
             AttributionLabWarning,
-            stacklevel=3,
+            stacklevel=4,  # past the context that the asked function is in
         )
 
 

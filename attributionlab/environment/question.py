@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
-from attributionlab.device import without_tf32
 from attributionlab.exact import path_integral, single_replacements
 from attributionlab.truth import (
     Counting,
@@ -59,8 +58,10 @@ class Question:
         What counts.
     temperature : float or None
         Of the softmax, where there is one.
+    place : torch.device
+        Where the answers shall lie.
     images, baselines : Tensor, (B, C, H, W)
-        In the valid box, of the model's type.
+        In the valid box, of the model's type and on its device.
     targets : Tensor, (B,)
         Which output is explained.
     output : {"probability", "logit"}
@@ -77,6 +78,7 @@ class Question:
     explained: nn.Module
     counting: Counting
     temperature: float | None
+    place: torch.device
     images: Tensor
     baselines: Tensor
     targets: Int[Tensor, " batch"]
@@ -146,9 +148,9 @@ class Question:
         """All definitions that there are for this question, in the order of `DefinitionName`."""
         return Truths(
             {definition.name: definition for definition in self._definitions()},
-            self.targets,
+            self.targets.to(self.place),
             self.output,
-            self.changes,
+            self.changes.to(self.place),
         )
 
     def shapley(self) -> Definition:
@@ -209,11 +211,10 @@ class Question:
     def _defined(
         self, name: DefinitionName, values: Tensor, errors: Tensor, source: Source
     ) -> Definition:
-        place = self.images.device
-        return Definition(name, MEANINGS[name], values.to(place), errors.to(place), source)
+        placed = values.to(self.place), errors.to(self.place)
+        return Definition(name, MEANINGS[name], *placed, source)
 
     @torch.no_grad()
     def _logits(self, images: Tensor) -> Float[Tensor, "batch classes"]:
-        with without_tf32():
-            logits: Tensor = self.model(images.contiguous())
+        logits: Tensor = self.model(images.contiguous())
         return logits

@@ -96,7 +96,7 @@ def noisy_linear(
     refuse_nothing_kept(keep)
     guesses = None if start is None else _checked_start(start, images)
     added = _drawn(images.shape, sigma, generator)
-    result = torch.empty(images.shape, dtype=images.dtype)
+    result = torch.empty(images.shape, dtype=images.dtype, device="cpu")
     threads = min(torch.get_num_threads(), len(images))
 
     def solve_every(first: int) -> None:

@@ -97,7 +97,7 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
             reasons[method.name] = str(error)
         else:
             maps |= {
-                run_name(method.name, index): torch.cat(found).float().cpu()
+                run_name(method.name, index): torch.cat(found).float()
                 for index, found in enumerate(runs)
             }
     return Explained(

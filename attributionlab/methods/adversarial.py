@@ -7,7 +7,7 @@ critic is deceived is the part that those features come from.
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -74,12 +74,11 @@ def let_through(
     generator : torch.Generator
         Of u, v and epsilon, in this order.
     """
-    means, stds = (
-        low + (high - low) * torch.rand(GROUPS, generator=generator) for low, high in (MEANS, STDS)
-    )
+    on: dict[str, Any] = {"generator": generator, "device": generator.device}
+    means, stds = (low + (high - low) * torch.rand(GROUPS, **on) for low, high in (MEANS, STDS))
     with drawn_in_memory("input-iba", "samples", samples, 4 * activation.nbytes):
-        group = torch.arange(samples) * GROUPS // samples
-        noise = torch.randn((samples, *activation.shape[1:]), generator=generator)
+        group = torch.arange(samples, device=generator.device) * GROUPS // samples
+        noise = torch.randn((samples, *activation.shape[1:]), **on)
         noise = means[group, None, None, None] + stds[group, None, None, None] * noise
         return passing * activation + (1 - passing) * noise.to(activation)
 
@@ -135,10 +134,11 @@ def generated_mask(
     )
 
     size = int(adversary.batch)  # a NumPy integer does not split
+    on: dict[str, Any] = {"generator": generator, "device": generator.device}
 
     def mixtures() -> Tensor:
         with drawn_in_memory("input-iba", "batch", size, 8 * image.nbytes, image.device):
-            noise = torch.randn((size, *image.shape[1:]), generator=generator).to(image)
+            noise = torch.randn((size, *image.shape[1:]), **on).to(image)
             mask = logits.sigmoid()
             return mask * image + (1 - mask) * (mean + std * noise)
 
@@ -148,7 +148,7 @@ def generated_mask(
 
     seen = 0
     for _ in range(adversary.epochs):
-        order = torch.randperm(len(true), generator=generator).to(true.device)
+        order = torch.randperm(len(true), **on).to(true.device)
         for batch in torch.split(order, size)[: len(true) // size]:
             if seen % CRITIC_STEPS == 0:
                 mixed = mixtures()
@@ -207,7 +207,7 @@ def _critic(like: Tensor, clip: float, generator: torch.Generator) -> nn.Sequent
     critic.to_empty(device=like.device).to(like.dtype)
     with torch.no_grad():
         for weight in critic.parameters():
-            drawn = torch.rand(weight.shape, generator=generator)
+            drawn = torch.rand(weight.shape, generator=generator, device=generator.device)
             weight.copy_((2 * drawn - 1) * clip)
     return critic
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from attributionlab.device import own_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import checked_targets, shown
 
@@ -40,6 +41,12 @@ def checked(method: Function) -> Function:
     def entry(model: nn.Module, inputs: Tensor, targets: Tensor, **settings: Any) -> Any:
         refuse_if(_problems_of_model(model) or _problems_of_inputs(inputs), who)
         refuse_if(_problems_of_targets(targets, len(inputs)), who)
+        with own_arithmetic():
+            return of_checked(model, inputs, targets, settings)
+
+    def of_checked(
+        model: nn.Module, inputs: Tensor, targets: Tensor, settings: dict[str, Any]
+    ) -> Any:
         try:
             if not torch.is_inference_mode_enabled() and not inputs.is_inference():
                 return method(model, inputs, targets, **settings)

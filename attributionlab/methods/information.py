@@ -8,7 +8,7 @@ Whatever values r are, those of a layer (`iba`) or of the image (`input_iba`), t
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -84,13 +84,14 @@ def least_passing(
     granted : Tensor, optional
         As for `capacity`.
     """
+    on: dict[str, Any] = {"generator": generator, "device": generator.device}
     alpha = torch.full_like(values, INITIAL, requires_grad=True)
     optimizer = torch.optim.Adam([alpha], lr=descent.learning_rate)
     for _ in range(descent.steps):
         # Noise, what is mixed of it, and their gradients.
         each = 8 * values.nbytes
         with drawn_in_memory(who, "copies", descent.copies, each, values.device):
-            noise = torch.randn((descent.copies, *values.shape[1:]), generator=generator)
+            noise = torch.randn((descent.copies, *values.shape[1:]), **on)
             passing = smoothed(alpha.sigmoid(), descent.sigma)
             mixed = passing * values + (1 - passing) * (mean + std * noise.to(values))
         information = capacity(passing, values, mean, std, granted).mean()

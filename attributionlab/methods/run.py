@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attributionlab.device import users_default
 from attributionlab.methods.adapter import Call, Method
 from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.findings import Finding, tell
@@ -51,7 +52,8 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
         If the method raises, or returns what cannot be scored.
     """
     inputs, targets = call.inputs.clone(), call.targets.clone()
-    with restored(call.model) as repaired, _seeded(seed):
+    default = users_default(inputs.device)
+    with restored(call.model) as repaired, default, _seeded(seed):
         before = _random_states(call)
         with _interpreter():
             attributions = method.attribute(call)
@@ -83,6 +85,8 @@ def _random_states(call: Call) -> tuple[Any, ...]:
     numpy_state: Any = np.random.get_state(legacy=False)
     key = numpy_state["state"].pop("key").tobytes()
     states = [torch.get_rng_state()]
+    if call.inputs.is_cuda:
+        states.append(torch.cuda.get_rng_state(call.inputs.device))
     if "generator" in call.offered:
         states.append(call.offered["generator"].get_state())
     return key, numpy_state, random.getstate(), *(state.numpy().tobytes() for state in states)

@@ -116,11 +116,12 @@ def lime(
         others=SETTINGS,
     )
     maps, zero = [], 0
+    on: dict[str, Any] = {"generator": generator, "device": generator.device}
     for k in range(len(inputs)):
         superpixels = int(labels[k].max()) + 1
         # An integer and a bit of each coin; later, 1 and 0 as float64 and scikit-learn's copies.
         with drawn_in_memory("lime", "n_samples", n_samples, 32 * superpixels + 128):
-            kept = torch.randint(2, (n_samples, superpixels), generator=generator).bool()
+            kept = torch.randint(2, (n_samples, superpixels), **on).bool().cpu()
         game = Game(inputs[k], start[k], labels[k], superpixels, targets[k])
         [outputs] = coalition_outputs(model, [game], [drawn(kept)], perturbations_per_eval, "lime")
         coefficients = _fit(kept, outputs, regression, alpha, kernel_width)

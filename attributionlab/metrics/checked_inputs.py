@@ -113,7 +113,7 @@ def above(attributions: Tensor, threshold: float) -> Tensor:
     """Where attributions exceed a threshold in their own precision: 0.1 is another one in float32."""
     limit = float(threshold)
     if attributions.is_floating_point():
-        limit = float(torch.tensor(limit, dtype=attributions.dtype))
+        limit = float(torch.tensor(limit, dtype=attributions.dtype, device="cpu"))
     return attributions.detach().double() > limit
 
 

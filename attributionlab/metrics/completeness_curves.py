@@ -139,14 +139,14 @@ def completeness_curve(
         left.append(float(performance.keeping(keep.view(performance.map_shape)).mean()))
         removed.append(float((~keep).double().mean()))
         emptied.append(int((~keep.any(1)).sum()))
-    on_the_rest = torch.tensor(left, dtype=torch.float64)
+    on_the_rest = torch.tensor(left, dtype=torch.float64, device="cpu")
     return CompletenessCurve(
-        torch.tensor(chosen, dtype=torch.float64),
+        torch.tensor(chosen, dtype=torch.float64, device="cpu"),
         intact - on_the_rest,
         intact,
         on_the_rest,
-        torch.tensor(removed, dtype=torch.float64),
-        torch.tensor(emptied),
+        torch.tensor(removed, dtype=torch.float64, device="cpu"),
+        torch.tensor(emptied, device="cpu"),
     )
 
 

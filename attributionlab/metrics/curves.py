@@ -134,7 +134,7 @@ def outputs_along(
         curves = output_of(outputs[0], target).double()
         if measure == "changed-steps":
             curves = _changes_seen(curves)
-            curves = curves if whole else curves[:, torch.as_tensor(chosen)]
+            curves = curves if whole else curves[:, torch.as_tensor(chosen, device="cpu")]
         result[index] = curves
     return result
 
@@ -167,7 +167,11 @@ def curve_fractions(pixels: int, step: int = 1) -> Float[Tensor, " counts"]:
     """
     pixels, step = _checked_step(pixels, step)
     counts = torch.arange(
-        0, pixels + step, step, dtype=torch.float64
+        0,
+        pixels + step,
+        step,
+        dtype=torch.float64,
+        device="cpu",
     )  # 3 ms faster than from a list
     return counts.clamp(max=pixels) / pixels
 

@@ -135,7 +135,7 @@ class Steps:
 
     def walk(self, performance: Performance) -> Iterator[Step]:
         """Every step, except those at which no pixel of any image is kept and no answer is known."""
-        before, size_before = torch.zeros((), dtype=torch.float64), 0.0
+        before, size_before = torch.zeros((), dtype=torch.float64, device="cpu"), 0.0
         included = self.sums.new_zeros(len(self.sums))
         sound, wrong = included, included
         kept, reached, size = None, before, 0.0

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float64, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.device import exact_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.stepwise.checks import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import output_of, refuse_other_than_maps
@@ -128,7 +129,7 @@ def ids_curve(
             if step + 1 < steps:
                 maps = explain(current.clone(), targets.clone())
                 refuse_other_than_maps(maps, attributions.shape, "the updated attributions")
-        with torch.no_grad():
+        with torch.no_grad(), exact_arithmetic():
             row = checked_outputs(model(current.clone()), len(whole))
         values = [output_of(each, target) for each, target in zip(row, classes, strict=True)]
         outputs.append(torch.stack(values).double())

@@ -79,8 +79,8 @@ def grid_patches(height: int, width: int, patches: int = 16) -> Int64[Tensor, "h
             f"{patches} patches are a grid of {side} x {side}, which does not divide {height} x "
             f"{width} pixels: take another number, crop the images, or pass a label map (H, W)"
         )
-    rows = torch.arange(height) // (height // side)
-    columns = torch.arange(width) // (width // side)
+    rows = torch.arange(height, device="cpu") // (height // side)
+    columns = torch.arange(width, device="cpu") // (width // side)
     return rows[:, None] * side + columns
 
 
@@ -137,9 +137,11 @@ def patch_deleted(
     whole, fillings = checked_pair(images, replacement, images.dtype, images.device)
     if not whole.is_floating_point():
         raise AttributionLabError(f"images are {shown(images)}: pass images.float()")
-    hit = torch.rand(len(whole), generator=generator) < share
+    hit = torch.rand(len(whole), generator=generator, device=generator.device) < share
     # One number in [0, 1) for each image, whatever the patches: draws do not depend on them.
-    drawn = torch.rand(len(whole), generator=generator, dtype=torch.float64)
+    drawn = torch.rand(
+        len(whole), generator=generator, dtype=torch.float64, device=generator.device
+    )
     made = []
     for image, filling, inside, lost, number in zip(
         whole, fillings, members(patches, whole), hit, drawn, strict=True

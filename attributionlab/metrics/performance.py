@@ -207,7 +207,9 @@ class Performance:
     def _noise(self) -> Tensor:
         """One draw for all images, so that it depends on neither the mask nor the batch size."""
         generator = torch.Generator().manual_seed(self.seed)
-        drawn = torch.randn(self.images.shape, generator=generator, dtype=torch.float64)
+        drawn = torch.randn(
+            self.images.shape, generator=generator, dtype=torch.float64, device="cpu"
+        )
         return drawn.mul_(NOISE * self.width).to(self.images)
 
     def _made(self, imputation: Callable[[Tensor, Tensor], Tensor], keep: Tensor) -> Tensor:

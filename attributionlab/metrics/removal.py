@@ -192,7 +192,7 @@ def road(
         retraining=retraining,
         **setup,
     )
-    at = torch.tensor(steps, dtype=torch.float64)
+    at = torch.tensor(steps, dtype=torch.float64, device="cpu")
     return area_under_curve(curves.mean(0), at) / (steps[-1] - steps[0])
 
 

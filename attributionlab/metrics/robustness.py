@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.device import exact_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.stepwise.checks import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import checked_maps, output_of, seed_problem
@@ -221,7 +222,8 @@ def _infidelity(
 
     def output(present: Tensor) -> Tensor:
         shown = torch.where(present > 0, image, end)
-        return output_of(checked_outputs(model(shown), len(shown)), target).double()
+        with exact_arithmetic():
+            return output_of(checked_outputs(model(shown), len(shown)), target).double()
 
     def removal(present: Tensor) -> tuple[Tensor, Tensor]:
         removed = torch.stack([_subset(height, width, generator) for _ in present]).to(present)
@@ -265,7 +267,7 @@ def _max_sensitivity(
         return _summed(attributions, shown.shape)
 
     def noisy(shown: Tensor) -> Tensor:
-        noise = torch.rand(shown.shape, generator=generator) * 2 - 1
+        noise = torch.rand(shown.shape, generator=generator, device="cpu") * 2 - 1
         return shown + radius * noise.to(shown)
 
     score: Tensor = sensitivity_max(
@@ -289,9 +291,9 @@ def _summed(attributions: Any, shape: torch.Size) -> Tensor:
 def _subset(height: int, width: int, generator: torch.Generator) -> Bool[Tensor, "1 height width"]:
     """A subset of the pixels: of uniform size, and uniform among those of that size."""
     pixels = height * width
-    size = int(torch.randint(1, pixels + 1, (), generator=generator))
-    removed = torch.zeros(pixels, dtype=torch.bool)
-    removed[torch.randperm(pixels, generator=generator)[:size]] = True
+    size = int(torch.randint(1, pixels + 1, (), generator=generator, device="cpu"))
+    removed = torch.zeros(pixels, dtype=torch.bool, device="cpu")
+    removed[torch.randperm(pixels, generator=generator, device="cpu")[:size]] = True
     return removed.reshape(1, height, width)
 
 

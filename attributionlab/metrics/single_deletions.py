@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.device import exact_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.stepwise.checks import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import output_of, refuse_other_than_maps
@@ -205,7 +206,9 @@ def judged_by_drops(
         )
     sums, drops = sums.detach(), drops.detach()
     rows = zip(sums.cpu().numpy(), drops.cpu().numpy(), strict=True)
-    scores = torch.tensor([spearman(*row, missing="omit") for row in rows], dtype=torch.float64)
+    scores = torch.tensor(
+        [spearman(*row, missing="omit") for row in rows], dtype=torch.float64, device="cpu"
+    )
     missing = sums.isnan() | drops.isnan()
     constant_maps, constant_drops = (_constant(values, missing) for values in (sums, drops))
     if undefined == "zero":
@@ -303,7 +306,7 @@ def _drops(
     deleted = torch.where(inside[:, None], filling, image)  # (P, C, H, W)
     changed = (deleted != image).flatten(1).any(1)
     asked = torch.cat([image[None], deleted[changed]])
-    with torch.no_grad():
+    with torch.no_grad(), exact_arithmetic():
         # A layer that works in place spoils a copy.
         outputs = [
             checked_outputs(model(part.clone()), len(part))

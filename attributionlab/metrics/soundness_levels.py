@@ -187,12 +187,12 @@ def soundness_sweep(
     steps = Steps(attributions, ratios, epsilon, variant, expansion, performance.map_shape)
     found = list(steps.walk(performance))
     return SoundnessSweep(
-        torch.tensor([each.ratio for each in found], dtype=torch.float64),
+        torch.tensor([each.ratio for each in found], dtype=torch.float64, device="cpu"),
         torch.stack([each.performance for each in found]),
         torch.stack([each.soundness for each in found]),
-        torch.tensor([each.false for each in found]),
+        torch.tensor([each.false for each in found], device="cpu"),
         steps.epsilon,
-        torch.tensor([each.rounding for each in found], dtype=torch.float64),
+        torch.tensor([each.rounding for each in found], dtype=torch.float64, device="cpu"),
     )
 
 
@@ -283,4 +283,4 @@ def soundness_at(
         AttributionLabWarning,
         stacklevel=2,
     )
-    return torch.tensor(torch.nan, dtype=torch.float64)
+    return torch.tensor(torch.nan, dtype=torch.float64, device="cpu")

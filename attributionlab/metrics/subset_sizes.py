@@ -218,7 +218,10 @@ def each_effects(
     def effects() -> Iterator[SubsetEffects]:
         for image, end, target in cases:
             orders = torch.stack(
-                [torch.randperm(height * width, generator=generator) for _ in range(draws)]
+                [
+                    torch.randperm(height * width, generator=generator, device="cpu")
+                    for _ in range(draws)
+                ]
             ).to(images.device)
             changes = _changes(model, image, end, target, orders, asked, measure)
             yield SubsetEffects(orders[None], kept, changes[None], (height, width))

@@ -25,12 +25,9 @@ def truth_scores(outcome: Outcome, trial: Trial) -> list[TruthScore]:
 
     The sum gap is what the attributions' sum misses of the definition's, as a share of it.
     """
-    env, scene = trial.env, joined(outcome.studied)
-    truths = env.truths(
-        scene.images.to(env.device), scene.targets.to(env.device), trial.truth_output
-    )
-    maps = outcome.studied_maps.to(env.device)
-    return [truth_scores_of(maps, definition) for definition in truths.values()]
+    scene = joined(outcome.studied)
+    truths = trial.env.truths(scene.images, scene.targets, trial.truth_output)
+    return [truth_scores_of(outcome.studied_maps, definition) for definition in truths.values()]
 
 
 def truth_scores_of(maps: Tensor, definition: Definition) -> TruthScore:

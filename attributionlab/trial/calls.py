@@ -12,6 +12,7 @@ from attributionlab.assess import CONTROLS
 from attributionlab.methods import Attributed, Call, Finding, Method, attribute, heard, tell
 from attributionlab.metrics import normalize
 from attributionlab.trial.question import Scene, Trial, joined
+from attributionlab.truth import Truth
 
 __all__ = ["always_offered", "attribute_scene", "computed", "control_maps", "peculiarities"]
 
@@ -46,17 +47,10 @@ def attribute_scene(
     """
     if method.asks_for("generator") and len(scene.images) > 1:
         return _one_by_one(method, trial, scene, always, repeat)
-    device = trial.env.device
-    # A copy of its own: the controls look at the same images afterwards.
-    inputs = scene.images.clone(memory_format=torch.channels_last).to(device)
-    seed = _seed(trial, scene, repeat)
-    offered = _offered(method, trial, scene, always, repeat)
-    model = trial.env.explained_model(trial.output)
-    targets = scene.targets.clone().to(device)
-    call = Call(trial.env.name, model, inputs, targets, scene.first, trial.n, offered)
     with heard() as findings:
-        attributed = attribute(method, call, seed)
-    if attributed.random and len(inputs) > 1:  # it drew from a global state
+        call = _call(method, trial, scene, always, repeat)
+        attributed = attribute(method, call, _seed(trial, scene, repeat))
+    if attributed.random and len(scene.images) > 1:  # it drew from a global state
         return _one_by_one(method, trial, scene, always, repeat)
     for finding in findings:
         tell(finding)
@@ -75,12 +69,8 @@ def control_maps(control: Method, trial: Trial, scene: Scene, always: Mapping[st
     """A control's maps, without the care that strangers' code needs."""
     if control.asks_for("generator") and len(scene.images) > 1:
         return torch.cat([control_maps(control, trial, image, always) for image in scene.single()])
-    offered = _offered(control, trial, scene, always, 0)
-    model = trial.env.explained_model(trial.output)
-    images = scene.images
-    call = Call(trial.env.name, model, images, scene.targets, scene.first, trial.n, offered)
-    maps: Tensor = control.attribute(call)
-    return maps
+    maps: Tensor = control.attribute(_call(control, trial, scene, always, 0))
+    return maps.cpu()
 
 
 def computed(method: Method) -> bool:
@@ -127,14 +117,28 @@ def _seed(trial: Trial, scene: Scene, repeat: int) -> int:
     return int(np.random.SeedSequence(stream).generate_state(1)[0])
 
 
+def _call(
+    method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], repeat: int
+) -> Call:
+    """A method's call, for which alone images and what is known about them leave the CPU."""
+    env, device = trial.env, trial.env.device
+    # Copies of its own: the controls look at the same images afterwards.
+    inputs = scene.images.to(device, copy=True, memory_format=torch.channels_last)
+    targets = scene.targets.to(device, copy=True)
+    offered = _offered(method, trial, scene, always, repeat)
+    model = env.explained_model(trial.output)
+    return Call(env.name, model, inputs, targets, scene.first, trial.n, offered)
+
+
 def _offered(
     method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], repeat: int
 ) -> dict[str, Any]:
-    """What a method may declare by name; the truth is for controls."""
+    """What a method may declare by name, on the network's device; the truth is for controls."""
+    device = trial.env.device
     values = {**always, "patches": scene.patches}
     # Copies for every call: what one changes in place, no other sees.
     offered = {
-        name: _copied(value)
+        name: value.to(device, copy=True) if isinstance(value, Tensor) else copy(value)
         for name, value in values.items()
         if method.asks_for(name) or name == "layers"  # Captum's classes get theirs without asking
     }
@@ -144,11 +148,7 @@ def _offered(
         offered["nudge"] = repeat
     if any(method.function is control for control in CONTROLS.values()):
         if method.asks_for("truth"):
-            offered["truth"] = scene.truth
+            offered["truth"] = Truth(scene.truth.signed.to(device))
         if method.asks_for("ideal"):
-            offered["ideal"] = trial.ideal(scene.truth)
+            offered["ideal"] = trial.ideal(scene.truth).to(device)
     return offered
-
-
-def _copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else copy(value)

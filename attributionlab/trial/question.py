@@ -34,7 +34,10 @@ nothing."""
 
 
 class Scene(NamedTuple):
-    """Images with what is known about them."""
+    """Images with what is known about them, on the CPU: where they are made, scored and shown.
+
+    `trial.calls` alone brings them to the network's device.
+    """
 
     images: Tensor
     """(B, C, H, W)"""
@@ -50,7 +53,7 @@ class Scene(NamedTuple):
 
     def asked(self, maps: Tensor) -> Tensor:
         """Maps with nothing on the pixels that are not asked about."""
-        return maps if self.agreed is None else maps * self.agreed.to(maps.device)
+        return maps if self.agreed is None else maps * self.agreed
 
     def part(self, start: int, stop: int) -> "Scene":
         """Some of the images."""
@@ -187,10 +190,8 @@ class Trial:
         truth = self.env.truth(images, targets, self.truth_output)
         if self.claim != "agreed":
             return truth, None
-        place = self.env.device
-        truths = self.env.truths(images.to(place), targets.to(place), self.truth_output)
-        agreement = truths.agreement()
-        return Truth(agreement.signed.cpu()), agreement.agreed.cpu()
+        agreement = self.env.truths(images, targets, self.truth_output).agreement()
+        return Truth(agreement.signed), agreement.agreed
 
 
 def chosen_outputs(

@@ -217,7 +217,7 @@ def _run(
     }
     return _Batch(
         maps=maps,
-        studied_maps=attributed.maps[: 0 if looked_at is None else len(looked_at.images)].cpu(),
+        studied_maps=attributed.maps[: 0 if looked_at is None else len(looked_at.images)],
         shares=_shares(maps, trial, scene, claimed) if trial.diagnosed else {},
         highest=maps.flatten(1).amax(1),
         lowest=maps.flatten(1).amin(1),
@@ -306,7 +306,7 @@ def _joined(batches: Sequence[Mapping[str, Alignment]]) -> ImageScores:
     """Scores of all batches, one after another."""
     return {
         part: {
-            score: torch.cat([getattr(batch[part], score) for batch in batches]).cpu().numpy()
+            score: torch.cat([getattr(batch[part], score) for batch in batches]).numpy()
             for score in Alignment._fields
         }
         for part in batches[0]

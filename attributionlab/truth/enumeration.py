@@ -62,8 +62,8 @@ def enumerated_shapley(
         ]
     refuse_if(problems, "enumerated_shapley")
     # Player i takes part in coalition number c if bit i of c is set.
-    bits = torch.arange(players)
-    blocks = torch.split(torch.arange(2**players), AT_ONCE)
+    bits = torch.arange(players, device="cpu")
+    blocks = torch.split(torch.arange(2**players, device="cpu"), AT_ONCE)
     worth = torch.cat(
         [_worth(value, (block[:, None] >> bits & 1).bool()) for block in blocks]
     ).numpy()

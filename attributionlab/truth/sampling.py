@@ -246,7 +246,7 @@ class _Players:
     def contributions(self, pairs: int) -> Float64[Tensor, "pairs players"]:
         """Of each player to the output, in the mean of an order and its reverse."""
         orders = torch.stack(
-            [torch.randperm(self.n, generator=self.generator) for _ in range(pairs)]
+            [torch.randperm(self.n, generator=self.generator, device="cpu") for _ in range(pairs)]
         )
         orders = torch.cat([orders, orders.flip(1)])
         leaving = torch.cat([self.pixels[orders], self.others.expand(2 * pairs, -1)], 1)
@@ -262,7 +262,7 @@ class _Players:
 
     def on_pixels(self, values: Float64[Tensor, " players"]) -> Float64[Tensor, "1 height width"]:
         """Values of the players, and 0 for all other pixels."""
-        image = torch.zeros(self.shape.numel(), dtype=torch.float64)
+        image = torch.zeros(self.shape.numel(), dtype=torch.float64, device="cpu")
         image[self.pixels] = values
         return image.reshape(1, *self.shape)
 
@@ -292,8 +292,8 @@ class _Sample:
     def __init__(self, players: int) -> None:
         self.pairs = 0
         self.scale = 1.0
-        self._mean = torch.zeros(players, dtype=torch.float64)
-        self.squares = torch.zeros(players, dtype=torch.float64)
+        self._mean = torch.zeros(players, dtype=torch.float64, device="cpu")
+        self.squares = torch.zeros(players, dtype=torch.float64, device="cpu")
 
     def draw(self, pairs: int, players: _Players) -> None:
         """Add so many pairs."""

@@ -251,11 +251,11 @@ def cached_softmax_shapley(
 ) -> ImmutableValues:
     """`softmax_shapley` for the same images again and again."""
     solved = softmax_shapley(
-        torch.tensor(arriving),
+        torch.tensor(arriving, device="cpu"),
         target,
         temperature,
-        leaving=torch.tensor(leaving),
-        constant=torch.tensor(constant),
+        leaving=torch.tensor(leaving, device="cpu"),
+        constant=torch.tensor(constant, device="cpu"),
     )
     arrive, leave = (tuple(each.tolist()) for each in (solved.values, solved.leaving))
     return ImmutableValues(arrive, leave, solved.relative, solved.absolute)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from attributionlab.device import without_tf32
+from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.progress import follow, track
@@ -27,6 +27,7 @@ MOVES, MOVES_OF_COSTLY = 32, 8
 hundred times as long as a sum, on images of 100 x 100 pixels and more."""
 
 
+@own_arithmetic()
 def verify(
     env: Environment, *, exhaustive: bool = False, seed: int = 0, show_progress: bool = False
 ) -> Certificate:
@@ -82,7 +83,7 @@ def verify(
         lambda: arithmetic_checks(env, torch.cat([samples[:1], anywhere])),
         lambda: camouflage_checks(env, oracle, torch.cat([samples, anywhere]), generator()),
     ]
-    with without_tf32(), follow(f"verify {env.name}", show=show_progress):
+    with follow(f"verify {env.name}", show=show_progress):
         # The detector shows progress of its own: it takes all the time where it is exhaustive.
         checks = detector_checks(
             env, oracle, generator(), exhaustive=exhaustive, show_progress=show_progress

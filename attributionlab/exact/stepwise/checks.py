@@ -133,9 +133,9 @@ def _check_permutations(orders: Tensor, pixels: int) -> None:
 def checked_counts(counts: Any, pixels: int) -> Int[Tensor, " counts"]:
     """After how many replacements to evaluate; all numbers of them for None."""
     if counts is None:
-        return torch.arange(pixels + 1)
+        return torch.arange(pixels + 1, device="cpu")
     try:
-        asked = torch.as_tensor(counts).cpu()
+        asked = torch.as_tensor(counts, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         raise AttributionLabError(f"counts are {counts!r}: pass a list of integers") from error
     if (

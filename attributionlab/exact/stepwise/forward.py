@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.device import without_tf32
+from attributionlab.device import exact_arithmetic
 from attributionlab.validation import checked_outputs
 
 __all__ = ["by_forward_passes", "single_by_forward_passes"]
@@ -43,7 +43,7 @@ def single_by_forward_passes(
     replacement: Float[Tensor, "channels height width"],
 ) -> Float[Tensor, "pixels outputs"]:
     """Show the model each image in which one pixel is replaced."""
-    pixels = torch.arange(image[0].numel())
+    pixels = torch.arange(image[0].numel(), device="cpu")
     masks = (some[:, None] == pixels for some in torch.split(pixels, _at_once(image)))
     return _outputs(model, image, replacement, masks)
 
@@ -58,7 +58,7 @@ def _outputs(
 ) -> Float[Tensor, "images outputs"]:
     """Outputs for masks (images, P) of pixels that are replaced, batch by batch."""
     outputs = []
-    with without_tf32():
+    with exact_arithmetic():
         for mask in masks:
             replaced = mask.reshape(-1, 1, *image.shape[1:]).to(image.device)
             images = torch.where(replaced, replacement, image)

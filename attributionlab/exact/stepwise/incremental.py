@@ -274,7 +274,7 @@ def _head(tree: Tree, walk: _Walk, dtype: torch.dtype) -> Head:
         # Bounds may lie off the grid: they are sums of bounds, which need not be reached together.
         first, last = math.ceil(float(low) / step), math.floor(float(high) / step)
         if last - first < MOST_VALUES:
-            rows = step * torch.arange(first, last + 1, dtype=torch.float64)[:, None]
+            rows = step * torch.arange(first, last + 1, dtype=torch.float64, device="cpu")[:, None]
             table, _ = walk.proof.rows(tree.head, rows.to(dtype))
             if tree.has_softmax:
                 table = torch.softmax(table, 1)
