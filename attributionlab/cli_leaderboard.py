@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from attributionlab.cli_options import (
+    Device,
     Seed,
     check_paths,
     command_line,
@@ -40,6 +41,7 @@ def run_leaderboard(
         str,
         typer.Option(help="What removal is seen by: accuracy or label-probability."),
     ] = "accuracy",
+    device: Device = "cpu",
     json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")] = None,
     figure: Annotated[
@@ -63,6 +65,7 @@ def run_leaderboard(
             seed,
             indicator=indicator,  # type: ignore[arg-type]
             quick=quick,
+            device=device,
             show_progress=True,
             command=command_line(),
         )

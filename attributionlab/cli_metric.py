@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from attributionlab.cli_options import (
+    Device,
     Explained,
     Seed,
     check_paths,
@@ -48,6 +49,7 @@ def run_metric_test(
             "--lower-is-better", help="For a metric of yours that does not say so itself."
         ),
     ] = False,
+    device: Device = "cpu",
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
 ) -> None:
@@ -78,6 +80,7 @@ def run_metric_test(
             methods=method or (),
             output=output,  # type: ignore[arg-type]
             threshold=threshold,
+            device=device,
             show_progress=True,
             command=command_line(),
         )

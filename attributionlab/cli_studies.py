@@ -142,6 +142,7 @@ def reproduce_item(
     seed: Seed = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Small images, few of them.")] = False,
     set_: Settings = None,
+    device: Device = "cpu",
     out: Annotated[
         Path | None, typer.Option(help="Write tables, figures and findings into this folder.")
     ] = None,
@@ -159,6 +160,7 @@ def reproduce_item(
         quick=quick,
         seed=seed,
         settings=parse_settings(set_ or []),
+        device=device,
         show_progress=True,
     )
     with follow(f"writing into {out}", show=bool(out)):

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+import torch
+
 from attributionlab.assess import CONTROLS
 from attributionlab.catalog import as_environments, load, load_call
 from attributionlab.compared import Comparison, Refusal
@@ -41,7 +43,7 @@ def compare(
     *,
     preset: str | None = "paper",
     quick: bool = False,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     show_progress: bool = False,
     command: str | None = None,
 ) -> Comparison:
@@ -63,8 +65,8 @@ def compare(
         Settings that a paper states for a built-in method.
     quick : bool
         Images of 72 x 72 pixels; environments are then given by name.
-    device : str, optional
-        "cpu" or "cuda".
+    device : str or torch.device, optional
+        Where to compute, as for `faithfulness_test`.
     show_progress : bool
         Show progress on standard error.
     command : str, optional

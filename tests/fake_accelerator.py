@@ -1,6 +1,6 @@
 """A device that is not there: tensors of it compute on the CPU, and refuse what CUDA refuses.
 
-torch takes it for "meta", of which tensors have no values; these have. Inside `Accelerator` what is made
+torch takes it for "meta", whose tensors have no values; these have. Inside `Accelerator` what is made
 on or moved to that device is such a tensor. Refused are operations on tensors of two devices (a CPU
 tensor without dimensions may stand beside others, and CPU indices index any tensor), NumPy, and draws
 with a generator of the other device.
@@ -69,6 +69,10 @@ class FromNumbers(TorchFunctionMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if function in (Tensor.__getitem__, Tensor.__setitem__):
+            index = args[1] if isinstance(args[1], tuple) else (args[1],)
+            found = [torch.tensor(each) if isinstance(each, list) else each for each in index]
+            return function(args[0], tuple(found), *args[2:])
         if function not in (torch.tensor, torch.as_tensor, Tensor.new_tensor) or (
             function is torch.as_tensor and isinstance(args[0], Tensor)
         ):
@@ -107,6 +111,9 @@ def computed(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What an operation gives, on the device where torch would put it."""
     given = tree_flatten((args, kwargs))[0]
     tensors = [each for each in given if isinstance(each, Tensor)]
+    assert all(each.device != DEVICE or isinstance(each, OnAccelerator) for each in tensors), (
+        f"{function} got a tensor that torch made on {DEVICE} without this file's knowledge"
+    )
     asked = kwargs.get("device")
     there = any(isinstance(each, OnAccelerator) for each in tensors)
     on_accelerator = there if asked is None else torch.device(asked) == DEVICE

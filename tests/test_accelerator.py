@@ -4,18 +4,24 @@ The device is a stand-in (`fake_accelerator`) that computes on the CPU and refus
 that results are equal. `tests/test_cuda.py` compares with a GPU where there is one.
 """
 
+import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
+import pandas as pd
 import pytest
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten
 
 import attributionlab as al
+from attributionlab import dose
 from attributionlab.assess import CONTROLS
 from attributionlab.environment import Environment, environment
 from attributionlab.experiments.idsds.attention import AttentionNetwork
+from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import METHODS, as_method, heard
 from attributionlab.trial import Trial, calls
-from attributionlab.trial.question import Scene
 from device_cases import FEW_STEPS, OF_ATTENTION
 from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
 
@@ -71,3 +77,245 @@ def test_methods_run_on_the_device_and_find_the_same(name, accelerator, monkeypa
             env = small("multi-color-sum").to(device)
         maps.append(map_of(method, env, method.output or "logit"))
     assert torch.equal(*maps)
+
+
+@pytest.mark.parametrize("name", OF_ATTENTION)
+def test_attention_methods_run_on_the_device_and_find_the_same(name, accelerator):
+    torch.manual_seed(0)
+    network = AttentionNetwork(3, 5, 16).double().eval()
+    images, targets = torch.rand(1, 3, 16, 16).double(), torch.tensor([4])
+    here = METHODS[name](network, images, targets)
+    there = METHODS[name](network.to(DEVICE), images.to(DEVICE), targets.to(DEVICE))
+    assert there.device == DEVICE
+    assert torch.equal(here, there.cpu())
+
+
+DRAWING = [name for name in METHODS if as_method(name, METHODS).asks_for("generator")]
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_methods_draw_from_a_generator_on_either_device(name, accelerator):
+    with al.exact_arithmetic():
+        env = small("multi-color-sum").to(DEVICE)
+    images, labels = env.batch(1)
+    given = {
+        "patches": torch.ones(1, 24, 24, dtype=torch.int64),
+        "layers": env.layers,
+        "reference_images": env.batch(4, 1)[0],
+        "highest": env.max_value,
+        "baseline": env.baseline,
+    }
+    method = as_method(name, METHODS)
+    asked = {key: value for key, value in given.items() if method.asks_for(key)}
+    maps = []
+    for generator in (torch.Generator(), AcceleratorGenerator()):
+        settings = asked | FEW_STEPS.get(name, {}) | {"generator": generator.manual_seed(0)}
+        with heard():
+            maps.append(METHODS[name](env.model, images.to(DEVICE), labels.to(DEVICE), **settings))
+    assert torch.equal(*maps)  # the stand-in's generator gives the CPU's numbers
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+def test_a_whole_report_is_made_on_the_device(accelerator, tmp_path):
+    reports = [
+        al.faithfulness_test(
+            "saliency", small("multi-color-sum"), n=2, truths=True, camouflage=1, device=device
+        )
+        for device in ("cpu", DEVICE.type)
+    ]
+    here, there = (report.to_dict() for report in reports)
+    reports[1].to_html(tmp_path / "report.html")
+    for report in (here, there):
+        del report["command"], report["versions"]
+        for each in report["environments"]:
+            del each["seconds_per_image"]
+    assert here == there
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+@pytest.mark.parametrize("claim", ["agreed", "positive-smoothed"])
+def test_claims_are_scored_on_the_device(claim, accelerator):
+    f1 = [
+        al.faithfulness_test("gradcam", small("multi-color-sum"), n=1, claim=claim, device=device)
+        .environments[0]
+        .claim_f1
+        for device in ("cpu", DEVICE.type)
+    ]
+    assert f1[0] == f1[1]
+
+
+def saliency(model, images, targets):
+    return METHODS["saliency"](model, images, targets).sum(1, keepdim=True)
+
+
+# Of a case: model, images, targets, one-channel maps, mask, replacement. Every function of
+# `attributionlab.metrics` that takes tensors, but for those that are a part of another here.
+METRIC_CALLS: dict[str, Any] = {
+    **{
+        name: lambda case, name=name: getattr(al.metrics, name)(
+            *case.asked, replacement=case.replacement
+        )
+        for name in (
+            *("deletion", "deletion_curve", "idsds", "infidelity", "insertion", "insertion_curve"),
+            *("pixel_flipping", "sds", "sensitivity_n", "sensitivity_n_curve", "single_deletion"),
+        )
+    },
+    **{
+        name: lambda case, name=name: getattr(al.metrics, name)(case.maps, case.truth.positive)
+        for name in (
+            *("cosine", "pointing_game", "rank_correlation", "relevance_rank_accuracy"),
+            "sign_agreement",
+        )
+    },
+    **{
+        name: lambda case, name=name, few=few: getattr(al.metrics, name)(
+            *case.asked[:3],
+            case.positive,
+            value_range=(0, 255),
+            nothing_kept=case.replacement,
+            **few,
+        )
+        for name, few in {
+            "completeness_curve": {"thresholds": [0.2, 0.5]},
+            "removal_curve": {"fractions": [0.2, 0.5]},
+            "road": {"fractions": [0.2, 0.5]},
+            "soundness_sweep": {"ratios": [0.5, 0.2]},
+        }.items()
+    },
+    "alignment": lambda case: list(
+        al.metrics.alignment(case.positive / case.positive.amax(), case.truth.positive)
+    ),
+    "accuracy": lambda case: al.metrics.accuracy(case.model(case.images), case.targets),
+    "best_map": lambda case: al.metrics.best_map(case.truth.positive.float()),
+    "bounding_boxes": lambda case: al.metrics.bounding_boxes(case.truth.positive, margin=1),
+    "efficiency_gap": lambda case: al.metrics.efficiency_gap(case.maps, case.maps.sum((1, 2, 3))),
+    "ids": lambda case: al.metrics.ids(*case.asked, replacement=case.replacement, steps=4),
+    "ids, updated": lambda case: al.metrics.ids(
+        *case.asked,
+        replacement=case.replacement,
+        steps=3,
+        explain=lambda images, targets: saliency(case.model, images, targets),
+    ),
+    "included_pixels": lambda case: al.metrics.included_pixels(case.positive, 0.5),
+    "label_probability": lambda case: al.metrics.label_probability(
+        case.model(case.images), case.targets
+    ),
+    "max_sensitivity": lambda case: al.metrics.max_sensitivity(
+        saliency, *case.asked[:3], radius=1.0, draws=2
+    ),
+    "normalize": lambda case: al.metrics.normalize(case.maps),
+    "parts_f1": lambda case: al.metrics.parts_f1(case.maps, case.truth.signed),
+    "patch_deleted": lambda case: al.metrics.patch_deleted(
+        case.images, 16, 0.0, generator=torch.Generator().manual_seed(0)
+    ),
+    "patch_deleted, drawn there": lambda case: al.metrics.patch_deleted(
+        case.images, 16, 0.0, generator=AcceleratorGenerator().manual_seed(0)
+    ),
+    "pixel_isolation": lambda case: al.metrics.pixel_isolation(
+        al.metrics.removal_order(case.maps), (12, 12)
+    ),
+    "reference_order": lambda case: al.metrics.reference_order(
+        al.metrics.removal_order(case.maps), 20, torch.Generator().manual_seed(0)
+    ),
+    "removal_order, random ties": lambda case: al.metrics.removal_order(
+        case.maps, ties="random", generator=torch.Generator().manual_seed(0)
+    ),
+    "subset_effects": lambda case: al.metrics.subset_effects(
+        *case.asked[:3], replacement=case.replacement, draws=3
+    ),
+    "summarize_curves": lambda case: list(al.metrics.summarize_curves(case.maps.flatten(1))),
+    "true_soundness": lambda case: al.metrics.true_soundness(
+        case.positive, case.truth.positive.float()
+    ),
+    "true_completeness": lambda case: al.metrics.true_completeness(
+        case.positive, case.truth.positive.float()
+    ),
+    "relevance_mass_accuracy": lambda case: al.metrics.relevance_mass_accuracy(
+        case.positive, case.truth.positive
+    ),
+}
+
+
+class MetricCase:
+    """Two images with their network, truth and maps, on a device."""
+
+    def __init__(self, device: str | torch.device) -> None:
+        with al.exact_arithmetic():
+            env = al.load("multi-color-sum", image_size=12).to(device)
+        images, labels = env.batch(2)
+        self.model, self.replacement = env.model, env.baseline
+        self.images, self.targets = images.to(device), labels.to(device)
+        self.truth = env.truth(self.images, self.targets)
+        drawn = torch.randn(2, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+        self.maps = drawn.round(decimals=1).to(device)  # some of the values tie
+        self.positive = al.metrics.magnitudes(self.maps, "positive")
+        self.asked = self.model, self.images, self.targets, self.maps
+
+
+def on_cpu(found: Any) -> list[Any]:
+    """What a metric found, part by part."""
+    if dataclasses.is_dataclass(found):
+        found = vars(found)
+    return [each.cpu() if isinstance(each, Tensor) else each for each in tree_flatten(found)[0]]
+
+
+@pytest.mark.parametrize("name", METRIC_CALLS)
+def test_metrics_run_on_the_device_and_find_the_same(name, accelerator):
+    here = on_cpu(METRIC_CALLS[name](MetricCase("cpu")))
+    there = on_cpu(METRIC_CALLS[name](MetricCase(DEVICE)))
+    assert len(here) == len(there) > 0
+    for one, other in zip(here, there, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+def test_truths_are_answered_on_the_images_device(accelerator):
+    with al.exact_arithmetic():
+        env = al.load("multi-color-sum", image_size=12).to(DEVICE)
+    plain = al.load("multi-color-sum", image_size=12)
+    images, labels = env.batch(1)
+    black = torch.zeros(3, 1, 1)
+    for baseline in (None, black):  # black is unseen: Shapley values are estimated
+        expected = plain.truths(images, labels, baseline=baseline, precision=1.0)
+        for device in ("cpu", DEVICE):
+            found = env.truths(
+                images.to(device), labels.to(device), baseline=baseline, precision=1.0
+            )
+            for name, definition in found.items():
+                assert definition.values.device == torch.device(device)
+                assert torch.equal(definition.values.cpu(), expected[name].values)
+    shapley = env.shapley(images[0].to(DEVICE), int(labels[0]))
+    assert shapley.device == DEVICE
+    assert torch.equal(shapley.cpu(), plain.shapley(images[0], int(labels[0])))
+
+
+def test_a_metric_is_tested_on_the_device(accelerator):
+    def anybodys(model, images, targets, attributions, *, replacement, truth):
+        assert {each.device for each in (images, targets, attributions, replacement, truth)} == {
+            next(model.parameters()).device
+        }
+        with torch.no_grad():
+            return model(torch.where(attributions > 0, replacement, images))[:, int(targets[0])]
+
+    anybodys.higher_is_better = False
+    metrics = [dose.as_metric(anybodys), *dose.METRICS.values()]
+    here, there = (
+        dose.metric_tests(
+            metrics,
+            al.load("multi-color-sum", image_size=12),
+            n=2,
+            doses={"strength": [0, 1]},
+            methods=["saliency"],
+            device=device,
+        )
+        for device in ("cpu", DEVICE.type)
+    )
+    for one, other in zip(here, there, strict=True):
+        pd.testing.assert_frame_equal(one.to_frame(), other.to_frame(), check_exact=True)
+
+
+def test_methods_are_ranked_on_the_device(accelerator):
+    here, there = (
+        al.rank_methods(["saliency", "lrp"], n=1, pairs=PAIRS[:1], size=16, device=device)
+        for device in ("cpu", DEVICE.type)
+    )
+    pd.testing.assert_frame_equal(here.to_frame(), there.to_frame(), check_exact=True)

@@ -62,12 +62,13 @@ MAY_IMPORT = {
     },
     "dose": {
         *("assess", "catalog", "environment", "faithfulness_report", "files", "methods", "metrics"),
-        *("progress", "ranking", "references", "spec", "trial", "truth", "validation", "versions"),
+        *("device", "progress", "ranking", "references", "spec", "trial", "truth", "validation"),
+        "versions",
     },
     "leaderboard": {
         *("assess", "catalog", "dose", "environment", "exact", "faithfulness_report", "files"),
         *("methods", "metrics", "progress", "ranking", "report", "spec", "trial", "truth"),
-        *("validation", "versions"),
+        *("device", "validation", "versions"),
     },
     "compared": {
         *("environment", "metrics", "results", "report", "files", "assess", "faithfulness_report"),
@@ -82,7 +83,7 @@ MAY_IMPORT = {
         *("truth", "nets", "images", "exact", "segmentation", "report", "results", "files"),
         *("progress", "validation", "faithfulness_report", "assess", "dose", "ranking"),
         *("compiling", "dataset", "imputation", "leaderboard", "local_data", "references", "spec"),
-        "versions",
+        *("device", "versions"),
     },
     "local_data": {"references", "validation"},
 }

@@ -74,7 +74,8 @@ class Case:
     def draws(self) -> Int[Tensor, "draws pixels"]:
         """Random permutations, those of `attributionlab.metrics.sensitivity_n` with the same seed."""
         generator = torch.Generator().manual_seed(self.seed)
-        return torch.stack([torch.randperm(self.pixels, generator=generator) for _ in range(DRAWS)])
+        draws = [torch.randperm(self.pixels, generator=generator) for _ in range(DRAWS)]
+        return torch.stack(draws).to(self.image.device)
 
     @cached_property
     def sizes(self) -> list[int]:

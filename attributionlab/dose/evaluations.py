@@ -87,7 +87,7 @@ def squared_misfit(
 
 
 def _area(curves: Tensor) -> Scores:
-    area: Scores = area_under_curve(curves, curve_fractions(curves.shape[1] - 1)).numpy()
+    area: Scores = area_under_curve(curves, curve_fractions(curves.shape[1] - 1)).cpu().numpy()
     return area
 
 
@@ -98,7 +98,7 @@ def _localization(name: str, function: Any, *, signed: bool) -> Metric:
         maps = seen.case.maps if signed else seen.case.positive
         mask = seen.case.truth.positive.expand(len(maps), *maps.shape[1:])
         values: Tensor = function(maps, mask)
-        return values.numpy()
+        return values.cpu().numpy()
 
     return Metric(name, function.higher_is_better, scores, perturbs=False)
 
@@ -111,19 +111,25 @@ METRICS: Mapping[str, Metric] = {
         Metric(
             "pixel-flipping",
             True,
-            lambda seen: (seen.removed[:, :1] - seen.removed).mean(1).numpy(),
+            lambda seen: (seen.removed[:, :1] - seen.removed).mean(1).cpu().numpy(),
         ),
         Metric(
-            "sensitivity-n", True, lambda seen: sensitivity(seen.case.sums, seen.losses).numpy()
+            "sensitivity-n",
+            True,
+            lambda seen: sensitivity(seen.case.sums, seen.losses).cpu().numpy(),
         ),
         Metric(
-            "infidelity", False, lambda seen: squared_misfit(seen.case.sums, seen.losses).numpy()
+            "infidelity",
+            False,
+            lambda seen: squared_misfit(seen.case.sums, seen.losses).cpu().numpy(),
         ),
-        Metric("soundness", True, lambda seen: soundness_scores(seen).numpy()),
-        Metric("completeness", True, lambda seen: completeness_scores(seen).numpy()),
-        Metric("single-deletion", True, lambda seen: single_deletion_scores(seen).numpy()),
+        Metric("soundness", True, lambda seen: soundness_scores(seen).cpu().numpy()),
+        Metric("completeness", True, lambda seen: completeness_scores(seen).cpu().numpy()),
+        Metric("single-deletion", True, lambda seen: single_deletion_scores(seen).cpu().numpy()),
         Metric(
-            "incremental-deletion", True, lambda seen: incremental_deletion_scores(seen).numpy()
+            "incremental-deletion",
+            True,
+            lambda seen: incremental_deletion_scores(seen).cpu().numpy(),
         ),
         _localization("pointing-game", pointing_game, signed=True),
         _localization("relevance-mass-accuracy", relevance_mass_accuracy, signed=False),

@@ -67,7 +67,11 @@ def _included(seen: Seen) -> Int[Tensor, "maps steps"]:
     pixels = seen.case.pixels
     attributed = (seen.case.positive.flatten(1) > 0).sum(1, keepdim=True)
     steps = [pixels - round(percent / PERCENT * pixels) for percent in range(PERCENT - 1, -1, -1)]
-    return torch.tensor(steps).expand(len(attributed), -1).minimum(attributed)
+    return (
+        torch.tensor(steps, device=attributed.device)
+        .expand(len(attributed), -1)
+        .minimum(attributed)
+    )
 
 
 def _shares_of_way(outputs: Tensor, seen: Seen) -> tuple[Float64[Tensor, "maps counts"], float]:

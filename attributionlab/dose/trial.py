@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attributionlab.assess import CONTROLS, graded_attributions, pixel_kinds
 from attributionlab.catalog import as_environments
+from attributionlab.device import own_arithmetic
 from attributionlab.dose.agreement import Agreement, mean_over_images
 from attributionlab.dose.case import Case, Seen
 from attributionlab.dose.conditions import Condition, conditions_of
@@ -49,6 +50,7 @@ def metric_test(
     output: Output | None = None,
     threshold: float = 0.5,
     confidence: float = 0.95,
+    device: str | torch.device | None = None,
     show_progress: bool = False,
     command: str = "",
 ) -> MetricReport:
@@ -91,6 +93,9 @@ def metric_test(
         A metric breaks where the interval's upper end falls below it for good.
     confidence : float
         Of the intervals.
+    device : str or torch.device, optional
+        Where methods, and metrics of your own, compute; by default where the environment is. The
+        built-in metrics follow the laboratory's networks on the CPU in any case.
     show_progress : bool
         Show progress on standard error.
     command : str, optional
@@ -125,12 +130,14 @@ def metric_test(
         output=output,
         threshold=threshold,
         confidence=confidence,
+        device=device,
         show_progress=show_progress,
         command=command,
     )
     return report
 
 
+@own_arithmetic()
 def metric_tests(
     metrics: Sequence[Metric],
     env: str | Environment = "multi-color-sum",
@@ -142,6 +149,7 @@ def metric_tests(
     output: Output | None = None,
     threshold: float = 0.5,
     confidence: float = 0.95,
+    device: str | torch.device | None = None,
     show_progress: bool = False,
     command: str = "",
 ) -> list[MetricReport]:
@@ -155,6 +163,8 @@ def metric_tests(
         ]
     )
     [chosen] = as_environments(env)
+    if device is not None:
+        chosen = chosen.to(device)
     explained = chosen.checked_output(output)
     conditions = conditions_of(chosen, doses)
     found = _Found.empty(metrics)
@@ -192,7 +202,7 @@ class _Image(NamedTuple):
 def _images(
     env: Environment, n: int, seed: int, output: Output, methods: Sequence[Any]
 ) -> Iterator[_Image]:
-    dataset = env.dataset(n, seed)
+    dataset, device = env.dataset(n, seed), env.device
     contestants = [_contestant(each, env, output, n, seed) for each in methods]
     has_distractors = bool(env.spec.constants.get("distractors", 0)) or output == "logit"
     for number in range(n):
@@ -215,7 +225,14 @@ def _images(
         names = [each.name for each in graded]
         names += [*(method.name for method, _, _ in contestants), EXACT_SHAPLEY]
         stream = int(np.random.SeedSequence([seed, number, 8]).generate_state(1)[0])
-        yield _Image(number, Case(sample.image, targets, maps, Truth(signed), stream), names)
+        case = Case(
+            image=sample.image.to(device),
+            target=targets.to(device),
+            maps=maps.to(device),
+            truth=Truth(signed.to(device)),
+            seed=stream,
+        )
+        yield _Image(number, case, names)
 
 
 def _contestant(
@@ -245,17 +262,17 @@ class _Found(NamedTuple):
         self, image: _Image, conditions: Sequence[Condition], output: Output, seed: int
     ) -> None:
         """Score one image's attributions under every condition, each distinct one once."""
-        case = image.case
+        case, device = image.case, image.case.image.device
         self.names[:] = image.names
         signed = case.truth.signed.expand(len(case.maps) - 1, *case.truth.signed.shape[1:])
         for part, f1 in parts_f1(case.maps[:-1], signed).items():
-            self.f1[part].append(f1.numpy())
+            self.f1[part].append(f1.cpu().numpy())
         networks: dict[tuple[int, float], Environment] = {}
         for condition in {each.key: each for each in conditions}.values():
             if condition.setting not in networks:
                 networks[condition.setting] = condition.network(image.number)
             model = networks[condition.setting].explained_model(output)
-            canvas = condition.canvas(image.number, seed)
+            canvas = condition.canvas(image.number, seed).to(device)
             seen = Seen(case, model, canvas)
             own = Seen(_with_maps(case, seen.shapley[None].float()), model, canvas)
             for metric in self.metrics:

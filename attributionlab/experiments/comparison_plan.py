@@ -61,7 +61,13 @@ class Plan:
 
 
 def carry_out(
-    plan: Plan, *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
+    plan: Plan,
+    *,
+    n: int | None,
+    quick: bool,
+    seed: int = 0,
+    device: str | None = None,
+    show_progress: bool = False,
 ) -> Reproduction:
     """Run a plan.
 
@@ -75,6 +81,8 @@ def carry_out(
         Images of 72 x 72 pixels.
     seed : int
         Of images and methods.
+    device : str, optional
+        Where methods compute.
     show_progress : bool
         Show progress on standard error.
     """
@@ -84,6 +92,7 @@ def carry_out(
         n or (2 if quick else 4),
         seed,
         claim=plan.claim,
+        device=device,
         show_progress=show_progress,
     )
     verdicts = verdict_table(comparison, plan.paper)

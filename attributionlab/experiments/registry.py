@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from attributionlab.device import as_device
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.experiments.attributionlab_figures import PLANS
 from attributionlab.experiments.camouflage_drift import camouflage_drift
@@ -67,6 +68,7 @@ def experiment(
     quick: bool = False,
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
+    device: str | None = None,
     show_progress: bool = False,
 ) -> Reproduction:
     """Repeat a table or a figure.
@@ -83,27 +85,36 @@ def experiment(
         Of images and methods.
     settings : mapping, optional
         Settings of this experiment alone.
+    device : str, optional
+        Where methods compute, "cpu" by default; experiments that run methods in environments alone
+        take another.
     show_progress : bool
         Show progress on standard error.
 
     Raises
     ------
     AttributionLabError
-        For an unknown item or setting, and impossible numbers.
+        For an unknown item or setting, a device that the item cannot use, and impossible numbers.
     """
     if item not in EXPERIMENTS:
         raise AttributionLabError(f"no experiment named {item!r}: {nearest(item, EXPERIMENTS)}")
     settings = dict(settings or {})
     known = set(inspect.signature(EXPERIMENTS[item]).parameters)
-    own = known - {"plan", "item", "n", "quick", "seed", "show_progress"}
+    own = known - {"plan", "item", "n", "quick", "seed", "device", "show_progress"}
     problems = [
         f"{item} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
     ]
     if n is not None:
         problems += integer_problem("n", n, 1, MOST_IMAGES)
     problems += integer_problem("seed", seed, 0)
+    run: dict[str, Any] = {"n": n, "quick": quick, "seed": seed}
+    if device is not None and as_device(device).type != "cpu":
+        run["device"] = device
+        if "device" not in known:
+            problems.append(
+                f"device is {device!r}, but {item} computes on the CPU alone: leave it out"
+            )
     refuse_if(problems)
-    run = {"n": n, "quick": quick, "seed": seed}
     with follow(item, show=show_progress):
         outcome = EXPERIMENTS[item](**run, **settings, show_progress=show_progress)
     return replace(outcome, run=run | settings)

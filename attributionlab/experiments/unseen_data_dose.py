@@ -40,6 +40,7 @@ def unseen_data_dose(
     seed: int = 0,
     env: str = ENVIRONMENT,
     output: str | None = None,
+    device: str | None = None,
     show_progress: bool = False,
 ) -> Reproduction:
     """Every metric at rising doses of unseen data: strength, channels, distance and share.
@@ -56,6 +57,8 @@ def unseen_data_dose(
         An environment with a color detector.
     output : {"probability", "logit"}, optional
         Which output is explained and perturbed; the probability by default.
+    device : str, optional
+        Where methods compute.
     show_progress : bool
         Show progress on standard error.
 
@@ -76,6 +79,7 @@ def unseen_data_dose(
         methods=METHODS,
         output=output,  # type: ignore[arg-type]
         threshold=THRESHOLD,
+        device=device,
         show_progress=show_progress,
     )
     side = place.recipe.image_size

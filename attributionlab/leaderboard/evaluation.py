@@ -135,9 +135,8 @@ def indicated(
 
 
 def removed_pixel(env: Environment, removed_to: RemovedTo) -> Float[Tensor, "channels 1 1"]:
-    """What removed pixels become."""
-    baseline = env.baseline.cpu()
-    return baseline if removed_to == "true baseline" else baseline * 0
+    """What removed pixels become, where the network is."""
+    return env.baseline if removed_to == "true baseline" else env.baseline * 0
 
 
 def indicator_curves(
@@ -200,7 +199,7 @@ def areas_of(
     ]
     curves = indicator_curves(
         env.model,
-        seen.images,
+        seen.images.to(env.device),
         seen.targets,
         torch.cat(orders, 1),
         replacement=removed_pixel(env, removed_to),
@@ -208,7 +207,7 @@ def areas_of(
         temperature=env.temperature or 1.0,
     )
     fractions = curve_fractions(seen.images[0, 0].numel())
-    areas = np.stack([area_under_curve(each, fractions).numpy() for each in curves], 1)
+    areas = np.stack([area_under_curve(each, fractions).cpu().numpy() for each in curves], 1)
     return dict(zip(PROTOCOLS, np.split(areas, len(PROTOCOLS)), strict=True))
 
 

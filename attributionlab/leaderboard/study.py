@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, get_args
 
+import torch
+
 from attributionlab.assess import CONTROLS
+from attributionlab.device import own_arithmetic
 from attributionlab.dose.agreement import RankedBy, lowest_part
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, refuse_if
@@ -51,6 +54,7 @@ SIZE, QUICK_SIZE = 48, 32
 IMAGES, QUICK_IMAGES = 16, 6
 
 
+@own_arithmetic()
 def rank_methods(
     methods: Sequence[AttributionMethod] | None = None,
     n: int | None = None,
@@ -61,6 +65,7 @@ def rank_methods(
     quick: bool = False,
     size: int | None = None,
     confidence: float = 0.95,
+    device: str | torch.device | None = None,
     show_progress: bool = False,
     command: str = "",
 ) -> Leaderboard:
@@ -94,6 +99,8 @@ def rank_methods(
         Side of the images in pixels.
     confidence : float
         Of the intervals, each for itself.
+    device : str or torch.device, optional
+        Where methods compute; the CPU by default. Removal is followed on the CPU in any case.
     show_progress : bool
         Show progress on standard error.
     command : str
@@ -143,7 +150,7 @@ def rank_methods(
     for number, pair in enumerate(
         track(chosen, len(chosen), "ranking methods", show_progress, "pairs", attrgetter("name"))
     ):
-        env = pair.load(side, seed)
+        env = pair.load(side, seed).to("cpu" if device is None else device)
         if env.spec.digest not in known:  # a network may be asked in two ways
             known[env.spec.digest] = explained(asked, env, images, seed)
         seen = known[env.spec.digest]

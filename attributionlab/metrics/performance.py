@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.device import exact_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.imputation import noisy_linear
 from attributionlab.metrics.checked_inputs import seed_problem
@@ -162,7 +163,7 @@ class Performance:
 
     def _asked(self, shown_of: Callable[[slice], Tensor], model: nn.Module | None) -> Tensor:
         asked, found = self.model if model is None else model, []
-        with torch.no_grad():
+        with torch.no_grad(), exact_arithmetic():
             for part in self._parts():
                 labels = self.targets[part]
                 outputs = checked_outputs(asked(shown_of(part)), len(labels))

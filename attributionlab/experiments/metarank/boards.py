@@ -8,7 +8,13 @@ __all__ = ["boards_of", "methods_of"]
 
 
 def boards_of(
-    item: str, n: int, size: int, seeds: int, seed: int, show_progress: bool
+    item: str,
+    n: int,
+    size: int,
+    seeds: int,
+    seed: int,
+    device: str | None,
+    show_progress: bool,
 ) -> list[Leaderboard]:
     """Of the same cases, whose images and weights are drawn anew from seed, seed + 1, ...
 
@@ -22,12 +28,14 @@ def boards_of(
         How many.
     seed : int
         The first.
+    device : str or None
+        Where methods compute.
     show_progress : bool
         Show progress on standard error.
     """
     numbers = range(seed, seed + seeds)
     return [
-        rank_methods(PAPER_METHODS, n, each, pairs=PAIRS, size=size)
+        rank_methods(PAPER_METHODS, n, each, pairs=PAIRS, size=size, device=device)
         for each in track(numbers, seeds, item, show_progress)
     ]
 

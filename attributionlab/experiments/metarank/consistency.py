@@ -56,6 +56,7 @@ def metarank_consistency(
     quick: bool,
     seed: int = 0,
     seeds: int | None = None,
+    device: str | None = None,
     show_progress: bool = False,
 ) -> Reproduction:
     """Spearman correlations of the rankings of cases that differ in one thing.
@@ -74,6 +75,8 @@ def metarank_consistency(
         The first draw.
     seeds : int, optional
         How many draws of images and random weights; 6 by default.
+    device : str, optional
+        Where methods compute.
     show_progress : bool
         Show progress on standard error.
 
@@ -92,6 +95,7 @@ def metarank_consistency(
         QUICK_SIZE if quick else SIZE,
         number,
         seed,
+        device,
         show_progress,
     )
     correlations = pd.concat(

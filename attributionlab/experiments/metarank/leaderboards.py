@@ -47,6 +47,7 @@ def metarank_leaderboard(
     quick: bool,
     seed: int = 0,
     seeds: int | None = None,
+    device: str | None = None,
     show_progress: bool = False,
 ) -> Reproduction:
     """The paper's eight methods in 26 cases of ours, fused, beside the paper's order and the truth's.
@@ -61,6 +62,8 @@ def metarank_leaderboard(
         The first draw.
     seeds : int, optional
         How many draws of images and random weights; 6 by default.
+    device : str, optional
+        Where methods compute.
     show_progress : bool
         Show progress on standard error.
 
@@ -78,6 +81,7 @@ def metarank_leaderboard(
         QUICK_SIZE if quick else SIZE,
         number,
         seed,
+        device,
         show_progress,
     )
     draws = _draws(boards)

@@ -238,7 +238,7 @@ def test_threads_share_the_draws_and_change_nothing(generator):
         torch.set_num_threads(1)
 
 
-def test_models_are_asked_without_tf32_and_the_setting_is_put_back():
+def test_models_are_asked_with_exact_products_and_the_setting_is_put_back():
     seen = []
 
     class Watching(nn.Module):
