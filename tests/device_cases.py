@@ -14,3 +14,12 @@ FEW_STEPS = {
     "rise-uniform": {"n_samples": 50},
 }
 OF_ATTENTION = ("attention-rollout", "chefer-lrp")  # the environments' networks have none
+
+# Sums of integers are exact on every device; the softmax and what follows it are not. A map is
+# normalized to [-1, 1], a float32 has 2^-24 of it, and sums of up to 24 x 24 x 3 terms lose 2^11 of
+# these at most.
+ROUNDING = 2.0**-13
+# After the first step of the descent an image is blurred a little and its colors are no integers: sums
+# round, and a steep sawtooth amplifies that. The float32 map of two steps lies up to 2^-12 from that in
+# float64 (`test_accelerator` holds it), that of one step 2^-20. Two devices, each twice as far off:
+MORE_ROUNDING = {("single-color-modulo", "extremal-perturbation"): 4 * 2.0**-12}

@@ -22,7 +22,7 @@ from attributionlab.experiments.idsds.attention import AttentionNetwork
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import METHODS, as_method, heard
 from attributionlab.trial import Trial, calls
-from device_cases import FEW_STEPS, OF_ATTENTION
+from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION
 from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
 
 
@@ -319,3 +319,40 @@ def test_methods_are_ranked_on_the_device(accelerator):
         for device in ("cpu", DEVICE.type)
     )
     pd.testing.assert_frame_equal(here.to_frame(), there.to_frame(), check_exact=True)
+
+
+def test_moving_warns_where_products_are_rounded_and_tests_need_no_warning(accelerator):
+    env = small("multi-color-sum")
+    with pytest.warns(al.AttributionLabWarning, match=r"multi-color-sum .*exact_arithmetic"):
+        env.to(DEVICE)  # torch's default lets cuDNN round
+    with al.exact_arithmetic():
+        env.to(DEVICE)
+    al.faithfulness_test("lrp", small("multi-color-sum"), n=1, diagnosed=False, device=DEVICE.type)
+    env.to("cpu")
+
+
+def test_a_default_device_is_there_for_a_users_method_only(accelerator):
+    def method(model, inputs, targets):
+        return inputs * torch.ones(3, 1, 1)
+
+    torch.set_default_device(DEVICE)
+    try:
+        report = al.faithfulness_test(
+            method, al.load("multi-color-sum", image_size=24), n=1, device=DEVICE.type
+        )
+    finally:
+        torch.set_default_device(None)
+    plain = al.faithfulness_test(method, small("multi-color-sum"), n=1)
+    assert (report.environments[0].attributions == plain.environments[0].attributions).all()
+
+
+@pytest.mark.parametrize(("name", "method"), MORE_ROUNDING)
+def test_more_rounding_is_that_of_float32_on_the_cpu(name, method):
+    env = small(name)
+    images, labels = env.batch(2)
+    targets = env.targets(labels)
+    with heard():
+        rounded = METHODS[method](env.model, images, targets, **FEW_STEPS[method])
+        precise = METHODS[method](env.model.double(), images.double(), targets, **FEW_STEPS[method])
+    apart = (al.metrics.normalize(rounded.double()) - al.metrics.normalize(precise)).abs().max()
+    assert 0 < apart <= MORE_ROUNDING[name, method] / 4
