@@ -18,6 +18,7 @@ import attributionlab as al
 from attributionlab import dose
 from attributionlab.assess import CONTROLS
 from attributionlab.environment import Environment, environment
+from attributionlab.experiments import comparison_plan, experiment, registry
 from attributionlab.experiments.idsds.attention import AttentionNetwork
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import METHODS, as_method, heard
@@ -30,9 +31,10 @@ from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
 def accelerator(monkeypatch) -> Iterator[None]:
     """The device is there, and environments may be moved to it."""
     real, autocast = environment.as_device, torch.is_autocast_enabled
-    monkeypatch.setattr(
-        environment, "as_device", lambda name: DEVICE if str(name) == DEVICE.type else real(name)
-    )
+    for module in (environment, registry):
+        monkeypatch.setattr(
+            module, "as_device", lambda name: DEVICE if str(name) == DEVICE.type else real(name)
+        )
     # torch knows no autocast for the device that the stand-in stands on.
     monkeypatch.setattr(
         torch, "is_autocast_enabled", lambda kind="cpu": kind != DEVICE.type and autocast(kind)
@@ -327,7 +329,7 @@ def test_moving_warns_where_products_are_rounded_and_tests_need_no_warning(accel
         env.to(DEVICE)  # torch's default lets cuDNN round
     with al.exact_arithmetic():
         env.to(DEVICE)
-    al.faithfulness_test("lrp", small("multi-color-sum"), n=1, diagnosed=False, device=DEVICE.type)
+    al.faithfulness_test("oracle", small("multi-color-sum"), n=1, device=DEVICE.type)
     env.to("cpu")
 
 
@@ -356,3 +358,17 @@ def test_more_rounding_is_that_of_float32_on_the_cpu(name, method):
         precise = METHODS[method](env.model.double(), images.double(), targets, **FEW_STEPS[method])
     apart = (al.metrics.normalize(rounded.double()) - al.metrics.normalize(precise)).abs().max()
     assert 0 < apart <= MORE_ROUNDING[name, method] / 4
+
+
+def test_items_that_methods_make_run_on_the_device_and_others_refuse_it(accelerator, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        comparison_plan, "compare", lambda *_, device, **__: asked.append(device) or 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        experiment("figure-2", n=1, quick=True, device=DEVICE.type)
+    assert asked == [DEVICE.type]
+    with pytest.raises(al.AttributionLabError, match=r"device is 'meta'.*table-1 .*leave it out"):
+        experiment("table-1", device=DEVICE.type)
+    with pytest.raises(al.AttributionLabError, match=r"device is 'tpu'.*'cpu'"):
+        experiment("figure-2", device="tpu")

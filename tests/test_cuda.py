@@ -112,7 +112,7 @@ def test_a_leaderboard_does_not_depend_on_the_device():
 
 
 def test_a_reproduction_runs_on_the_device():
-    outcome = experiment("figure-14", n=1, quick=True, device="cuda")
+    outcome = experiment("figure-2", n=1, quick=True, device="cuda")
     assert outcome.run["device"] == "cuda"
 
 

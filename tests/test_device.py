@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_flatten
 
 import attributionlab as al
 from attributionlab import device as devices
+from attributionlab.cli import main
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import METHODS
 
@@ -252,3 +253,18 @@ def test_a_method_of_a_user_with_a_default_device_has_the_inputs_one():
     with default_device("meta"):
         al.faithfulness_test(method, small(), n=1, diagnosed=False)
     assert {device.type for device in seen} == {"cpu"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["test", "oracle"],
+        ["compare", "oracle"],
+        ["metric", "insertion"],
+        ["leaderboard", "lrp", "saliency"],
+        ["reproduce", "figure-2"],
+    ],
+)
+def test_commands_refuse_a_device_that_is_not_there(command, capsys):
+    assert main([*command, "--device", "cuda:99"]) == 2
+    assert "'cuda:99'" in capsys.readouterr().err
