@@ -19,6 +19,9 @@ Item = TypeVar("Item")
 PATIENCE = 9.0
 """Seconds after which a line is due where none has come, so that ten never pass in silence."""
 
+ROOMY = 78
+"""Columns that a bar needs beside what is done."""
+
 
 @dataclass(eq=False)
 class Task:
@@ -132,10 +135,21 @@ class Bars:
     """For a terminal."""
 
     def __init__(self, console: "Console") -> None:
-        from rich.progress import Progress, TimeElapsedColumn
+        from rich.progress import Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
-        columns = (*Progress.get_default_columns(), TimeElapsedColumn())
-        self.progress = Progress(*columns, console=console, transient=True)
+        if console.width >= ROOMY:
+            self.progress = Progress(
+                *Progress.get_default_columns(),
+                TimeElapsedColumn(),
+                console=console,
+                transient=True,
+            )
+        else:  # times stay whole
+            work = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True))
+            self.progress = Progress(
+                work, TimeElapsedColumn(), console=console, transient=True, expand=True
+            )
         self.shown: list[tuple[Task, TaskID]] = []
 
     def start(self) -> None:

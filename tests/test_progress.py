@@ -130,6 +130,14 @@ def test_a_terminal_shows_the_innermost_bar_and_forgets_it():
     assert bars.progress.tasks[0].visible
 
 
+def test_a_narrow_terminal_shows_whole_times():
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=40)
+    bars = Bars(console)
+    bars.open(Task("integrated-gradients on multi-color-sum-distractors", 2, "images", 0.0))
+    console.print(bars.progress.get_renderable())
+    assert re.search(r"integrated-gradients on .*… \d:\d\d:\d\d\n", console.file.getvalue())
+
+
 SLOW = """
 import time
 from pathlib import Path
