@@ -170,7 +170,8 @@ def perturbation_tables(
         unsigned = SIGNED if name == MODULO else ()
 
         def shown(methods: Sequence[str], name: str = name) -> Iterator[str]:
-            return track(methods, len(methods), f"{item} on {name}", show_progress)
+            title = f"{item} on {name}"
+            return track(methods, len(methods), title, show_progress, "methods", str)
 
         env = environment_of(name, quick)
         studies.append(study(env, methods, n, seed, unsigned=unsigned, quick=quick, track=shown))

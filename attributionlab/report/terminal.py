@@ -242,7 +242,7 @@ def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:
     """Names and what they mean, under headings."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for index, (title, names) in enumerate(sections.items()):
         table.add_row(Text(("" if index == 0 else "\n") + title), "", style="bold")
         for name, meaning in names.items():

@@ -244,6 +244,13 @@ def test_a_narrow_terminal_breaks_lines_and_no_name_and_no_number_is_cut(
     assert row in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
+def test_a_word_without_a_blank_is_folded_and_not_cut():
+    word = "attributionlab.exact.path_integrated_attributions"
+    shown = text(names_table({"methods": {"one": word}}), 40)
+    assert "…" not in shown
+    assert word in "".join(shown.replace("one", "").split()[1:])
+
+
 def test_names_that_begin_alike_can_be_told_apart_in_a_narrow_table():
     names = ["integrated-gradients", "integrated-gradients-true-baseline"]
     shown = text(data_table(pd.DataFrame({"method": names, "f1": 0.5})), 24)
