@@ -92,7 +92,7 @@ OUTERMOST = ("cli", "cli_leaderboard", "cli_metric", "cli_studies", "__main__", 
 
 FOLDERS = {"attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "tests"}
 
-LONGEST_MODULE = 350  # lines
+LONGEST_MODULE = 600  # lines
 
 
 def part_of(module: Path) -> str:
