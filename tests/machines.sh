@@ -3,6 +3,7 @@
 #
 #   tests/machines.sh                             all lanes
 #   tests/machines.sh openblas-nehalem no-home    these
+#   tests/machines.sh random-1+locale-c+no-home   several at once
 #
 # PYTHON is the interpreter (.venv/bin/python), PYTEST_ARGS what pytest is given ("-n 2"; with folders, a
 # part is run), LOGS the folder of the logs (lab/machines). Ends with 1 where a lane is not green.
@@ -26,7 +27,8 @@ setting() { # What `env` is given in a lane.
     onednn-sse41) echo ONEDNN_MAX_CPU_ISA=SSE41 ;;
     openblas-nehalem) echo OPENBLAS_CORETYPE=Nehalem ;;
     numpy-baseline) echo "NPY_DISABLE_CPU_FEATURES=$(numpy_features)" ;;
-    one-thread | random-[0-9]* | each-file) echo OMP_NUM_THREADS=1 ;;
+    one-thread) echo OMP_NUM_THREADS=1 ;;
+    random-[0-9]* | each-file) echo MPLBACKEND=Agg ;; # nothing else: these are orders
     two-threads) echo OMP_NUM_THREADS=2 ;;
     columns-40) echo COLUMNS=40 ;;
     columns-200) echo COLUMNS=200 ;;
@@ -47,9 +49,12 @@ test_files() {
 }
 
 lane_passes() {
-  case $1 in
-    random-*) run "$1" -p randomly --randomly-seed="${1#random-}" "${pytest_args[@]}" ;;
-    each-file)
+  case +$1 in
+    *+random-*)
+      local seed=${1#*random-}
+      run "$1" -p randomly --randomly-seed="${seed%%+*}" "${pytest_args[@]}"
+      ;;
+    *+each-file*)
       local file all=0
       for file in $(test_files); do run "$1" "$file" || all=1; done
       return "$all"
@@ -59,9 +64,15 @@ lane_passes() {
 }
 
 run() { # LANE PYTEST-ARGUMENT ...
-  local lane=$1
+  local lane=$1 part settings=()
+  for part in ${lane//+/ }; do
+    case $part in
+      native | no-home) settings=("$(setting "$part")" "${settings[@]}") ;; # `env` has options first
+      *) settings+=("$(setting "$part")") ;;
+    esac
+  done
   shift
-  env "$(setting "$lane")" "$python" -m pytest -q "$@" >>"$logs/$lane.log" 2>&1 </dev/null
+  env "${settings[@]}" "$python" -m pytest -q "$@" >>"$logs/$lane.log" 2>&1 </dev/null
 }
 
 count() { # LANE OUTCOME, over the last lines of all runs of pytest in a log.
@@ -69,7 +80,7 @@ count() { # LANE OUTCOME, over the last lines of all runs of pytest in a log.
     awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-for lane in "$@"; do
+for lane in ${*//+/ }; do
   setting "$lane" >/dev/null || { echo "no lane '$lane': take of ${lanes[*]}" >&2 && exit 2; }
 done
 [ $# -gt 0 ] && lanes=("$@")
@@ -79,7 +90,7 @@ for lane in "${lanes[@]}"; do
   start=$SECONDS
   : >"$logs/$lane.log"
   lane_passes "$lane" && [ "$(count "$lane" passed)" -gt 0 ] || red=1
-  printf '%-16s %6d passed %5d failed %6d s\n' \
+  printf '%-40s %6d passed %5d failed %6d s\n' \
     "$lane" "$(count "$lane" passed)" "$(count "$lane" 'failed|error')" $((SECONDS - start))
 done
 exit "$red"
