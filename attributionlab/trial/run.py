@@ -86,9 +86,8 @@ class Outcome(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """What is kept of one batch."""
+    """What is kept of one batch, beside the maps that are."""
 
-    maps: Tensor
     studied_maps: Tensor
     """of the images looked at, not normalized"""
     shares: dict[str, dict[str, Tensor]]
@@ -109,24 +108,24 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
     always = always_offered(method, trial)
     controls = {name: as_method(name, CONTROLS) for name in CONTROLS}
     batches: list[_Batch] = []
-    studied, images, truths, labels = [], [], [], []
+    studied, labels = [], []
     start, told = time.monotonic(), False
-    kept = max(STUDIED_IMAGES, KEPT_BYTES // (4 * trial.env.recipe.image_size**2))
+    maps, images, signed = _room(trial)
     for scene in trial.scenes(f"{method.name} on {trial.env.name}", show_progress):
         looked_at = scene.part(0, max(0, STUDIED_IMAGES - scene.first)) if trial.diagnosed else None
-        batch = _run(method, controls, trial, scene, looked_at, always)
+        batch, of_batch = _run(method, controls, trial, scene, looked_at, always)
+        for room, values in (
+            (maps, of_batch),
+            (images, scene.images),
+            (signed, scene.truth.signed),
+        ):
+            free = room[scene.first : scene.first + len(values)]  # nothing behind the last one kept
+            free.copy_(values[: len(free)])
         if looked_at is not None and len(looked_at.images):
             studied.append(looked_at)
             labels += [found.regions for found in batch.findings if found.regions is not None]
-        shown = max(0, kept - scene.first)
-        images.append(scene.images[:shown].to(torch.uint8))
-        truths.append(scene.truth.signed[:shown].clone())
-        batches.append(
-            batch._replace(
-                maps=batch.maps[:shown].clone(),  # a slice would hold all of it
-                findings=[replace(found, regions=None) for found in batch.findings],
-            )
-        )
+        without = [replace(found, regions=None) for found in batch.findings]
+        batches.append(batch._replace(findings=without))
         if not told and time.monotonic() - start > SOON:
             told = True
             _tell_of_cost(method, trial, scene.first + len(scene.images), time.monotonic() - start)
@@ -142,10 +141,10 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
         for seed in range(max(len(batch.runs) for batch in batches))
     ]
     return Outcome(
-        maps=torch.cat([batch.maps for batch in batches]),
+        maps=maps,
         studied_maps=torch.cat([batch.studied_maps for batch in batches]),
-        images=torch.cat(images),
-        truth=Truth(torch.cat(truths)),
+        images=images,
+        truth=Truth(signed),
         shares={
             part: {
                 name: torch.cat([batch.shares[part][name] for batch in batches]) for name in of_part
@@ -195,8 +194,10 @@ def _run(
     scene: Scene,
     looked_at: Scene | None,
     always: Mapping[str, Any],
-) -> _Batch:
-    """One batch: the method for each seed, the controls, and the runner-up of images looked at."""
+) -> tuple[_Batch, Tensor]:
+    """One batch: the method for each seed, the controls, and the runner-up of images looked at; its
+    normalized maps.
+    """
     claimed = trial.claimed(scene.truth)
     start = time.perf_counter()
     with heard() as findings:
@@ -215,9 +216,9 @@ def _run(
         )
         for name, control in controls.items()
     }
-    return _Batch(
-        maps=maps,
-        studied_maps=attributed.maps[: 0 if looked_at is None else len(looked_at.images)],
+    looked = 0 if looked_at is None else len(looked_at.images)
+    batch = _Batch(
+        studied_maps=attributed.maps[:looked].clone(),  # a slice would hold all of them
         shares=_shares(maps, trial, scene, claimed) if trial.diagnosed else {},
         highest=maps.flatten(1).amax(1),
         lowest=maps.flatten(1).amin(1),
@@ -228,6 +229,21 @@ def _run(
         runner_up=_runner_up(method, trial, looked_at, always),
         seconds=seconds,
         findings=findings,
+    )
+    return batch, maps
+
+
+def _room(trial: Trial) -> tuple[Tensor, Tensor, Tensor]:
+    """For the maps that are kept, their images and truth.
+
+    Taken at once: pieces of a lasting kind between those of a batch would leave holes in the memory.
+    """
+    side, channels = trial.env.recipe.image_size, trial.env.recipe.channels
+    kept = min(trial.n, max(STUDIED_IMAGES, KEPT_BYTES // (4 * side**2)))
+    return (
+        torch.empty((kept, 1, side, side)),
+        torch.empty((kept, channels, side, side), dtype=torch.uint8),
+        torch.empty((kept, 1, side, side), dtype=torch.int8),
     )
 
 
