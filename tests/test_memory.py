@@ -1,8 +1,11 @@
 """What is free is found where it is limited; what is beyond it is refused before it is allocated."""
 
 import ctypes
+import itertools
 import re
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -11,8 +14,11 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import memory
+from attributionlab.experiments.registry import experiment
+from attributionlab.leaderboard import rank_methods
 from attributionlab.memory import free_bytes, refuse_beyond_memory
 from attributionlab.methods import METHODS, batching, derived, heard
+from attributionlab.trial import run as run_module
 
 GIB = 2**30
 
@@ -151,6 +157,47 @@ def test_a_batch_of_more_images_than_fit_is_refused(monkeypatch):
     with pytest.raises(al.AttributionLabError, match=r"n is 99: .* MiB, and about 1 MiB .* fewer"):
         SMALL.batch(99)
     assert len(SMALL.batch(9)[0]) == 9
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda n: al.faithfulness_test("saliency", SMALL, n=n),
+        lambda n: al.compare(["saliency"], SMALL, n=n),
+        lambda n: al.metric_test("insertion", SMALL, n=n),
+        lambda n: rank_methods(["saliency"], n=n),
+        lambda n: experiment("table-3", n=n),
+        lambda n: SMALL.dataset(n),
+    ],
+    ids=["test", "compare", "metric", "leaderboard", "reproduce", "dataset"],
+)
+def test_images_without_number_are_refused(ask):
+    with pytest.raises(al.AttributionLabError, match=f"n is {10**20}: take .* to 1000000"):
+        ask(10**20)
+
+
+def test_of_more_images_than_are_kept_only_the_first_are_shown(monkeypatch):
+    whole = al.faithfulness_test("sobel", SMALL, n=11)
+    monkeypatch.setattr(run_module, "KEPT_BYTES", 9 * 4 * 24**2)
+    found = al.faithfulness_test("sobel", SMALL, n=11)
+    [all_of_them], [result] = whole.environments, found.environments
+    assert result.attributions.tolist() == all_of_them.attributions[:9].tolist()
+    assert max(example.sample for example in result.examples) < 9
+    told = ("verdict", "claim_f1", "overall", "positive", "negative", "diagnosis", "ceilings")
+    documents = [each.to_dict() for each in (all_of_them, result)]
+    assert all(documents[0][key] == documents[1][key] for key in told)
+
+
+def test_hours_to_come_are_told_after_the_first_images(monkeypatch):
+    clock = itertools.count(0, 2000)  # each look at the clock is 2,000 s after the one before
+    monkeypatch.setattr(
+        run_module, "time", SimpleNamespace(**vars(time) | {"monotonic": lambda: next(clock)})
+    )
+    env = al.load("multi-color-sum", image_size=72)
+    with pytest.warns(
+        al.AttributionWarning, match=r"sobel on multi-color-sum: \d+ of 30 .* \d h; a smaller n"
+    ):
+        al.faithfulness_test("sobel", env, n=30, diagnosed=False)
 
 
 def peak_of(run):

@@ -220,12 +220,17 @@ def _run(
     batch = _Batch(
         studied_maps=attributed.maps[:looked].clone(),  # a slice would hold all of them
         shares=_shares(maps, trial, scene, claimed) if trial.diagnosed else {},
-        highest=maps.flatten(1).amax(1),
-        lowest=maps.flatten(1).amin(1),
-        runs=runs,
+        highest=_lasting(maps.flatten(1).amax(1)),
+        lowest=_lasting(maps.flatten(1).amin(1)),
+        runs=[
+            {part: Alignment(*map(_lasting, each)) for part, each in run.items()} for run in runs
+        ],
         random=attributed.random,
-        controls=drawn,
-        best=_best(trial, scene, claimed),
+        controls={
+            name: {part: _lasting(f1) for part, f1 in of_parts.items()}
+            for name, of_parts in drawn.items()
+        },
+        best=_lasting(_best(trial, scene, claimed)),
         runner_up=_runner_up(method, trial, looked_at, always),
         seconds=seconds,
         findings=findings,
@@ -286,10 +291,21 @@ def _shares(
     classes = trial.env.counting.classes_of(scene.images)
     kinds = pixel_kinds(scene.images, scene.patches, classes, trial.env.baseline.cpu())
     smooth = claimed if trial.claim == "positive-smoothed" else None
-    return {
+    shares = {
         part: missing_shares(maps, scene.truth.signed, kinds, part, smooth)  # type: ignore[arg-type]
         for part in trial.claimed_parts
     }
+    return {
+        part: {name: _lasting(share) for name, share in of_part.items()}
+        for part, of_part in shares.items()
+    }
+
+
+def _lasting(numbers: Tensor) -> Tensor:
+    """A few numbers an image, in memory of NumPy's: aligned as torch's is, thousands of small pieces
+    leave holes between them that no later batch fits into.
+    """
+    return torch.from_numpy(numbers.cpu().numpy().copy())
 
 
 def _best(trial: Trial, scene: Scene, claimed: Tensor) -> Tensor:

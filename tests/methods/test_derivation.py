@@ -228,6 +228,12 @@ def test_an_inner_ensemble_that_draws_is_not_mistaken_for_equal_maps():
     assert not summarized(findings)
 
 
+def test_ensembles_of_ensembles_of_ensembles_are_refused_with_their_cost():
+    with pytest.raises(AttributionLabError, match=r"3 suffixes .* 8,000 runs .* at most 2"):
+        derived("saliency-smoothgrad-absolute-vargrad-smoothgrad-squared", METHODS)
+    assert derived("saliency-smoothgrad-absolute-vargrad-absolute", METHODS)
+
+
 # In commands and calls
 
 
