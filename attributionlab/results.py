@@ -136,8 +136,8 @@ class EnvironmentResult:
     drift : Drift or None
         How far the method's maps lie apart on functionally equal networks, if that was asked.
     attributions : array
-        (k, H, W), normalized to [-1, 1]; of the first k images, whose maps take no more than 64 MiB:
-        all of up to 334 images at 224 pixels.
+        (k, H, W), normalized to [-1, 1]; of the first k images, whose maps take no more than 16 MiB:
+        all of up to 83 images at 224 pixels.
     examples : sequence of Example
         From the worst to the best of these images.
     truth_scores : sequence of TruthScore

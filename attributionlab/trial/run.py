@@ -34,8 +34,8 @@ LONG, SOON = 3600.0, 10.0
 """Seconds that the images of an environment may take untold, and after which this is estimated: the
 first image also waits for what is compiled and loaded."""
 
-KEPT_BYTES = 64 * 2**20
-"""Of the maps that are kept to be looked at: of 334 images at 224 pixels. All else is reduced to a few
+KEPT_BYTES = 16 * 2**20
+"""Of the maps that are kept to be looked at: of 83 images at 224 pixels. All else is reduced to a few
 numbers an image as batches come, so that memory does not grow with n."""
 
 
