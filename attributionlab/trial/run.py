@@ -85,20 +85,28 @@ class Outcome(NamedTuple):
     """between functionally equal networks, None if nobody asks"""
 
 
+Listed = dict[str, dict[str, list[float]]]
+"""Part -> name -> a number for each image."""
+
+
 class _Batch(NamedTuple):
-    """What is kept of one batch, beside the maps that are."""
+    """What is kept of one batch, beside the maps that are.
+
+    Lists, because small tensors are pieces of memory that lie between the large ones of the next
+    batches: thousands of them leave holes that are never given back.
+    """
 
     studied_maps: Tensor
     """of the images looked at, not normalized"""
-    shares: dict[str, dict[str, Tensor]]
-    highest: Tensor
-    lowest: Tensor
-    runs: list[dict[str, Alignment]]
+    shares: Listed
+    highest: list[float]
+    lowest: list[float]
+    runs: list[Listed]
     """by seed"""
     random: bool
-    controls: dict[str, dict[str, Tensor]]
-    best: Tensor
-    runner_up: dict[str, Alignment] | Finding | None
+    controls: dict[str, dict[str, list[float]]]
+    best: list[float]
+    runner_up: Listed | Finding | None
     seconds: float
     findings: list[Finding]
 
@@ -147,23 +155,24 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
         truth=Truth(signed),
         shares={
             part: {
-                name: torch.cat([batch.shares[part][name] for batch in batches]) for name in of_part
+                name: torch.tensor(_all([batch.shares[part][name] for batch in batches]))
+                for name in of_part
             }
             for part, of_part in batches[0].shares.items()
         },
-        highest=torch.cat([batch.highest for batch in batches]),
-        lowest=torch.cat([batch.lowest for batch in batches]),
+        highest=torch.tensor(_all([batch.highest for batch in batches])),
+        lowest=torch.tensor(_all([batch.lowest for batch in batches])),
         by_seed=by_seed,
         compared_runs=_compared_runs(method, trial, by_seed, always),
         stochastic=any(batch.random for batch in batches),
         controls={
             name: {
-                part: torch.cat([batch.controls[name][part] for batch in batches]).numpy()
+                part: _all([batch.controls[name][part] for batch in batches])
                 for part in trial.claimed_parts
             }
             for name in controls
         },
-        best=torch.cat([batch.best for batch in batches]).numpy(),
+        best=_all([batch.best for batch in batches]),
         studied=studied,
         regions=torch.cat(labels)[:STUDIED_IMAGES] if labels else None,
         runner_up=_joined(lost) if lost else None,
@@ -220,17 +229,15 @@ def _run(
     batch = _Batch(
         studied_maps=attributed.maps[:looked].clone(),  # a slice would hold all of them
         shares=_shares(maps, trial, scene, claimed) if trial.diagnosed else {},
-        highest=_lasting(maps.flatten(1).amax(1)),
-        lowest=_lasting(maps.flatten(1).amin(1)),
-        runs=[
-            {part: Alignment(*map(_lasting, each)) for part, each in run.items()} for run in runs
-        ],
+        highest=maps.flatten(1).amax(1).tolist(),
+        lowest=maps.flatten(1).amin(1).tolist(),
+        runs=[_listed(run) for run in runs],
         random=attributed.random,
         controls={
-            name: {part: _lasting(f1) for part, f1 in of_parts.items()}
+            name: {part: f1.tolist() for part, f1 in of_parts.items()}
             for name, of_parts in drawn.items()
         },
-        best=_lasting(_best(trial, scene, claimed)),
+        best=_best(trial, scene, claimed).tolist(),
         runner_up=_runner_up(method, trial, looked_at, always),
         seconds=seconds,
         findings=findings,
@@ -278,15 +285,13 @@ def _compared_runs(
         for part, scores in judged.items()
     }
     others = [
-        _joined([_again(method, few, scene, always, repeat) for scene in scenes])
+        _joined([_listed(_again(method, few, scene, always, repeat)) for scene in scenes])
         for repeat in range(1, method.runs)
     ]
     return [first, *others]
 
 
-def _shares(
-    maps: Tensor, trial: Trial, scene: Scene, claimed: Tensor
-) -> dict[str, dict[str, Tensor]]:
+def _shares(maps: Tensor, trial: Trial, scene: Scene, claimed: Tensor) -> Listed:
     """Where the missing F1 goes, of every part that may turn out to decide."""
     classes = trial.env.counting.classes_of(scene.images)
     kinds = pixel_kinds(scene.images, scene.patches, classes, trial.env.baseline.cpu())
@@ -296,16 +301,9 @@ def _shares(
         for part in trial.claimed_parts
     }
     return {
-        part: {name: _lasting(share) for name, share in of_part.items()}
+        part: {name: share.tolist() for name, share in of_part.items()}
         for part, of_part in shares.items()
     }
-
-
-def _lasting(numbers: Tensor) -> Tensor:
-    """A few numbers an image, in memory of NumPy's: aligned as torch's is, thousands of small pieces
-    leave holes between them that no later batch fits into.
-    """
-    return torch.from_numpy(numbers.cpu().numpy().copy())
 
 
 def _best(trial: Trial, scene: Scene, claimed: Tensor) -> Tensor:
@@ -317,7 +315,7 @@ def _best(trial: Trial, scene: Scene, claimed: Tensor) -> Tensor:
 
 def _runner_up(
     method: Method, trial: Trial, scene: Scene | None, always: Mapping[str, Any]
-) -> dict[str, Alignment] | Finding | None:
+) -> Listed | Finding | None:
     """Scores for the class of the second-most pixels, where there are classes and a method to ask; a
     method that cannot explain it keeps its verdict.
     """
@@ -331,15 +329,25 @@ def _runner_up(
         text = f"could not be had for the class of the second-most pixels: {error}"
         return Finding(text, len(scene.images))
     maps = normalize(other.asked(attributed.maps)).float()
-    return trial.scores(maps, other.truth, trial.claimed(other.truth))
+    return _listed(trial.scores(maps, other.truth, trial.claimed(other.truth)))
 
 
-def _joined(batches: Sequence[Mapping[str, Alignment]]) -> ImageScores:
+def _listed(scores: Mapping[str, Alignment]) -> Listed:
+    return {
+        part: {score: values.tolist() for score, values in each._asdict().items()}
+        for part, each in scores.items()
+    }
+
+
+def _joined(batches: Sequence[Listed]) -> ImageScores:
     """Scores of all batches, one after another."""
     return {
         part: {
-            score: torch.cat([getattr(batch[part], score) for batch in batches]).numpy()
-            for score in Alignment._fields
+            score: _all([batch[part][score] for batch in batches]) for score in Alignment._fields
         }
         for part in batches[0]
     }
+
+
+def _all(batches: Sequence[list[float]]) -> NDArray[np.float64]:
+    return np.concatenate([np.array(each, dtype=np.float64) for each in batches])
