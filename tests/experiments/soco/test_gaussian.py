@@ -53,7 +53,7 @@ def as_images(values):
     return torch.from_numpy(values)[:, None, None]
 
 
-def setup(rows):
+def trial_settings(rows):
     return {
         "imputation": rows.imputation,
         "value_range": (-9.0, 9.0),
@@ -139,7 +139,7 @@ def test_soundness_of_rows_is_soundness_of_images(rows, maps):
         as_images(maps),
         ratios=RATIOS,
         expansion="attributed",
-        **setup(rows),
+        **trial_settings(rows),
     )
     levels = (0.2, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
     found = {each.level: each for each in soundness_of(rows, maps, levels)}
@@ -172,7 +172,7 @@ def test_completeness_of_rows_is_completeness_of_images(rows, maps):
         rows.targets,
         as_images(maps),
         thresholds=thresholds,
-        **setup(rows),
+        **trial_settings(rows),
     )
     found = list(completeness_of(rows, maps, thresholds))
     assert [each.threshold for each in found] == list(thresholds)

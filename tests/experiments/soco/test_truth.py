@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.integrate import trapezoid
 
 import attributionlab as al
 from attributionlab.experiments.scaling import scaled
@@ -303,7 +304,7 @@ def test_removal_is_the_area_over_or_under_the_curve_at_the_fractions_named(plac
             float(performances(place, order >= round(f * pixels), "accuracy").mean())
             for f in fractions
         ]
-        area = np.trapezoid(heights, fractions) / (fractions[-1] - fractions[0])
+        area = trapezoid(heights, fractions) / (fractions[-1] - fractions[0])
         assert scores[metric] == pytest.approx(sign * area)
 
 
