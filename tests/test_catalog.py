@@ -311,8 +311,8 @@ def test_impossible_constants_of_network_images_and_environment_are_refused_at_o
         temperature=3.0,
     )
     for problem in (
-        "size is 0: take an integer of at least 1",
-        "seed is -1: take an integer of at least 0",
+        "size is 0: take an integer",
+        "seed is -1: take an integer",
         "redundant_channels is -1: take 0 to 256",
         "redundant_strength is -2.0: take 0 to 16777216",
         "smoothing is -0.1: take a fraction of the image side, such as 0.04",

@@ -301,7 +301,7 @@ def test_only_controls_see_the_truth(env):
         ({"claim": "postive"}, "claim is 'postive': did you mean 'positive'"),
         ({"output": "logits"}, "output is 'logits': did you mean 'logit'"),
         ({"n": 0, "gamma": 2}, "n is 0.*; gamma is 2"),
-        ({"seed": -1}, "seed is -1: take an integer of at least 0"),
+        ({"seed": -1}, "seed is -1: take an integer"),
         ({"device": "gpu"}, "device is 'gpu': take 'cpu', 'cuda'"),
         ({"environments": []}, r"environments is \[\]"),
         ({"environments": ["multicolor"]}, "no environment named 'multicolor': did you mean"),

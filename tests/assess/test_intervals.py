@@ -434,7 +434,7 @@ GOOD = np.array([0.2, 0.4])
             "values holds -inf: take finite numbers",
         ),
         (lambda: mean_interval(["a", "b"], 0), r"values is \['a', 'b'\]: take an array"),
-        (lambda: mean_interval(GOOD, -1), "seed is -1: take an integer of at least 0"),
+        (lambda: mean_interval(GOOD, -1), "seed is -1: take an integer"),
         (lambda: mean_interval(GOOD, 0.5), "seed is 0.5: take an integer"),
         (lambda: mean_interval(GOOD, True), "seed is True: take an integer"),
         (lambda: mean_interval(GOOD, 0, 95), r"confidence is 95: take a number in \(0, 1\)"),

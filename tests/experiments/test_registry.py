@@ -39,7 +39,7 @@ def test_settings_reach_the_experiment_and_unknown_ones_are_refused(tiny):
 @pytest.mark.parametrize("plan", ["figure-17", "figure-6", "deepshap-signs", "table-1"])
 @pytest.mark.parametrize("n", [0, -1, 1.5, True])
 def test_an_impossible_number_of_images_is_refused_alike(plan, n):
-    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer of at least 1"):
+    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
         experiment(plan, n=n)
 
 

@@ -452,7 +452,7 @@ class Switched(OneBlock):
         (OneBlock(), {"grid": (2, 2), "prefix": 2}, r"grid is \(2, 2\) behind 2 others: take"),
         (OneBlock(), {"grid": (2, 2.5)}, r"grid is \(2, 2.5\): take a pair of positive integers"),
         (OneBlock(), {"grid": 4}, "grid is 4: take a pair of positive integers"),
-        (OneBlock(), {"prefix": -1}, "prefix is -1: take an integer of at least 0"),
+        (OneBlock(), {"prefix": -1}, "prefix is -1: take an integer"),
         (OneBlock(), {"prefix": 2}, "5 tokens behind a prefix of 2 are no grid .* 2 x 2 pixels"),
         (
             Changed(behind=nn.Dropout()).train(),

@@ -193,7 +193,7 @@ def test_what_is_told_of_samples_is_told_once_for_each_image_with_the_worst_valu
             r"noise is 2e\+38: times the value range of 2 it is beyond float32; take less",
         ),
         ({"n_samples": 10**12}, f"n_samples is {10**12}: what is drawn for one image does not fit"),
-        ({"n_samples": 0}, "n_samples is 0: take an integer of at least 1"),
+        ({"n_samples": 0}, "n_samples is 0: take an integer"),
         ({"highest": 0.0}, "highest is 0.0: take a number above 0"),
         ({"highest": 0, "n_samples": 1.5}, r"highest is 0: .*; n_samples is 1.5"),
         ({"baselines": 0.0}, "baselines"),

@@ -104,13 +104,13 @@ class Never(nn.Module):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_steps": 0}, "integrated-gradients: n_steps is 0: take an integer of at least 1"),
-        ({"n_steps": 2.5}, "n_steps is 2.5: take an integer of at least 1"),
+        ({"n_steps": 0}, "integrated-gradients: n_steps is 0: take an integer"),
+        ({"n_steps": 2.5}, "n_steps is 2.5: take an integer"),
         (
             {"n_steps": 1, "method": "riemann_left"},
-            "n_steps is 1: take an integer of at least 2",
+            "n_steps is 1: take an integer",
         ),
-        ({"internal_batch_size": 0}, "internal_batch_size is 0: take an integer of at least 1"),
+        ({"internal_batch_size": 0}, "internal_batch_size is 0: take an integer"),
         ({"internal_batch_size": "8"}, "internal_batch_size is '8': take an integer"),
         ({"method": "gauslegendre"}, "method is 'gauslegendre': did you mean 'gausslegendre'?"),
         ({"method": 3}, "method is 3: known are gausslegendre"),
@@ -207,9 +207,9 @@ def test_a_coarse_integral_is_told_as_a_share_of_the_change():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_panels": 0}, "max_panels is 0: take an integer of at least 1"),
-        ({"max_panels": "x"}, "max_panels is 'x': take an integer of at least 1"),
-        ({"max_evaluations": 3.5}, "max_evaluations is 3.5: take an integer of at least 15"),
+        ({"max_panels": 0}, "max_panels is 0: take an integer"),
+        ({"max_panels": "x"}, "max_panels is 'x': take an integer"),
+        ({"max_evaluations": 3.5}, "max_evaluations is 3.5: take an integer"),
         ({"max_evaluations": True}, "max_evaluations is True"),
     ],
 )

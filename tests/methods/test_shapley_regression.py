@@ -285,7 +285,7 @@ def test_it_says_when_nothing_moves_the_output():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_samples": 0}, "kernel-shap: n_samples is 0: take an integer of at least 1"),
+        ({"n_samples": 0}, "kernel-shap: n_samples is 0: take an integer"),
         ({"n_samples": True}, "n_samples is True: take an integer"),
         ({"generator": None}, "generator is of type NoneType: pass a torch.Generator"),
         ({"highest": "x"}, "highest is 'x': take a number above 0"),

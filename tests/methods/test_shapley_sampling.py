@@ -244,7 +244,7 @@ def test_it_says_when_nothing_moves_the_output(segmentation):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_samples": 0}, "shapley-value-sampling: n_samples is 0: take an integer of at least 1"),
+        ({"n_samples": 0}, "shapley-value-sampling: n_samples is 0: take an integer"),
         ({"n_samples": 2.5}, "n_samples is 2.5: take an integer"),
         ({"generator": 3}, "generator is of type int: pass a torch.Generator"),
         ({"highest": -1.0, "perturbations_per_eval": True}, "highest is -1.0.*; perturbations_per"),

@@ -129,7 +129,7 @@ def test_a_number_of_pixels_that_no_image_has_is_refused(pixels):
 @pytest.mark.parametrize("step", [0, -1, 1.0, True, "1"])
 def test_a_step_that_is_no_number_of_pixels_is_refused(step):
     for function in (curve_counts, curve_fractions):
-        with pytest.raises(AttributionLabError, match=r"step is .*: take an integer of at least 1"):
+        with pytest.raises(AttributionLabError, match=r"step is .*: take an integer"):
             function(10, step)
 
 

@@ -405,7 +405,7 @@ class Returns(nn.Module):
         ),
         ({"seed": -1}, "seed is -1: take an integer"),
         ({"seed": 0.5}, "seed is 0.5"),
-        ({"batch_size": 0}, "batch_size is 0: take an integer of at least 1"),
+        ({"batch_size": 0}, "batch_size is 0: take an integer"),
         ({"batch_size": 2.0}, "batch_size is 2.0"),
         ({"model": Returns(lambda rows: rows[:, 0])}, r"the model's output is \(5,\) for 5 images"),
         ({"model": Returns(lambda rows: rows[:1])}, r"the model's output is \(1, 3\) for 5 images"),

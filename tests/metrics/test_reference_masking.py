@@ -122,7 +122,7 @@ def test_sets_and_numbers_that_are_none_are_refused():
         AttributionLabError, match="the second set of pixels holds 7 more than once"
     ):
         dice(good, torch.tensor([1, 7, 7]))
-    with pytest.raises(AttributionLabError, match="n is 0: take an integer of at least 1"):
+    with pytest.raises(AttributionLabError, match="n is 0: take an integer"):
         expected_dice(0, 3)
-    with pytest.raises(AttributionLabError, match="reference is 2: take an integer of at least 3"):
+    with pytest.raises(AttributionLabError, match="reference is 2: take an integer"):
         expected_dice(3, 2)

@@ -207,7 +207,7 @@ def test_both_say_that_lower_is_better():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"draws": 0}, "draws is 0: take an integer of at least 1"),
+        ({"draws": 0}, "draws is 0: take an integer"),
         ({"draws": 2.5}, "draws is 2.5"),
         ({"attributions": torch.full((2, 1, 2, 3), math.nan)}, "the value nan in image 0"),
         ({"attributions": torch.ones(2, 1, 3, 2)}, r"pass a tensor of shape \(2, 1, 2, 3\)"),

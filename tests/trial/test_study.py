@@ -36,7 +36,7 @@ def test_the_evidence_states_what_the_environment_is(colors, modulo, undisturbed
     first, second, third = (
         result_of("sobel", env).evidence for env in (colors, modulo, undisturbed)
     )
-    assert [each.regression for each in (first, second, third)] == [False, True, False]
+    assert [each.sawtooth for each in (first, second, third)] == [False, True, False]
     assert [each.unseen_colors_disturb for each in (first, second, third)] == [True, False, False]
     assert first.temperature == colors.temperature
     assert second.temperature is None

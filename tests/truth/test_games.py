@@ -283,14 +283,14 @@ def test_a_remainder_has_no_path_where_counts_rise_and_fall():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"classes": 0}, "classes is 0: take an integer of at least 1"),
+        ({"classes": 0}, "classes is 0: take an integer"),
         ({"target": 2}, "target is 2: take an integer from 0 to 1"),
         ({"target": -1}, "target is -1: take an integer from 0 to 1"),
         ({"output": "softmax"}, "output is 'softmax': take 'probability' or 'logit'"),
         ({"temperature": None}, "temperature is None: take a number of at least 1e-30"),
         ({"temperature": -1.0}, "temperature is -1.0: take a number of at least 1e-30"),
         ({"temperature": math.inf}, "temperature is inf: take a number of at least 1e-30"),
-        ({"output": "logit", "modulus": 1}, "modulus is 1: take an integer of at least 2"),
+        ({"output": "logit", "modulus": 1}, "modulus is 1: take an integer"),
         ({"modulus": 3}, "a probability has no modulus: take output 'logit'"),
         ({"present": row([0, 2])}, "a pixel is of class 2: take -1 to 1"),
         ({"absent": row([-2, 0])}, "a pixel is of class -2: take -1 to 1"),

@@ -678,8 +678,8 @@ def test_what_attention_is_explained_by_is_said(small):
     ("settings", "problem"),
     [
         ({"task": "colours"}, "task is 'colours'"),
-        ({"runs": 0}, "runs is 0: take an integer of at least 1"),
-        ({"n": 0}, "is 0: take an integer of at least 1"),
+        ({"runs": 0}, "runs is 0: take an integer"),
+        ({"n": 0}, "is 0: take an integer"),
         ({"images": "there"}, "pass both, or neither"),
     ],
 )

@@ -246,7 +246,7 @@ def test_names_tell_the_options_that_are_not_the_default():
         ({"family": "plane"}, "no network family named 'plane': .*plain"),
         ({"family": "bag", "depth": 2}, "'bag', which has no option depth: leave that out"),
         ({"family": "b-cos", "bias": False, "width": 8}, "has no option width, bias"),
-        ({"depth": 0}, "depth is 0: take an integer of at least 1"),
+        ({"depth": 0}, "depth is 0: take an integer"),
         ({"width": 1.5}, "width is 1.5"),
         ({"bias": "no"}, "bias is 'no': take True or False"),
         ({"batch_norm": True, "bias": False}, "bias is False with batch_norm"),

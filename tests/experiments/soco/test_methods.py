@@ -358,7 +358,7 @@ def test_given_images_have_no_truth_and_gradcam_only_with_a_layer(own):
         ({"model": "file.py:net"}, "pass both, or neither"),
         ({"noise": -1.0}, "noise is -1.0"),
         ({"size": 0}, "size is 0"),
-        ({"n": 0}, "n is 0: take an integer of at least 1"),
+        ({"n": 0}, "n is 0: take an integer"),
         ({"classes": "names.txt"}, "classes is 'names.txt' without images"),
     ],
 )

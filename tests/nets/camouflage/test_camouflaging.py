@@ -309,7 +309,7 @@ def test_a_camouflaged_network_can_be_camouflaged_again():
 @pytest.mark.parametrize(
     ("seed", "moves", "message"),
     [
-        (-1, None, "camouflaged: seed is -1: take an integer of at least 0"),
+        (-1, None, "camouflaged: seed is -1: take an integer"),
         (0, ["permutations"], "camouflaged: move 'permutations' does not exist, did you mean "
             "'permutation'?"),
         (0, [], "camouflaged: moves are []: pass a list of at least one of mirrored-kernels, "),
