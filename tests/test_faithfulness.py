@@ -12,7 +12,7 @@ import torch
 import attributionlab as al
 import oracles
 from attributionlab import AttributionLabError, AttributionWarning
-from attributionlab.faithfulness_report import library_versions
+from attributionlab.versions import library_versions
 
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
 
