@@ -39,6 +39,7 @@ class OnAccelerator(Tensor):
     """A tensor of the accelerator; its numbers are in `held`, on the CPU."""
 
     held: Tensor
+    is_meta = False  # as on an accelerator: it has numbers
 
     @staticmethod
     def __new__(cls, held: Tensor) -> "OnAccelerator":

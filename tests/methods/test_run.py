@@ -40,8 +40,8 @@ def replace_streams():
     sys.stdout = sys.stderr = None
 
 
-def ignore_interrupts():
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def take_interrupts():
+    signal.signal(signal.SIGINT, lambda *_: None)  # a shell's background job ignores them already
 
 
 def detect_anomalies():
@@ -70,7 +70,7 @@ def state():
 
 CHANGES = [
     *(move_default_device, lower_recursion_limit, clear_path, replace_path, forget_modules),
-    *(clear_variables, replace_streams, ignore_interrupts, detect_anomalies, lower_precision),
+    *(clear_variables, replace_streams, take_interrupts, detect_anomalies, lower_precision),
 ]
 
 

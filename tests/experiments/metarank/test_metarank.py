@@ -43,7 +43,7 @@ def small_boards():
 def with_small_boards(small_boards, monkeypatch):
     asked = []
 
-    def made(item, n, size, seeds, seed, show_progress):
+    def made(item, n, size, seeds, seed, device, show_progress):
         asked.append((n, size, seeds, seed))
         return small_boards
 
@@ -75,7 +75,7 @@ def test_fewer_than_six_draws_have_no_interval():
 def test_boards_are_of_the_paper_s_methods_and_of_consecutive_seeds(monkeypatch):
     monkeypatch.setattr(boards, "PAIRS", FEW[:1])
     monkeypatch.setattr(boards, "PAPER_METHODS", METHODS)
-    found = boards.boards_of("item", 1, 12, 2, 5, False)
+    found = boards.boards_of("item", 1, 12, 2, 5, None, False)
     assert [board.seed for board in found] == [5, 6]
     assert found[0].methods == [*METHODS, "random"]
     assert boards.methods_of(found[0]) == list(range(4))
