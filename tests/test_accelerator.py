@@ -92,7 +92,12 @@ def test_attention_methods_run_on_the_device_and_find_the_same(name, accelerator
     assert torch.equal(here, there.cpu())
 
 
-DRAWING = [name for name in METHODS if as_method(name, METHODS).asks_for("generator")]
+DRAWING = [
+    name
+    for name in METHODS  # without what is made of the same draws
+    if as_method(name, METHODS).asks_for("generator")
+    and not name.endswith(("-absolute", "-squared", "-vargrad"))
+]
 
 
 @pytest.mark.parametrize("name", DRAWING)
