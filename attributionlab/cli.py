@@ -182,7 +182,7 @@ def run_test(
 
     places = check_paths(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
-        read=[method, method.rpartition(":")[0], *(env or [])],
+        read=[method, *(env or [])],
     )
     if quick and image_size not in (None, QUICK_SIZE):
         raise AttributionLabError(

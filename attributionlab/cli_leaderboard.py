@@ -55,7 +55,7 @@ def run_leaderboard(
 
     places = check_paths(
         {"json": json, "csv": csv, "figure": figure},
-        read=[name.rpartition(":")[0] for name in methods or []],
+        read=methods or [],
     )
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
     with saying_what_was_done(), follow("leaderboard"):

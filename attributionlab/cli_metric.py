@@ -60,7 +60,7 @@ def run_metric_test(
     from attributionlab.methods import as_method
     from attributionlab.report import data_table, findings_list, print_table
 
-    places = check_paths({"json": json, "csv": csv}, read=[metric.rpartition(":")[0], env])
+    places = check_paths({"json": json, "csv": csv}, read=[metric, *(method or []), env])
     place = load(env, **({"image_size": QUICK_SIZE} if quick else {}))
     asked: Any = (
         metric if metric in METRICS or ":" not in metric else as_method(metric, {}).function

@@ -83,11 +83,13 @@ def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[s
     paths : mapping of str to Path or None
         Files to write, by option.
     read : sequence of str
-        Names of which some are files that the work reads, and which must stay.
+        What may name files that the work reads, and which must stay: environments, and methods or
+        metrics as ``file.py:name`` or as a file of maps.
     """
     given = {name: path for name, path in paths.items() if path}
     places = {name: check_writable(path) for name, path in given.items()}
-    sources = {Path(name).resolve() for name in read if os.path.isfile(name)}
+    files = [file for name in read for file in (name, name.rpartition(":")[0])]
+    sources = {Path(file).resolve() for file in files if os.path.isfile(file)}
     for index, (name, place) in enumerate(places.items()):
         said = str(given[name])
         if name in ("figure", "maps") and place.suffix.lower() != ".png":

@@ -83,7 +83,7 @@ def compare_methods(
 
     places = check_paths(
         {"csv": csv, "parquet": parquet, "json": json, "figure": figure, "maps": maps},
-        read=[*(name.rpartition(":")[0] for name in methods or []), *(env or [])],
+        read=[*(methods or []), *(env or [])],
     )
     named = [name for name in methods or [] if name not in METHODS or not all_]
     with saying_what_was_done(), follow("compare"):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from attributionlab import cli, cli_options
@@ -219,6 +220,23 @@ def test_what_is_read_is_not_written_over(folder, capsys):
         assert run("test", "mine.py:right", "--env", "small.toml", "--json", path) == 2
         assert "which is read: write elsewhere" in capsys.readouterr().err
         assert (folder / path).read_text() == text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["test", "maps.npy", "--env", "small.toml"],
+        ["compare", "maps.npy", "--env", "small.toml"],
+        ["leaderboard", "maps.npy", "saliency"],
+        ["metric", "insertion", "--method", "maps.npy"],
+    ],
+)
+def test_a_file_of_maps_is_not_written_over(folder, capsys, command):
+    np.save(folder / "maps.npy", np.zeros((2, 3, 16, 16)))
+    content = (folder / "maps.npy").read_bytes()
+    assert run(*command, "--n", "2", "--json", "maps.npy") == 2
+    assert "--json is 'maps.npy', which is read: write elsewhere" in capsys.readouterr().err
+    assert (folder / "maps.npy").read_bytes() == content
 
 
 def test_too_few_images_are_3_and_a_bar_that_anything_reaches_is_4(folder, capsys):
