@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from attributionlab.assess import paired_difference
+from attributionlab.assess import paired_difference, run_name
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.faithfulness_report import FaithfulnessReport
@@ -168,7 +168,7 @@ class Comparison:
                     **(end["overall"] or {}),
                     **{f"f1_{part}": (end[part] or {}).get("f1") for part in signs},
                     "claim": report.claim,
-                    "claim_f1": end[result.claim_part]["f1"],
+                    "claim_f1": (end[result.claim_part] or {}).get("f1"),
                     "verdict": "",
                 }
                 for end in result.spread()
@@ -264,13 +264,8 @@ class Comparison:
                 name: scores[part]
                 for report, result in self.results
                 if result.digest == digest and result.mean(part, "f1") is not None
-                for name, scores in {
-                    report.label: result.scores,
-                    **{
-                        f"{report.label}, run {index}": of_run
-                        for index, of_run in enumerate(result.compared_runs[1:], 2)
-                    },
-                }.items()
+                for index, scores in enumerate([result.scores, *result.compared_runs[1:]])
+                for name in [run_name(report.label, index)]
             }
             for digest, place in self.places.items()
             for part in get_args(Part)

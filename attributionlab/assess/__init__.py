@@ -32,7 +32,7 @@ from attributionlab.assess.intervals import (
 )
 from attributionlab.assess.invariance import Drift
 from attributionlab.assess.likeness import look_alikes
-from attributionlab.assess.runs import over_runs
+from attributionlab.assess.runs import OfRuns, over_runs, run_name
 from attributionlab.assess.scores import mean_score
 from attributionlab.assess.shares import missing_shares, pixel_kinds
 from attributionlab.assess.verdicts import Band, ControlScore, Standing, Verdict, control_score
@@ -51,6 +51,7 @@ __all__ = [
     "Graded",
     "Hint",
     "Interval",
+    "OfRuns",
     "Standing",
     "Verdict",
     "across",
@@ -76,6 +77,7 @@ __all__ = [
     "part_ceilings",
     "pixel_kinds",
     "random",
+    "run_name",
     "sobel",
     "verdict_of",
 ]

@@ -1,18 +1,23 @@
-"""What other runs make of a number: the lowest and the highest of several."""
+"""Several runs of a method that optimizes: their names, the lowest and the highest of their numbers."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["over_runs"]
+__all__ = ["OfRuns", "over_runs", "run_name"]
 
-Numbers = Sequence[float | None]
-"""One for each run; None or NaN where it does not apply."""
+OfRuns = Callable[[Sequence[float | None]], float | None]
+"""A number of each run -> one of them; None or NaN where it does not apply."""
 
 
-def over_runs(runs: int) -> Mapping[str, Callable[[Numbers], float | None]]:
-    """The rows below that of a method that optimizes: what they are called, and what they say.
+def run_name(method: str, index: int) -> str:
+    """The name of a run, counted from 0: the first one goes by the name of the method."""
+    return f"{method}, run {index + 1}" if index else method
 
-    Each takes a number of every run, the first one among them. Nothing stands below a single run.
+
+def over_runs(runs: int) -> Mapping[str, OfRuns]:
+    """Rows below a method that optimizes: their names, and what each takes of the numbers of all runs.
+
+    The first run is among them. Nothing stands below a single run.
 
     Examples
     --------
@@ -27,13 +32,13 @@ def over_runs(runs: int) -> Mapping[str, Callable[[Numbers], float | None]]:
     return {f"lowest of {runs} runs": _lowest, f"highest of {runs} runs": _highest}
 
 
-def _lowest(numbers: Numbers) -> float | None:
+def _lowest(numbers: Sequence[float | None]) -> float | None:
     return min(_known(numbers), default=None)
 
 
-def _highest(numbers: Numbers) -> float | None:
+def _highest(numbers: Sequence[float | None]) -> float | None:
     return max(_known(numbers), default=None)
 
 
-def _known(numbers: Numbers) -> list[float]:
+def _known(numbers: Sequence[float | None]) -> list[float]:
     return [number for number in numbers if number is not None and not math.isnan(number)]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.assess import CONTROLS, over_runs
+from attributionlab.assess import CONTROLS, OfRuns, over_runs
 from attributionlab.environment import Environment
 from attributionlab.methods import METHODS, Method, Preset, as_method, heard, preset_of
 from attributionlab.metrics import (
@@ -33,7 +33,6 @@ from attributionlab.trial.calls import always_offered, attribute_scene
 __all__ = ["Numbers", "Study", "constant_by_ties", "magnitude_of", "maps_of", "study"]
 
 Numbers = NDArray[np.float64]
-OfRuns = Callable[[Sequence[float | None]], float | None]
 
 BLACK = 0.0
 """What replaces a pixel (F.4, G.4): the true baseline of binary images, an unseen color of others."""
@@ -75,10 +74,9 @@ class Study:
     counted: Numbers
     runs: Mapping[str, Mapping[str, Numbers]] = field(default_factory=dict)
 
-    def rows(self, methods: Sequence[str]) -> Iterator[tuple[str, str, "OfRuns"]]:
-        """Rows of a table of methods: what each is called, whose it is, and what it takes of the values
-        of a method's runs (`in_run`): those of the first and, of a method that optimizes, the lowest
-        and the highest.
+    def rows(self, methods: Sequence[str]) -> Iterator[tuple[str, str, OfRuns]]:
+        """Rows of a table: the name of each, its method, and which of the values of the method's runs
+        (`in_run`) it takes: the first and, where the method optimizes, the lowest and the highest.
         """
         for method in methods:
             yield method, method, lambda values: values[0]

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import rankdata
 
+from attributionlab.assess import OfRuns
 from attributionlab.dose.agreement import RankedBy, mean_over_images
 from attributionlab.experiments.paper_ranks import AREAS, METRICS, RANKS
-from attributionlab.experiments.perturbation_study import Numbers, OfRuns, Study, magnitude_of
+from attributionlab.experiments.perturbation_study import Numbers, Study, magnitude_of
 from attributionlab.experiments.ranks_of_means import AgreementOfMeans
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab import exact
-from attributionlab.assess import CONTROLS
+from attributionlab.assess import CONTROLS, run_name
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.leaderboard.cases import PROTOCOLS, RemovedTo
-from attributionlab.leaderboard.runs import run_name
 from attributionlab.methods import METHODS, as_method, heard, preset_of
 from attributionlab.metrics import (
     Part,

@@ -2,16 +2,17 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.assess import over_runs, run_name
 from attributionlab.dose.agreement import RankedBy
 from attributionlab.files import write_atomically, write_csv
 from attributionlab.leaderboard.agreement import (
@@ -25,7 +26,6 @@ from attributionlab.leaderboard.agreement import (
 from attributionlab.leaderboard.cases import PROTOCOLS
 from attributionlab.leaderboard.findings import findings_of
 from attributionlab.leaderboard.resampling import Draws
-from attributionlab.leaderboard.runs import table_of_runs
 from attributionlab.ranking import spearman
 from attributionlab.versions import library_versions
 
@@ -176,8 +176,43 @@ class Leaderboard:
         return found
 
     def to_frame(self) -> "pd.DataFrame":
-        """`ranking`, and below each method that optimizes the ends of its numbers over its runs."""
-        return table_of_runs(self)
+        """`ranking`, and below each method that optimizes the lowest and highest of each number over
+        its runs, each in place of the first on the whole leaderboard.
+        """
+        import pandas as pd
+
+        table, rows = self.ranking(), []
+        for row in table.to_dict("records"):
+            rows.append(row)
+            found = [row]
+            for other in self._with_other_runs(row["method"]):
+                of_run = other.ranking().set_index("method", drop=False)
+                found.append(of_run.loc[row["method"]].to_dict())
+            for name, end in over_runs(len(found)).items():
+                ends = {
+                    key: end([float(run[key]) for run in found]) for key in row if key != "method"
+                }
+                rows.append({"method": f"{row['method']}, {name}", **ends})
+        return pd.DataFrame(rows).astype(table.dtypes.to_dict())
+
+    def _with_other_runs(self, method: str) -> Iterator["Leaderboard"]:
+        """The same with each other run of a method in place of its first."""
+        for index in count(1):
+            run = run_name(method, index)
+            if not any(run in case.areas for case in self.cases):
+                return
+            yield replace(
+                self,
+                cases=[
+                    case._replace(
+                        areas={**case.areas, method: case.areas[run]},
+                        truth={**case.truth, method: case.truth[run]},
+                    )
+                    if run in case.areas
+                    else case
+                    for case in self.cases
+                ],
+            )
 
     def ranking(self) -> "pd.DataFrame":
         """The leaderboard, best method first, by the first run of each.
