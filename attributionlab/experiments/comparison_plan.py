@@ -130,7 +130,8 @@ def verdict_table(comparison: Comparison, paper: Sequence[PaperVerdict]) -> "pd.
             continue
         f1_by_name = {said.method: f1}
         for end in result.spread():
-            f1_by_name[f"{said.method}, {end['of']}"] = end[said.part]["f1"]
+            if end[said.part] is not None:
+                f1_by_name[f"{said.method}, {end['of']}"] = end[said.part]["f1"]
         rows += [
             {
                 **vars(said),

@@ -5,6 +5,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 __all__ = [
+    "AMPLIFIED",
     "EXACT_SHAPLEY",
     "PARTS",
     "bands_text",
@@ -30,6 +31,10 @@ EXACT_SHAPLEY = "exact Shapley values"
 """Among the ceilings, but the score of one map, which bounds no other."""
 ENOUGH_IMAGES = 6
 """With fewer, a bootstrap over images covers clearly less than it says."""
+AMPLIFIED = (
+    "an optimization amplifies what differs between runs, and rounding: under one seed another "
+    "machine's scores may differ as much, or more"
+)
 SPACE = "\N{NO-BREAK SPACE}"
 VERBS = {
     "pass": "passes in",
@@ -138,10 +143,7 @@ def spread_text(result: Mapping[str, Any]) -> str:
     if not result["spread"]:
         return ""
     lowest, _ = result["spread"]
-    return (
-        f"{lowest['of']}, and highest: an optimization amplifies what differs between runs, and "
-        "rounding: under one seed another machine's scores may differ as much, or more"
-    )
+    return f"{lowest['of']}, and highest: {AMPLIFIED}"
 
 
 def few_images_text(n: int) -> str:

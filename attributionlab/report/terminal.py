@@ -6,17 +6,14 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from attributionlab import errors
-from attributionlab.report.reading import interval_text, score_text
-
-if TYPE_CHECKING:
-    pass
+from attributionlab.report.reading import AMPLIFIED, interval_text, score_text
 
 __all__ = [
     "as_text",
@@ -33,10 +30,7 @@ __all__ = [
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
 
 
-RUNS = (
-    "lowest, highest: of several runs of a method that optimizes; it amplifies what differs between "
-    "runs, and rounding, so that under one seed another machine's scores may differ as much, or more.\n"
-)
+RUNS = f"lowest, highest: of several runs; {AMPLIFIED}.\n"
 WIDE = 104
 """Columns from which on a comparison has room for intervals beside names with settings."""
 NARROWEST = 80
@@ -130,7 +124,8 @@ def _methods_table(
         for end in result["spread"]:
             scored = [_score(end["overall"], key) for key in ("precision", "recall", "f1")]
             signs = [_score(end[part], "f1") for part in ("positive", "negative")]
-            claimed = f"{result['claim']} {score_text(end[result['claim_part']]['f1'], gamma)}"
+            f1 = (end[result["claim_part"]] or {}).get("f1")
+            claimed = f"{result['claim']} {score_text(f1, gamma)}"
             table.add_row(Text(f"  {end['of']}"), *scored, *signs, "", "", claimed)
     return table
 

@@ -90,6 +90,8 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
                 verdict_text(result["verdict"]) if decides else "",
             )
             for end in result["spread"]:
+                if end[name] is None:  # the first images, which other runs have, lack this part
+                    continue
                 cells = [f"{end[name][key]:.2f}" for key in ("precision", "recall", "f1")]
                 table.add_row("", Text(f"  {end['of'].split()[0]}", style="dim"), *cells)
         if len(shown) == 1:

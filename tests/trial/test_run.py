@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -323,3 +324,19 @@ def test_there_is_no_runner_up_without_classes_or_a_method_to_ask(colors, modulo
     assert result.runner_up is None
     [result] = al.faithfulness_test("constant", colors, n=2, diagnosed=False).environments
     assert (result.runner_up, result.diagnosis, result.ceilings) == (None, None, {})
+
+
+def test_a_part_that_the_first_images_lack_has_no_lowest_and_highest(modulo, white):
+    """As where only later images than those of the other runs have negative truth."""
+    comparison = al.compare(optimizing([ones, white]), modulo, n=2)
+    [report] = comparison.reports
+    [result] = report.environments
+    nothing = {part: dict.fromkeys(SCORES, np.full(2, np.nan)) for part in result.scores}
+    lacking = replace(result, compared_runs=[nothing, nothing])
+    report = replace(report, environments=[lacking])
+    comparison = replace(comparison, reports=[report])
+    assert all(row["overall"] is None for row in lacking.spread())
+    assert "highest" not in as_text(report_table(report.to_dict()), 100).split("spread")[0]
+    assert "overall n/a" in as_text(comparison_table(comparison.to_dict()), 120)
+    assert comparison.summary().claim_f1.isna().tolist() == [False, True, True]
+    assert comparison.to_frame().f1.isna().sum() >= 2
