@@ -189,16 +189,24 @@ def test_of_more_images_than_are_kept_only_the_first_are_shown(monkeypatch):
     assert all(documents[0][key] == documents[1][key] for key in told)
 
 
-def test_hours_to_come_are_told_after_the_first_images(monkeypatch):
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda env: al.faithfulness_test("sobel", env, n=30, diagnosed=False),
+        lambda env: al.compare("sobel", env, n=30),
+    ],
+    ids=["test", "compare"],
+)
+def test_hours_to_come_are_told_after_the_first_images(ask, monkeypatch):
     clock = itertools.count(0, 2000)  # each look at the clock is 2,000 s after the one before
     stand_in = SimpleNamespace(**vars(time) | {"monotonic": lambda: next(clock)})
     monkeypatch.setattr(run_module, "time", stand_in)
     env = al.load("multi-color-sum", image_size=72)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        al.faithfulness_test("sobel", env, n=30, diagnosed=False)
+        ask(env)
     [told] = [
-        str(each.message) for each in caught if issubclass(each.category, al.AttributionWarning)
+        str(each.message) for each in caught if issubclass(each.category, al.AttributionLabWarning)
     ]
     assert re.search(r"sobel on multi-color-sum: 9 of 30 .* 4000 s, .* 2\.6 h; a smaller n", told)
 

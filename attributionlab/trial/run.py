@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.assess import CONTROLS, Drift, missing_shares, pixel_kinds
-from attributionlab.errors import AttributionLabError, AttributionWarning
+from attributionlab.assess import CONTROLS, Drift, missing_shares, pixel_kinds, run_name
+from attributionlab.errors import AttributionLabError, AttributionLabWarning
 from attributionlab.methods import Finding, Method, as_method, heard
 from attributionlab.metrics import Alignment, alignment, normalize
 from attributionlab.progress import follow
@@ -163,7 +163,7 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
         highest=torch.tensor(_all([batch.highest for batch in batches])),
         lowest=torch.tensor(_all([batch.lowest for batch in batches])),
         by_seed=by_seed,
-        compared_runs=_compared_runs(method, trial, by_seed, always),
+        compared_runs=_compared_runs(method, trial, by_seed, always, show_progress),
         stochastic=any(batch.random for batch in batches),
         controls={
             name: {
@@ -191,7 +191,7 @@ def _tell_of_cost(method: Method, trial: Trial, done: int, seconds: float) -> No
             f"{method.name} on {trial.env.name}: {done} of {trial.n} images took {seconds:.0f} s, the "
             f"others will take about {left / 3600:.1f} h; a smaller n, image_size or fewer samples or "
             "steps take less",
-            AttributionWarning,
+            AttributionLabWarning,
             stacklevel=3,
         )
 
@@ -246,9 +246,9 @@ def _run(
 
 
 def _room(trial: Trial) -> tuple[Tensor, Tensor, Tensor]:
-    """For the maps that are kept, their images and truth.
+    """Memory for the maps that are kept, their images and truth.
 
-    Taken at once: pieces of a lasting kind between those of a batch would leave holes in the memory.
+    Taken at once: small pieces that last, between those of a batch, would leave holes.
     """
     side, channels = trial.env.recipe.image_size, trial.env.recipe.channels
     kept = min(trial.n, max(STUDIED_IMAGES, KEPT_BYTES // (4 * side**2)))
@@ -270,24 +270,30 @@ def _again(
 
 
 def _compared_runs(
-    method: Method, trial: Trial, by_seed: Sequence[ImageScores], always: Mapping[str, Any]
+    method: Method,
+    trial: Trial,
+    by_seed: Sequence[ImageScores],
+    always: Mapping[str, Any],
+    show_progress: bool,
 ) -> Sequence[ImageScores]:
-    """What other runs make of a method that optimizes: on the first images, since each costs as much
-    as the one that is judged.
+    """Scores of several runs of a method that optimizes: on the first images, since each run costs as
+    much as the one that is judged.
     """
-    if method.runs == 1 or len(by_seed) > 1:
-        return by_seed if method.runs > 1 else []
-    few = replace(trial, n=min(trial.n, STUDIED_IMAGES))
-    scenes = list(few.scenes("", False))
+    if method.runs == 1:
+        return []
+    if len(by_seed) > 1:
+        return by_seed
     [judged] = by_seed
+    few = replace(trial, n=min(trial.n, STUDIED_IMAGES))
     first = {
         part: {score: values[: few.n] for score, values in scores.items()}
         for part, scores in judged.items()
     }
-    others = [
-        _joined([_listed(_again(method, few, scene, always, repeat)) for scene in scenes])
-        for repeat in range(1, method.runs)
-    ]
+    others = []
+    for repeat in range(1, method.runs):
+        scenes = few.scenes(run_name(f"{method.name} on {trial.env.name}", repeat), show_progress)
+        again = [_listed(_again(method, few, scene, always, repeat)) for scene in scenes]
+        others.append(_joined(again))
     return [first, *others]
 
 
