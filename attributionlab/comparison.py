@@ -26,14 +26,14 @@ from attributionlab.truth import Output
 
 __all__ = ["QUICK_SIZE", "compare"]
 
-Contender = AttributionMethod | tuple[AttributionMethod, Mapping[str, Any]]
-"""A method, or one with its settings."""
 QUICK_SIZE = 72
 """Image side of a quick comparison."""
 
 
 def compare(
-    methods: AttributionMethod | Sequence[Contender] | None = None,
+    methods: AttributionMethod
+    | Sequence[AttributionMethod | tuple[AttributionMethod, Mapping[str, Any]]]
+    | None = None,
     environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = 4,
     seed: int = 0,

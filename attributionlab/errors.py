@@ -76,7 +76,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """A text in which what ends a line, moves the cursor or hides others is written as in Python."""
+    """A text in which each character that ends a line, moves the cursor, hides others or cannot be
+    written in UTF-8 is an escape, as in Python's texts.
+    """
     return "".join(
         each
         if each.isprintable() or each == "\N{NO-BREAK SPACE}"

@@ -150,7 +150,7 @@ class Bars:
             self.progress = Progress(
                 work, TimeElapsedColumn(), console=console, transient=True, expand=True
             )
-        self.shown: list[tuple[Task, TaskID]] = []
+        self.shown: dict[Task, TaskID] = {}
 
     def start(self) -> None:
         self.progress.start()
@@ -160,24 +160,19 @@ class Bars:
 
     def open(self, task: Task) -> None:
         self._show_innermost(False)
-        self.shown.append((task, self.progress.add_task(task.title, total=task.total)))
+        self.shown[task] = self.progress.add_task(task.title, total=task.total)
 
     def advance(self, task: Task, count: int, item: str | None) -> None:
         if item is not None:
             task.item = item
-        for each, number in self.shown:
-            if each is task:
-                self.progress.update(number, advance=count, description=task.title)
+        self.progress.update(self.shown[task], advance=count, description=task.title)
 
     def close(self, task: Task) -> None:
-        for each, number in self.shown:
-            if each is task:
-                self.progress.remove_task(number)
-        self.shown = [(each, number) for each, number in self.shown if each is not task]
+        self.progress.remove_task(self.shown.pop(task))
         self._show_innermost(True)
 
     def _show_innermost(self, visible: bool) -> None:
-        for _, number in self.shown[-1:]:
+        for number in list(self.shown.values())[-1:]:
             self.progress.update(number, visible=visible)
 
 

@@ -107,7 +107,9 @@ def said(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """The deepest line of the user's own code on the way to it, in parentheses; else any stranger's."""
+    """The deepest line of the user's own code that led to an error, in parentheses; without any, the
+    deepest line in NumPy or torch.
+    """
     frames = [
         (str(frame.f_globals.get("__name__")).partition(".")[0], frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -118,11 +120,11 @@ def place_of(error: BaseException) -> str:
         for frame in frames
         if frame[0] == called or (frame[0] not in NOT_THE_USERS and not _installed(frame[1]))
     ]
-    for _, file, line in reversed(
-        users or [each for each in frames if each[0] in ("numpy", "torch")]
-    ):
-        return f" ({Path(file).name}, line {line})"
-    return ""
+    named = users or [frame for frame in frames if frame[0] in ("numpy", "torch")]
+    if not named:
+        return ""
+    _, file, line = named[-1]
+    return f" ({Path(file).name}, line {line})"
 
 
 def _installed(file: str) -> bool:

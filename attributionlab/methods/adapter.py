@@ -138,7 +138,7 @@ def as_method(
     if not isinstance(settings, Mapping | None):
         raise AttributionLabError(f"settings are {settings!r}: pass a dict")
     settings = dict(settings or {})
-    name = _printable(method if isinstance(method, str) else name_of(method))
+    name = printable(method if isinstance(method, str) else name_of(method))
     reference = repr(method) if isinstance(method, str) else name
     if isinstance(method, str):
         found = derived(method, known)
@@ -182,11 +182,6 @@ def as_method(
     _check_settings(name, method, settings)
     run = partial(call_function, method, settings=settings)
     return Method(name, run, settings, method, reference, built_in)
-
-
-def _printable(name: str) -> str:
-    """A name for tables and files: control characters, and what is no text in UTF-8, as escapes."""
-    return printable(name).encode("utf-8", "backslashreplace").decode()
 
 
 def _check_settings(

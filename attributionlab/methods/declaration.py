@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Attributing", "AttributionMethod", "declares"]
+__all__ = ["AttributionMethod", "declares"]
 
 
 class Attributing(Protocol):
