@@ -104,7 +104,7 @@ def _kinds() -> list[Any]:
 
 @contextmanager
 def own_arithmetic() -> Iterator[None]:
-    """Exact, and on the CPU where no device is said, whatever `torch.set_default_device` says."""
+    """Compute exactly, and on the CPU where no device is named, whatever the default device is."""
     with exact_arithmetic():
         # A default device costs time with every call of torch: none is set without need.
         if torch.empty(0).device.type == "cpu":
@@ -120,7 +120,9 @@ def own_arithmetic() -> Iterator[None]:
 
 @contextmanager
 def users_default(device: torch.device) -> Iterator[None]:
-    """Inside `own_arithmetic`, for code of a user who has set a default device: that of its inputs."""
+    """Inside `own_arithmetic`: make the device of the inputs the default one for a user's code, if the
+    user has set a default device.
+    """
     if not _user_chose.get():
         yield
         return

@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 MOST_IMAGES = 1_000_000
-"""That anything here is asked to run on; at a millisecond each a quarter of an hour."""
+"""The largest number of images that anything here takes: a quarter of an hour at a millisecond each."""
 
 MOST_ROUNDS = 10_000_000
-"""Of what a method repeats for one image and memory does not bound: steps, permutations, epochs; at a
-millisecond each three hours."""
+"""The largest number of steps, permutations or epochs for one image, which memory does not bound: three
+hours at a millisecond each."""
 
 Replacement = Real[Tensor, "..."] | float | int
 """What perturbed pixels become: a number, or a tensor that broadcasts to the images."""

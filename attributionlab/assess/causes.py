@@ -61,12 +61,13 @@ CERTAIN = {
         "first dimension; confirmed if F1 then rises",
     ),
 }
-"""Causes tried out on the method, named before all that maps suggest: what was seen and confirms it."""
+"""Causes that were tried out on the method, which come before what maps suggest: what was seen, and
+what would confirm it."""
 
 IN_DISTRIBUTION = "multi-color-sum-in-distribution"
 
 WITHOUT_NEGATIVES = ("positive-only", "blur", "shift", "orientation", "baseline-distance")
-"""What maps look like that miss the negative truth because they have no negative values."""
+"""What maps without negative values may look like."""
 
 AFTER_ANOTHER_BASELINE = (
     "background",
@@ -79,7 +80,7 @@ AFTER_ANOTHER_BASELINE = (
 
 
 def tried_out(e: Evidence) -> Hint | None:
-    """What was tried out on the method."""
+    """A cause of `CERTAIN`: no guess from maps, but tried out on the method."""
     cause = next((cause for cause in CERTAIN if cause in e.guards), None)
     return None if cause is None else Hint(cause, *CERTAIN[cause], e.missing)
 

@@ -94,7 +94,9 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 
 def _rank(hint: Hint) -> tuple[bool, bool, float]:
-    """What is certain, then maps of zeros: the other causes are about the rest."""
+    """A key to sort by: what is certain comes first, then maps of zeros, since the other causes are
+    about the rest.
+    """
     return hint.cause not in CERTAIN, hint.cause not in OF_ZEROS, -round(hint.explains, 2)
 
 
@@ -144,7 +146,7 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
 
 
 def _fact_first(hints: list[Hint]) -> list[Hint]:
-    """That no value is negative is seen at once, a distance from the background is a resemblance."""
+    """Hints in which "positive-only", a fact, comes before "baseline-distance", a resemblance."""
     named = [hint.cause for hint in hints]
     if {"positive-only", "baseline-distance"} <= set(named):
         fact, resemblance = named.index("positive-only"), named.index("baseline-distance")

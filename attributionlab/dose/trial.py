@@ -18,7 +18,7 @@ from attributionlab.dose.evaluations import Metric, as_metric
 from attributionlab.dose.report import DoseScore, MetricReport
 from attributionlab.environment import Environment
 from attributionlab.errors import refuse_if
-from attributionlab.methods import METHODS, Method, as_method, heard, preset_of
+from attributionlab.methods import METHODS, AttributionMethod, Method, as_method, heard, preset_of
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.progress import track
 from attributionlab.trial import Trial
@@ -45,7 +45,7 @@ def metric_test(
     seed: int = 0,
     *,
     higher_is_better: bool | None = None,
-    methods: Sequence[Any] = (),
+    methods: Sequence[AttributionMethod] = (),
     doses: Mapping[str, Sequence[float]] | None = None,
     output: Output | None = None,
     threshold: float = 0.5,
@@ -144,7 +144,7 @@ def metric_tests(
     n: int = 8,
     seed: int = 0,
     *,
-    methods: Sequence[Any] = (),
+    methods: Sequence[AttributionMethod] = (),
     doses: Mapping[str, Sequence[float]] | None = None,
     output: Output | None = None,
     threshold: float = 0.5,
@@ -200,7 +200,7 @@ class _Image(NamedTuple):
 
 
 def _images(
-    env: Environment, n: int, seed: int, output: Output, methods: Sequence[Any]
+    env: Environment, n: int, seed: int, output: Output, methods: Sequence[AttributionMethod]
 ) -> Iterator[_Image]:
     dataset, device = env.dataset(n, seed), env.device
     contestants = [_contestant(each, env, output, n, seed) for each in methods]
@@ -236,7 +236,7 @@ def _images(
 
 
 def _contestant(
-    method: Any, env: Environment, output: Output, n: int, seed: int
+    method: AttributionMethod, env: Environment, output: Output, n: int, seed: int
 ) -> tuple[Method, Trial, Mapping[str, Any]]:
     """A real method with the paper's settings; one that explains logits only is given logits."""
     preset = preset_of("paper", env.task, as_method(method, METHODS | CONTROLS).name)

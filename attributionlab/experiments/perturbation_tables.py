@@ -69,10 +69,6 @@ def ranks_table(studies: Sequence[Study]) -> "pd.DataFrame":
         printed = RANKS[each.env.name]
         methods = _read(each, next(iter(READINGS[each.env.name])))
         keys = {"f1": f"f1_{printed.truth}", **{metric: metric for metric in METRICS}}
-        places = {
-            name: _ranks(_means(each, key, methods), HIGHER_IS_BETTER[name])
-            for name, key in keys.items()
-        }
         paper = dict(zip(methods, printed.ranks.items(), strict=True))
         for label, ours, end in each.rows(methods):
             method, said = paper[ours]
@@ -81,12 +77,11 @@ def ranks_table(studies: Sequence[Study]) -> "pd.DataFrame":
                 "method": label.replace(ours, method),
             }
             for name, theirs in zip(keys, said, strict=True):
-                found = [places[name][methods.index(ours)]]
-                for run in each.in_run(keys[name], ours)[1:]:
-                    means = _means(each, keys[name], methods)
-                    means[methods.index(ours)] = _mean_of_run(run)
-                    found.append(_ranks(means, HIGHER_IS_BETTER[name])[methods.index(ours)])
-                row |= {f"{name}_paper": theirs if label == ours else np.nan, name: end(found)}
+                means, place, ranks = _means(each, keys[name], methods), methods.index(ours), []
+                for run in each.in_run(keys[name], ours):
+                    means[place] = _mean_of_run(run)
+                    ranks.append(_ranks(means, HIGHER_IS_BETTER[name])[place])
+                row |= {f"{name}_paper": theirs if label == ours else np.nan, name: end(ranks)}
             rows.append(row)
     return pd.DataFrame(rows)
 

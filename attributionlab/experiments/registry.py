@@ -86,8 +86,8 @@ def experiment(
     settings : mapping, optional
         Settings of this experiment alone.
     device : str, optional
-        Where methods compute, "cpu" by default; experiments that run methods in environments alone
-        take another.
+        Where methods compute, "cpu" by default. Only experiments whose methods run in environments, and
+        nowhere else, take another one.
     show_progress : bool
         Show progress on standard error.
 

@@ -85,7 +85,7 @@ class Method:
 
     @property
     def runs(self) -> int:
-        """Of how many runs the lowest and highest stand beside its numbers, where it says so, or 1."""
+        """How many runs it declares (`declares`), or 1."""
         return getattr(self.function, "runs", None) or 1
 
     def enlarged_layer(self, model: nn.Module, layers: Mapping[str, nn.Module]) -> nn.Module | None:

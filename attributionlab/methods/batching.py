@@ -98,7 +98,7 @@ def passes_at_once(model: nn.Module, inputs: Tensor, asked: int | None) -> int:
 
 
 def surely_fitting(images: Tensor, wanted: int) -> int:
-    """How many of the wanted images pass at once wherever they pass, without a look at a network."""
+    """How many of the wanted images surely fit in memory at once, in whatever network."""
     each = MOST_OF_AN_IMAGE * images[:1].nbytes
     if each * wanted <= MEMORY_BUDGET:
         return wanted
@@ -187,8 +187,8 @@ def drawn_in_memory(
 ) -> Iterator[None]:
     """Refuse the number of an image's draws where the memory does not suffice for them.
 
-    Beforehand, by an estimate; and where an allocation fails inside, which a limit on a process or
-    another process may be the cause of.
+    Before anything is drawn, by an estimate; and where an allocation fails inside all the same, because
+    of a limit on this process or of what other processes take.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def drawn_in_memory(
     count : int
         Its value.
     each : int
-        Bytes for each draw, at the time when they are most: within a factor of two.
+        Bytes that each draw takes at the peak, within a factor of two.
     device : str or torch.device
         Where they lie.
     """

@@ -58,9 +58,10 @@ def declares(
     distribution : bool
         Whether four-dimensional `baselines` are several for all images, rather than one for each.
     runs : int
-        Of how many runs the lowest and highest stand beside its numbers: more than one for what
-        optimizes, which amplifies rounding, so that one seed gives other numbers on other machines.
-        Runs differ by their seeds; what draws nothing takes `nudge`, 0 for the first run.
+        How many runs there are, whose lowest and highest numbers stand beside those of the first. More
+        than one for a method that optimizes: it amplifies rounding, so one seed gives other numbers on
+        other machines. Runs differ by their seeds; a method that draws nothing takes `nudge`, which is
+        0 for the first run.
     """
 
     def mark(function: Function) -> Function:

@@ -120,7 +120,9 @@ def _seed(trial: Trial, scene: Scene, repeat: int) -> int:
 def _call(
     method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], repeat: int
 ) -> Call:
-    """A method's call, for which alone images and what is known about them leave the CPU."""
+    """A call of a method: the one place that brings images, and what is known about them, to the
+    network's device.
+    """
     env, device = trial.env, trial.env.device
     # Copies of its own: the controls look at the same images afterwards.
     inputs = scene.images.to(device, copy=True, memory_format=torch.channels_last)

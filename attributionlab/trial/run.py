@@ -31,8 +31,8 @@ from attributionlab.truth import Truth
 __all__ = ["Outcome", "carry_out"]
 
 LONG, SOON = 3600.0, 10.0
-"""Seconds that the images of an environment may take untold, and after which this is estimated: the
-first image also waits for what is compiled and loaded."""
+"""Seconds: a warning comes if the images of an environment will take longer than the first, estimated
+after the second, because the first image also waits for what is compiled and loaded."""
 
 KEPT_BYTES = 16 * 2**20
 """Of the maps that are kept to be looked at: of 83 images at 224 pixels. All else is reduced to a few
