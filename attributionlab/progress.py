@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
+from attributionlab.errors import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
@@ -37,7 +39,8 @@ class Task:
 
     @property
     def title(self) -> str:
-        return f"{self.what}, {self.item}" if self.item else self.what
+        """For a terminal: names of methods and environments may hold anything."""
+        return printable(f"{self.what}, {self.item}" if self.item else self.what)
 
     def text(self, now: float) -> str:
         """As in "comparing, lime on number-checker: 3 of 8 runs, 30 s, about 50 s left"."""
@@ -160,12 +163,12 @@ class Bars:
 
     def open(self, task: Task) -> None:
         self._show_innermost(False)
-        self.shown[task] = self.progress.add_task(task.title, total=task.total)
+        self.shown[task] = self.progress.add_task(_in_markup(task.title), total=task.total)
 
     def advance(self, task: Task, count: int, item: str | None) -> None:
         if item is not None:
             task.item = item
-        self.progress.update(self.shown[task], advance=count, description=task.title)
+        self.progress.update(self.shown[task], advance=count, description=_in_markup(task.title))
 
     def close(self, task: Task) -> None:
         self.progress.remove_task(self.shown.pop(task))
@@ -174,6 +177,12 @@ class Bars:
     def _show_innermost(self, visible: bool) -> None:
         for number in list(self.shown.values())[-1:]:
             self.progress.update(number, visible=visible)
+
+
+def _in_markup(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
 
 
 _display: Display | None = None

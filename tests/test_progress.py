@@ -138,6 +138,19 @@ def test_a_narrow_terminal_shows_whole_times():
     assert re.search(r"integrated-gradients on .*… \d:\d\d:\d\d\n", console.file.getvalue())
 
 
+def test_names_move_no_cursor_and_are_no_markup():
+    name = "maps[/red].npy \x1b[31m"
+    shown = r"maps[/red].npy \x1b[31m"
+    assert Task(name, 1, "images", 0.0).text(3.0) == f"{shown}: 0 of 1 images, 3 s"
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=100)
+    bars = Bars(console)
+    task = Task(name, 2, "images", 0.0)
+    bars.open(task)
+    bars.advance(task, 1, "[/blue]")
+    console.print(bars.progress.get_renderable())
+    assert f"{shown}, [/blue]" in console.file.getvalue()
+
+
 SLOW = """
 import time
 from pathlib import Path
