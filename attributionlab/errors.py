@@ -9,6 +9,7 @@ __all__ = [
     "AttributionLabWarning",
     "AttributionWarning",
     "GuardWarning",
+    "cut",
     "nearest",
     "printable",
     "refuse_if",
@@ -37,8 +38,8 @@ class AttributionLabError(ValueError):
     """
 
     def __init__(self, message: object = "") -> None:
-        text = LONG_TEXT.sub(lambda found: _cut(found[0]), str(message))
-        text = LONG_WORD.sub(lambda found: _cut(found[0]), _cut_brackets(text))
+        text = LONG_TEXT.sub(lambda found: cut(found[0]), str(message))
+        text = LONG_WORD.sub(lambda found: cut(found[0]), _cut_brackets(text))
         super().__init__("\n".join(map(printable, text.split("\n"))))
 
 
@@ -87,10 +88,10 @@ def printable(text: str) -> str:
     )
 
 
-def _cut(value: str) -> str:
-    """The beginning of a long value, and how much is left out."""
-    left_out = len(value) - LONGEST_VALUE
-    return f"{value[:LONGEST_VALUE]}... ({left_out:,} characters more)" if left_out > 0 else value
+def cut(text: str, longest: int = LONGEST_VALUE) -> str:
+    """The beginning of a long text, and how much is left out."""
+    left_out = len(text) - longest
+    return f"{text[:longest]}... ({left_out:,} characters more)" if left_out > 0 else text
 
 
 def _cut_brackets(text: str) -> str:
@@ -105,6 +106,6 @@ def _cut_brackets(text: str) -> str:
         elif open_ and each == open_[-1]:
             open_.pop()
             if not open_:
-                parts.append(_cut(text[start : place + 1]))
+                parts.append(cut(text[start : place + 1]))
                 start = place + 1
     return "".join(parts) + text[start:]

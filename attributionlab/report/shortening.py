@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from attributionlab.errors import cut
 from attributionlab.report.terminal import printable
 
 __all__ = ["shortened"]
@@ -15,20 +16,20 @@ def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with anybody's text cut to a length that a page can bear, and made printable."""
     document = printable(document)
     least, warnings = document["least"], document["warnings"]
-    shown = [_cut(warning, LONGEST_TEXT) for warning in warnings[:MOST_ITEMS]]
+    shown = [cut(warning, LONGEST_TEXT) for warning in warnings[:MOST_ITEMS]]
     if len(warnings) > MOST_ITEMS:
         shown.append(f"{len(warnings) - MOST_ITEMS:,} more")
     return {
         **document,
-        "method": _cut(document["method"], LONGEST_NAME),
+        "method": cut(document["method"], LONGEST_NAME),
         "settings": _settings(document["settings"]),
-        "command": _cut(document["command"], LONGEST_COMMAND),
+        "command": cut(document["command"], LONGEST_COMMAND),
         "warnings": shown,
-        "least": {**least, "environment": _cut(least["environment"], LONGEST_NAME)},
+        "least": {**least, "environment": cut(least["environment"], LONGEST_NAME)},
         "environments": [
             {
                 **result,
-                "name": _cut(result["name"], LONGEST_NAME),
+                "name": cut(result["name"], LONGEST_NAME),
                 "settings": _settings(result["settings"]),
             }
             for result in document["environments"]
@@ -39,16 +40,8 @@ def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
 def _settings(settings: Mapping[str, Any]) -> list[str]:
     """One line for each setting."""
     lines = [
-        _cut(f"{name} = {json.dumps(value, ensure_ascii=False)}", LONGEST_TEXT)
+        cut(f"{name} = {json.dumps(value, ensure_ascii=False)}", LONGEST_TEXT)
         for name, value in list(settings.items())[:MOST_ITEMS]
     ]
     left_out = len(settings) - len(lines)
     return [*lines, f"{left_out:,} more"] if left_out else lines
-
-
-def _cut(text: str, longest: int) -> str:
-    """At most so many characters, all of which UTF-8 can write."""
-    writable = text.encode("utf-8", "replace").decode("utf-8")
-    if len(writable) <= longest:
-        return writable
-    return f"{writable[:longest]} … ({len(writable) - longest:,} characters more)"
