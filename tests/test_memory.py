@@ -133,6 +133,17 @@ def test_a_number_beyond_memory_is_refused_though_the_allocator_would_not(
     assert seen
 
 
+def test_a_refusal_names_the_number_that_was_given_where_there_are_fewer_coalitions(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 2**26)
+    settings = {"n_samples": 10**12, "segmentation": "grid", "baselines": 1.0}
+    # There are 2^9 coalitions of 9 superpixels; the 2^25 of 25 take 2^25 (48 * 25 + 128) bytes.
+    al.faithfulness_test(
+        "kernel-shap", SMALL, n=1, settings=settings | {"cells": 3}, diagnosed=False
+    )
+    with pytest.raises(al.AttributionLabError, match=rf"n_samples is {10**12}: .* 41\.5 GiB"):
+        al.faithfulness_test("kernel-shap", SMALL, n=1, settings=settings | {"cells": 5})
+
+
 @pytest.mark.parametrize(
     ("name", "setting"),
     [

@@ -183,7 +183,12 @@ def over_batches(
 
 @contextmanager
 def drawn_in_memory(
-    who: str, name: str, count: int, each: int, device: str | torch.device = "cpu"
+    who: str,
+    name: str,
+    count: int,
+    each: int,
+    device: str | torch.device = "cpu",
+    most: int | None = None,
 ) -> Iterator[None]:
     """Refuse the number of an image's draws where the memory does not suffice for them.
 
@@ -202,9 +207,12 @@ def drawn_in_memory(
         Bytes that each draw takes at the peak, within a factor of two.
     device : str or torch.device
         Where they lie.
+    most : int, optional
+        How many draws there can be, whatever the setting says.
     """
+    drawn = int(count if most is None else min(count, most))
     what = f"{who}: {name} is {count}: what is drawn for one image"
-    refuse_beyond_memory(int(count) * each, what, "take fewer", device)
+    refuse_beyond_memory(drawn * each, what, "take fewer", device)
     try:
         yield
     except (RuntimeError, MemoryError, TypeError) as error:  # a TypeError for a size beyond int64

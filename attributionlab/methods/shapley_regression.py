@@ -109,8 +109,8 @@ def kernel_shap(
     maps, shares, unmoved, undetermined = [], [], 0, 0
     for game in games_of(inputs, start, labels, targets):
         # Of what is drawn, or there is if that is less, some six matrices in float64 at once.
-        rows = min(n_samples, 2**game.players)
-        with drawn_in_memory("kernel-shap", "n_samples", rows, 48 * game.players + 128):
+        each, most = 48 * game.players + 128, 2**game.players
+        with drawn_in_memory("kernel-shap", "n_samples", n_samples, each, most=most):
             kept, weights = _coalitions(game.players, n_samples, generator)
         everybody = torch.ones(1, game.players, dtype=torch.bool)
         asked = drawn(torch.cat([~everybody, everybody, kept]))
