@@ -93,7 +93,7 @@ def compare(
     contestants = _contestants(methods)
     # What no run could have is told before the first one.
     preset_of(preset, "regression", "")
-    checked_request(n, seed, 1, 0, gamma, False, False, claim or "signed", output)
+    checked_request(n=n, seed=seed, gamma=gamma, claim=claim or "signed", outputs=(output,))
     named = [labelled(as_method(m, METHODS | CONTROLS, s).name, s) for m, s in contestants]
     twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:

@@ -128,7 +128,15 @@ def faithfulness_test(
     contestant = as_method(method, METHODS | CONTROLS, settings)
     asked = contestant.claim or "signed" if claim is None else claim
     claim, gamma = checked_request(
-        *(n, seed, seeds, camouflage, gamma, diagnosed, truths, asked, output, truth_output)
+        n=n,
+        seed=seed,
+        gamma=gamma,
+        claim=asked,
+        outputs=(output, truth_output),
+        seeds=seeds,
+        camouflage=camouflage,
+        diagnosed=diagnosed,
+        truths=truths,
     )
     chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
     names = [env.name for env in chosen]
@@ -213,15 +221,16 @@ def _what_was_done(results: Sequence[EnvironmentResult], environments: int) -> s
 
 
 def checked_request(
+    *,
     n: int,
     seed: int,
-    seeds: int,
-    camouflage: int,
     gamma: float,
-    diagnosed: bool,
-    truths: bool,
     claim: str,
-    *outputs: str | None,
+    outputs: Sequence[str | None],
+    seeds: int = 1,
+    camouflage: int = 0,
+    diagnosed: bool = True,
+    truths: bool = False,
 ) -> tuple[Claim, float]:
     """The claim and gamma, or all that is wrong at once."""
     problems = [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, nearest, printable
 from attributionlab.methods.calling import (
     Call,
+    arguments_of,
     call_captum_class,
     call_captum_instance,
     call_class,
     call_function,
-    name_of,
-    parameters_of,
+    label_of,
     pick_precomputed,
 )
 from attributionlab.methods.derivation import derived, similar_names
@@ -105,9 +105,9 @@ class Method:
 
     @cached_property
     def _declared(self) -> frozenset[str]:
-        declared = {*parameters_of(self.function)}
+        declared = {*arguments_of(self.function)}
         if isinstance(self.function, type):
-            declared |= {*parameters_of(getattr(self.function, "attribute", None))}
+            declared |= {*arguments_of(getattr(self.function, "attribute", None))}
         return frozenset(declared)
 
 
@@ -138,7 +138,7 @@ def as_method(
     if not isinstance(settings, Mapping | None):
         raise AttributionLabError(f"settings are {settings!r}: pass a dict")
     settings = dict(settings or {})
-    name = printable(method if isinstance(method, str) else name_of(method))
+    name = printable(method if isinstance(method, str) else label_of(method))
     reference = repr(method) if isinstance(method, str) else name
     if isinstance(method, str):
         found = derived(method, known)
@@ -170,7 +170,7 @@ def as_method(
         return Method(name, run, settings, method, reference)
     if isinstance(method, type) and callable(getattr(method, "attribute", None)):
         own_class: Any = method
-        _check_settings(name, own_class.attribute, settings, parameters_of(method))
+        _check_settings(name, own_class.attribute, settings, arguments_of(method))
         run = partial(call_class, own_class, settings=settings)
         return Method(name, run, settings, own_class, reference)
     if isinstance(method, type) or not callable(method):
@@ -190,7 +190,7 @@ def _check_settings(
     settings: Mapping[str, Any],
     also: Mapping[str, inspect.Parameter] = MappingProxyType({}),
 ) -> None:
-    parameters = {**also, **parameters_of(function)}
+    parameters = {**also, **arguments_of(function)}
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     for key in settings:

@@ -17,12 +17,12 @@ from attributionlab.references import in_one_line, place_of, said
 
 __all__ = [
     "Call",
+    "arguments_of",
     "call_captum_class",
     "call_captum_instance",
     "call_class",
     "call_function",
-    "name_of",
-    "parameters_of",
+    "label_of",
     "pick_precomputed",
 ]
 
@@ -57,7 +57,7 @@ class Call:
     offered: Mapping[str, Any] = field(default_factory=dict)
 
 
-def name_of(method: Any) -> str:
+def label_of(method: Any) -> str:
     if isinstance(method, np.ndarray | Tensor | Mapping):
         return "precomputed"
     return str(getattr(method, "__name__", type(method).__name__))
@@ -69,7 +69,7 @@ def _check_complete(
     """Refuse a call that would lack arguments, behind those given by their place."""
     lacking = [
         each.name
-        for each in list(parameters_of(function).values())[by_place:]
+        for each in list(arguments_of(function).values())[by_place:]
         if each.default is each.empty
         and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
     ]
@@ -83,7 +83,7 @@ def _check_complete(
         )
 
 
-def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
+def arguments_of(function: Any) -> Mapping[str, inspect.Parameter]:
     """What a callable takes by name; nothing is known of some built-in ones."""
     try:
         return inspect.signature(function).parameters
@@ -100,12 +100,12 @@ def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
 
 
 def call_function(function: Callable[..., Any], call: Call, settings: Mapping[str, Any]) -> Any:
-    declared = parameters_of(function)
+    declared = arguments_of(function)
     offered = {key: value for key, value in call.offered.items() if key in declared}
     given = offered | _fresh(settings)
-    _check_complete(name_of(function), function, 3, given)
+    _check_complete(label_of(function), function, 3, given)
     return _guarded(
-        name_of(function),
+        label_of(function),
         lambda: function(call.model, call.inputs, call.targets, **given),
         call.environment,
     )
@@ -131,7 +131,7 @@ def call_captum_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) 
 
 def call_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
     """A class in the form of Captum's, which gets by name what it declares, as a function does."""
-    constructor = parameters_of(kind)
+    constructor = arguments_of(kind)
     given = {**call.offered, **_fresh(settings)}
     if "layer" in constructor:
         layers = call.offered["layers"]
@@ -141,7 +141,7 @@ def call_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
     def run() -> Any:
         _check_complete(kind.__name__, kind, 1, made_with)
         attribute = kind(call.model, **made_with).attribute
-        declared = parameters_of(attribute)
+        declared = arguments_of(attribute)
         named = {
             key: value
             for key, value in given.items()
@@ -163,12 +163,12 @@ def call_captum_instance(instance: Any, call: Call, settings: Mapping[str, Any])
     bound = getattr(instance, "forward_func", None) or getattr(instance, "model", None)
     if bound is not call.model:
         raise AttributionLabError(
-            f"this {name_of(instance)} explains another model than that of {call.environment}: pass "
-            f"the class {name_of(instance)}, or construct it with this environment's model "
+            f"this {label_of(instance)} explains another model than that of {call.environment}: pass "
+            f"the class {label_of(instance)}, or construct it with this environment's model "
             "(softmax_model for output 'probability')"
         )
     return _guarded(
-        name_of(instance), lambda: _attribute(instance, call, settings), call.environment
+        label_of(instance), lambda: _attribute(instance, call, settings), call.environment
     )
 
 
@@ -176,7 +176,7 @@ def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
     from captum.attr import LayerAttribution
 
     inputs = call.inputs
-    _check_complete(name_of(instance), instance.attribute, 1, {"target", *settings})
+    _check_complete(label_of(instance), instance.attribute, 1, {"target", *settings})
     with warnings.catch_warnings():
         # Inputs come without requires_grad, by contract; Captum switches it on and says so.
         warnings.filterwarnings("ignore", ".*required_grads has been set automatically.*")
