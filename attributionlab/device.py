@@ -20,6 +20,8 @@ __all__ = [
 
 _user_chose: ContextVar[bool] = ContextVar("_user_chose", default=False)
 """Whether the caller of the laboratory has set a default device."""
+_users_dtype: ContextVar[torch.dtype | None] = ContextVar("_users_dtype", default=None)
+"""The default type that the caller of the laboratory has set; None outside of its calls."""
 
 
 def as_device(name: str | torch.device) -> torch.device:
@@ -104,8 +106,8 @@ def _kinds() -> list[Any]:
 
 @contextmanager
 def own_arithmetic() -> Iterator[None]:
-    """Compute exactly, and on the CPU where no device is named, whatever the default device is."""
-    with exact_arithmetic():
+    """Compute exactly, and in float32 on the CPU where nothing else is named, whatever the defaults are."""
+    with exact_arithmetic(), _default_dtype(torch.float32):
         # A default device costs time with every call of torch: none is set without need.
         if torch.empty(0).device.type == "cpu":
             yield
@@ -120,14 +122,28 @@ def own_arithmetic() -> Iterator[None]:
 
 @contextmanager
 def users_default(device: torch.device) -> Iterator[None]:
-    """Inside `own_arithmetic`: make the device of the inputs the default one for a user's code, if the
-    user has set a default device.
+    """Inside `own_arithmetic`: give a user's code its own default type again, and make the device of the
+    inputs the default one, if the user has set a default device.
     """
-    if not _user_chose.get():
+    with _default_dtype(_users_dtype.get() or torch.get_default_dtype()):
+        if not _user_chose.get():
+            yield
+            return
+        with torch.device(device):
+            yield
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Set another default type inside, and remember the one before as the user's."""
+    before = torch.get_default_dtype()
+    token = _users_dtype.set(before)
+    torch.set_default_dtype(dtype)
+    try:
         yield
-        return
-    with torch.device(device):
-        yield
+    finally:
+        torch.set_default_dtype(before)
+        _users_dtype.reset(token)
 
 
 @contextmanager

@@ -242,6 +242,41 @@ def test_a_default_device_changes_nothing_and_stays(name):
             assert str(other) == str(one)  # a NaN is not equal to itself
 
 
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+@pytest.mark.parametrize("name", CALLED)
+def test_a_default_type_changes_nothing_and_stays(name):
+    place = Place()
+    expected = tree_flatten(CALLED[name](place))[0]
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = tree_flatten(CALLED[name](place))[0]
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert len(expected) == len(found) > 0
+    for one, other in zip(expected, found, strict=True):
+        if isinstance(one, torch.Tensor):
+            torch.testing.assert_close(other, one, rtol=0, atol=0, equal_nan=True)
+        else:
+            assert str(other) == str(one)  # a NaN is not equal to itself
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_method_of_a_user_with_a_default_type_has_that(dtype):
+    seen = []
+
+    def method(model, inputs, targets):
+        seen.append(torch.empty(0).dtype)
+        return inputs
+
+    torch.set_default_dtype(dtype)
+    try:
+        al.faithfulness_test(method, small(), n=1, diagnosed=False)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert set(seen) == {dtype}
+
+
 def test_a_method_of_a_user_with_a_default_device_has_the_inputs_one():
     seen = []
 

@@ -44,7 +44,12 @@ def random(
 ) -> Tensor:
     """Uniform on [0, 1) for every pixel (AttributionLab, F.2). It must fail."""
     batch, _, height, width = inputs.shape
-    return torch.rand(batch, 1, height, width, generator=generator, device=generator.device)
+    return torch.rand(
+        *(batch, 1, height, width),
+        generator=generator,
+        device=generator.device,
+        dtype=torch.float32,  # whatever the user's default is
+    )
 
 
 def constant(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
