@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
@@ -198,10 +199,16 @@ def pick_precomputed(arrays: Any, call: Call) -> Any:
                 f"{call.environment!r}: add them, or test those environments only"
             )
         arrays = arrays[call.environment]
+    if isinstance(arrays, Tensor) and arrays.is_nested:
+        raise AttributionLabError(
+            f"the attributions for {call.environment} are a nested tensor: pass a plain one"
+        )
     shape = tuple(getattr(arrays, "shape", ()))
     if len(shape) < 3 or shape[0] != call.total:
         raise AttributionLabError(
             f"the attributions for {call.environment} have shape {shape}: pass one map for each of "
             f"the {call.total} images of env.batch({call.total}, seed)"
         )
+    if isinstance(arrays, Tensor) and arrays.layout != torch.strided:
+        arrays = arrays.to_dense()  # sparse ones have no slices
     return arrays[call.first : call.first + len(call.inputs)]

@@ -40,12 +40,14 @@ def as_maps(
         For other types and shapes, NaN and infinity.
     """
     try:
-        maps, count = _tensor_of(attributions, who), len(inputs)
+        given, count = _tensor_of(attributions, who), len(inputs)
+        # In float64 no sum of float32 channels overflows and none vanishes.
+        maps = given.cpu().double()
     except (RuntimeError, NotImplementedError, TypeError) as error:
         kind = f"{type(attributions).__name__} that cannot be read"
         raise AttributionLabError(f"{who} returned a {kind}: return a plain array") from error
-    if maps.dtype != torch.float32:
-        name = str(maps.dtype).removeprefix("torch.")
+    if given.dtype != torch.float32:
+        name = str(given.dtype).removeprefix("torch.")
         tell(Finding(f"were {name}, which is accepted; return float32", count))
     batch, channels, height, width = inputs.shape
     allowed = {
@@ -60,8 +62,7 @@ def as_maps(
         )
     maps = allowed[shape]
     _check_finite(maps, who, start)
-    # In float64 no sum of float32 channels overflows and none vanishes.
-    summed: Tensor = maps.cpu().double().sum(1, keepdim=True)
+    summed: Tensor = maps.sum(1, keepdim=True)
     _check_finite(summed, who, start)
     empty = int((summed == 0).all(dim=3).all(dim=2).sum())
     tell(Finding("are zero everywhere and score 0", empty))

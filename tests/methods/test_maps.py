@@ -47,6 +47,12 @@ def test_other_real_types_are_converted_and_noted(dtype):
     assert count == 2
 
 
+def test_eight_bit_floats_are_converted():
+    maps, notes = maps_of(torch.ones(2, 4, 5).to(torch.float8_e4m3fn))
+    assert (maps == 1).all()
+    assert any("float8_e4m3fn" in note for note in notes)
+
+
 def test_maps_of_zeros_are_noted():
     attributions = torch.ones(2, 4, 5)
     attributions[1] = 0
