@@ -24,6 +24,8 @@ from attributionlab.methods.restoration import restored
 
 __all__ = ["Attributed", "attribute"]
 
+CUDNN_SWITCHES = ("benchmark", "deterministic", "enabled")
+
 
 class Attributed(NamedTuple):
     """Attributions of a batch."""
@@ -101,6 +103,8 @@ def _seeded(seed: int) -> Iterator[None]:
     deterministic = torch.are_deterministic_algorithms_enabled()
     device, anomaly = torch.get_default_device(), torch.is_anomaly_enabled()
     precision = torch.get_float32_matmul_precision()
+    casts = {kind: torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")}
+    switches = {name: getattr(torch.backends.cudnn, name) for name in CUDNN_SWITCHES}
     with torch.random.fork_rng(), np.errstate(), warnings.catch_warnings():
         torch.manual_seed(seed)
         random.seed(seed)
@@ -116,6 +120,10 @@ def _seeded(seed: int) -> Iterator[None]:
             torch.set_grad_enabled(gradients)
             torch.autograd.set_detect_anomaly(anomaly)
             torch.set_float32_matmul_precision(precision)
+            for kind, casting in casts.items():
+                torch.set_autocast_enabled(kind, casting)
+            for name, switch in switches.items():
+                setattr(torch.backends.cudnn, name, switch)
             torch.set_num_threads(threads)
             if torch.are_deterministic_algorithms_enabled() != deterministic:  # setting it is slow
                 torch.use_deterministic_algorithms(deterministic)

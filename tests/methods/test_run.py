@@ -52,8 +52,18 @@ def lower_precision():
     torch.set_float32_matmul_precision("medium")
 
 
+def cast_automatically():
+    torch.autocast("cpu").__enter__()
+
+
+def search_algorithms():
+    torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
+
+
 def state():
     return {
+        "casts": torch.is_autocast_enabled("cpu"),
+        "algorithms": torch.backends.cudnn.benchmark,
         "device": torch.get_default_device(),
         "device context": torch.zeros(1).device,
         "recursion": sys.getrecursionlimit(),
@@ -71,6 +81,7 @@ def state():
 CHANGES = [
     *(move_default_device, lower_recursion_limit, clear_path, replace_path, forget_modules),
     *(clear_variables, replace_streams, take_interrupts, detect_anomalies, lower_precision),
+    *(cast_automatically, search_algorithms),
 ]
 
 
