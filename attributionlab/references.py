@@ -15,6 +15,8 @@ from attributionlab.errors import AttributionLabError, nearest
 __all__ = ["in_one_line", "located", "place_of", "said"]
 
 NUMPY_FILES, TORCH_FILES = (".npy", ".npz"), (".pt", ".pth")
+LONGEST_TEXT = 1000
+"""Characters of an exception in a message: an error of torch's is rarely longer."""
 NOT_THE_USERS = {__name__.partition(".")[0], "numpy", "torch", *sys.stdlib_module_names}
 """Top-level packages in which no method of a user's lies."""
 
@@ -98,12 +100,16 @@ def _import(name: str) -> Any:
 
 
 def said(error: BaseException) -> str:
-    """An exception in one line."""
+    """An exception in one line, of which the beginning where it is long."""
     try:
         text = f"{type(error).__name__}: {error}"
-    except Exception:  # its own __str__ fails
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # its own __str__ fails, or exits
         text = type(error).__name__
-    return " ".join(text.split())
+    line = " ".join(text.split())
+    left_out = len(line) - LONGEST_TEXT
+    return f"{line[:LONGEST_TEXT]} ... ({left_out:,} characters more)" if left_out > 0 else line
 
 
 def place_of(error: BaseException) -> str:

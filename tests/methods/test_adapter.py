@@ -375,6 +375,40 @@ def test_a_missing_setting_is_named_for_the_shell_and_for_python(net, method, se
             assert (words in str(caught.value)) == (name in lacking)
 
 
+def test_sparse_attributions_are_read(net):
+    assert (run(torch.ones(1, 2, 2).to_sparse(), net) == 1).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of what is a prototype
+def test_nested_attributions_are_refused(net):
+    with pytest.raises(AttributionLabError, match="for env are a nested tensor: pass a plain one"):
+        run(torch.nested.nested_tensor([torch.ones(2, 2)]), net)
+
+
+@pytest.mark.parametrize("raised", [SystemExit(0), ValueError("no text")])
+def test_an_exception_that_cannot_be_written_down_is_named(net, raised):
+    class Mute(Exception):
+        def __str__(self):
+            raise raised
+
+    def fails(model, inputs, targets):
+        raise Mute
+
+    with pytest.raises(AttributionLabError, match="fails raised Mute on env"):
+        run(fails, net)
+
+
+def test_a_long_text_of_an_exception_is_cut(net):
+    def fails(model, inputs, targets):
+        raise ValueError("word " * 100_000)
+
+    with pytest.raises(
+        AttributionLabError, match=r"fails raised ValueError: word .* more\)"
+    ) as caught:
+        run(fails, net)
+    assert len(str(caught.value)) < 1200
+
+
 def test_missing_attributions_are_refused(net):
     with pytest.raises(AttributionLabError, match="for 'other', none for 'env'"):
         run({"other": np.zeros((1, 2, 2))}, net)
