@@ -20,6 +20,8 @@ def check_writable(path: str | Path) -> Path:
     """
     try:
         target = Path(path).resolve()
+        if os.path.exists(path) and not target.exists():  # /dev/stdout, where that is a pipe
+            raise AttributionLabError(f"{str(path)!r} is a device or pipe: give the path of a file")
         folder = target.parent
         if target.is_symlink():  # Python 3.13 no longer raises
             raise RuntimeError("a loop of links")

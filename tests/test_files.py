@@ -66,6 +66,18 @@ def test_pipes_devices_and_impossible_names_are_refused(tmp_path):
         check_writable(tmp_path / "loop")
 
 
+def test_a_name_for_a_pipe_is_refused(tmp_path):
+    reading, writing = os.pipe()
+    try:
+        named = tmp_path / "out"
+        named.symlink_to(f"/dev/fd/{writing}")  # as /dev/stdout is
+        with pytest.raises(AttributionLabError, match="is a device or pipe: give the path of a"):
+            check_writable(named)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
 def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
