@@ -26,6 +26,7 @@ from attributionlab.cli_options import (
     check_paths,
     command_line,
     parse_settings,
+    say,
     saying_what_was_done,
     write_all,
 )
@@ -237,8 +238,7 @@ def _first_sentence(function: Any) -> str:
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    # At once: progress is written from a thread.
-    sys.stderr.write(f"warning: {printable(' '.join(str(message).split()))}\n")
+    say(f"warning: {printable(' '.join(str(message).split()))}")
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -265,7 +265,7 @@ def main(given: Sequence[str] | None = None) -> int:
     except AttributionLabError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)
+        say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         _give_up_stdout()
@@ -280,8 +280,8 @@ def main(given: Sequence[str] | None = None) -> int:
         import traceback
 
         for line in traceback.format_exc().splitlines():
-            print(printable(line), file=sys.stderr)
-        print("attributionlab: this is a bug; please report the lines above", file=sys.stderr)
+            say(printable(line))
+        say("attributionlab: this is a bug; please report the lines above")
         return CRASH
     return status if isinstance(status, int) else PASS
 
@@ -312,5 +312,5 @@ def _give_up_stdout() -> None:
 
 def _refuse(message: str) -> int:
     if message:  # there is none where help was shown
-        print(f"attributionlab: {printable(' '.join(message.split()))}", file=sys.stderr)
+        say(f"attributionlab: {printable(' '.join(message.split()))}")
     return REFUSED

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "check_paths",
     "command_line",
     "parse_settings",
+    "say",
     "saying_what_was_done",
     "write_all",
 ]
@@ -59,6 +60,15 @@ Settings = Annotated[
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 
 
+def say(line: str) -> None:
+    """Write a line to standard error, at once, since progress is written from a thread; where nobody
+    can read it, the exit status says enough.
+    """
+    with suppress(OSError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
 def command_line() -> str:
     """How to run this again."""
     return shlex.join(["attributionlab", *arguments])
@@ -71,7 +81,7 @@ def saying_what_was_done() -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         if str(stop):
-            print(printable(str(stop)), file=sys.stderr)
+            say(printable(str(stop)))
         raise
 
 

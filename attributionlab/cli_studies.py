@@ -17,10 +17,11 @@ from attributionlab.cli_options import (
     check_paths,
     command_line,
     parse_settings,
+    say,
     saying_what_was_done,
     write_all,
 )
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def reproduce_item(
     _print_tables(outcome)
     print_table(findings_list(outcome.findings))
     for path in written:
-        typer.echo(f"written: {path}", err=True)
+        say(printable(f"written: {path}"))
 
 
 def _print_tables(outcome: "Reproduction") -> None:

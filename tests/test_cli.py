@@ -451,6 +451,18 @@ def test_a_full_standard_output_is_2_and_one_line(folder):
     assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize(("given", "status"), [("show nothing", 2), ("--help", 0)])
+def test_a_full_standard_error_changes_no_exit_status(given, status):
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m attributionlab {given} 2>/dev/full"],
+        env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parent.parent)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == status
+
+
 @pytest.mark.parametrize(
     ("closed", "given", "status", "says"),
     [
