@@ -106,7 +106,7 @@ def _kinds() -> list[Any]:
 
 @contextmanager
 def own_arithmetic() -> Iterator[None]:
-    """Compute exactly, and in float32 on the CPU where nothing else is named, whatever the defaults are."""
+    """Compute exactly, in float32 on the CPU where nothing else is named, whatever the defaults are."""
     with exact_arithmetic(), _default_dtype(torch.float32):
         # A default device costs time with every call of torch: none is set without need.
         if torch.empty(0).device.type == "cpu":
@@ -122,7 +122,7 @@ def own_arithmetic() -> Iterator[None]:
 
 @contextmanager
 def users_default(device: torch.device) -> Iterator[None]:
-    """Inside `own_arithmetic`: give a user's code its own default type again, and make the device of the
+    """Inside `own_arithmetic`: give a user's code its default type again, and make the device of the
     inputs the default one, if the user has set a default device.
     """
     with _default_dtype(_users_dtype.get() or torch.get_default_dtype()):
