@@ -21,7 +21,7 @@ from attributionlab.environment import Environment, environment
 from attributionlab.experiments import comparison_plan, experiment, registry
 from attributionlab.experiments.idsds.attention import AttentionNetwork
 from attributionlab.leaderboard import PAIRS
-from attributionlab.methods import METHODS, as_method, heard
+from attributionlab.methods import DERIVATIONS, METHODS, as_method, heard
 from attributionlab.trial import Trial, calls
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION
 from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
@@ -69,7 +69,22 @@ def test_controls_are_called_where_the_network_is(name, accelerator):
     assert torch.equal(*maps)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in OF_ATTENTION])
+SUFFIXED = [
+    # What suffixes make of saliency stands for what they make of others.
+    name
+    for name in METHODS
+    if any(f"-{suffix}" in name for suffix in DERIVATIONS) and not name.startswith("saliency")
+]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SUFFIXED else ())
+        for name in METHODS
+        if name not in OF_ATTENTION
+    ],
+)
 def test_methods_run_on_the_device_and_find_the_same(name, accelerator, monkeypatch):
     monkeypatch.setattr(calls, "REFERENCE_IMAGES", 8)
     method = as_method(name, METHODS, FEW_STEPS.get(name))
@@ -95,8 +110,7 @@ def test_attention_methods_run_on_the_device_and_find_the_same(name, accelerator
 DRAWING = [
     name
     for name in METHODS  # without what is made of the same draws
-    if as_method(name, METHODS).asks_for("generator")
-    and not name.endswith(("-absolute", "-squared", "-vargrad"))
+    if as_method(name, METHODS).asks_for("generator") and name not in SUFFIXED
 ]
 
 
