@@ -87,7 +87,11 @@ class SmoothMask:
     ) -> Float[Tensor, "batch 1 height width"]:
         """Masks from cells, both in [0, 1]; differentiable once."""
         masks = self._smooth(cells)
-        return masks if self.full is None else (masks / self.full).clamp(max=1)
+        if self.full is None:
+            return masks
+        masks = masks / self.full
+        # Not clamp: from torch 2.14 on it has no gradient at its bound, where every mask begins.
+        return torch.where(masks > 1, 1.0, masks)
 
     def _smooth(self, cells: Tensor) -> Tensor:
         blocks: Tensor = _Smoothing.apply(cells, self)  # type: ignore[no-untyped-call]

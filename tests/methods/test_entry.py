@@ -120,7 +120,7 @@ def test_an_error_of_the_models_own_stays_what_it_is(weights, text):
         methods.saliency(Broken(), IMAGES, TARGETS)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated")
 def test_scripted_models_and_those_of_inference_mode_are_refused():
     with pytest.raises(AttributionLabError, match="the model is scripted"):
         methods.saliency(torch.jit.script(network()), IMAGES, TARGETS)
