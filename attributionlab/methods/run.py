@@ -101,7 +101,8 @@ def _seeded(seed: int) -> Iterator[None]:
     dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
     threads, folder = torch.get_num_threads(), os.getcwd()
     deterministic = torch.are_deterministic_algorithms_enabled()
-    device, anomaly = torch.get_default_device(), torch.is_anomaly_enabled()
+    # Not get_default_device, which torch 2.4 cannot answer once it has been None.
+    device, anomaly = torch.empty(0).device, torch.is_anomaly_enabled()
     precision = torch.get_float32_matmul_precision()
     casts = {kind: torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")}
     switches = {name: getattr(torch.backends.cudnn, name) for name in CUDNN_SWITCHES}
@@ -112,7 +113,7 @@ def _seeded(seed: int) -> Iterator[None]:
         try:
             yield
         finally:
-            if torch.get_default_device() != device:  # None: no device context, as at first
+            if torch.empty(0).device != device:  # None: no device context, as at first
                 torch.set_default_device(None if device.type == "cpu" else device)
             random.setstate(states[0])
             np.random.set_state(states[1])

@@ -64,8 +64,7 @@ def state():
     return {
         "casts": torch.is_autocast_enabled("cpu"),
         "algorithms": torch.backends.cudnn.benchmark,
-        "device": torch.get_default_device(),
-        "device context": torch.zeros(1).device,
+        "device": torch.empty(0).device,
         "recursion": sys.getrecursionlimit(),
         "path": (id(sys.path), list(sys.path or [])),
         "modules": sys.modules.get("json"),
