@@ -17,6 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.batching import in_smaller_batches
+from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.layers import only_maps
 
 __all__ = ["Layout", "as_layer", "channels_first", "layout_of"]
@@ -71,7 +72,8 @@ def layout_of(
     stated: Layout | None,
     who: str,
 ) -> Layout:
-    """The layout that the user states, or the one that a pass of the first image proves.
+    """The layout that the user states, or the one that a pass of the first image proves; tell where
+    they contradict each other.
 
     Proven by the layer itself, by what is in front of it, or by what takes its output: convolutions,
     pooling and batch normalization have channels first, linear layers and layer normalization have them
@@ -96,18 +98,28 @@ def layout_of(
         If there is no such layout, or none is stated and none or both are proven; if the layer does not
         run exactly once, or returns no maps.
     """
-    if stated is not None:
-        if stated not in get_args(Layout):
-            hint = nearest(str(stated), get_args(Layout))
-            raise AttributionLabError(f"{who}: layout is {stated!r}: {hint}")
-        return stated
+    if stated is not None and stated not in get_args(Layout):
+        hint = nearest(str(stated), get_args(Layout))
+        raise AttributionLabError(f"{who}: layout is {stated!r}: {hint}")
     found, shape = in_smaller_batches(lambda _: _proven(model, layer, inputs[:1]), 1, who)
-    if len(found) != 1 or not found <= LAYOUTS.keys():
-        raise AttributionLabError(
-            f"{who}: nothing around the layer tells which axis of its output {shape} holds channels: "
-            "state layout='channels-first' (B, c, h, w) or layout='channels-last' (B, h, w, c)"
+    proven = LAYOUTS.get(found.pop()) if len(found) == 1 else None
+    if stated is None:
+        if proven is None:
+            raise AttributionLabError(
+                f"{who}: nothing around the layer tells which axis of its output {shape} holds "
+                "channels: state layout='channels-first' (B, c, h, w) or layout='channels-last' "
+                "(B, h, w, c)"
+            )
+        return proven
+    if proven not in (None, stated):
+        name = next(path for path, module in model.named_modules() if module is layer)
+        text = (
+            f"may be read along the wrong axes: layout is {stated!r}, but what is computed around "
+            f"layer {name!r} proves {proven!r} for its output {shape}: leave layout out, unless you "
+            "are certain"
         )
-    return LAYOUTS[found.pop()]
+        tell(Finding(text, len(inputs)))
+    return stated
 
 
 def channels_first(maps: Tensor, layout: Layout) -> Float[Tensor, "batch maps rows columns"]:

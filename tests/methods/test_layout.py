@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import attributionlab as al
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods import METHODS
 from attributionlab.methods.layout import as_layer, channels_first, layout_of
 
@@ -241,11 +241,13 @@ def test_channels_last_is_refused_where_it_is_not_proven_and_right_where_it_is_s
     assert not torch.allclose(explained(name, net, layout=FIRST), wanted, rtol=1e-6)
 
 
-def test_proven_channels_last_needs_no_statement():
+def test_proven_channels_last_needs_no_statement_and_contradicts_the_other():
     net = blocks_of("swin", lambda net, maps: net.norm(maps).mean((1, 2)))
     got = explained("gradcam", net)
     assert torch.equal(got, explained("gradcam", net, layout=LAST))
-    assert not torch.allclose(got, explained("gradcam", net, layout=FIRST))
+    warning = rf"2 images .*'{FIRST}'.* 'layer' proves '{LAST}'.*\(1, 4, 4, 4\).*leave layout out"
+    with pytest.warns(GuardWarning, match=warning):
+        assert not torch.allclose(got, explained("gradcam", net, layout=FIRST))
 
 
 def test_excitation_backprop_down_to_a_layer_asks_too():
