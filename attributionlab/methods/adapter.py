@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, nearest, printable
+from attributionlab.errors import AttributionLabError, nearest, printable, refuse_if
 from attributionlab.methods.calling import (
     Call,
     arguments_of,
@@ -24,8 +24,14 @@ from attributionlab.methods.calling import (
 from attributionlab.methods.derivation import derived, similar_names
 from attributionlab.methods.layers import find_layer
 from attributionlab.references import located
+from attributionlab.validation import boolean_problem, integer_problem
 
 __all__ = ["Call", "Method", "as_method"]
+
+DECLARATIONS = ("claim", "output", "gradient", "resolution", "runs")
+TEXTS = ("claim", "output", "resolution")
+"""Of these; which ones there are, the trial and the environment say."""
+MOST_RUNS = 1_000
 
 
 @dataclass(frozen=True)
@@ -55,15 +61,39 @@ class Method:
     reference: str = ""
     built_in: bool = False
 
+    def __post_init__(self) -> None:
+        declared = self._declarations
+        problems = [
+            f"{key} is {value!r}: take a text"
+            for key, value in declared.items()
+            if key in TEXTS and not isinstance(value, str)
+        ]
+        problems += boolean_problem("gradient", declared.get("gradient", False))
+        problems += integer_problem("runs", declared.get("runs", 1), 1, MOST_RUNS)
+        where = f"{self.name} declares by its attributes (rename those that declare nothing)"
+        refuse_if(problems, where)
+
+    @cached_property
+    def _declarations(self) -> Mapping[str, Any]:
+        """What its function declares (`declares`), read once: a class or an object may have methods of
+        these names, and keep results under them.
+        """
+        read = {key: getattr(self.function, key, None) for key in DECLARATIONS}
+        return {
+            key: value
+            for key, value in read.items()
+            if value is not None and (inspect.isfunction(self.function) or not _is_method(value))
+        }
+
     @property
     def claim(self) -> str | None:
         """What the method claims to find, where it says so."""
-        return getattr(self.function, "claim", None)
+        return self._declarations.get("claim")
 
     @property
     def output(self) -> str | None:
         """Which output the method explains, where it says so."""
-        return getattr(self.function, "output", None)
+        return self._declarations.get("output")
 
     @property
     def gradient(self) -> bool:
@@ -72,7 +102,7 @@ class Method:
 
         kinds = (Saliency, InputXGradient, GuidedBackprop, GuidedGradCam)
         kind = self.function if isinstance(self.function, type) else type(self.function)
-        return getattr(self.function, "gradient", False) or issubclass(kind, kinds)
+        return self._declarations.get("gradient", False) or issubclass(kind, kinds)
 
     @property
     def resolution(self) -> str | None:
@@ -80,13 +110,13 @@ class Method:
         from captum.attr import LayerAttribution
 
         kind = self.function if isinstance(self.function, type) else type(self.function)
-        declared = getattr(self.function, "resolution", None)
+        declared = self._declarations.get("resolution")
         return "gradcam" if issubclass(kind, LayerAttribution) else declared
 
     @property
     def runs(self) -> int:
         """How many runs it declares (`declares`), or 1."""
-        return getattr(self.function, "runs", None) or 1
+        return int(self._declarations.get("runs", 1))
 
     def enlarged_layer(self, model: nn.Module, layers: Mapping[str, nn.Module]) -> nn.Module | None:
         """The module whose maps it enlarges, as far as is known: that of a Captum instance, that which
@@ -109,6 +139,10 @@ class Method:
         if isinstance(self.function, type):
             declared |= {*arguments_of(getattr(self.function, "attribute", None))}
         return frozenset(declared)
+
+
+def _is_method(value: object) -> bool:
+    return inspect.isroutine(value) or isinstance(value, property)
 
 
 def as_method(

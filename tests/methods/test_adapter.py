@@ -462,3 +462,55 @@ def test_one_map_for_each_image_no_more_and_no_less(net, length):
     call = Call("env", net, INPUTS, TARGETS, total=3)
     with pytest.raises(AttributionLabError, match="pass one map for each of the 3 images"):
         as_method(np.zeros((length, 2, 2)), METHODS).attribute(call)
+
+
+def marked(**attributes):
+    def method(model, inputs, targets):
+        return inputs
+
+    vars(method).update(attributes)
+    return method
+
+
+@pytest.mark.parametrize(
+    ("attributes", "refusal"),
+    [
+        ({"runs": "three"}, "runs is 'three': take an integer from 1 to 1000"),
+        ({"runs": torch.ones(2)}, r"runs is tensor\(\[1., 1.\]\): take an integer"),
+        ({"runs": 0}, "runs is 0: take an integer"),
+        ({"runs": 10**9}, "runs is 1000000000: take an integer"),
+        ({"runs": lambda: 3}, "runs is <function .*: take an integer"),
+        ({"gradient": "no"}, "gradient is 'no': take True or False"),
+        ({"gradient": torch.ones(2)}, "gradient is tensor.*: take True or False"),
+        ({"claim": torch.ones(2)}, "claim is tensor.*: take a text"),
+        ({"output": ["logit"]}, r"output is \['logit'\]: take a text"),
+        ({"resolution": ["iba"]}, r"resolution is \['iba'\]: take a text"),
+        ({"runs": 1.5, "claim": 3}, "claim is 3: take a text; runs is 1.5: take an integer"),
+    ],
+)
+def test_a_declaration_that_is_none_is_refused(attributes, refusal):
+    with pytest.raises(AttributionLabError, match=rf"method declares .*rename.*: {refusal}"):
+        as_method(marked(**attributes), METHODS)
+
+
+def test_declarations_are_read_once_and_methods_of_an_object_are_none():
+    class Keeping:
+        runs = None
+
+        def gradient(self):
+            """What a class with hooks may have."""
+
+        def __call__(self, model, inputs, targets):
+            self.output = self.runs = self.resolution = torch.ones(2)
+            return inputs
+
+    method = as_method(Keeping(), METHODS)
+    method.attribute(call(None))
+    assert (method.runs, method.gradient, method.output, method.resolution) == (
+        1,
+        False,
+        None,
+        None,
+    )
+    plain = as_method(marked(runs=np.int64(3), gradient=True, claim="overall"), METHODS)
+    assert (plain.runs, plain.gradient, plain.claim) == (3, True, "overall")
