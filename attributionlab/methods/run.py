@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, overrides
+from torch.utils import _device, _python_dispatch
 
 from attributionlab.device import users_default
 from attributionlab.methods.adapter import Call, Method
@@ -57,7 +58,7 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     default = users_default(inputs.device)
     with restored(call.model) as repaired, default, _seeded(seed):
         before = _random_states(call)
-        with _interpreter():
+        with _interpreter(), _modes():
             attributions = method.attribute(call)
         drew = _random_states(call) != before
     for what in repaired:
@@ -101,9 +102,7 @@ def _seeded(seed: int) -> Iterator[None]:
     dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
     threads, folder = torch.get_num_threads(), os.getcwd()
     deterministic = torch.are_deterministic_algorithms_enabled()
-    # Not get_default_device, which torch 2.4 cannot answer once it has been None.
-    device, anomaly = torch.empty(0).device, torch.is_anomaly_enabled()
-    precision = torch.get_float32_matmul_precision()
+    anomaly, precision = torch.is_anomaly_enabled(), torch.get_float32_matmul_precision()
     casts = {kind: torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")}
     switches = {name: getattr(torch.backends.cudnn, name) for name in CUDNN_SWITCHES}
     with torch.random.fork_rng(), np.errstate(), warnings.catch_warnings():
@@ -113,8 +112,6 @@ def _seeded(seed: int) -> Iterator[None]:
         try:
             yield
         finally:
-            if torch.empty(0).device != device:  # None: no device context, as at first
-                torch.set_default_device(None if device.type == "cpu" else device)
             random.setstate(states[0])
             np.random.set_state(states[1])
             torch.set_default_dtype(dtype)
@@ -150,3 +147,28 @@ def _interpreter() -> Iterator[None]:
             os.environ.update(variables)
         if signal.getsignal(signal.SIGINT) is not interrupt:
             signal.signal(signal.SIGINT, interrupt)
+
+
+@contextmanager
+def _modes() -> Iterator[None]:
+    """Modes that change what torch's functions do restored outside, a default device among them: a
+    method may enter one and never leave it.
+    """
+    functions: Any = overrides
+    operations: Any = _python_dispatch
+    default: Any = torch._GLOBAL_DEVICE_CONTEXT
+    entered, device = getattr(default, "device_context", None), _device.CURRENT_DEVICE
+    of_functions = functions._get_current_function_mode_stack()
+    of_operations = operations._get_current_dispatch_mode_stack()
+    try:
+        yield
+    finally:
+        for mode in reversed(operations._get_current_dispatch_mode_stack()):
+            if not any(mode is each for each in of_operations):
+                operations.TorchDispatchMode.__exit__(mode, None, None, None)
+        # Not by their own exits, which take whichever is on top, or at the bottom for a device.
+        for _ in functions._get_current_function_mode_stack():
+            functions._pop_mode()
+        for mode in of_functions:
+            functions._push_mode(mode)
+        default.device_context, _device.CURRENT_DEVICE = entered, device

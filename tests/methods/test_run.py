@@ -7,6 +7,10 @@ import sys
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils import _device
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 import attributionlab as al
 from attributionlab.errors import AttributionLabError
@@ -60,11 +64,53 @@ def search_algorithms():
     torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
 
 
+def enter(mode):
+    mode.__enter__()
+
+
+def enter_device():
+    enter(torch.device("meta"))
+
+
+def enter_device_and_move_default():
+    enter(torch.device("meta"))
+    torch.set_default_device("meta")
+    enter(torch.device("meta"))
+
+
+class Functions(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **kwargs or {})
+
+
+class Operations(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        raise RuntimeError("not for you")
+
+
+def enter_modes_of_functions():
+    enter(Functions())
+    enter(Functions())
+
+
+def enter_mode_of_operations():
+    enter(Operations())
+
+
+def enter_modes_of_all_kinds():
+    enter(Functions())
+    enter_device()
+    enter(FakeTensorMode())
+
+
 def state():
     return {
         "casts": torch.is_autocast_enabled("cpu"),
         "algorithms": torch.backends.cudnn.benchmark,
-        "device": torch.empty(0).device,
+        "device": _device.CURRENT_DEVICE,
+        "default": getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None),
+        "functions": _get_current_function_mode_stack(),
+        "operations": _get_current_dispatch_mode_stack(),
         "recursion": sys.getrecursionlimit(),
         "path": (id(sys.path), list(sys.path or [])),
         "modules": sys.modules.get("json"),
@@ -80,7 +126,8 @@ def state():
 CHANGES = [
     *(move_default_device, lower_recursion_limit, clear_path, replace_path, forget_modules),
     *(clear_variables, replace_streams, take_interrupts, detect_anomalies, lower_precision),
-    *(cast_automatically, search_algorithms),
+    *(cast_automatically, search_algorithms, enter_device, enter_device_and_move_default),
+    *(enter_modes_of_functions, enter_mode_of_operations, enter_modes_of_all_kinds),
 ]
 
 
@@ -90,17 +137,26 @@ def env():
 
 
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_what_a_method_changes_in_the_process_is_restored(env, change):
+@pytest.mark.parametrize(
+    ("change", "of_user"),
+    # torch itself refuses set_default_device inside of the context in which a user with one is.
+    [
+        *((change, None) for change in CHANGES),
+        *((change, "meta") for change in (clear_path, enter_device, enter_modes_of_all_kinds)),
+    ],
+)
+def test_what_a_method_changes_in_the_process_is_restored(env, change, of_user):
     def changing(model, inputs, targets):
+        maps, inside = inputs.sum(1), state()
         change()
-        assert state() != before
-        return inputs.sum(1)
+        assert state() != inside
+        return maps
 
     def raising(model, inputs, targets):
         changing(model, inputs, targets)
         raise RuntimeError("on purpose")
 
+    torch.set_default_device(of_user)
     before = state()
     try:
         report = al.faithfulness_test(changing, env, n=2, diagnosed=False)
