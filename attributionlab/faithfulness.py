@@ -11,6 +11,7 @@ import torch
 from attributionlab.assess import CONTROLS
 from attributionlab.catalog import as_environments, load_call
 from attributionlab.device import own_arithmetic
+from attributionlab.digits import score_text
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.faithfulness_report import FaithfulnessReport
@@ -184,7 +185,7 @@ def faithfulness_test(
                     results.append(judge(outcome, trial, run))
                 findings += outcome.findings
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(_what_was_done(results, len(chosen))) from stop
+        raise KeyboardInterrupt(_what_was_done(results, len(chosen), gamma)) from stop
     remarks = [f"{contestant.name}: {sentence}" for sentence in summarized(findings)]
     for remark in remarks:
         warnings.warn(remark, AttributionWarning, stacklevel=2)
@@ -214,9 +215,11 @@ def _beyond_defaults(**given: Any) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value != parameters[key].default}
 
 
-def _what_was_done(results: Sequence[EnvironmentResult], environments: int) -> str:
+def _what_was_done(results: Sequence[EnvironmentResult], environments: int, gamma: float) -> str:
     """What an interrupted test had found."""
-    found = [f"{each.name} {each.verdict}, F1 {each.claim_f1:.2f}" for each in results]
+    found = [
+        f"{each.name} {each.verdict}, F1 {score_text(each.claim_f1, gamma)}" for each in results
+    ]
     return "; ".join([f"{len(results)} of {environments} environments were done", *found])
 
 

@@ -48,6 +48,21 @@ def test_scores_are_those_of_the_naive_twin(env):
             assert row.f1 == pytest.approx(oracles.f1(*flat), rel=1e-6)
 
 
+def test_an_interrupt_rounds_no_score_across_gamma(env, counter):
+    def sums(model, inputs, targets):
+        if model is not env.softmax_model:
+            raise KeyboardInterrupt
+        return inputs.sum(1)
+
+    asked = {"n": 2, "claim": "overall", "diagnosed": False}
+    f1 = al.faithfulness_test(sums, env, **asked).environments[0].claim_f1
+    for gamma in (f1 - 1e-9, f1 + 1e-9):
+        with pytest.raises(KeyboardInterrupt, match=r"1 of 2 .* multi-color-sum") as caught:
+            al.faithfulness_test(sums, [env, counter], gamma=gamma, **asked)
+        printed = float(str(caught.value).rpartition("F1 ")[2])
+        assert (printed >= gamma) == (f1 >= gamma)
+
+
 def test_signed_rests_on_the_lowest_part_and_the_verdict_on_gamma(env):
     truth = env.truth(*env.batch(4)).signed.float()
     half = truth.clone()

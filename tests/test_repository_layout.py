@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "versions": set(),
     "device": set(),
     "files": set(),
+    "digits": set(),
     "memory": set(),
     "progress": set(),
     "references": set(),
@@ -46,10 +47,10 @@ MAY_IMPORT = {
         *("nets", "images", "truth", "exact", "spec", "dataset", "device", "memory", "validation"),
     },
     "catalog": {"environment", "nets", "images", "schema", "spec", "device", "validation"},
-    "assess": {"truth", "metrics", "methods", "validation"},
+    "assess": {"digits", "truth", "metrics", "methods", "validation"},
     "results": {"assess"},
     "faithfulness_report": {"results", "assess", "files", "report"},
-    "report": set(),
+    "report": {"digits"},
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code.
     "verification": {"environment", "spec", "truth", "device", "progress"},
     "trial": {
@@ -58,7 +59,7 @@ MAY_IMPORT = {
     },
     "faithfulness": {
         *("trial", "catalog", "environment", "methods", "truth", "assess", "results", "device"),
-        *("validation", "faithfulness_report", "progress", "versions"),
+        *("digits", "validation", "faithfulness_report", "progress", "versions"),
     },
     "dose": {
         *("assess", "catalog", "environment", "faithfulness_report", "files", "methods", "metrics"),

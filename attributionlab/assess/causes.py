@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from attributionlab.assess.confirmations import confirmation, resemblance
 from attributionlab.assess.evidence import Evidence, Hint
+from attributionlab.digits import score_text
 
 __all__ = ["CERTAIN", "LAST_RESORTS", "RULES", "Rule", "runner_up"]
 
@@ -215,7 +216,8 @@ def segmentation(e: Evidence) -> Hint | None:
         values = f"{e.own_resolution}, enlarged to the image"
     return Hint(
         "segmentation" if superpixels else "resolution",
-        f"the maps have {values}, which allows no score above {e.own_ceiling:.2f} here",
+        f"the maps have {values}, which allows no score above "
+        f"{score_text(e.own_ceiling, e.gamma)} here",
         _finer(e),
         min(e.missing, 1 - e.own_ceiling),
     )

@@ -2,6 +2,7 @@
 
 from attributionlab.assess.evidence import Evidence
 from attributionlab.assess.likeness import UNIFORM_NOISE, LookAlike
+from attributionlab.digits import score_text
 
 __all__ = ["confirmation", "resemblance"]
 
@@ -49,7 +50,8 @@ def resemblance(e: Evidence, best: LookAlike) -> str:
         )
     undone = ""
     if best.f1 is not None:
-        undone = f"; undoing that lifts F1 from {e.likeness.f1:.2f} to {best.f1:.2f}"
+        before, after = (score_text(f1, e.gamma) for f1 in (e.likeness.f1, best.f1))
+        undone = f"; undoing that lifts F1 from {before} to {after}"
     return (
         f"{maps} look like {best.looks} (r = {best.similarity:.2f}; with the truth itself "
         f"{e.likeness.truth:.2f}){undone}"
@@ -58,8 +60,10 @@ def resemblance(e: Evidence, best: LookAlike) -> str:
 
 def confirmation(e: Evidence, best: LookAlike) -> str:
     """The experiment that would confirm that the maps are what they look like."""
-    lifted = "" if best.f1 is None else f"; confirmed if F1 rises to about {best.f1:.2f}"
-    return _experiment(e, best) + lifted
+    if best.f1 is None:
+        return _experiment(e, best)
+    lifted = score_text(best.f1, e.gamma)
+    return f"{_experiment(e, best)}; confirmed if F1 rises to about {lifted}"
 
 
 def _experiment(e: Evidence, best: LookAlike) -> str:

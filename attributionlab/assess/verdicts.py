@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from attributionlab.assess.controls import MUST_FAIL
 from attributionlab.assess.intervals import Interval, verdict_of
+from attributionlab.digits import score_text
 
 __all__ = ["Band", "ControlScore", "Standing", "Verdict", "control_score"]
 
@@ -76,8 +77,8 @@ class Standing:
             )
         if oracle < gamma:
             return (
-                f"even the best possible map scores {oracle:.2f}, below gamma {gamma:g}: choose a "
-                "smaller gamma or another claim"
+                f"even the best possible map scores {score_text(oracle, gamma)}, below gamma "
+                f"{gamma:g}: choose a smaller gamma or another claim"
             )
         for name, control in self.controls.items():
             if (
@@ -86,8 +87,9 @@ class Standing:
                 and control.claim_f1 >= gamma
             ):
                 return (
-                    f"the control {name}, which must fail, scores {control.claim_f1:.2f}: gamma "
-                    f"{gamma:g} is no bar here; choose a larger one, or larger images"
+                    f"the control {name}, which must fail, scores "
+                    f"{score_text(control.claim_f1, gamma)}: gamma {gamma:g} is no bar here; choose a "
+                    "larger one, or larger images"
                 )
         return ""
 

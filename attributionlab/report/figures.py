@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from attributionlab.report.reading import score_text
+from attributionlab.digits import score_text
 from attributionlab.report.terminal import explained
 
 __all__ = [

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from attributionlab.digits import interval_text, score_text
 from attributionlab.report.reading import (
     controls_text,
     few_images_text,
-    interval_text,
     labels,
     listed,
-    score_text,
     undecided,
 )
 

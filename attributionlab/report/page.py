@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import AttributionLabError
 from attributionlab.report.invariance import drift_meaning, drift_number, drift_seeds_text
 from attributionlab.report.pictures import (
@@ -29,11 +30,9 @@ from attributionlab.report.reading import (
     few_images_text,
     first_images,
     gap_text,
-    interval_text,
     labels,
     listed,
     required,
-    score_text,
     sentence,
     sentences,
     spread_text,

@@ -1,8 +1,9 @@
 """A faithfulness document in sentences: what was found, by how much, and what would decide."""
 
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
+
+from attributionlab.digits import interval_text, score_text
 
 __all__ = [
     "AMPLIFIED",
@@ -14,11 +15,9 @@ __all__ = [
     "few_images_text",
     "first_images",
     "gap_text",
-    "interval_text",
     "labels",
     "listed",
     "required",
-    "score_text",
     "sentence",
     "sentences",
     "spread_text",
@@ -309,30 +308,3 @@ def listed(words: Sequence[str]) -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def score_text(value: float | None, gamma: float) -> str:
-    """Two digits behind the point, or three or four where fewer hide on which side of gamma it lies.
-
-    Where four hide it too, they are rounded away from gamma.
-
-    Examples
-    --------
-    >>> score_text(0.412, 0.5), score_text(0.4996, 0.5), score_text(None, 0.5)
-    ('0.41', '0.4996', 'n/a')
-    >>> score_text(0.49999999, 0.5)
-    '0.4999'
-    """
-    if value is None:
-        return "n/a"
-    for digits in (2, 3, 4):
-        text = f"{value:.{digits}f}"
-        if (float(text) >= gamma) == (value >= gamma):
-            return text
-    away = ROUND_FLOOR if value < gamma else ROUND_CEILING
-    return str(Decimal(value).quantize(Decimal("0.0001"), away))
-
-
-def interval_text(interval: Sequence[float] | None, gamma: float) -> str:
-    """Both ends of an interval, empty where there is none."""
-    return "" if interval is None else " to ".join(score_text(end, gamma) for end in interval)

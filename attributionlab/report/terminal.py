@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab import errors
-from attributionlab.report.reading import AMPLIFIED, interval_text, score_text
+from attributionlab.digits import interval_text, score_text
+from attributionlab.report.reading import AMPLIFIED
 
 __all__ = [
     "as_text",

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attributionlab.digits import interval_text, score_text
 from attributionlab.report.invariance import drift_seeds_text, drift_text
 from attributionlab.report.reading import (
     PARTS,
@@ -15,10 +16,8 @@ from attributionlab.report.reading import (
     few_images_text,
     first_images,
     gap_text,
-    interval_text,
     labels,
     listed,
-    score_text,
     spread_text,
     undecided,
 )
@@ -97,7 +96,9 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
         if len(shown) == 1:
             table.add_row(Text(label[1]))
         if result.get("ceiling_f1") is not None:
-            table.add_row("  best possible", "smoothed", "", "", f"{result['ceiling_f1']:.2f}")
+            table.add_row(
+                "  best possible", "smoothed", "", "", score_text(result["ceiling_f1"], gamma)
+            )
     return table
 
 

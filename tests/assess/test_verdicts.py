@@ -66,6 +66,13 @@ def test_above_what_the_best_map_reaches_there_is_no_verdict():
     assert smoothed.bands()[-1] == (1.0, "invalid")
 
 
+def test_no_score_in_a_reason_is_rounded_across_gamma():
+    assert "map scores 0.7996, below gamma 0.8:" in standing(oracle=0.7996, best=0.7996).reason(0.8)
+    assert "random, which must fail, scores 0.504: gamma 0.504" in standing(random=0.504).reason(
+        0.504
+    )
+
+
 def test_an_oracle_below_the_best_map_contradicts_at_every_gamma():
     broken = standing(oracle=0.9)
     assert [tuple(band) for band in broken.bands()] == [(1.0, "invalid")]

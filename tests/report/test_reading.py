@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 import page_cases as cases
+from attributionlab.digits import score_text
 from attributionlab.report.reading import (
     bands_text,
     ceiling_phrase,
@@ -16,7 +17,6 @@ from attributionlab.report.reading import (
     gap_text,
     labels,
     listed,
-    score_text,
     sentences,
 )
 

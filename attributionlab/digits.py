@@ -1,0 +1,33 @@
+"""As many digits of a score as show on which side of gamma it lies."""
+
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+__all__ = ["interval_text", "score_text"]
+
+
+def score_text(value: float | None, gamma: float) -> str:
+    """Two digits behind the point, or three or four where fewer hide on which side of gamma it lies.
+
+    Where four hide it too, they are rounded away from gamma.
+
+    Examples
+    --------
+    >>> score_text(0.412, 0.5), score_text(0.4996, 0.5), score_text(None, 0.5)
+    ('0.41', '0.4996', 'n/a')
+    >>> score_text(0.49999999, 0.5)
+    '0.4999'
+    """
+    if value is None:
+        return "n/a"
+    for digits in (2, 3, 4):
+        text = f"{value:.{digits}f}"
+        if (float(text) >= gamma) == (value >= gamma):
+            return text
+    away = ROUND_FLOOR if value < gamma else ROUND_CEILING
+    return str(Decimal(value).quantize(Decimal("0.0001"), away))
+
+
+def interval_text(interval: Sequence[float] | None, gamma: float) -> str:
+    """Both ends of an interval, empty where there is none."""
+    return "" if interval is None else " to ".join(score_text(end, gamma) for end in interval)
