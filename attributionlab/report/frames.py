@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from attributionlab.report.terminal import printable
+from attributionlab.errors import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ def data_table(frame: "pd.DataFrame") -> RenderableType:
 
 class _Frame:
     def __init__(self, frame: "pd.DataFrame") -> None:
-        self.names = [str(printable(str(name).replace("_", " "))) for name in frame]
+        self.names = [printable(str(name).replace("_", " ")) for name in frame]
         self.numeric = [column.dtype.kind in "iuf" for _, column in frame.items()]
         self.cells = [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
         self.widths = [self._width(index, LONGEST_TEXT) for index in range(len(self.names))]
@@ -102,4 +102,4 @@ def _cell(value: Any) -> str:
         return "" if math.isnan(value) else f"{value:.3g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return str(printable(str(value)))
+    return printable(str(value))

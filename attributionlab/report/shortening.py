@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attributionlab.errors import cut
-from attributionlab.report.terminal import printable
+from attributionlab.report.terminal import printable_document
 
 __all__ = ["shortened"]
 
@@ -14,7 +14,7 @@ LONGEST_NAME, LONGEST_TEXT, LONGEST_COMMAND, MOST_ITEMS = 200, 1_000, 10_000, 50
 
 def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with anybody's text cut to a length that a page can bear, and made printable."""
-    document = printable(document)
+    document = printable_document(document)
     least, warnings = document["least"], document["warnings"]
     shown = [cut(warning, LONGEST_TEXT) for warning in warnings[:MOST_ITEMS]]
     if len(warnings) > MOST_ITEMS:

@@ -12,8 +12,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from attributionlab import errors
 from attributionlab.digits import interval_text, score_text
+from attributionlab.errors import printable
 from attributionlab.report.reading import AMPLIFIED
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "findings_list",
     "names_table",
     "print_table",
-    "printable",
+    "printable_document",
     "verdict_text",
 ]
 
@@ -46,7 +46,7 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `Comparison.to_dict`.
     """
-    return _Comparison(printable(document))
+    return _Comparison(printable_document(document))
 
 
 class _Comparison:
@@ -169,7 +169,7 @@ def explained(result: Mapping[str, Any]) -> str:
 
 def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
     """What was verified: one row for each environment and check."""
-    documents = [printable(document) for document in documents]
+    documents = [printable_document(document) for document in documents]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("environment")
     table.add_column("check")
@@ -246,22 +246,22 @@ def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:
     return table
 
 
-def printable(value: Any) -> Any:
+def printable_document(value: Any) -> Any:
     """A document whose text has no character that ends a line, moves the cursor or hides others.
 
     They are written as in Python's strings. Markup stays: whoever prints text wraps it in `Text`.
 
     Examples
     --------
-    >>> printable({"method": "two\\nlines"})
+    >>> printable_document({"method": "two\\nlines"})
     {'method': 'two\\\\nlines'}
     """
     if isinstance(value, str):
-        return errors.printable(value)
+        return printable(value)
     if isinstance(value, Mapping):
-        return {printable(key): printable(each) for key, each in value.items()}
+        return {printable_document(key): printable_document(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [printable(each) for each in value]
+        return [printable_document(each) for each in value]
     return value
 
 

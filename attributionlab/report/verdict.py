@@ -21,7 +21,7 @@ from attributionlab.report.reading import (
     spread_text,
     undecided,
 )
-from attributionlab.report.terminal import explained, printable, verdict_text
+from attributionlab.report.terminal import explained, printable_document, verdict_text
 from attributionlab.report.truths import truths_table
 
 __all__ = ["report_table"]
@@ -40,7 +40,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
-    document = printable(document)
+    document = printable_document(document)
     head = Text.assemble(
         (document["method"], "bold"),
         ": ",
