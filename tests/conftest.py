@@ -45,6 +45,15 @@ def without_shape_checks() -> Iterator[None]:
 
 
 @pytest.fixture
+def links(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skip a test that makes symbolic links where this user may make none."""
+    try:
+        (tmp_path_factory.mktemp("links") / "link").symlink_to("nowhere")
+    except (OSError, NotImplementedError):  # Windows without its developer mode
+        pytest.skip("this user may make no symbolic links")
+
+
+@pytest.fixture
 def generator() -> torch.Generator:
     """A seeded source of randomness."""
     return torch.Generator().manual_seed(0)

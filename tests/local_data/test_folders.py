@@ -2,6 +2,7 @@
 
 import io
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -155,11 +156,12 @@ def test_of_a_long_and_thin_image_only_the_middle_is_scaled(tmp_path):
     resource = pytest.importorskip("resource")
     image = Image.new("1", (40_000, 1), 1)
     image.save(tmp_path / "1.png")
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KB elsewhere
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     [found] = images_in(tmp_path, size=224).images
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert torch.equal(found, torch.ones(3, 224, 224))
-    assert grown < 100_000  # KB
+    assert grown * unit < 100e6
 
 
 @pytest.mark.parametrize(
@@ -256,6 +258,7 @@ def test_decompression_bombs_are_named(tmp_path, monkeypatch):
     assert "exceeds limit of 14 pixels" in refused(tmp_path, size=2)
 
 
+@pytest.mark.usefixtures("links")
 @pytest.mark.parametrize("of_classes", [False, True], ids=["images", "classes"])
 @pytest.mark.parametrize("name", ["2.png", "b"])
 def test_links_that_lead_nowhere_are_named(tmp_path, of_classes, name):
@@ -269,6 +272,7 @@ def test_links_that_lead_nowhere_are_named(tmp_path, of_classes, name):
     assert refused(tmp_path / "data", size=2) == nowhere
 
 
+@pytest.mark.usefixtures("links")
 def test_links_to_images_and_to_folders_are_followed(tmp_path):
     saved(tmp_path / "far" / "1.png", RED)
     (tmp_path / "data").mkdir()
@@ -315,6 +319,7 @@ def test_settings_that_do_not_fit_are_refused(folder):
         assert refused(folder, size=4, classes=classes) == expected
 
 
+@pytest.mark.usefixtures("links")
 @pytest.mark.parametrize("target", ["loop.png", "x" * 300], ids=["circle", "impossible name"])
 @pytest.mark.parametrize("name", ["loop.png", "loop"])
 def test_a_link_that_cannot_be_followed_is_one_line(tmp_path, name, target):

@@ -367,5 +367,5 @@ print(route_of(model, image, torch.zeros(1)).name)
 print(trajectory(model, image, torch.zeros(1), order).flatten().tolist())
 """
     # Below a file there are no folders, not even for an administrator.
-    unwritable = {"NUMBA_CACHE_DIR": "/dev/null/cache", "HOME": "/dev/null"}
+    unwritable = {"NUMBA_CACHE_DIR": f"{__file__}/cache", "HOME": __file__}
     assert run(code, **unwritable) == "incremental\n[4.0, 3.0, 2.0, 1.0, 0.0]"
