@@ -76,6 +76,7 @@ def test_a_link_to_itself_is_refused(tmp_path):
         check_writable(tmp_path / "loop")
 
 
+@pytest.mark.usefixtures("links")
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs names of open files")
 def test_a_name_for_a_pipe_is_refused(tmp_path):
     reading, writing = os.pipe()
