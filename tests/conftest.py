@@ -1,5 +1,6 @@
 """What all tests share: shape checks while testing, one thread, reproducible examples."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -12,6 +13,16 @@ import shape_checks
 
 # Nothing above imports the package: from here on its annotations are checked.
 shape_checks.install()
+
+
+# Thousands of tests and the modules they need live to the end: no collection of garbage looks through
+# them, neither while they are made nor at every test.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup() -> None:
