@@ -1,5 +1,6 @@
 """The command line: exit statuses, one-line refusals, files whole or not at all."""
 
+import io
 import json
 import os
 import re
@@ -386,16 +387,21 @@ def test_a_reader_that_leaves_takes_no_verdict_and_no_file_with_it(folder):
     assert (folder / "out.json").exists()
 
 
-def test_names_are_shown_in_ascii_where_need_be_and_warnings_in_one_line_each(
-    folder,
-):
-    """In a terminal that has no other letters; one run for both, as each imports torch."""
+@pytest.mark.filterwarnings("default::attributionlab.AttributionWarning")
+def test_names_are_shown_in_ascii_where_need_be_and_warnings_in_one_line_each(folder, monkeypatch):
+    """In a terminal that has no other letters."""
     (folder / "ü.py").write_text("def f(model, inputs, targets):\n    return inputs.double()\n")
-    arguments = ("test", "ü.py:f", "--env", "small.toml", "--n", "2")
-    done = command(*arguments, cwd=folder, PYTHONIOENCODING="ascii")
-    assert done.returncode == 0
-    assert "\\xfc.py:f: pass" in done.stdout
-    assert without_progress(done.stderr) == (
+    # Python opens its streams so where PYTHONIOENCODING=ascii.
+    streams = {"stdout": "strict", "stderr": "backslashreplace"}
+    for name, errors in streams.items():
+        stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors=errors)
+        monkeypatch.setattr(sys, name, stream)
+    status = run("test", "ü.py:f", "--env", "small.toml", "--n", "2")
+    sys.stderr.flush()
+    said, told = (getattr(sys, name).buffer.getvalue().decode("ascii") for name in streams)
+    assert status == 0, told
+    assert "\\xfc.py:f: pass" in said
+    assert without_progress(told) == (
         "warning: \\xfc.py:f: attributions of 2 images were float64, which is accepted; "
         "return float32\n"
     )
@@ -452,7 +458,7 @@ def test_a_full_standard_output_is_2_and_one_line(folder):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
-@pytest.mark.parametrize(("given", "status"), [("show nothing", 2), ("--help", 0)])
+@pytest.mark.parametrize(("given", "status"), [("--nothing", 2), ("--help", 0)])
 def test_a_full_standard_error_changes_no_exit_status(given, status):
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m attributionlab {given} 2>/dev/full"],
@@ -470,7 +476,7 @@ def test_a_full_standard_error_changes_no_exit_status(given, status):
         (">&-", "--help", 2, b"attributionlab: cannot write to standard output:"),
         (">&- 2>&-", "--help", 2, b""),
         ("2>&-", "--help", 0, b""),
-        ("2>&-", "show nothing", 2, b""),
+        ("2>&-", "--nothing", 2, b""),
     ],
 )
 def test_a_closed_stream_is_no_crash(closed, given, status, says):
