@@ -73,20 +73,17 @@ def test_the_command_works_elsewhere(installed, tmp_path):
     assert (tmp_path / "out.html").exists()
 
 
-def test_compiled_loops_work_elsewhere_and_keep_their_cache(installed, tmp_path):
-    code = (
-        "import attributionlab as al, torch; env = al.load('multi-color-sum', image_size=16);"
-        "image = env.batch(1)[0][0];"
-        "outputs = al.exact.trajectory(env.model, image, 0, torch.arange(256));"
-        "black = env.model(torch.zeros(1, 3, 16, 16));"
-        "print(al.exact.route_of(env.model, image, 0).name, torch.equal(outputs[-1:], black))"
-    )
-    for _ in range(2):  # compiled, then loaded
-        assert run("-c", code, cwd=tmp_path, path=installed) == "incremental True\n"
-    assert list(installed.rglob("kernels.follow*.nbi"))
+LOOPS = """
+import attributionlab as al, torch
+env = al.load("multi-color-sum", image_size=16)
+image = env.batch(1)[0][0]
+outputs = al.exact.trajectory(env.model, image, 0, torch.arange(256))
+assert al.exact.route_of(env.model, image, 0).name == "incremental"
+assert torch.equal(outputs[-1:], env.model(torch.zeros(1, 3, 16, 16)))
+"""
 
 
-def test_the_tests_pass_on_the_wheel(installed, tmp_path):
+def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(installed, tmp_path):
     for name in (*SHARED, *TESTS_OF_THE_WHEEL):
         shutil.copy(REPOSITORY / "tests" / name, tmp_path / name)
     designs = {path.stem for path in (REPOSITORY / "designs").glob("*.toml")}
@@ -96,7 +93,12 @@ def test_the_tests_pass_on_the_wheel(installed, tmp_path):
         f"\ndef test_designs():\n    assert set(attributionlab.environments()) == {designs!r}\n"
         "\ndef test_plugin(assert_faithful):\n"
         "    assert_faithful('oracle', env='uniform-accumulator', n=2)\n"
+        f"\ndef test_compiled_loops():\n    exec({LOOPS!r}, {{}})\n"
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\nmarkers = slow\n")
     arguments = ["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", str(tmp_path)]
     assert "passed" in run(*arguments, cwd=tmp_path, path=installed)
+    compiled = {path: path.stat().st_mtime_ns for path in installed.rglob("kernels.*.nb[ic]")}
+    assert any("follow" in path.name for path in compiled)
+    run("-c", LOOPS, cwd=tmp_path, path=installed)  # loaded
+    assert {path: path.stat().st_mtime_ns for path in compiled} == compiled
