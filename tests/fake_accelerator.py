@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 
 __all__ = ["DEVICE", "Accelerator", "AcceleratorGenerator", "OnAccelerator"]
 
@@ -110,7 +109,11 @@ class Accelerator(TorchDispatchMode):
 
 def computed(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What an operation gives, on the device where torch would put it."""
-    given = tree_flatten((args, kwargs))[0]
+    given = [
+        part
+        for each in (*args, *kwargs.values())
+        for part in (each if isinstance(each, list | tuple) else (each,))
+    ]
     tensors = [each for each in given if isinstance(each, Tensor)]
     assert all(each.device != DEVICE or isinstance(each, OnAccelerator) for each in tensors), (
         f"{function} got a tensor that torch made on {DEVICE} without this file's knowledge"
@@ -118,30 +121,35 @@ def computed(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     asked = kwargs.get("device")
     there = any(isinstance(each, OnAccelerator) for each in tensors)
     on_accelerator = there if asked is None else torch.device(asked) == DEVICE
-    refuse_mixture(function, args, tensors)
     for generator in (each for each in given if isinstance(each, torch.Generator)):
         if (generator._cdata in AcceleratorGenerator.made) != on_accelerator:
             expected, found = ("meta", "cpu") if on_accelerator else ("cpu", "meta")
             raise RuntimeError(
                 f"Expected a '{expected}' device type for generator but found '{found}'"
             )
+    if not there and not on_accelerator:
+        return function(*args, **kwargs)
+    refuse_mixture(function, args, tensors)
     if function.overloadpacket is ATEN.copy_ and not isinstance(args[0], OnAccelerator):
         on_accelerator = False
     if on_accelerator and asked is not None:
         kwargs = {**kwargs, "device": torch.device("cpu")}
     wrappers = {id(each.held): each for each in tensors if isinstance(each, OnAccelerator)}
-    bare_args, bare_kwargs = tree_map(bare, (args, kwargs))
-    result = function(*bare_args, **bare_kwargs)
+    result = function(*bare(args), **{name: bare(value) for name, value in kwargs.items()})
 
     def wrapped(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return type(value)(map(wrapped, value))
         if not isinstance(value, Tensor) or not on_accelerator:
             return value
         return wrappers[id(value)] if id(value) in wrappers else OnAccelerator(value)
 
-    return tree_map(wrapped, result)
+    return wrapped(result)
 
 
 def bare(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(map(bare, value))
     return value.held if isinstance(value, OnAccelerator) else value
 
 
