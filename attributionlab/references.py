@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from attributionlab.errors import AttributionLabError, nearest
 
-__all__ = ["in_one_line", "located", "place_of", "said"]
+__all__ = ["in_one_line", "located", "place_of", "said", "tensors_in"]
 
 NUMPY_FILES, TORCH_FILES = (".npy", ".npz"), (".pt", ".pth")
 LONGEST_TEXT = 1000
@@ -54,10 +55,8 @@ def _load_maps(path: Path) -> Any:
     _check_there(path)
     remedy = "save one by numpy.save or torch.save, or a dict of them by environment"
     with in_one_line(lambda error: f"{str(path)!r} holds no array ({said(error)}): {remedy}"):
-        if path.suffix in TORCH_FILES:
-            maps = torch.load(path, map_location="cpu", weights_only=True)
-        else:
-            maps = np.load(path, allow_pickle=False)
+        tensors = path.suffix in TORCH_FILES
+        maps = tensors_in(path) if tensors else np.load(path, allow_pickle=False)
         if isinstance(maps, np.lib.npyio.NpzFile):
             with maps:
                 maps = dict(maps)
@@ -66,6 +65,16 @@ def _load_maps(path: Path) -> Any:
         kinds = ", ".join(dict.fromkeys(type(each).__name__ for each in arrays)) or "nothing"
         raise AttributionLabError(f"{str(path)!r} holds {kinds}, no array: {remedy}")
     return maps
+
+
+def tensors_in(path: Path) -> Any:
+    """What a file of `torch.save` holds, on the CPU; nothing in it is executed."""
+    import torch
+
+    with warnings.catch_warnings():
+        # What torch before 2.6 says before it runs the code in such an archive, weights_only or not.
+        warnings.filterwarnings("error", ".*looks like a TorchScript archive")
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def _check_there(path: Path) -> None:

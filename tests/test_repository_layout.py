@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "nets": {"dyadic", "validation"},
     "images": set(),
     "truth": {"exact", "ranking", "validation"},
-    "segmentation": {"validation"},
+    "segmentation": {"references", "validation"},
     "methods": {"device", "exact", "memory", "references", "segmentation", "validation"},
     "ranking": set(),
     "imputation": {"compiling", "validation"},

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.references import in_one_line, said
+from attributionlab.references import in_one_line, said, tensors_in
 from attributionlab.validation import shown
 
 __all__ = ["load_weights"]
@@ -108,7 +108,7 @@ def _torch_file(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about what is refused below anyway
-            return torch.load(path, map_location="cpu", weights_only=True)
+            return tensors_in(path)
     except Exception as error:  # torch, pickle and zipfile each have exceptions of their own
         if found := REFUSED_OBJECT.search(str(error)):
             raise AttributionLabError(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.references import tensors_in
 from attributionlab.segmentation.superpixels import Image, Labels, as_rgb, contiguous
 
 __all__ = ["MaskGenerator", "partition", "sam"]
@@ -168,7 +169,7 @@ def _load(path: Path, modified: int, model_type: str | None) -> nn.Module:
 def _state_dict(path: Path) -> dict[str, torch.Tensor]:
     """Tensors by name; nothing in the file is executed."""
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = tensors_in(path)
     except Exception as error:  # torch, pickle and zipfile each have exceptions of their own
         raise AttributionLabError(
             f"{str(path)!r} is no state dict that torch can load safely: pass a published checkpoint"

@@ -13,6 +13,7 @@ from torch import nn
 from attributionlab.errors import AttributionLabError
 from attributionlab.local_data import local_model
 from attributionlab.local_data.weights import load_weights
+from attributionlab.references import located
 
 SIDE, CLASSES = 8, 3
 
@@ -332,6 +333,36 @@ def test_a_compiled_archive_is_refused_as_one(network, tmp_path, refusal):
         warnings.simplefilter("ignore")  # torch.jit is deprecated; its files are not gone
         torch.jit.trace(network, torch.zeros(1, 3, SIDE, SIDE)).save(tmp_path / "jit.pt")
     assert "is a TorchScript archive: save the network's state dict" in refusal(tmp_path / "jit.pt")
+
+
+class Writing(nn.Module):
+    """Writes a file when it is unpickled, if anything runs its code."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path: str = path
+
+    def forward(self, x):
+        return x
+
+    @torch.jit.export
+    def __getstate__(self):
+        return (self.path, self.training)
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[str, bool]):
+        self.path, self.training = state
+        torch.save(torch.zeros(1), self.path)
+
+
+def test_nothing_in_a_compiled_archive_is_executed(tmp_path, refusal):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated; its files are not gone
+        torch.jit.script(Writing(str(tmp_path / "written"))).save(tmp_path / "weights.pt")
+    refusal(tmp_path / "weights.pt")
+    with pytest.raises(AttributionLabError, match="holds no array"):
+        located(str(tmp_path / "weights.pt"), {})
+    assert not (tmp_path / "written").exists()
 
 
 @pytest.mark.parametrize("ending", ["pt", "safetensors"])
