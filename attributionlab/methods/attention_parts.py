@@ -33,7 +33,7 @@ def scaled_dot_product(
         For messages.
     query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
         Those of the function; True in the mask is a key that is attended to. A query that attends to
-        no key gets 0. Dropout is refused.
+        no key gets 0, as in torch 2.5 and later; before, torch gives it NaN. Dropout is refused.
     """
     if dropout_p > 0:
         raise _dropout(who, dropout_p)

@@ -55,14 +55,15 @@ def test_a_query_that_attends_to_no_key_gets_nothing(mask):
     expected = F.scaled_dot_product_attention(*given, mask)
     with Attending("a method", 2) as seen:
         got = F.scaled_dot_product_attention(*given, mask)
-    torch.testing.assert_close(got, expected, **CLOSE)
+    torch.testing.assert_close(got[:, :, ::2], expected[:, :, ::2], **CLOSE)
+    assert not got[:, :, 1].any()  # so does torch from 2.5 on; before it gives NaN
     assert not seen.matrices()[0][:, :, 1].any()
     for each in torch.autograd.grad(got.sum(), given):
         assert each.isfinite().all()
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_a_query_that_attends_to_no_key_gets_in_the_module_what_torch_gives(need_weights):
+def test_a_query_that_attends_to_no_key_gets_nan_in_the_module_with_weights(need_weights):
     torch.manual_seed(0)
     attention = nn.MultiheadAttention(8, 4, batch_first=True).double().eval()
     tokens = computed(drawn(2, 3, 8))
@@ -70,13 +71,15 @@ def test_a_query_that_attends_to_no_key_gets_in_the_module_what_torch_gives(need
     expected = attention(tokens, tokens, tokens, **settings)[0]
     with Attending("a method", 2):
         got = attention(tokens, tokens, tokens, **settings)[0]
-    torch.testing.assert_close(got, expected, equal_nan=True, **CLOSE)
-    assert got[:, 1].isnan().all() == need_weights
+    torch.testing.assert_close(got[:, ::2], expected[:, ::2], **CLOSE)
+    nothing = torch.full((8,), torch.nan).double() if need_weights else attention.out_proj.bias
+    torch.testing.assert_close(got[:, 1], nothing.expand(2, 8), equal_nan=True, **CLOSE)
 
 
 def test_several_heads_may_share_keys_and_values():
     query, key, value = drawn(2, 4, 3, 5), drawn(2, 2, 3, 5, seed=1), drawn(2, 2, 3, 5, seed=2)
-    expected = F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    every = (each.repeat_interleave(2, 1) for each in (key, value))
+    expected = F.scaled_dot_product_attention(query, *every)  # enable_gqa is of torch 2.5
     got = scaled_dot_product("a method", query, key, value, enable_gqa=True)
     torch.testing.assert_close(got, expected, **CLOSE)
 
