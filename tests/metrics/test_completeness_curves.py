@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import oracles_soundness as oracles
@@ -19,7 +19,6 @@ from soundness_cases import (
     black,
     case_of,
     first_output,
-    fraction,
 )
 
 # Means of at most ten float64 numbers in [0, 1], and their difference.
@@ -41,6 +40,7 @@ THRESHOLDS = st.lists(
     st.sampled_from(list(INDICATORS)),
     st.sampled_from(["paper", "released"]),
 )
+@example(178, "levels", [0.2], "accuracy", "paper")  # has a map with a level of 0.2
 def test_a_curve_is_algorithm_4_or_the_released_codes(seed, kind, thresholds, indicator, variant):
     case = case_of(seed, kind)
     maps, performance = case.twin()
@@ -49,7 +49,9 @@ def test_a_curve_is_algorithm_4_or_the_released_codes(seed, kind, thresholds, in
         *case, thresholds=thresholds, indicator=indicator, variant=variant, **SETUP
     )
     if variant == "paper":
-        expected = oracles.completeness_steps(performance, maps, list(map(fraction, thresholds)))
+        # A threshold is a number of the maps' type: a level of 51 / 255 is not above 0.2.
+        limits = [Fraction(torch.tensor(each, dtype=torch.float32).item()) for each in thresholds]
+        expected = oracles.completeness_steps(performance, maps, limits)
     else:
         expected = oracles.released_completeness_steps(performance, maps, thresholds)
     assert curve.thresholds.tolist() == thresholds
