@@ -29,22 +29,28 @@ def truth():
     return np.random.default_rng(1).random((5, 8))
 
 
+@pytest.fixture(scope="module")
+def scores(ranks):
+    """Rounded, as ties may differ in their last bit: two methods here do with numpy 1.26."""
+    return meta_rank(ranks).round(9)
+
+
 PAIRS = [0, 0, 1, 1, 2, 2, 3, 3]
 ALL = [True] * 5
 
 
-def test_the_scores_and_the_residual_are_those_of_meta_rank(ranks, truth):
+def test_the_scores_and_the_residual_are_those_of_meta_rank(ranks, scores, truth):
     found = fused(ranks, {"signed": truth}, PAIRS, ALL)
-    assert found.scores.tolist() == meta_rank(ranks).round(9).tolist()
+    assert found.scores.tolist() == scores.tolist()
     assert found.residual == meta_rank_fit(ranks).residual
     assert found.cases == 8
     assert (found.low <= found.high).all()
 
 
-def test_correlations_are_with_the_mean_of_the_truth_over_cases(ranks, truth):
+def test_correlations_are_with_the_mean_of_the_truth_over_cases(ranks, scores, truth):
     [found] = fused(ranks, {"signed": truth}, PAIRS, ALL).agreement.values()
     target = truth.mean(1).tolist()
-    expected = oracle.spearman(meta_rank(ranks).tolist(), target)
+    expected = oracle.spearman(scores.tolist(), target)
     single = oracle.single_cases(ranks.T.tolist(), target)
     assert found.correlation.value == pytest.approx(expected, abs=ROUNDING)
     assert found.single.value == pytest.approx(single, abs=ROUNDING)
@@ -52,18 +58,18 @@ def test_correlations_are_with_the_mean_of_the_truth_over_cases(ranks, truth):
     assert found.for_other_methods.value == found.correlation.value
 
 
-def test_controls_are_ranked_but_not_correlated(ranks, truth):
+def test_controls_are_ranked_but_not_correlated(ranks, scores, truth):
     [found] = fused(
         ranks, {"signed": truth}, PAIRS, [True, True, True, True, False]
     ).agreement.values()
-    scores, target = meta_rank(ranks).tolist()[:4], truth.mean(1).tolist()[:4]
-    assert found.correlation.value == pytest.approx(oracle.spearman(scores, target), abs=ROUNDING)
+    expected = oracle.spearman(scores.tolist()[:4], truth.mean(1).tolist()[:4])
+    assert found.correlation.value == pytest.approx(expected, abs=ROUNDING)
 
 
-def test_f1_that_differs_by_rounding_alone_is_a_tie(ranks):
+def test_f1_that_differs_by_rounding_alone_is_a_tie(ranks, scores):
     truth = np.repeat([[1.0], [1 - 6e-8], [0.5], [0.5], [0.5]], 8, axis=1)
     [found] = fused(ranks, {"signed": truth}, PAIRS, ALL).agreement.values()
-    expected = oracle.spearman(meta_rank(ranks).tolist(), [1, 1, 0.5, 0.5, 0.5])
+    expected = oracle.spearman(scores.tolist(), [1, 1, 0.5, 0.5, 0.5])
     assert found.correlation.value == pytest.approx(expected, abs=ROUNDING)
 
 
