@@ -83,7 +83,9 @@ assert torch.equal(outputs[-1:], env.model(torch.zeros(1, 3, 16, 16)))
 """
 
 
-def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(installed, tmp_path):
+def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(
+    installed, tmp_path, pytestconfig
+):
     for name in (*SHARED, *TESTS_OF_THE_WHEEL):
         shutil.copy(REPOSITORY / "tests" / name, tmp_path / name)
     designs = {path.stem for path in (REPOSITORY / "designs").glob("*.toml")}
@@ -97,6 +99,7 @@ def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(install
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\nmarkers = slow\n")
     arguments = ["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", str(tmp_path)]
+    arguments += [f"-W{each}" for each in pytestconfig.getoption("pythonwarnings") or ()]
     assert "passed" in run(*arguments, cwd=tmp_path, path=installed)
     compiled = {path: path.stat().st_mtime_ns for path in installed.rglob("kernels.*.nb[ic]")}
     assert any("follow" in path.name for path in compiled)
