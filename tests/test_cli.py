@@ -125,7 +125,7 @@ REFUSALS = {
         "--image-size is 100, --quick takes 72",
     ),
     "small": (["oracle", "--image-size", "7"], "image_size is 7; choose an integer from 8 to 1024"),
-    "option": (["oracle", "--foo"], "No such option: --foo"),
+    "option": (["oracle", "--foo"], "--foo"),
     "type": (["oracle", "--n", "many"], "Invalid value for '--n'"),
     "module": (["no.module:f"], "module 'no.module' cannot be imported"),
     "same path": (["mine.py:right", "--json", "o.png", "--figure", "o.png"], "give two paths"),

@@ -123,7 +123,7 @@ def test_a_network_that_works_in_place_has_the_maps_of_one_that_does_not(method,
     for name in ("InPlace", "Normalized"):
         own["model"] = f"{tmp_path / 'mine.py'}:{name}"
         subjects_of[name] = given(own)
-        subjects_of[name].model.layer.load_state_dict(torch.load(own["weights"]))
+        subjects_of[name].model.layer.load_state_dict(torch.load(own["weights"], weights_only=True))
     one, other = subjects_of.values()
     settings = {"window": 4, "stride": 4} if method == "occlusion" else {}
     maps, expected = (maps_of(each, method, 0, settings) for each in (one, other))

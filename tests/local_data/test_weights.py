@@ -540,12 +540,11 @@ def test_what_a_layer_refuses_in_its_own_words_is_said_in_one_line(tmp_path, ref
     assert "does not fit the network (RuntimeError:" in message
     assert "not mine" in message
 
-    def refuse(*arguments):
-        raise ValueError("not\nours")
+    class Raising(nn.Linear):
+        def _load_from_state_dict(self, *arguments):
+            raise ValueError("not\nours")
 
-    hooked = nn.Linear(2, 2)
-    hooked.register_load_state_dict_pre_hook(refuse)
-    assert "does not fit the network (ValueError: not ours)" in refusal(path, hooked)
+    assert "does not fit the network (ValueError: not ours)" in refusal(path, Raising(2, 2))
 
 
 SOURCE = """

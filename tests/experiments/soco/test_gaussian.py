@@ -264,7 +264,7 @@ def outcome():
 
 
 def test_truth_and_remove_are_sound_and_introduce_is_not(outcome):
-    table = outcome.tables["soundness"].set_index(["reading", "attribution"])
+    table = outcome.tables["soundness"].set_index(["reading", "attribution"]).sort_index()
     for reading in ("features", "shifts"):
         for name in ("ground truth", "Remove"):
             assert (table.loc[reading, name].soundness == 1).all()
