@@ -18,8 +18,8 @@ lab: .venv/installed
 	@echo "written: lab/integrated-gradients.html, .json and .png"
 
 # No methods, metrics, experiments, notebooks, wheel.
-QUICK := $(addprefix tests/,ranking images nets test_catalog.py test_ci.py test_dyadic.py \
-	test_files.py test_repository_layout.py test_schema.py test_validation.py)
+QUICK := $(addprefix tests/,ranking images nets environment/test_catalog.py environment/test_schema.py \
+	test_ci.py test_dyadic.py test_files.py test_repository_layout.py test_validation.py)
 
 # One torch thread each: two test processes share two cores.
 quick test: export OMP_NUM_THREADS := 1

@@ -2,7 +2,7 @@
 
 import sys
 
-from attributionlab.cli import main
+from attributionlab.cli.app import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,15 +9,6 @@ import torch
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = [
-    "as_device",
-    "exact_arithmetic",
-    "own_arithmetic",
-    "plain_torch",
-    "rounds_products",
-    "users_default",
-]
-
 _user_chose: ContextVar[bool] = ContextVar("_user_chose", default=False)
 """Whether the caller of the laboratory has set a default device."""
 _users_dtype: ContextVar[torch.dtype | None] = ContextVar("_users_dtype", default=None)

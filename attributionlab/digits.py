@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-__all__ = ["interval_text", "score_text"]
-
 
 def score_text(value: float | None, gamma: float) -> str:
     """Two digits behind the point, or three or four where fewer hide on which side of gamma it lies.

@@ -13,8 +13,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["EXACT_STEPS", "exact_steps", "grid_step"]
-
 
 def exact_steps(dtype: torch.dtype) -> int:
     """How many grid steps numbers of a type count without a gap: 2^24 for float32."""

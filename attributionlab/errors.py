@@ -4,18 +4,6 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "AttributionLabError",
-    "AttributionLabWarning",
-    "AttributionWarning",
-    "GuardWarning",
-    "cut",
-    "nearest",
-    "printable",
-    "refuse_if",
-]
-
-
 LONGEST_VALUE = 200
 """Characters of a value in a message."""
 LONG_WORD = re.compile(

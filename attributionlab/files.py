@@ -11,8 +11,6 @@ from attributionlab.errors import AttributionLabError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_writable", "make_folder", "write_atomically", "write_csv", "write_parquet"]
-
 
 def check_writable(path: str | Path) -> Path:
     """The file that a path leads to, refused before the work that would end there if it cannot be

@@ -12,8 +12,6 @@ import torch
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["free_bytes", "refuse_beyond_memory"]
-
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 """Where Linux says in which control groups this process is."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-__all__ = ["follow", "track"]
-
 Item = TypeVar("Item")
 
 PATIENCE = 9.0

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from attributionlab.faithfulness_report import FaithfulnessReport
+    from attributionlab.faithfulness.report import FaithfulnessReport
     from attributionlab.methods import AttributionMethod
-
-__all__ = ["assert_faithful", "pytest_configure"]
 
 KEYS = ("env", "gamma", "n", "claim", "seed", "seeds", "output", "settings")
 
@@ -81,7 +79,7 @@ def _passed(method: "AttributionMethod", arguments: dict[str, Any]) -> "Faithful
     """The report of a test that was passed."""
     __tracebackhide__ = True
     from attributionlab.errors import AttributionLabError, AttributionLabWarning
-    from attributionlab.faithfulness import faithfulness_test
+    from attributionlab.faithfulness.test import faithfulness_test
 
     given = {key: value for key, value in arguments.items() if value is not None}
     environments = given.pop("env", None)

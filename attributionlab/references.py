@@ -13,8 +13,6 @@ from typing import Any
 
 from attributionlab.errors import AttributionLabError, nearest
 
-__all__ = ["in_one_line", "located", "place_of", "said", "tensors_in"]
-
 NUMPY_FILES, TORCH_FILES = (".npy", ".npz"), (".pt", ".pth")
 LONGEST_TEXT = 1000
 """Characters of an exception in a message: an error of torch's is rarely longer."""

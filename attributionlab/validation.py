@@ -18,23 +18,6 @@ from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = [
-    "MOST_IMAGES",
-    "MOST_ROUNDS",
-    "Replacement",
-    "boolean_problem",
-    "broadcast_replacement",
-    "broadcast_to_images",
-    "checked_images",
-    "checked_outputs",
-    "checked_targets",
-    "generator_problem",
-    "integer_problem",
-    "number_problem",
-    "reference_images_problem",
-    "shown",
-]
-
 MOST_IMAGES = 1_000_000
 """The largest number of images that anything here takes: a quarter of an hour at a millisecond each."""
 

@@ -3,8 +3,6 @@
 import platform
 from pathlib import Path
 
-__all__ = ["library_versions"]
-
 
 def library_versions() -> dict[str, str]:
     """Versions of what a result depends on, the number of threads, and what computed it.

@@ -26,10 +26,10 @@ from collections.abc import Callable
 import torch
 
 import attributionlab as al
-from attributionlab.assess import CONTROLS
+from attributionlab.faithfulness.calls import always_offered, attribute_scene
+from attributionlab.faithfulness.setup import Trial
 from attributionlab.methods import METHODS, as_method, heard
-from attributionlab.trial import Trial
-from attributionlab.trial.calls import always_offered, attribute_scene
+from attributionlab.methods.controls import CONTROLS
 
 METRICS = ("deletion", "infidelity", "insertion", "sensitivity_n", "single_deletion")
 

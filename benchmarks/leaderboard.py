@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attributionlab.experiments.metarank.fusion_time import pair_by_pair, simulated_ranks
+from attributionlab.papers.metarank.fusion_time import pair_by_pair, simulated_ranks
 from attributionlab.ranking import meta_rank
 
 

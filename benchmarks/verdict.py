@@ -20,11 +20,11 @@ from collections.abc import Callable
 import torch
 
 import attributionlab as al
-from attributionlab.assess import least_mean_interval, mean_interval
-from attributionlab.faithfulness import DEFAULT_ENVIRONMENTS
+from attributionlab.faithfulness.setup import Trial
+from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
 from attributionlab.methods import METHODS, Call, as_method, attribute
 from attributionlab.metrics import normalize
-from attributionlab.trial import Trial
+from attributionlab.stats.intervals import least_mean_interval, mean_interval
 
 METHOD = "input-x-gradient"
 

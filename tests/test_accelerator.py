@@ -15,14 +15,18 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 import attributionlab as al
-from attributionlab import dose
-from attributionlab.assess import CONTROLS
 from attributionlab.environment import Environment, environment
-from attributionlab.experiments import comparison_plan, experiment, registry
-from attributionlab.experiments.idsds.attention import AttentionNetwork
+from attributionlab.faithfulness import calls
+from attributionlab.faithfulness.setup import Trial
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import DERIVATIONS, METHODS, as_method, heard
-from attributionlab.trial import Trial, calls
+from attributionlab.methods.controls import CONTROLS
+from attributionlab.metric_trials.evaluations import METRICS, as_metric
+from attributionlab.metric_trials.trial import metric_tests
+from attributionlab.papers import registry
+from attributionlab.papers.attributionlab import comparison_plan
+from attributionlab.papers.registry import experiment
+from attributionlab.papers.subjects.attention import AttentionNetwork
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION
 from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
 
@@ -318,9 +322,9 @@ def test_a_metric_is_tested_on_the_device(accelerator):
             return model(torch.where(attributions > 0, replacement, images))[:, int(targets[0])]
 
     anybodys.higher_is_better = False
-    metrics = [dose.as_metric(anybodys), *dose.METRICS.values()]
+    metrics = [as_metric(anybodys), *METRICS.values()]
     here, there = (
-        dose.metric_tests(
+        metric_tests(
             metrics,
             al.load("multi-color-sum", image_size=12),
             n=2,

@@ -13,8 +13,11 @@ from PIL import Image
 from torch import nn
 
 import attributionlab as al
-from attributionlab import catalog, cli, faithfulness, pytest_plugin
-from attributionlab.experiments.drawn_pictures import pictures
+from attributionlab import pytest_plugin
+from attributionlab.cli import app as cli
+from attributionlab.environment import catalog
+from attributionlab.faithfulness import test as faithfulness
+from attributionlab.papers.subjects.drawn_pictures import pictures
 
 PAGE = Path(__file__).parents[1] / "docs" / "bring-your-own.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ import torch
 from scipy import ndimage
 
 import attributionlab as al
-from attributionlab.faithfulness import DEFAULT_ENVIRONMENTS
+from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 

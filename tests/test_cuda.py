@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.cli import main
-from attributionlab.experiments import experiment
-from attributionlab.experiments.idsds.attention import AttentionNetwork
+from attributionlab.cli.app import main
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import METHODS, heard
+from attributionlab.papers.registry import experiment
+from attributionlab.papers.subjects.attention import AttentionNetwork
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION, ROUNDING
 
 pytestmark = [

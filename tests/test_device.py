@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_flatten
 
 import attributionlab as al
 from attributionlab import device as devices
-from attributionlab.cli import main
+from attributionlab.cli.app import main
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import METHODS
 

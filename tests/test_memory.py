@@ -15,11 +15,11 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import memory
-from attributionlab.experiments.registry import experiment
+from attributionlab.faithfulness import run as run_module
 from attributionlab.leaderboard import rank_methods
 from attributionlab.memory import free_bytes, refuse_beyond_memory
 from attributionlab.methods import METHODS, batching, derived, heard
-from attributionlab.trial import run as run_module
+from attributionlab.papers.registry import experiment
 
 GIB = 2**30
 

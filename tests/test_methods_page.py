@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from attributionlab import cli
-from attributionlab.cli_options import parse_settings
+from attributionlab.cli import app as cli
+from attributionlab.cli.options import parse_settings
 from attributionlab.methods import METHODS, as_method
 from attributionlab.segmentation import SEGMENTATIONS
 

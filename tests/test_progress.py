@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from attributionlab import cli, progress
+from attributionlab import progress
+from attributionlab.cli import app as cli
 from attributionlab.progress import PATIENCE, Bars, Lines, Task, follow, track
 
 

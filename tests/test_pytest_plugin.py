@@ -11,7 +11,9 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab import cli, faithfulness, pytest_plugin
+from attributionlab import pytest_plugin
+from attributionlab.cli import app as cli
+from attributionlab.faithfulness import test as faithfulness
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -439,7 +441,7 @@ def test_processes_of_xdist_show_the_report_too(pytester, monkeypatch):
         def stand_in(method, *_, **__):  # spares the process torch
             return Report(verdict=method, warnings=[])
 
-        sys.modules["attributionlab.faithfulness"] = SimpleNamespace(faithfulness_test=stand_in)
+        sys.modules["attributionlab.faithfulness.test"] = SimpleNamespace(faithfulness_test=stand_in)
         """
     )
     pytester.makepyfile(

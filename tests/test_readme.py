@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import attributionlab as al
-from attributionlab import faithfulness
+from attributionlab.faithfulness import test as faithfulness
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")

@@ -138,7 +138,7 @@ def test_every_command_is_in_the_row_of_its_item():
 
 
 def test_every_experiment_has_its_row_and_every_row_its_experiment():
-    from attributionlab.experiments import EXPERIMENTS
+    from attributionlab.papers.registry import EXPERIMENTS
 
     named = [name for _, _, name in commands("reproduce")]
     assert set(named) == set(EXPERIMENTS)

@@ -12,9 +12,9 @@ import torch
 import typer
 
 import attributionlab as al
-from attributionlab import cli
-from attributionlab.experiments import EXPERIMENTS
+from attributionlab.cli import app as cli
 from attributionlab.metrics import cosine
+from attributionlab.papers.registry import EXPERIMENTS
 from attributionlab.truth import DefinitionName
 
 PAGE = (Path(__file__).parent.parent / "docs" / "which-truth.md").read_text(encoding="utf-8")

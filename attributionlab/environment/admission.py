@@ -6,14 +6,12 @@ import torch
 from jaxtyping import Bool, Int, Real
 from torch import Tensor
 
+from attributionlab.environment.spec import EnvironmentSpec, known_colors
 from attributionlab.errors import AttributionLabError
 from attributionlab.images import Recipe
 from attributionlab.nets import Network
-from attributionlab.spec import EnvironmentSpec, known_colors
 from attributionlab.truth import Counting
 from attributionlab.validation import broadcast_to_images, shown
-
-__all__ = ["Admission"]
 
 
 class Admission:

@@ -23,8 +23,6 @@ from attributionlab.truth import (
     sampled_shapley,
 )
 
-__all__ = ["MOST_PERMUTATIONS", "Question"]
-
 STANDARD_ERRORS = 3
 """How many of them an estimate is taken to be off at most."""
 SHARE = 1e-4

@@ -1,16 +1,5 @@
 """Attributions and evaluations without approximation."""
 
-from attributionlab.exact.integrals.integral import path_integral
-from attributionlab.exact.integrals.result import PathIntegral
-from attributionlab.exact.stepwise.replacement import Route, route_of, trajectories, trajectory
-from attributionlab.exact.stepwise.single import single_replacements
+import lazy_loader
 
-__all__ = [
-    "PathIntegral",
-    "Route",
-    "path_integral",
-    "route_of",
-    "single_replacements",
-    "trajectories",
-    "trajectory",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.grad import conv2d_input
 
-__all__ = ["ROUNDING", "Chain", "Convolution", "Layer", "LinearMap", "Relu", "chain_of"]
-
 ROUNDING = 2.0**-52
 """Spacing of float64 at 1, twice the largest relative rounding error."""
 

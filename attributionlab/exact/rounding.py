@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from attributionlab.exact.chain import Chain, Convolution, Layer, LinearMap, Matrix, Relu, chain_of
 
-__all__ = ["UNIT", "gradient_rounding"]
-
 UNIT = 2.0**-24
 """Largest relative error of one operation of float32."""
 MORE_STEPS = 4

@@ -4,26 +4,6 @@ The three generators in `GENERATORS` turn constants into a `Recipe`; `draw` turn
 and an index into an image and the label map of its patches.
 """
 
-from attributionlab.images.generators import (
-    GENERATORS,
-    binary_patches,
-    color_patches,
-    number_patches,
-)
-from attributionlab.images.recipe import Drawing, Recipe, draw
-from attributionlab.images.shapes import SHAPES, bezier, circle, square, triangle
+import lazy_loader
 
-__all__ = [
-    "GENERATORS",
-    "SHAPES",
-    "Drawing",
-    "Recipe",
-    "bezier",
-    "binary_patches",
-    "circle",
-    "color_patches",
-    "draw",
-    "number_patches",
-    "square",
-    "triangle",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

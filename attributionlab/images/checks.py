@@ -11,14 +11,6 @@ from attributionlab.errors import nearest
 from attributionlab.images.layout import layout_problems
 from attributionlab.images.shapes import SHAPES
 
-__all__ = [
-    "color_problems",
-    "count_problems",
-    "fill_problems",
-    "geometry_problems",
-    "gray_problems",
-]
-
 SMALLEST_IMAGE, LARGEST_IMAGE = 8, 1024
 
 

@@ -18,8 +18,6 @@ from attributionlab.images.checks import (
 )
 from attributionlab.images.recipe import BernoulliInk, Recipe, UniformInk
 
-__all__ = ["GENERATORS", "Color", "binary_patches", "color_patches", "number_patches"]
-
 Color = tuple[int, int, int]
 
 DEFAULT_SHAPES = ("bezier",)

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from attributionlab.errors import AttributionLabError
 from attributionlab.images.shapes import LEAST_SIDE, SHAPES, Mask
 
-__all__ = ["ATTEMPTS", "MOST_PATCHES", "layout_problems", "place_patches"]
-
 # Positions tried for one patch before the layout starts afresh.
 TRIES = 100
 

@@ -11,8 +11,6 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images.checks import count_problems
 from attributionlab.images.layout import ATTEMPTS, place_patches
 
-__all__ = ["BernoulliInk", "Drawing", "Ink", "Recipe", "UniformInk", "draw"]
-
 Image = NDArray[np.uint8]
 Labels = NDArray[np.int16]
 

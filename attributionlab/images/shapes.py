@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from skimage.draw import disk, polygon
 
-__all__ = ["LEAST_SIDE", "SHAPES", "bezier", "circle", "square", "triangle"]
-
 Mask = NDArray[np.bool_]
 Outline = NDArray[np.float64]
 

@@ -8,8 +8,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import number_problem, shown
 
-__all__ = ["checked_noise", "checked_pair", "checked_rows", "refuse_nothing_kept"]
-
 LARGEST = 1e150
 """Size of a value; squares and sums of such are finite in float64."""
 

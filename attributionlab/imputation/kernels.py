@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from attributionlab.compiling import compiled
 from attributionlab.imputation.stencils import Numbers
 
-__all__ = ["advance", "ascend", "descend", "negative_product", "of_kept", "redirect", "settle"]
-
 
 @compiled
 def of_kept(image: Numbers, removed: NDArray[np.bool_]) -> tuple[float, float, float]:

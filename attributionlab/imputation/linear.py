@@ -16,8 +16,6 @@ from attributionlab.imputation.inputs import (
 )
 from attributionlab.validation import number_problem, shown
 
-__all__ = ["noisy_linear", "noisy_linear_1d"]
-
 LEAST_TOLERANCE = 1e-12
 
 

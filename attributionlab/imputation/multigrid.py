@@ -36,14 +36,7 @@ from attributionlab.imputation.kernels import (
     redirect,
     settle,
 )
-from attributionlab.imputation.stencils import (
-    Numbers,
-    coarse_stencil,
-    image_stencil,
-    relaxations,
-)
-
-__all__ = ["WeightedMeans"]
+from attributionlab.imputation.stencils import Numbers, coarse_stencil, image_stencil, relaxations
 
 RELAXATION = 1.8
 """Times the inverse absolute sums of rows; stable below 2, since no eigenvalue exceeds 1."""

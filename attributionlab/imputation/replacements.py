@@ -18,16 +18,6 @@ from attributionlab.imputation.inputs import checked_pair, refuse_nothing_kept
 from attributionlab.imputation.linear import noisy_linear
 from attributionlab.validation import broadcast_replacement, number_problem, shown
 
-__all__ = [
-    "Imputation",
-    "blur",
-    "constant",
-    "mean",
-    "nearest_known_color",
-    "rounded",
-    "true_baseline",
-]
-
 Images = Float[Tensor, "images channels height width"]
 Keep = Bool[Tensor, "masks 1 height width"]
 Imputed = Float[Tensor, "batch channels height width"]

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from attributionlab.compiling import compiled
 
-__all__ = ["Numbers", "coarse_stencil", "image_stencil", "relaxations"]
-
 Numbers = NDArray[np.floating[Any]]
 
 

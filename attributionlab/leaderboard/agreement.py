@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from attributionlab.dose.agreement import RankedBy
 from attributionlab.leaderboard.resampling import (
     Draws,
     draws_of,
@@ -15,6 +14,7 @@ from attributionlab.leaderboard.resampling import (
     mean_scores,
     single_cases,
 )
+from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.ranking import (
     CorrelationInterval,
     centered_ranks,
@@ -22,20 +22,6 @@ from attributionlab.ranking import (
     middle,
     row_correlations,
 )
-
-__all__ = [
-    "FEWEST_METHODS",
-    "SAME_F1",
-    "SCORE_DIGITS",
-    "Fusion",
-    "TruthAgreement",
-    "ceiling",
-    "correlation_with_truth",
-    "fused",
-    "placed",
-    "ranks_of",
-    "true_scores",
-]
 
 Numbers = NDArray[np.float64]
 

@@ -1,20 +1,19 @@
 """What methods are ranked on: pairs of images and network, each with pixels removed in two orders."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from attributionlab.catalog import load
 from attributionlab.environment import Environment
+from attributionlab.environment.catalog import load
+from attributionlab.environment.spec import known_colors
 from attributionlab.errors import AttributionLabError
+from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metrics import Order
-from attributionlab.spec import known_colors
 from attributionlab.truth import Counting
-
-__all__ = ["PAIRS", "PROTOCOLS", "Pair", "RemovedTo"]
 
 RemovedTo = Literal["black", "true baseline"]
 """What removed pixels become: (0, 0, 0), as in the paper, or the background's color."""
@@ -120,3 +119,43 @@ PAIRS: tuple[Pair, ...] = (
 )
 """13, as in the paper: the images of one environment with up to five networks. Without redundant
 channels (dose 0) it makes no difference whether pixels become black or background."""
+
+
+ALL = "all cases"
+
+
+class CaseScores(NamedTuple):
+    """What every method reached in one case."""
+
+    pair: int
+    """both protocols of a pair have its number"""
+    data: str
+    network: str
+    protocol: str
+    unseen: bool
+    """whether removed pixels have colors that the network has not seen, and reacts to"""
+    areas: Mapping[str, float]
+    """under the data set's curve, by method; the oracle's and other runs' (`run_name`), too"""
+    truth: Mapping[str, Mapping[RankedBy, float]]
+    """by method and part of the truth: mean F1 on all, on positives, the lowest of all ("signed")"""
+    reasons: Mapping[str, str]
+    """why a method is missing"""
+
+    @property
+    def name(self) -> str:
+        """Images, network and protocol."""
+        return f"{self.data}, {self.network}, {self.protocol}"
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Of areas."""
+        return PROTOCOLS[self.protocol] == "morf"
+
+
+SUBSETS: Mapping[str, Callable[[CaseScores], bool]] = {
+    ALL: lambda case: True,
+    "no unseen data": lambda case: not case.unseen,
+    "unseen data": lambda case: case.unseen,
+    "MoRF": lambda case: case.protocol == "MoRF",
+    "LeRF": lambda case: case.protocol == "LeRF",
+}

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab import exact
-from attributionlab.assess import CONTROLS, run_name
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
+from attributionlab.faithfulness.calls import always_offered, attribute_scene
+from attributionlab.faithfulness.setup import Trial
 from attributionlab.leaderboard.cases import PROTOCOLS, RemovedTo
 from attributionlab.methods import METHODS, as_method, heard, preset_of
+from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import (
     Part,
     accuracy,
@@ -24,19 +26,7 @@ from attributionlab.metrics import (
     parts_f1,
     removal_order,
 )
-from attributionlab.trial import Trial
-from attributionlab.trial.calls import always_offered, attribute_scene
-
-__all__ = [
-    "Explained",
-    "IndicatorName",
-    "areas_of",
-    "explained",
-    "f1_of",
-    "indicated",
-    "indicator_curves",
-    "removed_pixel",
-]
+from attributionlab.stats.runs import run_name
 
 Numbers = NDArray[np.float64]
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from attributionlab.ranking import centered_ranks, row_correlations
 
-__all__ = ["Draws", "draws_of", "fused_draws", "mean_scores", "single_cases"]
-
 Numbers = NDArray[np.float64]
 
 

@@ -7,13 +7,11 @@ from typing import Any, get_args
 
 import torch
 
-from attributionlab.assess import CONTROLS
 from attributionlab.device import own_arithmetic
-from attributionlab.dose.agreement import RankedBy, lowest_part
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.leaderboard.agreement import FEWEST_METHODS
-from attributionlab.leaderboard.cases import PAIRS, Pair
+from attributionlab.leaderboard.cases import PAIRS, CaseScores, Pair
 from attributionlab.leaderboard.evaluation import (
     Explained,
     IndicatorName,
@@ -21,12 +19,12 @@ from attributionlab.leaderboard.evaluation import (
     explained,
     f1_of,
 )
-from attributionlab.leaderboard.report import CONTROL, ORACLE, CaseScores, Leaderboard
+from attributionlab.leaderboard.report import CONTROL, ORACLE, Leaderboard
 from attributionlab.methods import METHODS, AttributionMethod, as_method
+from attributionlab.methods.controls import CONTROLS
+from attributionlab.metric_trials.agreement import RankedBy, lowest_part
 from attributionlab.progress import track
 from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
-
-__all__ = ["DEFAULT_METHODS", "PAPER_METHODS", "QUICK_SIZE", "SIZE", "rank_methods"]
 
 PAPER_METHODS = (
     "input-x-gradient",

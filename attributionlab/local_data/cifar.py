@@ -17,8 +17,6 @@ from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.local_data.labeled import LabeledImages
 from attributionlab.validation import integer_problem, shown
 
-__all__ = ["cifar10", "cifar100"]
-
 Part = Literal["train", "test"]
 
 CHANNELS, SIDE = 3, 32

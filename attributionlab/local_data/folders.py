@@ -16,8 +16,6 @@ from attributionlab.local_data.labeled import LabeledImages
 from attributionlab.references import said
 from attributionlab.validation import integer_problem, shown
 
-__all__ = ["images_in"]
-
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 LISTED = 3
 """How many broken files are named; one line has no room for all."""

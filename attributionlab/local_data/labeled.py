@@ -5,8 +5,6 @@ from typing import NamedTuple
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-__all__ = ["LabeledImages"]
-
 
 class LabeledImages(NamedTuple):
     """Images in [0, 1], the class index of each (-1 where it is not known), and the classes' names."""

@@ -11,8 +11,6 @@ from attributionlab.local_data.weights import load_weights
 from attributionlab.references import in_one_line, located, place_of, said
 from attributionlab.validation import shown
 
-__all__ = ["local_model"]
-
 
 def local_model(reference: str | Path, weights: str | Path | None = None) -> nn.Module:
     """The network behind ``path/to/file.py:name``, in eval mode, with the weights from a file.

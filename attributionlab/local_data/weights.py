@@ -17,8 +17,6 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.references import in_one_line, said, tensors_in
 from attributionlab.validation import shown
 
-__all__ = ["load_weights"]
-
 NESTED = ("state_dict", "model_state_dict", "model")
 """Under which training scripts save the state dict beside other things."""
 WRAPPERS = ("module.", "_orig_mod.", "model.")

@@ -25,8 +25,6 @@ from attributionlab.methods.entry import checked
 from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.segmentation import Segmentation, segment
 
-__all__ = ["feature_ablation", "feature_ablation_true_baseline"]
-
 
 @checked
 def feature_ablation(

@@ -26,8 +26,6 @@ from attributionlab.methods.layers import find_layer
 from attributionlab.references import located
 from attributionlab.validation import boolean_problem, integer_problem
 
-__all__ = ["Call", "Method", "as_method"]
-
 DECLARATIONS = ("claim", "output", "gradient", "resolution", "runs")
 TEXTS = ("claim", "output", "resolution")
 """Of these; which ones there are, the trial and the environment say."""

@@ -17,8 +17,6 @@ from attributionlab.methods.batching import drawn_in_memory, over_batches
 from attributionlab.methods.information import slope
 from attributionlab.validation import MOST_ROUNDS, integer_problem, number_problem
 
-__all__ = ["Adversary", "Generated", "Layer", "adversary_problems", "generated_mask", "let_through"]
-
 GROUPS = 10
 STDS, MEANS = (0.0, 5.0), (-2.0, 2.0)
 """Ranges of the noise on the critic's true samples, one draw of both for each group."""

@@ -25,8 +25,6 @@ from attributionlab.methods.tokens import read_tokens, tokens_of
 from attributionlab.methods.transformer_relevance import Relevance
 from attributionlab.validation import number_problem
 
-__all__ = ["attention_rollout", "chefer_lrp"]
-
 
 @checked
 @declares(claim="positive", output="logit")

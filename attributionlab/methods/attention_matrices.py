@@ -17,8 +17,6 @@ from torch.overrides import TorchFunctionMode
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.attention_parts import IN_ONE_PIECE
 
-__all__ = ["Attending", "tensors_among"]
-
 PRODUCTS = ("bmm", "einsum", "matmul")
 """Operations that multiply attention with values."""
 

@@ -10,8 +10,6 @@ from torch.nn import functional as F
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["IN_ONE_PIECE", "multi_head", "scaled_dot_product"]
-
 
 def scaled_dot_product(
     who: str,

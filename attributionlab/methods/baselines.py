@@ -11,8 +11,6 @@ from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["Baselines", "as_baselines", "as_distribution", "from_true_baseline"]
-
 Baselines = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
 """A number; one number for each channel; or an array that broadcasts to the images."""
 

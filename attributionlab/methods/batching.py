@@ -12,18 +12,6 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.memory import free_bytes, refuse_beyond_memory
 from attributionlab.validation import integer_problem
 
-__all__ = [
-    "MEMORY_BUDGET",
-    "batch_problem",
-    "drawn_in_memory",
-    "images_at_once",
-    "in_smaller_batches",
-    "out_of_memory",
-    "over_batches",
-    "passes_at_once",
-    "surely_fitting",
-]
-
 MEMORY_BUDGET = 64 * 2**20
 """Bytes of activations to hold at once on a CPU, where larger batches cost two to three times more an
 image: fresh memory for every layer (measured at 72 and 224 pixels)."""

@@ -37,15 +37,6 @@ from attributionlab.methods.layers import find_layer, observe, refuse_single_cel
 from attributionlab.methods.layout import Layout, as_layer, channels_first, layout_of
 from attributionlab.validation import generator_problem, reference_images_problem
 
-__all__ = [
-    "Noise",
-    "Passage",
-    "feature_passage",
-    "iba",
-    "loss_of",
-    "noise_of",
-]
-
 SMALLEST_STD = 0.01
 """Below it a neuron would let infinite information through as soon as it is not silent."""
 

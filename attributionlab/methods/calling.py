@@ -16,17 +16,6 @@ from attributionlab.methods.captum_guards import guard_captum
 from attributionlab.methods.layers import find_layer
 from attributionlab.references import in_one_line, place_of, said
 
-__all__ = [
-    "Call",
-    "arguments_of",
-    "call_captum_class",
-    "call_captum_instance",
-    "call_class",
-    "call_function",
-    "label_of",
-    "pick_precomputed",
-]
-
 
 @dataclass(frozen=True)
 class Call:

@@ -25,15 +25,6 @@ from attributionlab.methods.layout import Layout, channels_first, layout_of
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import boolean_problem
 
-__all__ = [
-    "activation_map",
-    "gradcam",
-    "guided_gradcam",
-    "layer_maps",
-    "linear_approximation",
-    "weighted_sum",
-]
-
 Weighting = Callable[[Tensor, Tensor], Tensor]
 """Maps and their gradients, (B, c, h, w) each -> weights of maps, (B, c, 1, 1), or of their cells."""
 

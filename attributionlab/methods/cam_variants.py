@@ -22,8 +22,6 @@ from attributionlab.validation import (
     integer_problem,
 )
 
-__all__ = ["gradcam_plus_plus", "layercam", "smooth_gradcam_plus_plus", "xgradcam"]
-
 WHO = "smooth-gradcam-plus-plus"
 
 BEYOND = 1.01

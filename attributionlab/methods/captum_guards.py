@@ -18,8 +18,6 @@ from attributionlab.methods.guards import (
 )
 from attributionlab.methods.outputs import same_outputs, target_outputs
 
-__all__ = ["guard_captum"]
-
 UNCHANGED = (
     "no perturbation changes the output (choose other baselines, or where a softmax is saturated "
     "explain the logit)"

@@ -18,19 +18,6 @@ from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import number_problem
 
-__all__ = [
-    "MASKING_SETTINGS",
-    "Coalitions",
-    "Game",
-    "coalition_outputs",
-    "drawn",
-    "followed_pixels",
-    "games_of",
-    "masking_problems",
-    "tell_superpixels",
-    "tell_unmoved",
-]
-
 MASKING_SETTINGS = ("segmentation", "baselines", "perturbations_per_eval")
 """What a user sets of every method here, beside its own and those of the segmentation."""
 

@@ -6,8 +6,6 @@ from typing import Any, Protocol, TypeVar
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["AttributionMethod", "declares"]
-
 
 class Attributing(Protocol):
     """An object that attributes, as those of Captum do."""

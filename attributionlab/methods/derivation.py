@@ -31,26 +31,6 @@ from attributionlab.methods.wrapping import (
 )
 from attributionlab.validation import checked_images
 
-__all__ = [
-    "DERIVATIONS",
-    "Derivation",
-    "absolute",
-    "base_and_suffix",
-    "derived",
-    "input_x_gradient_absolute",
-    "input_x_gradient_smoothgrad",
-    "input_x_gradient_smoothgrad_absolute",
-    "integrated_gradients_absolute",
-    "integrated_gradients_smoothgrad",
-    "integrated_gradients_smoothgrad_absolute",
-    "integrated_gradients_smoothgrad_squared",
-    "integrated_gradients_uniform_absolute",
-    "integrated_gradients_vargrad",
-    "saliency_absolute",
-    "saliency_smoothgrad",
-    "similar_names",
-]
-
 
 def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     r"""The absolute value of a method's map.

@@ -38,18 +38,6 @@ from attributionlab.validation import (
     shown,
 )
 
-__all__ = [
-    "REDUCTIONS",
-    "SAMPLES",
-    "all_equal",
-    "maps_of_samples",
-    "noise_problems",
-    "noisy_samples",
-    "smoothgrad",
-    "smoothgrad_squared",
-    "vargrad",
-]
-
 NOISE, SAMPLES = 0.15, 20
 SAME = 2.0**-18
 """Share of a map's largest value by which equal images' maps may differ: a matrix product rounds the

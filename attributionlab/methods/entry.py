@@ -11,8 +11,6 @@ from attributionlab.device import own_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import checked_targets, shown
 
-__all__ = ["checked"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -16,8 +16,6 @@ from attributionlab.methods.layout import Layout, channels_first, layout_of
 from attributionlab.methods.winners import contrast, winner_take_all
 from attributionlab.validation import boolean_problem
 
-__all__ = ["excitation_backprop"]
-
 WHO = "excitation-backprop"
 
 

@@ -19,8 +19,6 @@ from attributionlab.methods.paths import nodes_at_once
 from attributionlab.methods.sampling_noise import noise_share, tell_of_noise
 from attributionlab.validation import generator_problem, integer_problem
 
-__all__ = ["gradient_shap"]
-
 
 @checked
 @declares(distribution=True)

@@ -12,8 +12,6 @@ from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.masking import SmoothMask, area_gap, blur_pyramid, blurred
 from attributionlab.validation import MOST_ROUNDS, boolean_problem, integer_problem, number_problem
 
-__all__ = ["extremal_perturbation"]
-
 SIDE = 224
 """The authors' lengths are pixels of images of this side."""
 MASK_SIGMA, BLUR_SIGMA, LEVELS = 21.0, 20.0, 8

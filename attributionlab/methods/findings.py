@@ -18,8 +18,6 @@ from torch import Tensor
 
 from attributionlab.errors import GuardWarning
 
-__all__ = ["Finding", "Kind", "heard", "summarized", "tell"]
-
 Kind = Literal[
     "",
     "batch-mixing",

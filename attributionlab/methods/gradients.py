@@ -19,8 +19,6 @@ from attributionlab.methods.guards import Backpropagation, hidden_activations, w
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import boolean_problem
 
-__all__ = ["deconvolution", "guided_backprop", "input_x_gradient", "saliency"]
-
 
 @checked
 @declares(gradient=True)

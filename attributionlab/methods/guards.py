@@ -16,21 +16,6 @@ from torch import Tensor, nn
 from attributionlab.methods.findings import Finding, Kind, tell
 from attributionlab.methods.outputs import same_outputs, target_outputs
 
-__all__ = [
-    "LRP_REMEDY",
-    "QUADRATURE_REMEDY",
-    "STATED_SHARE",
-    "Activations",
-    "completeness",
-    "deep_lift_remedy",
-    "hidden_activations",
-    "kinks",
-    "nonlinear_steps",
-    "saturation",
-    "shares_of_change",
-    "watched",
-]
-
 STATED_SHARE = 0.05
 """Share of the output change that contributions may miss without mention."""
 

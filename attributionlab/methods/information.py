@@ -15,24 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from attributionlab.methods.batching import (
-    drawn_in_memory,
-    in_smaller_batches,
-    surely_fitting,
-)
+from attributionlab.methods.batching import drawn_in_memory, in_smaller_batches, surely_fitting
 from attributionlab.validation import MOST_ROUNDS, integer_problem, number_problem
-
-__all__ = [
-    "Descent",
-    "Gradient",
-    "capacity",
-    "descent_problems",
-    "least_passing",
-    "slope",
-    "slope_of_mean",
-    "smoothed",
-    "too_small",
-]
 
 INITIAL = 5.0
 """alpha at the start: lambda = sigmoid(5) = 0.993 lets almost everything through."""

@@ -22,12 +22,7 @@ from attributionlab.methods.adversarial import (
     let_through,
 )
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
-from attributionlab.methods.bottleneck import (
-    Noise,
-    feature_passage,
-    loss_of,
-    noise_of,
-)
+from attributionlab.methods.bottleneck import Noise, feature_passage, loss_of, noise_of
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
 from attributionlab.methods.findings import Finding, tell
@@ -42,8 +37,6 @@ from attributionlab.methods.information import (
 from attributionlab.methods.layers import find_layer, returned
 from attributionlab.methods.layout import Layout, channels_first, layout_of
 from attributionlab.validation import generator_problem, reference_images_problem
-
-__all__ = ["input_iba"]
 
 LEAST_STD = 0.01
 """Of a channel, as a share of the largest: images in which a channel is empty are allowed."""

@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, nearest
 
-__all__ = ["find_layer", "observe", "only_maps", "refuse_single_cell", "resume", "returned"]
-
 
 def find_layer(
     model: nn.Module, name: str | float | None, layers: Mapping[str, nn.Module] | None, key: str

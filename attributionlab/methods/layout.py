@@ -20,8 +20,6 @@ from attributionlab.methods.batching import in_smaller_batches
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.layers import only_maps
 
-__all__ = ["Layout", "as_layer", "channels_first", "layout_of"]
-
 Layout = Literal["channels-first", "channels-last"]
 """Of a layer's output: (B, c, h, w) or (B, h, w, c)."""
 

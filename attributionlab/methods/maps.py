@@ -10,8 +10,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.findings import Finding, tell
 
-__all__ = ["as_maps"]
-
 
 def as_maps(
     attributions: Any, inputs: Tensor, who: str, start: int = 0

@@ -16,8 +16,6 @@ from torch.nn import functional as F
 
 from attributionlab.memory import refuse_beyond_memory
 
-__all__ = ["SmoothMask", "area_gap", "blur_pyramid", "blurred"]
-
 LN_2 = math.log(2)
 COLDNESS = 20.0
 """1/T of the smooth maximum; at a temperature of 0 it is the maximum."""

@@ -7,8 +7,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError
 from attributionlab.validation import checked_outputs
 
-__all__ = ["same_outputs", "target_outputs"]
-
 ROUNDING = 4
 """Units in the last place by which rounding may move an output; batches of another size do."""
 

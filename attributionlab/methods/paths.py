@@ -23,17 +23,6 @@ from attributionlab.methods.guards import (
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import MOST_ROUNDS, integer_problem
 
-__all__ = [
-    "Quadrature",
-    "integrated_gradients",
-    "integrated_gradients_exact",
-    "integrated_gradients_exact_true_baseline",
-    "integrated_gradients_true_baseline",
-    "nodes_at_once",
-    "quadrature_problems",
-    "straight_paths",
-]
-
 Quadrature = Literal[
     "gausslegendre", "riemann_left", "riemann_right", "riemann_middle", "riemann_trapezoid"
 ]

@@ -12,8 +12,6 @@ from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import integer_problem
 
-__all__ = ["occlusion", "occlusion_true_baseline"]
-
 Window = tuple[int, int, int]
 """Image, top row and left column."""
 

@@ -7,8 +7,6 @@ from typing import Any
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.derivation import DERIVATIONS, base_and_suffix
 
-__all__ = ["PRESETS", "Preset", "preset_of"]
-
 
 @dataclass(frozen=True)
 class Preset:

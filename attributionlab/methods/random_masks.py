@@ -29,8 +29,6 @@ from attributionlab.validation import (
     number_problem,
 )
 
-__all__ = ["rise", "rise_uniform"]
-
 Start = Callable[[int], Tensor]
 """Number of masks -> what images show where they are masked, (that many or 1, C, H, W)."""
 

@@ -29,14 +29,6 @@ from attributionlab.methods.guards import (
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import number_problem
 
-__all__ = [
-    "deep_lift",
-    "deep_lift_true_baseline",
-    "deep_shap",
-    "deep_shap_true_baseline",
-    "lrp",
-]
-
 
 @checked
 def deep_lift(

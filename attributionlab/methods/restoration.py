@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["restored"]
-
 GLOBAL_HOOKS = [
     table
     for name, table in vars(torch.nn.modules.module).items()

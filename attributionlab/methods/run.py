@@ -16,14 +16,13 @@ from torch import Tensor, overrides
 from torch.utils import _device, _python_dispatch
 
 from attributionlab.device import users_default
-from attributionlab.methods.adapter import Call, Method
+from attributionlab.methods.adapter import Method
 from attributionlab.methods.batching import out_of_memory
+from attributionlab.methods.calling import Call
 from attributionlab.methods.findings import Finding, tell
 from attributionlab.methods.guards import kinks, saturation
 from attributionlab.methods.maps import as_maps
 from attributionlab.methods.restoration import restored
-
-__all__ = ["Attributed", "attribute"]
 
 CUDNN_SWITCHES = ("benchmark", "deterministic", "enabled")
 

@@ -32,12 +32,6 @@ from attributionlab.validation import (
     reference_images_problem,
 )
 
-__all__ = [
-    "integrated_gradients_blurred",
-    "integrated_gradients_random",
-    "integrated_gradients_uniform",
-]
-
 BLUR_SIGMA, SIDE = 20.0, 224
 """The Gaussian of a blurred baseline, in pixels, and the side of an image at which it is that."""
 

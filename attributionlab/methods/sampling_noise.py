@@ -8,8 +8,6 @@ from torch import Tensor
 
 from attributionlab.methods.findings import Finding, tell
 
-__all__ = ["noise_share", "share_of_errors", "tell_of_noise"]
-
 STATED_NOISE = 0.5
 """Share of a map's sum of squares that may be sampling noise without mention."""
 

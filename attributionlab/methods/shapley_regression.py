@@ -26,8 +26,6 @@ from attributionlab.methods.sampling_noise import share_of_errors, tell_of_noise
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import generator_problem, integer_problem
 
-__all__ = ["kernel_shap", "kernel_shap_true_baseline"]
-
 
 @checked
 def kernel_shap(

@@ -27,8 +27,6 @@ from attributionlab.methods.sampling_noise import share_of_errors, tell_of_noise
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import MOST_ROUNDS, generator_problem, integer_problem
 
-__all__ = ["shapley_value_sampling", "shapley_value_sampling_true_baseline"]
-
 OUTPUTS_AT_ONCE = 2**22
 """Of the orders that are followed together; some 100 MB with all that is made of them."""
 

@@ -22,8 +22,6 @@ from attributionlab.methods.outputs import same_outputs
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import generator_problem, integer_problem, number_problem
 
-__all__ = ["lime", "lime_true_baseline"]
-
 Regression = Literal["ridge", "lasso"]
 SETTINGS = (*MASKING_SETTINGS, "n_samples", "regression", "alpha", "kernel_width")
 """What a user sets of LIME itself; everything else goes to the segmentation."""

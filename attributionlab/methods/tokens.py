@@ -10,8 +10,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import integer_problem
 
-__all__ = ["Tokens", "read_tokens", "tokens_of"]
-
 
 @dataclass(frozen=True)
 class Tokens:

@@ -28,8 +28,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.attention_matrices import Attending, tensors_among
 
-__all__ = ["Relevance"]
-
 STABILIZER = 1e-9
 """Added to what relevance is divided by, away from 0; of a 0 nothing is handed down."""
 

@@ -17,8 +17,6 @@ from torch.overrides import TorchFunctionMode
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["contrast", "winner_take_all"]
-
 WHO = "excitation-backprop"
 
 WEIGHTED = {

@@ -12,8 +12,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError
 from attributionlab.validation import shown
 
-__all__ = ["declared", "kebab", "name_of", "parameters_of", "presented", "stored"]
-
 
 def parameters_of(method: Any) -> Mapping[str, inspect.Parameter]:
     """What a method takes by name; refused with an `AttributionLabError` where that is not known."""

@@ -14,19 +14,6 @@ from attributionlab.exact.stepwise.replacement import followed_tree
 from attributionlab.exact.stepwise.tree import UnservedError
 from attributionlab.validation import integer_problem, number_problem, shown
 
-__all__ = [
-    "above",
-    "checked_maps",
-    "checked_shares",
-    "exactly_rescaled",
-    "listed_numbers",
-    "nonnegative_maps",
-    "output_of",
-    "refuse_other_than_maps",
-    "seed_problem",
-    "warn_of_forward_passes",
-]
-
 MANY_PASSES = 100_000
 """Two curves of all steps at 224 x 224 are more: minutes to hours."""
 

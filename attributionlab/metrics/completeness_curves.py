@@ -20,8 +20,6 @@ from attributionlab.metrics.marking import metric
 from attributionlab.metrics.performance import Images, Performance, Setup, Targets
 from attributionlab.validation import number_problem
 
-__all__ = ["THRESHOLDS", "CompletenessCurve", "completeness_at", "completeness_curve"]
-
 THRESHOLDS = tuple(tenth / 10 for tenth in range(9, 0, -1))
 """Algorithm 4: 0.9, 0.8 ... 0.1."""
 DECIMALS = 9

@@ -19,16 +19,6 @@ from attributionlab.validation import (
     shown,
 )
 
-__all__ = [
-    "CurveSummary",
-    "Measure",
-    "area_under_curve",
-    "curve_counts",
-    "curve_fractions",
-    "outputs_along",
-    "summarize_curves",
-]
-
 Measure = Literal["output", "changed-steps"]
 """What replacing pixels one after the other does: to the output as it is, or at how many steps the
 output changes at all (AttributionLab, F.4 and F.5: for outputs that wrap)."""

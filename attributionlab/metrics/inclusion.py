@@ -17,18 +17,6 @@ from attributionlab.metrics.orders import removal_order
 from attributionlab.metrics.performance import Performance
 from attributionlab.validation import number_problem
 
-__all__ = [
-    "EPSILON",
-    "Expansion",
-    "Step",
-    "Steps",
-    "Variant",
-    "eight_bit",
-    "included_pixels",
-    "informs",
-    "reaches",
-]
-
 Variant = Literal["paper", "released"]
 """Of Li et al. (2024): what the text says, or what its public code does."""
 Expansion = Literal["attributed", "area"]

@@ -29,8 +29,6 @@ from attributionlab.validation import (
     shown,
 )
 
-__all__ = ["Explain", "ids", "ids_curve", "step_counts"]
-
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
 Targets = Int[Tensor, " batch"]

@@ -14,8 +14,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import checked_targets, number_problem, shown
 
-__all__ = ["Indicator", "accuracy", "indicator_of", "label_probability", "precision_of"]
-
 Indicator = Literal["accuracy"] | Callable[[Tensor, Tensor], Tensor]
 """By name, or any function of outputs and targets."""
 

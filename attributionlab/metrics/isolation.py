@@ -21,8 +21,6 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.stepwise.checks import checked_counts
 from attributionlab.validation import integer_problem, shown
 
-__all__ = ["Neighbors", "pixel_isolation"]
-
 Neighbors = Literal[4, 8]
 """Pixels that share an edge, or an edge or a corner."""
 

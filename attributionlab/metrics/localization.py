@@ -22,13 +22,6 @@ from attributionlab.metrics.checked_inputs import checked_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.validation import integer_problem, number_problem, shown
 
-__all__ = [
-    "bounding_boxes",
-    "pointing_game",
-    "relevance_mass_accuracy",
-    "relevance_rank_accuracy",
-]
-
 Maps = Real[Tensor, "batch 1 height width"]
 Masks = Bool[Tensor, "batch 1 height width"]
 Scores = Float[Tensor, " batch"]

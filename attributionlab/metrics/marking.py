@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["metric"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -11,8 +11,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metrics.checked_inputs import refuse_other_than_maps
 
-__all__ = ["Order", "Ties", "removal_order"]
-
 Order = Literal["morf", "lerf"]
 """Most relevant first or least relevant first: falling or rising attribution, sign included."""
 

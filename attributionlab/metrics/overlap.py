@@ -18,19 +18,6 @@ from torch.linalg import vecdot
 from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.marking import metric
 
-__all__ = [
-    "Alignment",
-    "Part",
-    "alignment",
-    "best_map",
-    "f1",
-    "magnitudes",
-    "normalize",
-    "parts_f1",
-    "precision",
-    "recall",
-]
-
 Part = Literal["overall", "positive", "negative"]
 """Which attributions are held against which mask: all, without their sign; the positive ones; the
 negative ones."""

@@ -20,15 +20,6 @@ from attributionlab.validation import (
     shown,
 )
 
-__all__ = [
-    "PatchValues",
-    "Patches",
-    "grid_patches",
-    "members",
-    "patch_deleted",
-    "patch_sums",
-]
-
 Maps = Real[Tensor, "batch 1 height width"]
 PatchValues = Float64[Tensor, "batch patches"]
 Patches = int | Int[Tensor, "..."]

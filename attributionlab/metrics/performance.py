@@ -27,8 +27,6 @@ from attributionlab.validation import (
     shown,
 )
 
-__all__ = ["Images", "Performance", "Setup", "Targets", "refuse_training_mode"]
-
 Images = Real[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]
 

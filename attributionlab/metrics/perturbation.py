@@ -31,8 +31,6 @@ from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import Order, Ties, removal_order
 from attributionlab.validation import Replacement, broadcast_replacement
 
-__all__ = ["deletion", "deletion_curve", "insertion", "insertion_curve", "pixel_flipping"]
-
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
 Targets = Int[Tensor, " batch"]

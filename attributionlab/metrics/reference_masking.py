@@ -16,8 +16,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import integer_problem, shown
 
-__all__ = ["dice", "expected_dice", "reference_order"]
-
 
 def reference_order(
     orders: Int[Tensor, "batch pixels"], reference: int, generator: torch.Generator

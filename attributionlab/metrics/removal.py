@@ -27,8 +27,6 @@ from attributionlab.metrics.performance import (
 )
 from attributionlab.validation import shown
 
-__all__ = ["ROAD_FRACTIONS", "Retraining", "removal_curve", "road"]
-
 ROAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 """Of Rong et al.'s code."""
 

@@ -28,8 +28,6 @@ from attributionlab.validation import (
     number_problem,
 )
 
-__all__ = ["infidelity", "max_sensitivity"]
-
 PIXELS_AT_ONCE = 5 * 224 * 224
 """Pixels of the images that a model or a method sees at once."""
 

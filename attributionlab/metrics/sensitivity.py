@@ -27,8 +27,6 @@ from attributionlab.metrics.marking import metric
 from attributionlab.metrics.subset_sizes import each_effects
 from attributionlab.validation import Replacement
 
-__all__ = ["sensitivity_n", "sensitivity_n_curve"]
-
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
 

@@ -33,16 +33,6 @@ from attributionlab.validation import (
     shown,
 )
 
-__all__ = [
-    "SingleDeletion",
-    "Undefined",
-    "deletion_drops",
-    "idsds",
-    "judged_by_drops",
-    "sds",
-    "single_deletion",
-]
-
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
 Targets = Int[Tensor, " batch"]

@@ -20,8 +20,6 @@ from attributionlab.metrics.marking import metric
 from attributionlab.metrics.performance import Images, Performance, Setup, Targets
 from attributionlab.validation import number_problem
 
-__all__ = ["SoundnessLevel", "SoundnessSweep", "soundness_at", "soundness_sweep"]
-
 PAPER_RATIOS = tuple(percent / 100 for percent in range(99, 0, -1))
 """Algorithm 3: 0.99, 0.98 ... 0.01."""
 RELEASED_RATIOS = tuple(percent / 100 for percent in range(98, 2, -1))

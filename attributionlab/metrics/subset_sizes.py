@@ -38,8 +38,6 @@ from attributionlab.validation import (
     integer_problem,
 )
 
-__all__ = ["SubsetEffects", "each_effects", "subset_effects"]
-
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
 Curves = Float[Tensor, "batch sizes"]

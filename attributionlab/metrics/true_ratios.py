@@ -15,8 +15,6 @@ from attributionlab.metrics.checked_inputs import above, exactly_rescaled, nonne
 from attributionlab.metrics.marking import metric
 from attributionlab.validation import number_problem, shown
 
-__all__ = ["true_completeness", "true_soundness"]
-
 Maps = Real[Tensor, "batch 1 height width"]
 Masks = Bool[Tensor, "batch 1 height width"]
 Ratios = Float[Tensor, " batch"]

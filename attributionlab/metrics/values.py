@@ -23,8 +23,6 @@ from attributionlab.metrics.marking import metric
 from attributionlab.ranking import centered_ranks, row_correlations
 from attributionlab.validation import shown
 
-__all__ = ["cosine", "efficiency_gap", "rank_correlation", "sign_agreement"]
-
 Scores = Float[Tensor, " batch"]
 
 

@@ -17,16 +17,6 @@ from attributionlab.dyadic import EXACT_STEPS, grid_step
 from attributionlab.errors import AttributionLabError
 from attributionlab.nets.exactness import LayerBudget, Signal, check_budget
 
-__all__ = [
-    "Accumulator",
-    "Level",
-    "kernel_chain",
-    "layer_at",
-    "nonuniform_accumulator",
-    "redundant_weights",
-    "uniform_accumulator",
-]
-
 KERNEL = 3
 FINEST, COARSEST = 6, 1
 """Grids of the non-uniform weights: multiples of 2^-6 where the budget allows, at least of 2^-1."""

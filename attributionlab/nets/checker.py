@@ -6,8 +6,6 @@ import torch
 
 from attributionlab.nets.stage import Stage
 
-__all__ = ["greater_than", "number_checker"]
-
 
 def greater_than(thresholds: Sequence[int]) -> list[Stage]:
     r"""I_{>i}: is an integer greater than i?

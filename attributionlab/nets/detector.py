@@ -8,8 +8,6 @@ from attributionlab.nets.checker import number_checker
 from attributionlab.nets.exactness import LayerBudget, Signal, stage_budget
 from attributionlab.nets.stage import Stage, evaluate
 
-__all__ = ["Color", "color_detector", "detector_budget"]
-
 Color = tuple[int, int, int]
 """Red, green and blue, integers in [0, 255]."""
 

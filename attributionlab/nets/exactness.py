@@ -15,8 +15,6 @@ from attributionlab.dyadic import EXACT_STEPS, grid_step
 from attributionlab.errors import AttributionLabError
 from attributionlab.nets.stage import Stage
 
-__all__ = ["LayerBudget", "Signal", "check_budget", "stage_budget"]
-
 
 @dataclass(frozen=True)
 class Signal:

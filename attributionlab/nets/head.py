@@ -9,8 +9,6 @@ from torch import nn
 from attributionlab.errors import refuse_if
 from attributionlab.nets.stage import Stage, to_linears
 
-__all__ = ["default_temperature", "identity_head", "temperature_problems", "with_softmax"]
-
 
 def identity_head(classes: int, dropped: int = 0) -> list[nn.Module]:
     """Two linear layers that hand on the counts of the classes and drop what follows them.

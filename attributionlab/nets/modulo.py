@@ -10,8 +10,6 @@ from attributionlab.nets.checker import number_checker
 from attributionlab.nets.exactness import LayerBudget, Signal, stage_budget
 from attributionlab.nets.stage import Stage, evaluate
 
-__all__ = ["modulo_bound", "modulo_budget", "modulo_mlp"]
-
 MOST_BLOCKS = 2000
 """Some 100 million weights, 400 MB: enough for the white pixels of a 1024 x 1024 image mod 30."""
 

@@ -30,8 +30,6 @@ from attributionlab.nets.head import identity_head
 from attributionlab.nets.modulo import modulo_bound, modulo_budget, modulo_mlp
 from attributionlab.nets.stage import evaluate, to_convolutions, to_linears
 
-__all__ = ["BUILDERS", "Network", "color_sum", "modulo_sum", "number_sum", "white_sum"]
-
 Weights = Literal["uniform", "nonuniform"]
 
 MOST_REDUNDANT = 256

@@ -7,8 +7,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["Stage", "evaluate", "to_convolutions", "to_linears"]
-
 
 class Stage(NamedTuple):
     """One pointwise layer: ``ReLU(weight @ x + bias)``."""

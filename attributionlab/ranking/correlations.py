@@ -15,17 +15,6 @@ from scipy import special, stats
 
 from attributionlab.errors import AttributionLabError, refuse_if
 
-__all__ = [
-    "CorrelationInterval",
-    "centered_ranks",
-    "fisher_interval",
-    "middle",
-    "refuse_settings",
-    "row_correlations",
-    "spearman",
-    "spearman_interval",
-]
-
 Missing = Literal["refuse", "omit"]
 """What to do with a pair of which one value is NaN."""
 

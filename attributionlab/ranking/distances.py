@@ -8,8 +8,6 @@ from scipy.spatial.distance import directed_hausdorff
 
 from attributionlab.errors import AttributionLabError
 
-__all__ = ["hausdorff"]
-
 
 def hausdorff(first: Any, second: Any) -> float:
     r"""Hausdorff distance of two curves, each given by its points: where they are farthest apart.

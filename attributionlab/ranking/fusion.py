@@ -22,8 +22,6 @@ from scipy.sparse.csgraph import connected_components
 from attributionlab.errors import AttributionLabError
 from attributionlab.ranking.correlations import middle, refuse_settings
 
-__all__ = ["MetaRankFit", "meta_rank", "meta_rank_fit"]
-
 Numbers = NDArray[np.float64]
 
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.figures import color_bar, show_image, show_map
 
-__all__ = ["BoxedRow", "boxed_images_figure", "boxed_maps_figure"]
-
 INK, CASING = "#000000", "#ffffff"
 THIN, WIDE = 1.4, 3.2
 """Black lines in white ones: to be seen on dark images and on pale maps."""

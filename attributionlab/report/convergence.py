@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["ConvergenceLine", "convergence_figure"]
-
 MARKERS = ("o", "s", "^", "D")
 BAND = 0.2
 

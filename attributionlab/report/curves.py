@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["CurvePanel", "curves_figure"]
-
 STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (7, 2, 1.2, 2)))
 """Prime to the number of colors: a color returns with another style, 28 pairs in all."""
 WIDEST, THINNEST = 3.2, 1.0

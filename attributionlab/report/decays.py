@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["DecayPanel", "decays_figure"]
-
 COLORS = (*LINE_COLORS, "#8c510a", "#999999")
 MARKERS = "os^DvPX*<"
 MARKED = 8

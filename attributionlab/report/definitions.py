@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from attributionlab.report.figures import color_bar, show_image, show_map
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["DefinitionsRow", "definitions_figure", "worth_figure"]
-
 LOWERS, NEITHER, RAISES = "#2166ac", "#f7f7f7", "#b2182b"
 """The ends and the middle of the maps' palette."""
 UNTOLD, OPPOSED = "#f6e3a1", "#e6ab02"

@@ -9,8 +9,6 @@ from matplotlib.figure import Figure
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["DoseLine", "doses_figure"]
-
 COLORS = (*LINE_COLORS, "#999999")
 MARKERS = "osD^vPX*"
 

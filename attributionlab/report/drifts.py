@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["DriftLine", "drifts_figure"]
-
 ZERO_GAP = 30.0
 """How far to the left of the smallest drift a drift of exactly 0 is drawn, as a factor."""
 

@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["Agreement", "EstimatePanel", "agreements_figure", "estimates_figure"]
-
 MARKERS = "os^Dv"
 SPREAD = 0.66
 """How much of a condition's height its dots take up."""

@@ -15,16 +15,6 @@ from numpy.typing import NDArray
 from attributionlab.digits import score_text
 from attributionlab.report.terminal import explained
 
-__all__ = [
-    "MapsRow",
-    "color_bar",
-    "maps_figure",
-    "report_figure",
-    "show_image",
-    "show_map",
-    "to_png",
-]
-
 ACROSS = 16
 """Methods beside each other; more of them stand in bands of equal length."""
 SIGNED = "RdBu_r"  # red raises, blue lowers; told apart with every common color vision

@@ -13,8 +13,6 @@ from attributionlab.errors import printable
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["data_table"]
-
 GAP = 2
 """Blanks between columns."""
 LONGEST_TEXT, IN_BLOCKS = 28, 16

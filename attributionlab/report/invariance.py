@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["MEANINGS", "drift_meaning", "drift_number", "drift_seeds_text", "drift_text"]
-
 SHOWN_SEEDS = 3
 MEANINGS = {
     "equal, as it must be": "0, as it must be: only integer images were shown to the networks, for "

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["CorrelationMatrix", "correlation_matrices_figure", "leaderboard_figure"]
-
 RANKS, CORRELATIONS = "cividis_r", "RdBu"
 LETTERS = 13
 """Of a title, to the inch."""

@@ -10,8 +10,6 @@ from matplotlib.lines import Line2D
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["ScoreDot", "ScorePanel", "method_scores_figure"]
-
 MARKERS = "osD^vPX"
 ROW, PANEL, LABELS = 0.25, 3.0, 1.7
 """Heights of a row, widths of a panel and of the methods' names, in inches."""

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["MetricLine", "MetricPanel", "metric_panels_figure"]
-
 MARKERS = "osD^vPX*"
 WIDEST, THINNEST = 4.0, 1.2
 PANEL, ENTRY = 3.9, 1.7

@@ -4,15 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attributionlab.digits import interval_text, score_text
-from attributionlab.report.reading import (
-    controls_text,
-    few_images_text,
-    labels,
-    listed,
-    undecided,
-)
-
-__all__ = ["report_fragment"]
+from attributionlab.report.reading import controls_text, few_images_text, labels, listed, undecided
 
 SHOWN_HINTS = 2
 TEMPLATE = """\

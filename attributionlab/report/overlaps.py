@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["Overlap", "overlaps_figure"]
-
 MARKERS = "osD^vPX"
 
 

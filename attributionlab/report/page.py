@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from attributionlab.digits import interval_text, score_text
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, cut
 from attributionlab.report.invariance import drift_meaning, drift_number, drift_seeds_text
 from attributionlab.report.pictures import (
     ERROR_COLORS,
@@ -39,11 +40,46 @@ from attributionlab.report.reading import (
     undecided,
     violates,
 )
-from attributionlab.report.shortening import shortened
-from attributionlab.report.terminal import explained
+from attributionlab.report.terminal import explained, printable_document
 from attributionlab.report.truths import TRUTH_COLUMNS, truth_score_text
 
-__all__ = ["Panel", "faithfulness_page"]
+LONGEST_NAME, LONGEST_TEXT, LONGEST_COMMAND, MOST_ITEMS = 200, 1_000, 10_000, 50  # characters
+
+
+def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with anybody's text cut to a length that a page can bear, and made printable."""
+    document = printable_document(document)
+    least, warnings = document["least"], document["warnings"]
+    shown = [cut(warning, LONGEST_TEXT) for warning in warnings[:MOST_ITEMS]]
+    if len(warnings) > MOST_ITEMS:
+        shown.append(f"{len(warnings) - MOST_ITEMS:,} more")
+    return {
+        **document,
+        "method": cut(document["method"], LONGEST_NAME),
+        "settings": _settings(document["settings"]),
+        "command": cut(document["command"], LONGEST_COMMAND),
+        "warnings": shown,
+        "least": {**least, "environment": cut(least["environment"], LONGEST_NAME)},
+        "environments": [
+            {
+                **result,
+                "name": cut(result["name"], LONGEST_NAME),
+                "settings": _settings(result["settings"]),
+            }
+            for result in document["environments"]
+        ],
+    }
+
+
+def _settings(settings: Mapping[str, Any]) -> list[str]:
+    """One line for each setting."""
+    lines = [
+        cut(f"{name} = {json.dumps(value, ensure_ascii=False)}", LONGEST_TEXT)
+        for name, value in list(settings.items())[:MOST_ITEMS]
+    ]
+    left_out = len(settings) - len(lines)
+    return [*lines, f"{left_out:,} more"] if left_out else lines
+
 
 HERE = Path(__file__).parent
 LARGEST_PAGE = 4_900_000  # bytes

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from attributionlab.report.figures import color_bar, show_image, show_map
 from attributionlab.report.segments import draw_boundaries
 
-__all__ = ["PhotographRow", "photographs_figure"]
-
 
 class PhotographRow(NamedTuple):
     """One photograph and its maps.

@@ -8,8 +8,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-__all__ = ["GridRow", "picture_grid_figure"]
-
 SEQUENTIAL, DIVERGING = "cividis", "RdBu_r"
 """Of maps without and with negative values; both can be told apart in every color vision."""
 CELL, NAMES = 1.3, 1.9

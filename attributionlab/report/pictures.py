@@ -11,18 +11,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.figures import SIGNED
 
-__all__ = [
-    "ERROR_COLORS",
-    "SIGNED_COLORS",
-    "Errors",
-    "averaged",
-    "data_uri",
-    "error_picture",
-    "errors",
-    "image_picture",
-    "map_picture",
-]
-
 ERROR_COLORS = {
     "found": "#d4d7db",
     "missed": "#0072b2",

@@ -8,8 +8,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-__all__ = ["PositiveMapsRow", "positive_maps_figure"]
-
 COLORS = "cividis"
 """Darker for less, in every color vision."""
 

@@ -5,26 +5,6 @@ from typing import Any
 
 from attributionlab.digits import interval_text, score_text
 
-__all__ = [
-    "AMPLIFIED",
-    "EXACT_SHAPLEY",
-    "PARTS",
-    "bands_text",
-    "ceiling_phrase",
-    "controls_text",
-    "few_images_text",
-    "first_images",
-    "gap_text",
-    "labels",
-    "listed",
-    "required",
-    "sentence",
-    "sentences",
-    "spread_text",
-    "undecided",
-    "violates",
-]
-
 PARTS = ("overall", "positive", "negative", "positive-smoothed")
 EXACT_SHAPLEY = "exact Shapley values"
 """Among the ceilings, but the score of one map, which bounds no other."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from attributionlab.report.figures import show_image
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["AccuracyBars", "retraining_figure"]
-
 
 class AccuracyBars(NamedTuple):
     """Of one kind of networks, for each group: all their accuracies (if any), and the published one."""

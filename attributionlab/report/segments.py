@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.figures import color_bar, show_image, show_map
 
-__all__ = ["draw_boundaries", "segmentation_figure"]
-
 BOUNDARY = "#ffd54a"  # light, against dark images
 Column = tuple[str, NDArray[Any], NDArray[Any], str]
 

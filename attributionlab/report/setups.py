@@ -11,8 +11,6 @@ from matplotlib.lines import Line2D
 from attributionlab.report.method_scores import ScoreDot
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["NetworkPoint", "SetupPanel", "setups_figure", "tradeoff_figure"]
-
 MARKERS = "os^DvPX*"
 SPREAD = 0.6
 """How much of a method's height its dots take up."""

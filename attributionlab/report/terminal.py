@@ -16,18 +16,6 @@ from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import printable
 from attributionlab.report.reading import AMPLIFIED
 
-__all__ = [
-    "as_text",
-    "certificates_table",
-    "comparison_table",
-    "explained",
-    "findings_list",
-    "names_table",
-    "print_table",
-    "printable_document",
-    "verdict_text",
-]
-
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
 
 

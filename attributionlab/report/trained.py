@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.figures import show_image
 
-__all__ = ["TrainedNetworks", "trained_networks_figure"]
-
 COLORS = ("#0072b2", "#009e73", "#d55e00", "#999999")
 
 

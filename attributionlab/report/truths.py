@@ -9,8 +9,6 @@ from rich.text import Text
 
 from attributionlab.report.reading import first_images, labels
 
-__all__ = ["TRUTH_COLUMNS", "truth_score_text", "truths_table"]
-
 TRUTH_COLUMNS = {
     "rank_correlation": "rank corr.",
     "cosine": "cosine",

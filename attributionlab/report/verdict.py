@@ -24,8 +24,6 @@ from attributionlab.report.reading import (
 from attributionlab.report.terminal import explained, printable_document, verdict_text
 from attributionlab.report.truths import truths_table
 
-__all__ = ["report_table"]
-
 SHOWN_SHARES = 3
 SHOWN_HINTS = 2
 LEAST_SHARE = 0.005

@@ -9,8 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-__all__ = ["violins_figure"]
-
 Scores = Mapping[str, NDArray[np.float64]]
 """Precision, recall and F1 of each image, NaN where not applicable."""
 SCORE_NAMES = {"precision": "precision", "recall": "recall", "f1": "F1"}

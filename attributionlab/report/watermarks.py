@@ -12,14 +12,6 @@ from numpy.typing import NDArray
 from attributionlab.report.figures import show_image
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = [
-    "MarkedRow",
-    "NetworkCurves",
-    "network_curves_figure",
-    "share_figure",
-    "watermarks_figure",
-]
-
 STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (7, 2, 1.2, 2)))
 MARKERS = "osD^v"
 OUTLINE = "#0072b2"  # apart from the reds of the maps

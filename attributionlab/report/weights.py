@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from attributionlab.report.palette import LINE_COLORS
 
-__all__ = ["WeightsRow", "weights_figure"]
-
 SIGNS = {"positive weights": LINE_COLORS[1], "negative weights": LINE_COLORS[0]}
 
 

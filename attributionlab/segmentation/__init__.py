@@ -1,18 +1,5 @@
 """Which pixels belong together: what LIME and its kin take for their features."""
 
-from attributionlab.segmentation.choice import SEGMENTATIONS, Segmentation, segment
-from attributionlab.segmentation.segment_anything import partition, sam
-from attributionlab.segmentation.superpixels import felzenszwalb, grid, pixels, quickshift, slic
+import lazy_loader
 
-__all__ = [
-    "SEGMENTATIONS",
-    "Segmentation",
-    "felzenszwalb",
-    "grid",
-    "partition",
-    "pixels",
-    "quickshift",
-    "sam",
-    "segment",
-    "slic",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -23,8 +23,6 @@ from attributionlab.segmentation.superpixels import (
     slic,
 )
 
-__all__ = ["SEGMENTATIONS", "Segmentation", "segment"]
-
 SEGMENTATIONS: Mapping[str, Callable[..., Labels]] = {
     "felzenszwalb": felzenszwalb,
     "grid": grid,

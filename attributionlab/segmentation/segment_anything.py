@@ -16,8 +16,6 @@ from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.references import tensors_in
 from attributionlab.segmentation.superpixels import Image, Labels, as_rgb, contiguous
 
-__all__ = ["MaskGenerator", "partition", "sam"]
-
 EMBEDDING = {768: "vit_b", 1024: "vit_l", 1280: "vit_h"}
 """The image encoder's width tells the three published architectures apart."""
 PATCHES = "segmentation='patches' needs no weights"

@@ -15,18 +15,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import integer_problem, number_problem
 
-__all__ = [
-    "Image",
-    "Labels",
-    "as_rgb",
-    "contiguous",
-    "felzenszwalb",
-    "grid",
-    "pixels",
-    "quickshift",
-    "slic",
-]
-
 Image = Float[Tensor, "channels height width"]
 Labels = Int[Tensor, "height width"]
 

@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEGLIGIBLE", "ClassCount", "Distribution", "Times", "times"]
-
 Numbers = NDArray[np.float64]
 
 NEGLIGIBLE = 45.0

@@ -9,8 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PathGradients", "softmax_path_gradients"]
-
 Numbers = NDArray[np.float64]
 
 NODES = 20

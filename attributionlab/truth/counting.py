@@ -6,8 +6,6 @@ import torch
 from jaxtyping import Int, Real
 from torch import Tensor
 
-__all__ = ["Counting"]
-
 
 @dataclass(frozen=True)
 class Counting:

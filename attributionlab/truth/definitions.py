@@ -11,8 +11,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.truth.masks import Output
 
-__all__ = ["Agreement", "Definition", "DefinitionName", "Source", "Truths"]
-
 DefinitionName = Literal[
     "mask", "ablation", "insertion", "shapley", "integrated-gradients", "count-path"
 ]

@@ -11,8 +11,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import integer_problem
 
-__all__ = ["MOST_PLAYERS", "enumerated_shapley"]
-
 MOST_PLAYERS = 20
 """A million coalitions; each further player doubles them."""
 AT_ONCE = 2**16

@@ -19,7 +19,6 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.truth.arrivals import ClassCount
 from attributionlab.truth.count_path import softmax_path_gradients
-from attributionlab.truth.known_signs import UNDERFLOW, with_signs
 from attributionlab.truth.masks import Output
 from attributionlab.truth.shapley import (
     cached_softmax_shapley,
@@ -28,10 +27,27 @@ from attributionlab.truth.shapley import (
 )
 from attributionlab.validation import integer_problem, number_problem
 
-__all__ = ["CountingGame", "Solution"]
+Numbers = NDArray[np.float64]
+
+UNDERFLOW = 2.0**-1021
+"""Twice the smallest normal number: more than what all roundings below that number may add up to."""
+
+
+def with_signs(
+    values: Numbers, errors: Numbers, signs: NDArray[np.int64]
+) -> tuple[Numbers, Numbers]:
+    """Values whose signs are known where a sign is not 0, and bounds that leave no doubt of it.
+
+    Where the error alone would leave the sign open, the exact value is between 0, exclusive, and the
+    far end of what the error allows. The middle of that is off by less than itself.
+    """
+    unclear = (abs(values) <= errors) & (signs != 0)
+    middle = (signs * values + errors) / 2
+    below = np.nextafter(middle, 0.0)
+    return np.where(unclear, signs * middle, values), np.where(unclear, below, errors)
+
 
 Counts = NDArray[np.int64]
-Numbers = NDArray[np.float64]
 NONE = -1
 """The class of a pixel that counts for none; in tables, the last row and column."""
 

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from attributionlab.truth.arrivals import NEGLIGIBLE, ClassCount, times
 
-__all__ = ["COLDEST", "SoftmaxGame"]
-
 Numbers = NDArray[np.float64]
 
 STEP = 0.25

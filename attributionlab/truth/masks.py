@@ -9,8 +9,6 @@ from jaxtyping import Bool, Float, Int, Int8
 from scipy import ndimage
 from torch import Tensor
 
-__all__ = ["Output", "Truth", "mask", "smoothed"]
-
 Output = Literal["logit", "probability"]
 """Which output is explained: the truths of the two differ."""
 

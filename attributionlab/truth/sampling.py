@@ -13,8 +13,6 @@ from attributionlab.exact import trajectories
 from attributionlab.exact.stepwise.checks import checked_image, checked_pair, kind_of
 from attributionlab.validation import Replacement, integer_problem, number_problem, shown
 
-__all__ = ["SampledShapley", "marginal_contributions", "sampled_shapley"]
-
 PILOT = 32
 """Pairs after which spread is judged first, and the fewest that an estimate rests on."""
 PILOT_SHARE = 8

@@ -19,15 +19,6 @@ from attributionlab.errors import refuse_if
 from attributionlab.truth.arrivals import ClassCount, times
 from attributionlab.truth.gumbel import COLDEST, SoftmaxGame
 
-__all__ = [
-    "ImmutableValues",
-    "ShapleyValues",
-    "cached_softmax_shapley",
-    "remainder_shapley",
-    "softmax_shapley",
-    "symmetric_shapley",
-]
-
 
 class ShapleyValues(NamedTuple):
     """Values of one pixel of each class, and how far off they may be.

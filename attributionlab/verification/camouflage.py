@@ -12,8 +12,6 @@ from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle
 from attributionlab.verification.pixels import color_sample
 
-__all__ = ["camouflage_checks"]
-
 PIXELS, PIXELS_OF_COLOR = 2**21, 2**19
 """In images of chosen counts; a color detector takes a hundred times as long as a sum."""
 

@@ -7,8 +7,6 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-__all__ = ["Certificate", "Check", "Precision", "Tally"]
-
 
 @dataclass(frozen=True)
 class Check:

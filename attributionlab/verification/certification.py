@@ -1,25 +1,63 @@
 """Certify an environment: every part of its network against its oracle, then the whole."""
 
+import copy
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.progress import follow, track
-from attributionlab.verification.arithmetic import arithmetic_checks
 from attributionlab.verification.camouflage import camouflage_checks
-from attributionlab.verification.certificate import Certificate, Check
+from attributionlab.verification.certificate import Certificate, Check, Precision, Tally
+from attributionlab.verification.execution import run
 from attributionlab.verification.heads import head_checks
 from attributionlab.verification.interventions import intervention_checks
 from attributionlab.verification.oracle import Oracle
 from attributionlab.verification.outputs import anywhere_in_the_box, output_checks
 from attributionlab.verification.pixels import detector_checks
-from attributionlab.verification.precision import half_precisions
 from attributionlab.verification.sums import sum_checks
 
-__all__ = ["verify"]
+
+def arithmetic_checks(
+    env: Environment, images: Float[Tensor, "n channels height width"]
+) -> list[Check]:
+    """Compare the logits of images, of unseen colors too, with those computed in other ways.
+
+    Parameters
+    ----------
+    env : Environment
+        Its network is copied where precision or layout change.
+    images : Tensor
+        Samples and images anywhere in the valid box.
+    """
+    logits = run(env.model, images)
+    contiguous = torch.contiguous_format
+    rearranged = copy.deepcopy(env.model).to(memory_format=contiguous)  # type: ignore[call-overload]
+    others = {
+        "float64": (
+            "Logits in float32 equal those in float64 for images anywhere in the valid box.",
+            run(copy.deepcopy(env.model).double(), images),
+        ),
+        "memory-layout": (
+            "Logits in the channels-last layout equal those in the contiguous one.",
+            run(rearranged, images, contiguous),
+        ),
+        "batch": (
+            "Logits of an image alone equal those within a batch.",
+            torch.cat([run(env.model, image[None]) for image in images]),
+        ),
+    }
+    checks = []
+    for name, (claim, expected) in others.items():
+        tally = Tally(name, claim)
+        tally.compare(logits, expected, lambda i: f"image {i}")
+        checks.append(tally.check())
+    return checks
+
 
 SAMPLES = 4
 MOVES, MOVES_OF_COSTLY = 32, 8
@@ -94,3 +132,52 @@ def verify(
         shown = torch.cat([samples[:1], anywhere[:1] if costly else anywhere])
         precisions = half_precisions(env, shown)
     return Certificate(env.name, checks, precisions)
+
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def half_precisions(
+    env: Environment, images: Float[Tensor, "n channels height width"]
+) -> list[Precision]:
+    """Compare the logits of images in each type of half precision with those in float32.
+
+    Parameters
+    ----------
+    env : Environment
+        Its network is copied.
+    images : Tensor
+        Samples and images anywhere in the valid box.
+    """
+    expected = run(env.model, images)
+    precisions = []
+    for dtype in HALVES:
+        model = copy.deepcopy(env.model).to(dtype)
+        logits = run(model, images)
+        largest = float((logits - expected).abs().max())
+        precisions.append(
+            Precision(
+                dtype=str(dtype).removeprefix("torch."),
+                images=len(images),
+                equal=int((logits == expected).all(1).sum()),
+                largest_difference=largest if logits.isfinite().all() else None,
+                proved=_is_proved(env, model, dtype),
+            )
+        )
+    return precisions
+
+
+def _is_proved(env: Environment, model: nn.Module, dtype: torch.dtype) -> bool:
+    """Whether the type holds every weight, and every partial sum of every layer, without rounding.
+
+    Every partial sum is a multiple of its neuron's grid step and at most so many of them as the type
+    counts. Layers without a budget of their own hand numbers on.
+    """
+    limits = torch.finfo(dtype)
+    weights = zip(env.model.parameters(), model.parameters(), strict=True)
+    return all(torch.equal(full.double(), half.double()) for full, half in weights) and all(
+        budget.steps <= 2 / limits.eps
+        and budget.largest_sum <= limits.max
+        and budget.finest >= limits.tiny
+        for budget in env.network.budgets
+    )

@@ -6,8 +6,6 @@ from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 
-__all__ = ["hand_made", "run"]
-
 PIXELS_AT_ONCE = 2**18
 """Larger batches only take memory, but never fewer than two images: one could not influence another."""
 

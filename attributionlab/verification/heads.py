@@ -11,8 +11,6 @@ from attributionlab.verification.certificate import Check, Tally
 from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle
 
-__all__ = ["head_checks", "head_domain"]
-
 
 def head_checks(env: Environment, oracle: Oracle, generator: torch.Generator) -> list[Check]:
     """Check the head of an environment, and its temperature if it has one."""

@@ -17,8 +17,6 @@ from attributionlab.verification.certificate import Check, Tally
 from attributionlab.verification.execution import run
 from attributionlab.verification.oracle import BACKGROUND, IRRELEVANT, Oracle, Pixel
 
-__all__ = ["intervention_checks"]
-
 Kind = Literal["removal", "insertion", "irrelevant"]
 
 CLAIMS: dict[Kind, str] = {

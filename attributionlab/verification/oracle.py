@@ -13,9 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attributionlab.environment import Environment
-from attributionlab.spec import known_colors
-
-__all__ = ["BACKGROUND", "IRRELEVANT", "Oracle", "Pixel", "code", "codes"]
+from attributionlab.environment.spec import known_colors
 
 Pixel = tuple[int, ...]
 """The integers of one pixel, one per channel."""

@@ -11,8 +11,6 @@ from attributionlab.verification.certificate import Check, Tally
 from attributionlab.verification.execution import run
 from attributionlab.verification.oracle import Oracle
 
-__all__ = ["anywhere_in_the_box", "output_checks"]
-
 RANDOM_IMAGES = 4
 
 

@@ -13,8 +13,6 @@ from attributionlab.verification.certificate import Check, Tally
 from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle, Pixel, code, codes
 
-__all__ = ["color_check", "color_sample", "detector_checks", "every_color"]
-
 ALL_COLORS = 2**24
 COLORS_AT_ONCE = 2**18
 """Smaller parts fit the cache of one core, but several cores then wait for each other too often."""

@@ -17,8 +17,6 @@ from attributionlab.verification.certificate import Check, Tally
 from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle
 
-__all__ = ["sum_checks"]
-
 REDUNDANT_GRID = 0.25
 """Redundant weights are multiples of this, and so is their strength."""
 RANDOM_SUBSETS = 8

@@ -10,8 +10,8 @@ import torch
 
 import attributionlab as al
 from attributionlab.leaderboard import PAIRS, Pair, rank_methods
-from attributionlab.leaderboard.findings import by_data, moved_by_leaving_out
-from attributionlab.leaderboard.report import ALL, CaseScores, Leaderboard
+from attributionlab.leaderboard.cases import ALL, CaseScores
+from attributionlab.leaderboard.report import Leaderboard, by_data, moved_by_leaving_out
 from attributionlab.methods.declaration import declares
 from attributionlab.ranking import CorrelationInterval, meta_rank
 

@@ -8,9 +8,9 @@ import attributionlab as al
 import oracles_attention as oracles
 import oracles_methods
 from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.experiments.idsds.attention import AttentionNetwork
 from attributionlab.methods import attention_rollout, chefer_lrp
 from attributionlab.methods.findings import heard
+from attributionlab.papers.subjects.attention import AttentionNetwork
 from oracles_attention import MAKES, Transformer
 
 # Some hundred float64 products, sums and quotients; the quotients' divisors lose at most 10^4 of their

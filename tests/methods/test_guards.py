@@ -12,13 +12,7 @@ from attributionlab import methods
 from attributionlab.errors import GuardWarning
 from attributionlab.methods.findings import heard
 from attributionlab.methods.gradients import deconvolution, guided_backprop, saliency
-from attributionlab.methods.guards import (
-    completeness,
-    kinks,
-    saturation,
-    shares_of_change,
-    watched,
-)
+from attributionlab.methods.guards import completeness, kinks, saturation, shares_of_change, watched
 from attributionlab.methods.perturbation import occlusion
 from attributionlab.methods.relevance import deep_lift, deep_shap
 

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 import attributionlab as al
 import oracles_soundness as oracles
 from attributionlab import AttributionLabError, AttributionLabWarning
-from attributionlab.metrics import (
-    included_pixels,
-    soundness_at,
-    soundness_sweep,
-    true_soundness,
-)
+from attributionlab.metrics import included_pixels, soundness_at, soundness_sweep, true_soundness
 from soundness_cases import (
     INDICATORS,
     KINDS,

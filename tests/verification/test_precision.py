@@ -7,7 +7,7 @@ import torch
 
 import attributionlab as al
 from attributionlab.verification import Precision
-from attributionlab.verification.precision import half_precisions
+from attributionlab.verification.certification import half_precisions
 
 
 def anywhere(env: al.Environment, count: int = 8) -> torch.Tensor:

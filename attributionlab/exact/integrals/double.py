@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError
 from attributionlab.validation import checked_outputs
 
-__all__ = ["DoubleCopy"]
-
 PIXELS_AT_ONCE = 2 * 224**2
 """Two images of the catalogue's size: a gradient keeps the values of all layers, some 250 MiB each."""
 

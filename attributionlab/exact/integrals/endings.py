@@ -7,8 +7,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["logit_weights", "probability_weights"]
-
 NODES = 16
 WIDEST = 2.0
 """Pieces of a panel over which the logits' differences change by at most this are integrated at once.

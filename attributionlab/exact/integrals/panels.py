@@ -11,8 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["FINEST", "Effort", "Refinement", "TooManyKinksError", "active_share", "refine"]
-
 FINEST = 2.0**-50
 """Roots closer to each other are the same root to rounding: points near 1 lie on a grid of 2^-53."""
 

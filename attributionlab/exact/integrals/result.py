@@ -5,8 +5,6 @@ from typing import Literal, NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["PathIntegral", "Route"]
-
 Route = Literal["exact", "secant", "adaptive"]
 
 

@@ -16,8 +16,6 @@ from attributionlab.exact.chain import ROUNDING, Chain, Convolution, Layer, Relu
 from attributionlab.exact.integrals.endings import logit_weights, probability_weights
 from attributionlab.exact.integrals.panels import Effort, TooManyKinksError, active_share, refine
 
-__all__ = ["integrate_chain"]
-
 NUMBERS_AT_ONCE = 2**22
 """How many values of neurons at points of the path are worked on at once, 32 MiB for each array."""
 FEW_PIXELS = 256

@@ -18,8 +18,6 @@ from torch import Tensor
 from attributionlab.dyadic import exact_steps, grid_step
 from attributionlab.exact.stepwise.tree import Numbers, Pointwise, UnservedError
 
-__all__ = ["Proof", "finest", "fits_exactly", "grid_of_sums"]
-
 
 class Proof:
     """Holds layer after layer against the budget of a number type.

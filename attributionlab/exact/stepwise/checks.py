@@ -10,16 +10,6 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError
 from attributionlab.validation import broadcast_replacement, shown
 
-__all__ = [
-    "checked_counts",
-    "checked_image",
-    "checked_order",
-    "checked_orders",
-    "checked_pair",
-    "checked_trajectories",
-    "kind_of",
-]
-
 
 def kind_of(model: Any) -> tuple[torch.dtype, torch.device | None]:
     """In which numbers and where a model computes; float32 and anywhere without parameters."""

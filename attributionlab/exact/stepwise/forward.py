@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from attributionlab.device import exact_arithmetic
 from attributionlab.validation import checked_outputs
 
-__all__ = ["by_forward_passes", "single_by_forward_passes"]
-
 PIXELS_AT_ONCE = 5 * 224 * 224
 """Pixels of the images of one pass: on a CPU larger passes are slower, for page faults."""
 

@@ -25,8 +25,6 @@ from attributionlab.exact.stepwise.kernels import (
 )
 from attributionlab.exact.stepwise.tree import Numbers, Places, Pointwise, Step, Tree
 
-__all__ = ["Mixture", "mixture_of"]
-
 MOST_VALUES = 2**16
 """If the last map has one channel with so few possible values, the head is a table of them."""
 

@@ -9,15 +9,6 @@ from numpy.typing import NDArray
 from attributionlab.compiling import compiled
 from attributionlab.exact.stepwise.tree import Numbers, Places
 
-__all__ = [
-    "distinct_rows",
-    "follow",
-    "follow_each",
-    "spread_pairs",
-    "spread_ranges",
-    "sums_of_pairs",
-]
-
 
 @compiled
 def distinct_rows(rows: NDArray[np.uint32]) -> tuple[Places, Places]:

@@ -23,8 +23,6 @@ from attributionlab.validation import Replacement
 if TYPE_CHECKING:
     from attributionlab.exact.stepwise.incremental import Mixture
 
-__all__ = ["Route", "followed_tree", "mixtures_of", "route_of", "trajectories", "trajectory"]
-
 
 class Route(NamedTuple):
     """How a model is evaluated along trajectories, and why so."""

@@ -9,8 +9,6 @@ from attributionlab.exact.stepwise.forward import single_by_forward_passes
 from attributionlab.exact.stepwise.replacement import mixtures_of
 from attributionlab.validation import Replacement
 
-__all__ = ["single_replacements"]
-
 
 def single_replacements(
     model: nn.Module,

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from attributionlab.exact.chain import Chain, Convolution, Flattening, Layer, Matrix, Relu
 
-__all__ = ["Numbers", "Places", "Pointwise", "Step", "Tree", "UnservedError", "tree_of"]
-
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int32]
 

@@ -22,8 +22,6 @@ from attributionlab.nets.camouflage.widening import (
 from attributionlab.nets.networks import Network
 from attributionlab.validation import integer_problem
 
-__all__ = ["MOVES", "camouflaged"]
-
 MOVES: dict[str, Callable[[Draft, torch.Generator], str]] = {
     "mirrored-kernels": mirror_kernels,
     "identity-layers": insert_identity_layers,

@@ -6,17 +6,8 @@ import torch
 from torch import Tensor
 
 from attributionlab.dyadic import EXACT_STEPS, grid_step
-from attributionlab.nets.camouflage.draft import (
-    Draft,
-    Layer,
-    along,
-    interval,
-    rows_that_fit,
-    terms,
-)
+from attributionlab.nets.camouflage.draft import Draft, Layer, along, interval, rows_that_fit, terms
 from attributionlab.nets.exactness import Signal
-
-__all__ = ["insert_identity_layers", "mirror_kernels"]
 
 INSERTED = 2
 """How many layers each of these moves adds."""

@@ -17,8 +17,6 @@ from attributionlab.dyadic import EXACT_STEPS, grid_step
 from attributionlab.nets.exactness import LayerBudget, Signal, check_budget
 from attributionlab.nets.networks import Network
 
-__all__ = ["Draft", "Layer", "along", "interval", "rows_that_fit", "terms"]
-
 LARGEST, SMALLEST = 2.0**80, 2.0**-80
 """Far inside the range of float32, so that products with gradients do not leave it either."""
 

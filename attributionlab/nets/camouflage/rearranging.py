@@ -8,8 +8,6 @@ from torch import Tensor
 from attributionlab.nets.camouflage.draft import Draft, Layer, along, rows_that_fit
 from attributionlab.nets.exactness import Signal
 
-__all__ = ["convert_layers", "permute_channels", "rescale_channels"]
-
 LARGEST_EXPONENT = 3
 """A neuron is scaled by 1/8 to 8."""
 

@@ -15,8 +15,6 @@ from attributionlab.dyadic import grid_step
 from attributionlab.nets.camouflage.draft import Draft, Layer, interval, rows_that_fit, terms
 from attributionlab.nets.exactness import Signal
 
-__all__ = ["add_cancelling_pairs", "add_dead_units", "duplicate_neurons"]
-
 COPIED_SHARE, MOST_COPIES = 0.25, 8
 """How many of a layer's neurons get a copy."""
 PAIRS, PAIRS_OF_NARROW, NARROW = 2, 1, 8

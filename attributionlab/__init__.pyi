@@ -1,0 +1,33 @@
+"""The public names and where each is defined; loaded from here when first used."""
+
+from . import exact as exact
+from . import images as images
+from . import imputation as imputation
+from . import methods as methods
+from . import metrics as metrics
+from . import nets as nets
+from . import ranking as ranking
+from . import segmentation as segmentation
+from . import truth as truth
+from .device import exact_arithmetic as exact_arithmetic
+from .environment import Environment as Environment
+from .environment.catalog import environments as environments
+from .environment.catalog import load as load
+from .environment.dataset import Sample as Sample
+from .errors import AttributionLabError as AttributionLabError
+from .errors import AttributionLabWarning as AttributionLabWarning
+from .errors import AttributionWarning as AttributionWarning
+from .errors import GuardWarning as GuardWarning
+from .faithfulness.comparison import Comparison as Comparison
+from .faithfulness.comparison import compare as compare
+from .faithfulness.report import FaithfulnessReport as FaithfulnessReport
+from .faithfulness.test import faithfulness_test as faithfulness_test
+from .leaderboard import Leaderboard as Leaderboard
+from .leaderboard import rank_methods as rank_methods
+from .metric_trials.report import MetricReport as MetricReport
+from .metric_trials.trial import metric_test as metric_test
+from .truth import Truth as Truth
+from .verification import Certificate as Certificate
+from .verification import verify as verify
+
+__version__: str

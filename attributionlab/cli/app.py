@@ -1,0 +1,317 @@
+"""The command line. Imports stay inside the commands, so that `--help` answers at once."""
+
+import errno
+import io
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attributionlab.cli.options import (
+    Claimed,
+    Device,
+    Environments,
+    Explained,
+    Gamma,
+    Images,
+    Seed,
+    Settings,
+    arguments,
+    check_paths,
+    command_line,
+    parse_settings,
+    say,
+    saying_what_was_done,
+    write_all,
+)
+from attributionlab.cli.studies import (
+    compare_methods,
+    reproduce_item,
+    run_leaderboard,
+    run_metric_test,
+)
+from attributionlab.errors import AttributionLabError, printable
+from attributionlab.progress import follow
+
+PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
+STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
+
+app = typer.Typer(
+    name="attributionlab",
+    help="A laboratory for feature attribution in which the right answer is known.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command("list")
+def list_environments() -> None:
+    """List environments, methods, controls, metrics, and what can be reproduced."""
+    from attributionlab.environment.catalog import describe, environments
+    from attributionlab.methods import DERIVATIONS, METHODS
+    from attributionlab.methods.controls import CONTROLS
+    from attributionlab.metric_trials.evaluations import METRICS
+    from attributionlab.papers.registry import PAPERS
+    from attributionlab.report import names_table, print_table
+
+    sections = {
+        "environments": {name: describe(name) for name in environments()},
+        "methods": {name: _first_sentence(METHODS[name]) for name in sorted(METHODS)},
+        "made of any method": {
+            "METHOD-SUFFIX": f"SUFFIX is one of {', '.join(DERIVATIONS)}; several follow each other."
+        },
+        "controls": {name: _first_sentence(CONTROLS[name]) for name in sorted(CONTROLS)},
+        "metrics": {"names": ", ".join(METRICS)},
+        "reproduce": {paper: ", ".join(items) for paper, items in PAPERS.items()},
+    }
+    print_table(names_table(sections))
+
+
+@app.command()
+def show(env: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")]) -> None:
+    """Say what an environment computes, from which layers and for which images."""
+    from attributionlab.environment.catalog import load
+
+    typer.echo("\n".join(printable(line) for line in load(env).summary().splitlines()))
+
+
+@app.command()
+def verify(
+    env: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names or TOML files; the whole catalogue by default."),
+    ] = None,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Check all 2^24 colors of every color detector.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="Write the certificates to this file.")] = None,
+) -> None:
+    """Hold every network against independent oracles."""
+    import json as json_format
+
+    from attributionlab.environment.catalog import environments, load
+    from attributionlab.files import check_writable, write_atomically
+    from attributionlab.report import certificates_table, print_table
+    from attributionlab.verification import verify as certify
+    from attributionlab.versions import library_versions
+
+    if json:
+        check_writable(json)
+    with follow("verify"):
+        loaded = [load(name) for name in env or environments()]
+        certificates = [certify(each, exhaustive=exhaustive, show_progress=True) for each in loaded]
+    versions = library_versions()
+    documents = [certificate.to_dict() | {"versions": versions} for certificate in certificates]
+    if json:
+        write_atomically(json, json_format.dumps(documents, indent=2, allow_nan=False) + "\n")
+    print_table(certificates_table(documents))
+    wrong = [each.environment for each in certificates if not each.passed]
+    typer.echo(f"\nnot certified: {printable(', '.join(wrong))}" if wrong else "\nno mismatches")
+    raise typer.Exit(FAIL if wrong else PASS)
+
+
+@app.command("test")
+def run_test(
+    method: Annotated[
+        str, typer.Argument(help="A built-in name, path/to/file.py:name, module:name, or maps.npy.")
+    ],
+    env: Environments = None,
+    n: Images = 32,
+    seed: Seed = 0,
+    gamma: Gamma = 0.5,
+    claim: Claimed = None,
+    output: Explained = None,
+    set_: Settings = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Images of 72 x 72 pixels: fast; scores differ from those at 224."
+        ),
+    ] = False,
+    image_size: Annotated[
+        int | None, typer.Option(metavar="S", help="Images of S x S pixels, S from 8 to 1024.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="paper: the settings that a paper states for this method.")
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(help="Runs of a method that draws random numbers on each image.")
+    ] = 1,
+    truths: Annotated[
+        bool,
+        typer.Option(
+            "--truths",
+            help="Score also against ablation, insertion, Shapley values and integrated gradients.",
+        ),
+    ] = False,
+    camouflage: Annotated[
+        int,
+        typer.Option(
+            metavar="K",
+            help="How far maps drift between K functionally equal networks; 0 to leave it out.",
+        ),
+    ] = 0,
+    device: Device = "cpu",
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page with everything to this file.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the scores of each image to this file.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write the scores of each image to this file.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write image, truth and attribution to this PNG.")
+    ] = None,
+) -> None:
+    """Test whether an attribution method finds what the networks used.
+
+    Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few images), 4 invalid (a control has
+    the wrong result), 70 a crash, 130 interrupted, 141 nobody reads the table.
+    """
+    from attributionlab.environment.catalog import load
+    from attributionlab.faithfulness.comparison import QUICK_SIZE
+    from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
+    from attributionlab.files import write_atomically
+    from attributionlab.report import print_table, report_figure, report_table, to_png
+
+    places = check_paths(
+        {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
+        read=[method, *(env or [])],
+    )
+    if quick and image_size not in (None, QUICK_SIZE):
+        raise AttributionLabError(
+            f"--image-size is {image_size}, --quick takes {QUICK_SIZE}: leave one of them out"
+        )
+    size = QUICK_SIZE if quick else image_size
+    with saying_what_was_done(), follow(f"test {method}"):
+        report = faithfulness_test(
+            method,
+            [
+                load(name, **({} if size is None else {"image_size": size}))
+                for name in env or DEFAULT_ENVIRONMENTS
+            ],
+            n,
+            seed,
+            gamma,
+            claim,  # type: ignore[arg-type]
+            output,  # type: ignore[arg-type]
+            settings=parse_settings(set_ or []),
+            preset=preset,
+            seeds=seeds,
+            truths=truths,
+            camouflage=camouflage,
+            device=device,
+            show_progress=True,
+            command=command_line(),
+        )
+    try:
+        print_table(report_table(report.to_dict()))
+    finally:  # whether or not anybody reads the table
+        write_all(
+            places,
+            {
+                "html": report.to_html,
+                "csv": report.to_csv,
+                "parquet": report.to_parquet,
+                "json": report.to_json,
+                "figure": lambda path: write_atomically(path, to_png(report_figure(report))),
+            },
+        )
+    raise typer.Exit(STATUSES[report.verdict])
+
+
+app.command("compare")(compare_methods)
+app.command("metric")(run_metric_test)
+app.command("leaderboard")(run_leaderboard)
+app.command("reproduce")(reproduce_item)
+
+
+def _first_sentence(function: Any) -> str:
+    return str(function.__doc__).partition("\n")[0].partition(". ")[0].rstrip(".") + "."
+
+
+def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    say(f"warning: {printable(' '.join(str(message).split()))}")
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run the command line; every refusal is one line on standard error.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    arguments[:] = sys.argv[1:] if given is None else given
+    _open_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
+    if "" not in sys.path:
+        sys.path.append("")  # module:name is looked for where the user stands, behind all else
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_warning
+            status = app(args=list(arguments), standalone_mode=False)
+            sys.stdout.flush()
+        if status == INTERRUPTED:  # what newer versions of Typer make of Ctrl-C
+            raise KeyboardInterrupt
+    except AttributionLabError as error:
+        return _refuse(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _give_up_stdout()
+        return BROKEN_PIPE
+    except OSError as error:  # files are answered where they are written
+        _give_up_stdout()
+        return _refuse(f"cannot write to standard output: {error.strerror}; write elsewhere")
+    except Exception as error:
+        # Typer's usage errors have a message of their own; its classes moved between versions.
+        if hasattr(error, "format_message"):
+            return _refuse(error.format_message())
+        import traceback
+
+        for line in traceback.format_exc().splitlines():
+            say(printable(line))
+        say("attributionlab: this is a bug; please report the lines above")
+        return CRASH
+    return status if isinstance(status, int) else PASS
+
+
+class _Closed(io.TextIOBase):
+    """Stands for a standard output that the shell has closed."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def _open_closed_streams() -> None:
+    """Python has None for a stream that the shell has closed, and the next file takes its number."""
+    if sys.stdout is None or sys.stderr is None:
+        while os.open(os.devnull, os.O_RDWR) <= 2:  # standard error's number is 2
+            pass
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for good)
+
+
+def _give_up_stdout() -> None:
+    """Nobody reads on; Python would complain once more when it flushes standard output."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refuse(message: str) -> int:
+    if message:  # there is none where help was shown
+        say(f"attributionlab: {printable(' '.join(message.split()))}")
+    return REFUSED

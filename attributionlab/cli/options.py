@@ -1,0 +1,125 @@
+"""Options that several commands share: their help, and what their values mean."""
+
+import ast
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attributionlab.errors import AttributionLabError, printable, refuse_if
+from attributionlab.files import check_writable
+from attributionlab.progress import follow
+
+WORDS = {"true": True, "false": False, "none": None}
+"""What Python's own words may also be spelled like, as in TOML or a shell."""
+arguments: list[str] = []
+"""What the command line was run with."""
+
+Environments = Annotated[
+    list[str] | None,
+    typer.Option("--env", help="Environment (name or TOML file); may be repeated."),
+]
+Images = Annotated[int, typer.Option("--n", help="Images in each environment.")]
+Seed = Annotated[int, typer.Option(help="Seed of images and methods.")]
+Gamma = Annotated[float, typer.Option(help="The F1 that must be reached.")]
+Claimed = Annotated[
+    str | None,
+    typer.Option(
+        "--claim",
+        help="signed, overall, positive, positive-smoothed or agreed; the method's own by default.",
+    ),
+]
+Explained = Annotated[str | None, typer.Option("--output", help="probability or logit.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated."),
+]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+
+
+def say(line: str) -> None:
+    """Write a line to standard error, at once, since progress is written from a thread; where nobody
+    can read it, the exit status says enough.
+    """
+    with suppress(OSError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def command_line() -> str:
+    """How to run this again."""
+    return shlex.join(["attributionlab", *arguments])
+
+
+@contextmanager
+def saying_what_was_done() -> Iterator[None]:
+    """On Ctrl-C print what a long computation had found; the interruption goes on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if str(stop):
+            say(printable(str(stop)))
+        raise
+
+
+def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[str, Path]:
+    """Refuse before the work what could not be written after it; the others as absolute paths.
+
+    Parameters
+    ----------
+    paths : mapping of str to Path or None
+        Files to write, by option.
+    read : sequence of str
+        What may name files that the work reads, and which must stay: environments, and methods or
+        metrics as ``file.py:name`` or as a file of maps.
+    """
+    given = {name: path for name, path in paths.items() if path}
+    places = {name: check_writable(path) for name, path in given.items()}
+    files = [file for name in read for file in (name, name.rpartition(":")[0])]
+    sources = {Path(file).resolve() for file in files if os.path.isfile(file)}
+    for index, (name, place) in enumerate(places.items()):
+        said = str(given[name])
+        if name in ("figure", "maps") and place.suffix.lower() != ".png":
+            raise AttributionLabError(f"--{name} is {said!r}: figures are PNG files, name it so")
+        if place in sources:
+            raise AttributionLabError(f"--{name} is {said!r}, which is read: write elsewhere")
+        earlier = list(places.values())[:index]
+        if place in earlier:
+            other = list(places)[earlier.index(place)]
+            raise AttributionLabError(f"--{other} and --{name} are both {said!r}: give two paths")
+    return places
+
+
+def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path], None]]) -> None:
+    """Write every file that can be written; then refuse for those that cannot."""
+    problems = []
+    for name, write in writers.items():
+        if name in places:
+            try:
+                with follow(f"writing --{name}"):
+                    write(places[name])
+            except AttributionLabError as error:
+                problems.append(str(error))
+    refuse_if(problems)
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """KEY=VALUE pairs; a value is a Python literal, or else a string."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise AttributionLabError(f"--set {pair!r}: write KEY=VALUE, such as n_steps=100")
+        if text.lower() in WORDS:
+            settings[key] = WORDS[text.lower()]
+            continue
+        try:
+            settings[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            settings[key] = text
+    return settings

@@ -1,0 +1,350 @@
+"""The commands that run many methods: compare and reproduce."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attributionlab.cli.options import (
+    Claimed,
+    Device,
+    Environments,
+    Explained,
+    Gamma,
+    Images,
+    Seed,
+    Settings,
+    check_paths,
+    command_line,
+    parse_settings,
+    say,
+    saying_what_was_done,
+    write_all,
+)
+from attributionlab.errors import AttributionLabError, printable
+from attributionlab.progress import follow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from attributionlab.faithfulness.comparison import Comparison
+    from attributionlab.papers.reproduction import Reproduction
+
+
+LONGEST_TABLE = 30
+"""Rows beyond which a table is written, but not shown."""
+
+
+def compare_methods(
+    methods: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[METHOD]...",
+            help="As for test; without any, all built-in methods and two controls.",
+        ),
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="All built-in methods beside those named.")
+    ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Images of 72 x 72 pixels: fast; scores differ from those at 224."
+        ),
+    ] = False,
+    env: Environments = None,
+    n: Images = 4,
+    seed: Seed = 0,
+    gamma: Gamma = 0.5,
+    claim: Claimed = None,
+    output: Explained = None,
+    preset: Annotated[
+        str, typer.Option(help="paper: the settings that a paper states; none: the methods' own.")
+    ] = "paper",
+    device: Device = "cpu",
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all results to this file.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write the spread of the scores to this PNG.")
+    ] = None,
+    maps: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the attributions of up to three images of each environment to this PNG."
+        ),
+    ] = None,
+) -> None:
+    """Run methods side by side on the same images: scores, verdicts, seconds."""
+    from attributionlab.faithfulness.comparison import compare
+    from attributionlab.files import write_atomically
+    from attributionlab.methods import METHODS
+    from attributionlab.report import comparison_table, print_table, to_png
+
+    places = check_paths(
+        {"csv": csv, "parquet": parquet, "json": json, "figure": figure, "maps": maps},
+        read=[*(methods or []), *(env or [])],
+    )
+    named = [name for name in methods or [] if name not in METHODS or not all_]
+    with saying_what_was_done(), follow("compare"):
+        comparison = compare(
+            [*METHODS, *named] if all_ else named or None,
+            env or None,
+            n,
+            seed,
+            gamma,
+            claim,  # type: ignore[arg-type]
+            output,  # type: ignore[arg-type]
+            preset=preset,
+            quick=quick,
+            device=device,
+            show_progress=True,
+            command=command_line(),
+        )
+    try:
+        print_table(comparison_table(comparison.to_dict()), width=128)
+        labels = list(dict.fromkeys(report.label for report in comparison.reports))
+        if len(labels) == 2 and n > 1:
+            _print_differences(comparison, *labels)
+    finally:  # whether or not anybody reads the tables
+        write_all(
+            places,
+            {
+                "csv": comparison.to_csv,
+                "parquet": comparison.to_parquet,
+                "json": comparison.to_json,
+                "figure": lambda path: write_atomically(path, to_png(comparison.violins())),
+                "maps": lambda path: write_atomically(path, to_png(comparison.maps())),
+            },
+        )
+
+
+def _print_differences(comparison: "Comparison", first: str, second: str) -> None:
+    """Two methods on the same images, where there are some that both explained."""
+    from attributionlab.report import data_table, print_table
+
+    try:
+        differences = comparison.differences(first, second)
+    except AttributionLabError:  # each ran where the other did not
+        return
+    better = differences["better"].map({"first": first, "second": second})
+    numbers = differences.select_dtypes("float").round(3) + 0.0  # no -0
+    typer.echo(f"\n{first} minus {second}, F1 on the same images, with a 95 % interval")
+    shown = differences.assign(**numbers, better=better.fillna("undecided"))
+    print_table(data_table(shown), width=120)
+
+
+def reproduce_item(
+    item: Annotated[str, typer.Argument(help="Such as table-1 or figure-17; list names all.")],
+    n: Annotated[
+        int | None, typer.Option(help="Images; each experiment has its own default.")
+    ] = None,
+    seed: Seed = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Small images, few of them.")] = False,
+    set_: Settings = None,
+    device: Device = "cpu",
+    out: Annotated[
+        Path | None, typer.Option(help="Write tables, figures and findings into this folder.")
+    ] = None,
+) -> None:
+    """Repeat a table or figure of a paper, and say what differs and why."""
+    from attributionlab.files import make_folder
+    from attributionlab.papers.registry import experiment
+    from attributionlab.report import findings_list, print_table
+
+    if out:
+        make_folder(out)  # before the work whose results shall lie there
+    outcome = experiment(
+        item,
+        n=n,
+        quick=quick,
+        seed=seed,
+        settings=parse_settings(set_ or []),
+        device=device,
+        show_progress=True,
+    )
+    with follow(f"writing into {out}", show=bool(out)):
+        written = outcome.save(out, command_line()) if out else []
+    typer.echo(f"{outcome.item}: {outcome.title}")
+    _print_tables(outcome)
+    print_table(findings_list(outcome.findings))
+    for path in written:
+        say(printable(f"written: {path}"))
+
+
+def _print_tables(outcome: "Reproduction") -> None:
+    """The tables that there is room for, and what the others are called."""
+    from rich.text import Text
+
+    from attributionlab.report import data_table, print_table
+
+    left = []
+    for name, table in outcome.tables.items():
+        if len(table) > LONGEST_TABLE or (outcome.shown and name not in outcome.shown):
+            left.append(f"{name} ({_rows(table)})")
+            continue
+        shown, place = _without_one_place(table)
+        typer.echo(f"\n{name}{place}")
+        if name in outcome.shown:
+            print_table(Text(f"({outcome.shown[name]})"), width=140)
+        print_table(data_table(shown), width=140)
+    if left:
+        typer.echo("")
+        print_table(Text(f"More tables with --out DIR: {', '.join(left)}."))
+
+
+def _rows(table: "pd.DataFrame") -> str:
+    return "1 row" if len(table) == 1 else f"{len(table):,} rows"
+
+
+def _without_one_place(table: "pd.DataFrame") -> tuple["pd.DataFrame", str]:
+    """Without the environment that all rows share, and that environment for the heading."""
+    if "environment" not in table or table["environment"].nunique() != 1:
+        return table, ""
+    return table.drop(columns="environment"), f", {table['environment'].iloc[0]}"
+
+
+def run_leaderboard(
+    methods: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[METHOD]...",
+            help="As for test, at least two; without any, the paper's eight and six more.",
+        ),
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="The default methods beside those named.")
+    ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Fewer and smaller images: fast; places may differ."),
+    ] = False,
+    n: Annotated[
+        int | None, typer.Option("--n", help="Images of each pair; 16, or 6 with --quick.")
+    ] = None,
+    seed: Seed = 0,
+    indicator: Annotated[
+        str,
+        typer.Option(help="What removal is seen by: accuracy or label-probability."),
+    ] = "accuracy",
+    device: Device = "cpu",
+    json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write scores, truth and ranks to this PNG.")
+    ] = None,
+) -> None:
+    """Rank methods in 26 cases, make one ranking of them (Meta-Rank), and hold it against the truth."""
+    from attributionlab.files import write_atomically
+    from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
+    from attributionlab.report import data_table, findings_list, print_table, to_png
+
+    places = check_paths(
+        {"json": json, "csv": csv, "figure": figure},
+        read=methods or [],
+    )
+    named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
+    with saying_what_was_done(), follow("leaderboard"):
+        board = rank_methods(
+            [*DEFAULT_METHODS, *named] if all_ else named or None,
+            n,
+            seed,
+            indicator=indicator,  # type: ignore[arg-type]
+            quick=quick,
+            device=device,
+            show_progress=True,
+            command=command_line(),
+        )
+    try:
+        typer.echo(f"{board.title}\n")
+        print_table(data_table(board.to_frame()), width=140)
+        typer.echo("\nSpearman correlation of the fused ranking with the truth's")
+        agreement = board.agreement()
+        shown = agreement[agreement["ranked_by"] == "signed"].drop(columns="ranked_by")
+        print_table(data_table(shown), width=140)
+        print_table(findings_list(board.findings()))
+    finally:  # whether or not anybody reads the tables
+        write_all(
+            places,
+            {
+                "json": board.to_json,
+                "csv": board.to_csv,
+                "figure": lambda path: write_atomically(path, to_png(board.figure())),
+            },
+        )
+
+
+def run_metric_test(
+    metric: Annotated[
+        str,
+        typer.Argument(
+            help="A built-in name, such as insertion; path/to/file.py:name, or module:name."
+        ),
+    ],
+    env: Annotated[
+        str, typer.Option("--env", help="Environment with a color detector (name or TOML file).")
+    ] = "multi-color-sum",
+    n: Annotated[int, typer.Option("--n", help="Images, at least 2.")] = 8,
+    seed: Seed = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Images of 72 x 72 pixels; results differ from 224.")
+    ] = False,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="A method to rank as well; may be repeated."),
+    ] = None,
+    output: Explained = None,
+    threshold: Annotated[
+        float, typer.Option(help="The correlation below which a metric counts as broken.")
+    ] = 0.5,
+    lower_is_better: Annotated[
+        bool,
+        typer.Option(
+            "--lower-is-better", help="For a metric of yours that does not say so itself."
+        ),
+    ] = False,
+    device: Device = "cpu",
+    json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+) -> None:
+    """Test whether a metric ranks attributions as the truth does, at rising doses of unseen data."""
+    from attributionlab.environment.catalog import load
+    from attributionlab.faithfulness.comparison import QUICK_SIZE
+    from attributionlab.methods import as_method
+    from attributionlab.metric_trials.evaluations import METRICS
+    from attributionlab.metric_trials.trial import metric_test
+    from attributionlab.report import data_table, findings_list, print_table
+
+    places = check_paths({"json": json, "csv": csv}, read=[metric, *(method or []), env])
+    place = load(env, **({"image_size": QUICK_SIZE} if quick else {}))
+    asked: Any = (
+        metric if metric in METRICS or ":" not in metric else as_method(metric, {}).function
+    )
+    says_so = isinstance(asked, str) or hasattr(asked, "higher_is_better")
+    if lower_is_better and says_so:
+        raise AttributionLabError(
+            f"--lower-is-better: {metric} says itself which is better: leave it out"
+        )
+    with saying_what_was_done(), follow(f"metric {metric}"):
+        report = metric_test(
+            asked,
+            place,
+            n,
+            seed,
+            higher_is_better=None if says_so else not lower_is_better,
+            methods=method or (),
+            output=output,  # type: ignore[arg-type]
+            threshold=threshold,
+            device=device,
+            show_progress=True,
+            command=command_line(),
+        )
+    try:
+        table = report.to_frame()
+        shown = table[table["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
+        size = f", {QUICK_SIZE} x {QUICK_SIZE} pixels" if quick else ""
+        typer.echo(f"{report.title}{size}\n")
+        print_table(data_table(shown), width=140)
+        print_table(findings_list(report.findings()))
+    finally:  # whether or not anybody reads the table
+        write_all(places, {"json": report.to_json, "csv": report.to_csv})

@@ -1,0 +1,280 @@
+"""What a diagnosis rests on, and what it says."""
+
+import ast
+import inspect
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from attributionlab.diagnosis.likeness import MARGIN, Likeness, LookAlike
+from attributionlab.methods import METHODS, derived
+
+LIKE_ENOUGH = 0.5
+"""Similarity with a predicted map from which the prediction may be named."""
+
+WORTH_SAYING = 0.05
+"""F1 that a cause must explain to be named."""
+
+EQUALLY_GOOD = 0.02
+"""Difference in F1 explained up to which two failures cannot be told apart."""
+
+
+class Hint(NamedTuple):
+    """A likely cause, in the words of a report."""
+
+    cause: str
+    """short kebab-case name"""
+    says: str
+    """what was measured, in one sentence"""
+    confirm: str
+    """the experiment that would confirm it"""
+    explains: float
+    """F1 that it accounts for, at most what is missing; an estimate unless `says` names a lifted F1"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known about a method in one environment.
+
+    Parameters
+    ----------
+    environment, method, claim, part : str
+        Names, the environment's as `attributionlab.load` takes it; `part` is the part of the truth that
+        decides over the claim.
+    gamma, missing : float
+        The F1 that must be reached, and 1 - F1 of that part (mean over images).
+    shares : mapping of str to float
+        `attributionlab.diagnosis.shares.missing_shares`, means over images.
+    likeness : Likeness
+        Of a few of the images.
+    guards : frozenset of str
+        The kinds of what the guards said in this environment (`attributionlab.methods.Finding`).
+    completeness_gap : float, optional
+        Of the median image; None where nobody looked.
+    reference : str
+        How Python names the method: a string in quotes, or the name of an object; a string with its
+        name by default.
+    in_shell : bool
+        Whether a shell can name the method, and the environment as it was loaded.
+    settings, overrides, options : mapping
+        What the user set: of the method, of the environment, and of the test where it differs from the
+        default (claim, gamma, n, seed, output, ...).
+    takes : frozenset of str
+        Which of these arguments the method declares: baseline (the true one), baselines, n_steps,
+        segmentation, layer.
+    sawtooth : bool
+        Whether the output is a count modulo a number, which falls to 0 wherever it wraps.
+    unseen_colors_disturb : bool
+        Whether colors that the network has never seen change its output.
+    temperature : float, optional
+        Of the softmax, where there is one.
+    images : int
+        How many were tested.
+    all_zero : float
+        Share of maps that are zero everywhere.
+    shapley_f1 : float, optional
+        The claim's F1 of exact Shapley values.
+    runner_up : float, optional
+        The claim's F1, of the images whose likeness this is, where the class with the second-most
+        pixels is explained.
+    own_resolution, own_ceiling : str and float, optional
+        On what the method's maps are constant, and the best claim F1 attainable so.
+    positive_only : bool
+        Whether no map has a negative value.
+    stochastic : bool
+        Whether the method gives other maps with another seed.
+    preferred : str, optional
+        The failure to name among those that this environment cannot tell apart.
+    """
+
+    environment: str
+    method: str
+    claim: str
+    part: str
+    gamma: float
+    missing: float
+    shares: Mapping[str, float]
+    likeness: Likeness
+    guards: frozenset[str] = frozenset()
+    completeness_gap: float | None = None
+    reference: str = ""
+    in_shell: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    takes: frozenset[str] = frozenset()
+    sawtooth: bool = False
+    unseen_colors_disturb: bool = False
+    temperature: float | None = None
+    images: int = 1
+    all_zero: float = 0.0
+    shapley_f1: float | None = None
+    runner_up: float | None = None
+    own_resolution: str | None = None
+    own_ceiling: float | None = None
+    positive_only: bool = False
+    stochastic: bool = False
+    preferred: str | None = None
+
+    def share(self, *names: str) -> float:
+        """The sum of some shares."""
+        return sum(self.shares.get(name, 0.0) for name in names)
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the method goes by a name of `attributionlab.methods.METHODS`, with or without
+        suffixes.
+        """
+        return self._reference == repr(self.method) and self._known is not None
+
+    @property
+    def built_in_settings(self) -> frozenset[str]:
+        """What a built-in method takes; nothing is known of others."""
+        if not self.built_in or self._known is None:
+            return frozenset()
+        return frozenset(inspect.signature(self._known).parameters)
+
+    @property
+    def takes_a_path(self) -> bool:
+        """Whether anything says that the method compares images with a baseline, step by step."""
+        asked = {*self.takes, *self.settings, *self.built_in_settings}
+        return bool(
+            asked & {"baseline", "baselines", "n_steps"}
+            or self.guards & {"quadrature", "completeness"}
+            or self.completeness_gap is not None
+        )
+
+    @property
+    def zero_maps(self) -> str:
+        """How many maps are zero everywhere, of how many."""
+        return f"{round(self.all_zero * self.images)} of {self.images} maps"
+
+    @property
+    def _known(self) -> Callable[..., Any] | None:
+        return derived(self.method, METHODS)
+
+    @property
+    def _reference(self) -> str:
+        return self.reference or repr(self.method)
+
+    def test(
+        self,
+        *,
+        method: str = "",
+        environment: str = "",
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> str:
+        """The command of this test with some changes, of a shell where one can state it.
+
+        Parameters
+        ----------
+        method : str
+            Another method's name; of the settings it gets those that it takes.
+        environment : str
+            Another environment of the catalogue; of the overrides it gets the image size.
+        settings : mapping, optional
+            Instead of the method's.
+        **options
+            Of the test.
+
+        Returns
+        -------
+        str
+            Of a shell, or else a line of Python after ``import attributionlab``, where a value
+            without a literal, such as an array, is named like its setting.
+        """
+        changed = dict(self.settings if settings is None else settings)
+        if method:
+            named = derived(method, METHODS)
+            assert named is not None  # the hints name methods that there are
+            taken = inspect.signature(named).parameters
+            changed = {name: value for name, value in changed.items() if name in taken}
+        overrides = dict(self.overrides)
+        if environment:
+            overrides = {k: value for k, value in overrides.items() if k == "image_size"}
+            changed.pop("layer", None)  # a name of this network
+        asked = {**self.options, **options}
+        reference = repr(method) if method else self._reference
+        name = environment or self.environment
+        if self.in_shell and all(_is_literal(value) for value in changed.values()):
+            return _in_shell(reference, name, overrides, asked, changed)
+        return _in_python(reference, name, overrides, asked, changed)
+
+    def look_alikes(self) -> Iterator[LookAlike]:
+        """Failures that the maps are like, and more so than like the truth."""
+        for each in self.likeness.ranked:
+            # Undoing a failure leaves a map that is at least as like the truth.
+            margin = MARGIN if each.f1 is None else -EQUALLY_GOOD
+            enough = max(LIKE_ENOUGH, self.likeness.truth + margin)
+            if each.similarity >= enough and each.explains >= WORTH_SAYING:
+                yield each
+
+    def indistinct(self) -> list[LookAlike]:
+        """The failures that explain most, as far as this environment can tell them apart."""
+        like = list(self.look_alikes())
+        most = max((each.explains for each in like), default=0.0)
+        return [each for each in like if each.explains >= most - EQUALLY_GOOD]
+
+    def best(self) -> LookAlike | None:
+        """The failure that the maps look like, if any."""
+        equal = self.indistinct()
+        preferred = [each for each in equal if each.cause == self.preferred]
+        return next(iter([*preferred, *equal]), None)
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether Python reads the same value from its representation."""
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError):
+        return False
+
+
+def _in_shell(
+    reference: str,
+    environment: str,
+    overrides: Mapping[str, Any],
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> str:
+    words = ["attributionlab", "test", reference.strip("'\""), "--env", environment]
+    for name, value in {**overrides, **options}.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    for name, value in settings.items():
+        words += ["--set", f"{name}={_word(value)}"]
+    return shlex.join(words)
+
+
+def _word(value: Any) -> str:
+    """A setting as the command line reads it: a literal, or a string that is none without quotes."""
+    if not isinstance(value, str) or value.lower() in ("true", "false", "none"):
+        return repr(value)
+    try:
+        ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+    return repr(value)
+
+
+def _in_python(
+    reference: str,
+    environment: str,
+    overrides: Mapping[str, Any],
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> str:
+    place = repr(environment)
+    if overrides:
+        given = [f"{name}={_literal(name, value)}" for name, value in overrides.items()]
+        place = f"attributionlab.load({', '.join([place, *given])})"
+    words = [reference, place, *(f"{name}={value!r}" for name, value in options.items())]
+    if settings:
+        pairs = [f"{name!r}: {_literal(name, value)}" for name, value in settings.items()]
+        words.append(f"settings={{{', '.join(pairs)}}}")
+    return f"attributionlab.faithfulness_test({', '.join(words)})"
+
+
+def _literal(name: str, value: Any) -> str:
+    return repr(value) if _is_literal(value) else name

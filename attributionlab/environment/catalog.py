@@ -1,0 +1,345 @@
+"""The catalogue: TOML files in designs/ and datasets/ become environments."""
+
+import inspect
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from attributionlab.device import plain_torch
+from attributionlab.environment import Environment
+from attributionlab.environment.spec import EnvironmentSpec, shown_distractors
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.images import GENERATORS, Recipe
+from attributionlab.nets import BUILDERS, Network, camouflaged, temperature_problems
+from attributionlab.validation import integer_problem
+
+
+def convert(value: Any, annotation: Any) -> Any:
+    """A TOML value as the annotated type; lists become tuples.
+
+    Raises
+    ------
+    TypeError
+        Saying what would have been right.
+
+    Examples
+    --------
+    >>> from attributionlab.environment.catalog import convert
+    >>> convert([255, 127, 0], tuple[int, int, int])
+    (255, 127, 0)
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        if value in arguments:
+            return value
+    elif origin in (list, tuple, Sequence):
+        items = _items(value, origin, arguments)
+        if items is not None:
+            return items
+    elif annotation is float:
+        if isinstance(value, Real) and not isinstance(value, bool):
+            return float(value)
+    elif annotation is int and isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    elif isinstance(value, annotation) and not (isinstance(value, bool) and annotation is int):
+        return value
+    raise TypeError(_describe(annotation))
+
+
+def _items(value: Any, origin: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    if origin is not tuple or arguments[1:] == (Ellipsis,):
+        arguments = (arguments[0],) * len(value)
+    if len(value) != len(arguments):
+        return None
+    try:
+        return tuple(map(convert, value, arguments))
+    except TypeError:
+        return None  # the whole is described, not the part
+
+
+def _describe(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, arguments))
+    if origin is tuple and arguments[1:] != (Ellipsis,):
+        return "[" + ", ".join(map(_describe, arguments)) + "]"
+    if origin is not None:
+        return f"a list of {_describe(arguments[0])}"
+    names = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
+    return names[annotation]
+
+
+def default_constants(*functions: Callable[..., Any]) -> dict[str, Any]:
+    """Default values of all their keyword arguments."""
+    return {
+        name: parameter.default
+        for function in functions
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+
+
+DESIGN_KEYS = {"claim": str, "formula": str, "source": str, "builder": str, "dataset": str}
+DATASET_KEYS = {"generator": str, "size": int, "seed": int}
+ENVIRONMENT_CONSTANTS: dict[str, Any] = {
+    "smoothing": float,
+    "temperature": float,
+    "keep_degenerate": bool,
+    "camouflage_seed": int,
+}
+"""Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
+the image side, the softmax temperature, whether images with an empty or tied truth are kept, the seed
+of a camouflage."""
+OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "camouflage_seed"}
+SMOOTHING = 0.04
+"""Default of `smoothing`: 9 pixels at 224, a cell of the 25 x 25 maps that CAMs are made of."""
+
+
+def environments() -> list[str]:
+    """Names of the catalogue's environments, in alphabetical order."""
+    return sorted(path.stem for path in _folder("designs").glob("*.toml"))
+
+
+def describe(name: str) -> str:
+    """What an environment of the catalogue computes, in a sentence, without building it."""
+    return str(_read(_find(name, "designs", "environment")).get("claim", ""))
+
+
+def load(name: str, **overrides: Any) -> Environment:
+    """Build an environment.
+
+    Parameters
+    ----------
+    name : str
+        A name from `environments`, or the path of a TOML file of your own.
+    **overrides
+        Constants of its design or data set (`image_size=72`, `redundant_channels=0`,
+        `accumulator="uniform"`, `distractors=2`, `temperature=1`, ...), or `dataset="name"` for
+        another data set.
+
+    Returns
+    -------
+    Environment
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown name (with the nearest one), and for all that is wrong with the files or the
+        overrides: unknown keys, wrong types, impossible constants.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=72)
+    >>> images, labels = env.batch(2)
+    >>> images.shape, env.model(images).shape
+    (torch.Size([2, 3, 72, 72]), torch.Size([2, 4]))
+    """
+    if not isinstance(name, str | os.PathLike):
+        raise AttributionLabError(
+            f"environment is {name!r}: give a name or the path of a TOML file"
+        )
+    path = _find(str(name), "designs", "environment")
+    asked = dict(overrides)
+    design = _read(path)
+    dataset_name = overrides.pop("dataset", design.get("dataset"))
+    if not isinstance(dataset_name, str):
+        raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
+    beside = path.parent / dataset_name  # a user's design may bring its own data set
+    dataset_path = beside if os.path.isfile(beside) else _find(dataset_name, "datasets", "data set")
+    dataset = _read(dataset_path)
+    spec = _spec(path.stem, design, dataset, overrides)
+    with plain_torch():
+        env = _build(spec)
+    env.reference, env.overrides = str(name), asked
+    return env
+
+
+def load_call(env: Environment) -> str:
+    """How Python would make an environment again."""
+    arguments = [repr(env.reference)]
+    arguments += [f"{key}={value!r}" for key, value in env.overrides.items()]
+    return f"attributionlab.load({', '.join(arguments)})"
+
+
+def as_environments(
+    environments: Sequence[str | Environment] | str | Environment,
+) -> list[Environment]:
+    """Names, environments or a mixture, as environments."""
+    if isinstance(environments, str | os.PathLike | Environment):
+        environments = [environments]
+    if not isinstance(environments, list | tuple) or not environments:
+        raise AttributionLabError(
+            f"environments is {environments!r}: name at least one, in a list, or leave it out"
+        )
+    return [each if isinstance(each, Environment) else load(each) for each in environments]
+
+
+def _folder(kind: str) -> Path:
+    """Where the TOML files are: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    packaged = package / "_specs" / kind
+    return packaged if packaged.is_dir() else package.parent / kind
+
+
+def _find(name: str, kind: str, what: str) -> Path:
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not os.path.isfile(name):  # unlike Path.is_file, also answers for impossible names
+            raise AttributionLabError(f"no {what} file at {name!r}: check the path")
+        return path
+    path = _folder(kind) / f"{name}.toml"
+    known = {found.stem for found in _folder(kind).glob("*.toml")}
+    if name not in known:
+        raise AttributionLabError(f"no {what} named {name!r}: {nearest(name, known)}")
+    return path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise AttributionLabError(f"{path.name} is no valid TOML: {error}") from error
+
+
+def _spec(
+    name: str, design: dict[str, Any], dataset: dict[str, Any], overrides: dict[str, Any]
+) -> EnvironmentSpec:
+    """Check both files and the overrides against the signatures; report all problems at once."""
+    problems: list[str] = []
+    dataset |= {key: overrides.pop(key) for key in ("size", "seed") if key in overrides}
+    head = _head("design", design, DESIGN_KEYS, problems)
+    head |= _head("data set", dataset, DATASET_KEYS, problems)
+    for what, known in (("builder", BUILDERS), ("generator", GENERATORS)):
+        if what in head and head[what] not in known:
+            problems.append(f"no {what} named {head[what]!r}: {nearest(head[what], known)}")
+    builder = BUILDERS.get(head.get("builder", ""))
+    generator = GENERATORS.get(head.get("generator", ""))
+    if builder is None or generator is None:
+        # Without them no constant can be checked.
+        raise AttributionLabError(f"{name}: " + "; ".join(problems))
+
+    images = _schema(generator)
+    network = {key: hint for key, hint in _schema(builder).items() if key not in images}
+    network |= ENVIRONMENT_CONSTANTS
+    in_design, in_dataset = _constants(design), _constants(dataset)
+    for what, given, schema, other in (
+        ("design", in_design, network, images),
+        ("data set", in_dataset, images, network),
+    ):
+        problems += [
+            f"the constant {key!r} of the {what} belongs in the other file"
+            for key in given
+            if key in other and key not in schema
+        ]
+    given = in_dataset | in_design | overrides
+    constants = _checked(given, network | images, "constant", problems)
+    defaults = default_constants(builder, generator) | {"smoothing": SMOOTHING}
+    required = (network | images).keys() - defaults.keys() - OPTIONAL_CONSTANTS
+    problems += [f"the constant {key!r} is missing" for key in sorted(required - given.keys())]
+    refuse_if(problems, name)
+    del head["dataset"]
+    return EnvironmentSpec(
+        name=name, **head, constants=dict(sorted((defaults | constants).items()))
+    )
+
+
+def _head(
+    what: str, file: dict[str, Any], keys: Mapping[str, Any], problems: list[str]
+) -> dict[str, Any]:
+    """The entries of a file outside its constants."""
+    head = {key: value for key, value in file.items() if key != "constants"}
+    problems += [f"the {what} lacks {key!r}" for key in keys if key not in head]
+    if not isinstance(file.get("constants", {}), dict):
+        problems.append(f"the {what}'s constants are no table: write [constants] above them")
+    return _checked(head, keys, f"{what} key", problems)
+
+
+def _constants(file: dict[str, Any]) -> dict[str, Any]:
+    constants = file.get("constants", {})
+    return constants if isinstance(constants, dict) else {}
+
+
+def _checked(
+    given: Mapping[str, Any], schema: Mapping[str, Any], what: str, problems: list[str]
+) -> dict[str, Any]:
+    """Values converted to their annotated types; what cannot be is added to the problems."""
+    converted = {}
+    for key, value in given.items():
+        if key not in schema:
+            problems.append(f"unknown {what} {key!r} ({nearest(key, schema)})")
+            continue
+        try:
+            converted[key] = convert(value, schema[key])
+        except TypeError as error:
+            problems.append(f"{key} is {value!r}: it takes {error}")
+    return converted
+
+
+def _schema(function: Any) -> dict[str, Any]:
+    hints = get_type_hints(function)
+    hints.pop("return")
+    return hints
+
+
+def _environment_problems(spec: EnvironmentSpec) -> list[str]:
+    """Impossible values of what belongs to neither the network nor the images."""
+    problems = [
+        f"{name} is {value}: take an integer of at least {least}"
+        for name, value, least in (("size", spec.size, 1), ("seed", spec.seed, 0))
+        if value < least
+    ]
+    problems += integer_problem("camouflage_seed", spec.constants.get("camouflage_seed", 0), 0)
+    smoothing = spec.constants["smoothing"]
+    if not 0 < smoothing <= 1:
+        problems.append(
+            f"smoothing is {smoothing}: take a fraction of the image side, such as 0.04"
+        )
+    return problems + temperature_problems(spec.constants.get("temperature", 1.0))
+
+
+def _build(spec: EnvironmentSpec) -> Environment:
+    """Hand each constant to the network and the images that take it."""
+    builder, generator = BUILDERS[spec.builder], GENERATORS[spec.generator]
+    problems = _environment_problems(spec)
+    made: list[Any] = []
+    for function in (builder, generator):
+        taken = {key: spec.constants[key] for key in _schema(function) if key in spec.constants}
+        if function is builder and "distractor_colors" in taken:
+            taken["distractor_colors"] = shown_distractors(spec.constants)  # it knows no others
+        try:
+            made.append(function(**taken))
+        except AttributionLabError as error:
+            problems.append(str(error))
+    refuse_if(problems, spec.name)
+    network, recipe = made
+    _check_fit(spec, network, recipe)
+    if "camouflage_seed" in spec.constants:
+        network = camouflaged(network, spec.constants["camouflage_seed"])
+    env = Environment(spec, network, recipe)
+    env.dataset(1)[0]  # an impossible data set fails here and not when it is used
+    return env
+
+
+def _check_fit(spec: EnvironmentSpec, network: Network, recipe: Recipe) -> None:
+    """Refuse a network and images that do not belong together."""
+    if network.channels != recipe.channels or network.highest < recipe.highest:
+        raise AttributionLabError(
+            f"{spec.name}: {spec.builder} takes images of {network.channels} channels up to "
+            f"{network.highest}, {spec.generator} makes {recipe.channels} channels up to "
+            f"{recipe.highest}: choose a builder and a generator that fit"
+        )
+    if spec.constants.get("number") in recipe.background:
+        raise AttributionLabError(
+            f"{spec.name}: number is {spec.constants['number']}, the background: take another"
+        )
+    if network.classes == 1 and "temperature" in spec.constants:
+        raise AttributionLabError(
+            f"{spec.name}: temperature is {spec.constants['temperature']}, but a regression has no "
+            "softmax: leave it out"
+        )

@@ -1,0 +1,1 @@
+"""The faithfulness test: environment -> method -> score -> verdict. `test` is its spine."""

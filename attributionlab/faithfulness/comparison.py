@@ -1,0 +1,493 @@
+"""Methods side by side: every method in every environment, on the same images."""
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import torch
+
+from attributionlab.environment import Environment
+from attributionlab.environment.catalog import as_environments, load, load_call
+from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
+from attributionlab.faithfulness.report import (
+    SCORES,
+    EnvironmentResult,
+    FaithfulnessReport,
+    labelled,
+)
+from attributionlab.faithfulness.setup import Claim
+from attributionlab.faithfulness.test import (
+    DEFAULT_ENVIRONMENTS,
+    checked_request,
+    faithfulness_test,
+)
+from attributionlab.files import write_atomically, write_csv, write_parquet
+from attributionlab.methods import METHODS, AttributionMethod, as_method, preset_of
+from attributionlab.methods.controls import CONTROLS
+from attributionlab.metrics import Part
+from attributionlab.progress import track
+from attributionlab.stats.intervals import paired_difference
+from attributionlab.stats.runs import run_name
+from attributionlab.truth import Output
+from attributionlab.versions import library_versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A method that could not be run in an environment, and why."""
+
+    method: str
+    environment: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What several methods scored in several environments.
+
+    Parameters
+    ----------
+    reports : list of FaithfulnessReport
+        One for each method and environment that could be run, each with one environment.
+    refusals : list of Refusal
+        The others.
+    gamma : float
+        The F1 that must be reached.
+    environments : list of Environment
+        Where.
+    command : str
+        How to run it again.
+    """
+
+    reports: list[FaithfulnessReport]
+    refusals: list[Refusal]
+    gamma: float
+    environments: list[Environment]
+    command: str
+
+    @property
+    def places(self) -> dict[str, str]:
+        """By the digest of its specification each environment's name, with what tells those of one name
+        apart.
+        """
+        specs = {env.spec.digest: env.spec for env in self.environments}
+        alike = Counter(spec.name for spec in specs.values())
+        labels = {}
+        for digest, spec in specs.items():
+            others = [each.constants for each in specs.values() if each.name == spec.name]
+            told = [
+                f"{key}={value}"
+                for key, value in spec.constants.items()
+                if any(other.get(key) != value for other in others)
+            ]
+            labels[digest] = (
+                spec.name if alike[spec.name] == 1 else f"{spec.name} ({', '.join(told)})"
+            )
+        return labels
+
+    @property
+    def results(self) -> list[tuple[FaithfulnessReport, EnvironmentResult]]:
+        """Every report with its one environment's result."""
+        return [(report, result) for report in self.reports for result in report.environments]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each method, environment and part; below those of a method that optimizes the
+        lowest and the highest scores over several runs, with a name of their own and no verdict.
+
+        Columns: method, environment, spec, output, truth_output, part, precision, recall, f1 (means
+        over images, NaN where not applicable), f1_low, f1_high (its 95 % interval), reaches_gamma (the
+        mean), claim, verdict, completeness_gap (the median), seconds_per_image, n, seed.
+        """
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for report, result in self.results:
+            keys = {
+                "method": report.label,
+                "environment": self.places[result.digest],
+                "spec": result.digest[:8],
+                "output": result.output,
+                "truth_output": result.truth_output,
+            }
+            for part in result.scores:
+                f1, interval = result.mean(part, "f1"), result.intervals[part]["f1"]
+                rows.append(
+                    {
+                        **keys,
+                        "part": part,
+                        **{score: result.mean(part, score) for score in SCORES},
+                        "f1_low": None if interval is None else interval.low,
+                        "f1_high": None if interval is None else interval.high,
+                        "reaches_gamma": None if f1 is None else f1 >= self.gamma,
+                        "claim": report.claim,
+                        "verdict": result.verdict,
+                        "completeness_gap": result.median_gap,
+                        "seconds_per_image": result.seconds,
+                        "n": report.n,
+                        "seed": report.seed,
+                    }
+                )
+            for end in result.spread():
+                method = f"{report.label}, {end['of']}"
+                rows += [
+                    {
+                        **keys,
+                        "method": method,
+                        "part": part,
+                        **(end[part] or {}),
+                        "claim": report.claim,
+                        "n": end["images"],
+                        "seed": report.seed,
+                    }
+                    for part in result.scores
+                ]
+        numbers = (*SCORES, "f1_low", "f1_high", "completeness_gap", "seconds_per_image")
+        types = {**dict.fromkeys(numbers, float), "reaches_gamma": "boolean"}
+        return pd.DataFrame(rows).astype(types)
+
+    def summary(self) -> "pd.DataFrame":
+        """One row for each method and environment: overall precision, recall and F1, F1 of the positive
+        and negative part, completeness gap, and the verdict on the method's claim; below it, as in
+        `to_frame`, what other runs make of a method that optimizes.
+        """
+        import pandas as pd
+
+        signs = ("positive", "negative")
+        rows: list[dict[str, Any]] = []
+        for report, result in self.results:
+            keys = {
+                "environment": self.places[result.digest],
+                "method": report.label,
+                "output": result.output,
+            }
+            rows.append(
+                {
+                    **keys,
+                    **{score: result.mean("overall", score) for score in SCORES},
+                    **{f"f1_{part}": result.mean(part, "f1") for part in signs},
+                    "gap": result.median_gap,
+                    "claim": report.claim,
+                    "claim_f1": result.claim_f1,
+                    "verdict": result.verdict,
+                }
+            )
+            rows += [
+                {
+                    **keys,
+                    "method": f"{report.label}, {end['of']}",
+                    **(end["overall"] or {}),
+                    **{f"f1_{part}": (end[part] or {}).get("f1") for part in signs},
+                    "claim": report.claim,
+                    "claim_f1": (end[result.claim_part] or {}).get("f1"),
+                    "verdict": "",
+                }
+                for end in result.spread()
+            ]
+        numbers = (*SCORES, "f1_positive", "f1_negative", "gap")
+        return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+
+    def differences(self, first: str, second: str) -> "pd.DataFrame":
+        """How much one method's F1 exceeds another's on the same images, by environment and part.
+
+        Columns: environment, part, mean (of first minus second over the images to which both apply),
+        low, high (its 95 % interval), images, better ("first", "second", or None where the interval
+        contains 0).
+
+        Parameters
+        ----------
+        first, second : str
+            Methods as `to_frame` names them, with their settings.
+
+        Raises
+        ------
+        AttributionLabError
+            If one of them was not run, or they share no environment.
+        """
+        import pandas as pd
+
+        found = {(report.label, result.digest): result for report, result in self.results}
+        names = list(dict.fromkeys(report.label for report in self.reports))
+        unknown = [name for name in (first, second) if name not in names]
+        refuse_if([f"no method {name!r} was run: {nearest(str(name), names)}" for name in unknown])
+        seed = self.reports[0].seed
+        rows = []
+        for digest, place in self.places.items():
+            pair = [found.get((name, digest)) for name in (first, second)]
+            one, other = pair
+            if one is None or other is None:
+                continue
+            for part in get_args(Part):
+                if one.mean(part, "f1") is None or other.mean(part, "f1") is None:
+                    continue
+                f1 = [result.scores[part]["f1"] for result in (one, other)]
+                difference = paired_difference(f1[0], f1[1], seed)
+                if difference.images > 1:
+                    rows.append({"environment": place, "part": part, **difference._asdict()})
+        if not rows:
+            raise AttributionLabError(
+                f"{first} and {second} have no two images of an environment in common"
+            )
+        return pd.DataFrame(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `to_json` writes."""
+        return {
+            "schema": 1,
+            "gamma": self.gamma,
+            "results": [
+                {
+                    "method": report.label,
+                    "claim": report.claim,
+                    "n": report.n,
+                    "seed": report.seed,
+                    "preset": report.preset,
+                    "environment": self.places[result.digest],
+                    **result.to_dict(),
+                    "warnings": report.warnings,
+                }
+                for report, result in self.results
+            ],
+            "refused": [vars(refusal) for refusal in self.refusals],
+            "command": self.command,
+            "versions": library_versions(),
+        }
+
+    def to_json(self, path: str | Path) -> None:
+        """Write everything but the maps; whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
+        write_atomically(path, text + "\n")
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        write_csv(path, self.to_frame())
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        write_parquet(path, self.to_frame())
+
+    def violins(self) -> "Figure":
+        """The spread of precision, recall and F1 over images: a row for each environment and part."""
+        from attributionlab.report import violins_figure
+
+        rows = {
+            f"{place}: {part}": {
+                name: scores[part]
+                for report, result in self.results
+                if result.digest == digest and result.mean(part, "f1") is not None
+                for index, scores in enumerate([result.scores, *result.compared_runs[1:]])
+                for name in [run_name(report.label, index)]
+            }
+            for digest, place in self.places.items()
+            for part in get_args(Part)
+        }
+        shown = {name: row for name, row in rows.items() if row}
+        title = f"{self.reports[0].n} images each; bars: the least, the mean, the largest"
+        return violins_figure(shown, self.gamma, title)
+
+    def maps(self, images: int = 3) -> "Figure":
+        """The first images of each environment with their truth and every method's attributions.
+
+        The truth is that of the environment's default output; below a method that was held against
+        another it says so.
+        """
+        from attributionlab.report import MapsRow, maps_figure
+
+        rows = []
+        for env in self.environments:
+            shown = [pair for pair in self.results if pair[1].digest == env.spec.digest]
+            if not shown:
+                continue
+            report, result = shown[0]
+            pictures, labels = env.batch(min(images, len(result.attributions)), report.seed)
+            truth = env.truth(pictures, env.targets(labels))
+            rows += [
+                MapsRow(
+                    self.places[env.spec.digest] if index == 0 else "",
+                    picture.numpy(),
+                    env.max_value,
+                    truth.signed[index, 0].numpy(),
+                    {report.label: result.attributions[index] for report, result in shown},
+                    {
+                        report.label: f"truth of the {result.truth_output}"
+                        for report, result in shown
+                        if result.truth_output != env.outputs[0]
+                    },
+                )
+                for index, picture in enumerate(pictures)
+            ]
+        return maps_figure(rows)
+
+
+QUICK_SIZE = 72
+"""Image side of a quick comparison."""
+
+
+def compare(
+    methods: AttributionMethod
+    | Sequence[AttributionMethod | tuple[AttributionMethod, Mapping[str, Any]]]
+    | None = None,
+    environments: Sequence[str | Environment] | str | Environment | None = None,
+    n: int = 4,
+    seed: int = 0,
+    gamma: float = 0.5,
+    claim: Claim | None = None,
+    output: Output | None = None,
+    *,
+    preset: str | None = "paper",
+    quick: bool = False,
+    device: str | torch.device | None = None,
+    show_progress: bool = False,
+    command: str | None = None,
+) -> Comparison:
+    """Run attribution methods side by side on the same images.
+
+    A method that cannot be run somewhere (it needs a classifier, weights, a library) is listed with the
+    reason; the others go on.
+
+    Parameters
+    ----------
+    methods : sequence or one method, optional
+        What `faithfulness_test` takes; a pair (method, settings) sets its settings. All built-in
+        methods and the controls "random" and "constant" by default.
+    environments : str, Environment, or a sequence of them, optional
+        Where; the default environments of `faithfulness_test` without any.
+    n, seed, gamma, claim, output
+        As for `faithfulness_test`; without a claim each method is judged by its own.
+    preset : {"paper", "none"} or None
+        Settings that a paper states for a built-in method.
+    quick : bool
+        Images of 72 x 72 pixels; environments are then given by name.
+    device : str or torch.device, optional
+        Where to compute, as for `faithfulness_test`.
+    show_progress : bool
+        Show progress on standard error.
+    command : str, optional
+        How to run this again, for the result.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown method or environment, and for settings that no run could have.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=24)
+    >>> table = al.compare(["saliency", "sobel"], env, n=2).to_frame()
+    >>> table[table.part == "overall"].verdict.tolist()
+    ['pass', 'fail']
+    """
+    chosen = _environments(environments, quick)
+    contestants = _contestants(methods)
+    # What no run could have is told before the first one.
+    preset_of(preset, "regression", "")
+    checked_request(n=n, seed=seed, gamma=gamma, claim=claim or "signed", outputs=(output,))
+    named = [labelled(as_method(m, METHODS | CONTROLS, s).name, s) for m, s in contestants]
+    twice = [name for name, count in Counter(named).items() if count > 1]
+    if twice:
+        raise AttributionLabError(f"methods name {twice[0]!r} twice: name each once")
+    reports: list[FaithfulnessReport] = []
+    refusals: list[Refusal] = []
+    pairs = [
+        (f"{label} on {env.name}", method, settings, env)
+        for env in chosen
+        for label, (method, settings) in zip(named, contestants, strict=True)
+    ]
+    for _, method, settings, env in track(
+        pairs, len(pairs), "comparing", show_progress, "runs", itemgetter(0)
+    ):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AttributionWarning)  # kept in the report
+                report = faithfulness_test(
+                    method,
+                    env,
+                    n,
+                    seed,
+                    gamma,
+                    claim,
+                    output if env.task == "classification" else None,
+                    settings=settings,
+                    preset=preset,
+                    diagnosed=False,
+                    device=device,
+                )
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(
+                f"{len(reports)} of {len(pairs)} runs were done: "
+                + "; ".join(f"{each.label} {each.verdict}" for each in reports)
+            ) from stop
+        except AttributionLabError as error:
+            name = as_method(method, METHODS | CONTROLS, settings).name
+            refusals.append(Refusal(labelled(name, settings), env.name, str(error)))
+        else:
+            reports.append(report)
+    if not reports:
+        reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
+        alike = len(reasons) == 1 < len(refusals)  # about the call, not about a method
+        raise AttributionLabError(
+            reasons[0] if alike else f"no method could be run: {'; '.join(reasons)}"
+        )
+    return Comparison(
+        reports,
+        refusals,
+        gamma,
+        chosen,
+        command
+        or f"attributionlab.compare({_said(contestants)}, "
+        f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, "
+        f"gamma={gamma}, claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
+        f"device={device!r})",
+    )
+
+
+def _said(contestants: Sequence[tuple[Any, Mapping[str, Any]]]) -> str:
+    """Methods and their settings as Python would name them."""
+    pairs = [(as_method(m, METHODS | CONTROLS, s).reference, dict(s)) for m, s in contestants]
+    return (
+        f"[{', '.join(f'({name}, {settings})' if settings else name for name, settings in pairs)}]"
+    )
+
+
+def _contestants(methods: Any) -> list[tuple[Any, Mapping[str, Any]]]:
+    """Each method with its settings."""
+    if methods is None:
+        methods = [*METHODS, "random", "constant"]
+    elif not isinstance(methods, list | tuple):
+        methods = [methods]
+    if not methods:
+        raise AttributionLabError("methods are empty: name at least one, or leave them out")
+    return [each if isinstance(each, tuple) else (each, {}) for each in methods]
+
+
+def _environments(
+    environments: Sequence[str | Environment] | str | Environment | None, quick: bool
+) -> list[Environment]:
+    named = DEFAULT_ENVIRONMENTS if environments is None else environments
+    if quick:
+        named = [named] if isinstance(named, str | Environment) else list(named)
+        made = [env for env in named if isinstance(env, Environment)]
+        if made:
+            raise AttributionLabError(
+                f"quick is True, but {made[0]!r} is made already: name environments, or leave quick out"
+            )
+        named = [load(str(name), image_size=QUICK_SIZE) for name in named]
+    chosen = as_environments(named)
+    if len({env.spec.digest for env in chosen}) < len(chosen):
+        raise AttributionLabError(
+            f"environments are {[env.name for env in chosen]}: name each once"
+        )
+    return chosen

@@ -1,0 +1,421 @@
+"""How far a method's maps drift between networks that compute the same function."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab.environment import Environment
+from attributionlab.errors import AttributionLabError
+from attributionlab.faithfulness.calls import always_offered, attribute_scene, computed
+from attributionlab.faithfulness.probing import shows_integer_images_only
+from attributionlab.faithfulness.rounding_bounds import maps_with_bound
+from attributionlab.faithfulness.setup import STUDIED_IMAGES, Scene, Trial
+from attributionlab.methods import Method, heard
+from attributionlab.metrics import normalize
+from attributionlab.progress import track
+from attributionlab.ranking import spearman
+from attributionlab.stats.intervals import mean_score
+
+VANISHING = 2.0**-20
+"""What is left of rounding in float64, whose unit is 2^-29 of float32's; the rest is for chance."""
+
+NEGLIGIBLE = 2.0**-44
+"""Drift that is rounding in float64 (512 units) even where float32, by chance, shows none."""
+
+TIGHT = 0.01
+"""Drift above which a bound that holds says nothing: absolute weights forbid the cancellation on which
+duplicated and mirrored neurons rest, so that their bound may exceed the map itself."""
+
+
+def _nothing() -> NDArray[np.float64]:
+    return np.empty((0, 0))
+
+
+def _no_maps() -> NDArray[np.float32]:
+    return np.empty((0, 0, 0), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    r"""A method's maps on K functionally equal networks against its maps on the plain one.
+
+    Implementation invariance (Sundararajan et al., 2017): methods should give equal attributions for
+    networks whose outputs are equal for all inputs. Maps are summed over channels and not normalized.
+    The drift of an image is :math:`\lVert a_k - a \rVert / \lVert a \rVert` (Euclidean). It is 0 where
+    both maps are zero everywhere; where the plain map alone is, no drift is defined: such pairs are
+    counted (`appeared`) and left out of `median` and `largest`, and `largest_difference` sees them.
+
+    A property of the method, which decides nothing about a verdict.
+
+    Parameters
+    ----------
+    networks : sequence of int
+        The seeds of the camouflaged networks (`attributionlab.load(name, camouflage_seed=SEED)`).
+    images : int
+        How many, the first ones of the test.
+    refused : str
+        Why there is no drift, empty if there is one.
+    sizes : array
+        (images,), the Euclidean norm of each plain map.
+    apart : array
+        (networks, images), the Euclidean distance of each map from the plain one.
+    differences : array
+        (networks, images), the largest absolute difference, in the attributions' own unit.
+    correlations : array
+        (networks, images), Spearman's rank correlation over pixels with the plain map; NaN where a map
+        is constant.
+    plain_f1 : float or None
+        The claim's F1 on the plain network, of these images.
+    network_f1 : sequence of float or None
+        The same on each camouflaged network.
+    integer_images_only : bool
+        Whether the method was seen to show the network only integer images of the valid box, to ask
+        for no gradient and to look at no layer: it gets equal answers, so its drift must be 0.
+    bounds : array or None
+        (networks, images), how far apart rounding can take the two maps, where that is derived.
+    sizes_in_float64 : array or None
+        `sizes` where the same is computed in float64; None if that decides nothing, or the method does
+        not run in float64.
+    apart_in_float64 : array or None
+        `apart` in float64, of all images; NaN on networks where it decides nothing: the maps are equal
+        anyway, or a tight bound holds.
+    samples : array
+        (1 + networks, H, W), the maps of the first image, that on the plain network first.
+    """
+
+    networks: Sequence[int]
+    images: int
+    refused: str = ""
+    sizes: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    apart: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    differences: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    correlations: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    plain_f1: float | None = None
+    network_f1: Sequence[float | None] = ()
+    integer_images_only: bool = False
+    bounds: NDArray[np.float64] | None = field(default=None, repr=False)
+    sizes_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
+    apart_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
+    samples: NDArray[np.float32] = field(default_factory=_no_maps, repr=False)
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """(networks, images), the drift of each image, NaN where it is not defined."""
+        return _relative(self.apart, self.sizes)
+
+    @property
+    def median(self) -> float | None:
+        """Of the drifts of all images and networks."""
+        return _of(np.nanmedian, self.distances)
+
+    @property
+    def largest(self) -> float | None:
+        """Of the drifts of all images and networks."""
+        return _of(np.nanmax, self.distances)
+
+    @property
+    def largest_difference(self) -> float | None:
+        """Of two attributions of one pixel."""
+        return _of(np.max, self.differences)
+
+    @property
+    def rank_correlation(self) -> float | None:
+        """Of the median image and network."""
+        return _of(np.nanmedian, self.correlations)
+
+    @property
+    def appeared(self) -> int:
+        """How many maps are not zero although the plain map of the same image is."""
+        return int(np.isnan(self.distances).sum())
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all maps are equal (`==`) to the plain ones."""
+        return bool((self.differences == 0).all())
+
+    @property
+    def rounding_bound(self) -> float | None:
+        """The largest drift to which rounding can lead, None where no bound is derived."""
+        return None if self.bounds is None else _of(np.nanmax, _relative(self.bounds, self.sizes))
+
+    @property
+    def within_bound(self) -> bool | None:
+        """Whether no image drifts farther than rounding can take it; None where no bound is derived."""
+        return None if self.bounds is None else bool((self.apart <= self.bounds).all())
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """(networks, images), where no float64 is needed: the maps are equal, or a bound that a
+        hundredth of the plain map would exceed holds.
+        """
+        equal: NDArray[np.bool_] = self.differences == 0
+        if self.bounds is None:
+            return equal
+        tight = _relative(self.bounds, self.sizes) <= TIGHT
+        return equal | (tight & (self.apart <= self.bounds))
+
+    @property
+    def in_float64(self) -> float | None:
+        """The largest drift of all images and networks of which it is computed in float64."""
+        if self.apart_in_float64 is None or self.sizes_in_float64 is None:
+            return None
+        return _of(np.nanmax, _relative(self.apart_in_float64, self.sizes_in_float64))
+
+    @property
+    def vanishes(self) -> bool | None:
+        """Whether next to nothing of any image's drift is left in float64, where that was looked at;
+        None if it was not.
+        """
+        if self.apart_in_float64 is None or self.sizes_in_float64 is None:
+            return None
+        of_image = VANISHING * self.apart.max(0)
+        next_to_nothing = np.maximum(of_image, NEGLIGIBLE * self.sizes_in_float64)
+        return not (self.apart_in_float64 > next_to_nothing).any()
+
+    @property
+    def reading(self) -> str:
+        """In words: "equal, as it must be", "differs, where it must not" (of a method that shows the
+        network integer images only), "equal", "within rounding", "beyond rounding" (of a method with a
+        derived bound), "drifts" or "not known"; empty if there is none.
+
+        More than rounding is what exceeds a bound, or is left in float64. Rounding is what a tight
+        bound covers, or what vanishes in float64, image by image.
+        """
+        if self.refused:
+            return ""
+        if self.integer_images_only:
+            return "equal, as it must be" if self.is_zero else "differs, where it must not"
+        if self.is_zero:
+            return "equal"
+        if self.within_bound is False:
+            return "beyond rounding"
+        if self.vanishes is False:
+            return "drifts" if self.bounds is None else "beyond rounding"
+        return "within rounding" if self.vanishes or self.settled.all() else "not known"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON file: numbers, None for what does not apply."""
+        scored = [f1 for f1 in self.network_f1 if f1 is not None]
+        return {
+            "networks": list(self.networks),
+            "images": self.images,
+            "refused": self.refused,
+            "reading": self.reading,
+            "median": self.median,
+            "largest": self.largest,
+            "largest_difference": self.largest_difference,
+            "appeared": self.appeared,
+            "rank_correlation": self.rank_correlation,
+            "plain_f1": self.plain_f1,
+            "lowest_f1": min(scored, default=None),
+            "highest_f1": max(scored, default=None),
+            "integer_images_only": self.integer_images_only,
+            "rounding_bound": self.rounding_bound,
+            "in_float64": self.in_float64,
+        }
+
+
+def _relative(amounts: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Beside the plain map: 0 of nothing is 0, more than that is not defined."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(sizes > 0, amounts / sizes, np.nan)
+    return np.where(amounts == 0, 0.0, shares)
+
+
+def _of(statistic: Any, values: NDArray[np.float64]) -> float | None:
+    """A statistic of what is defined, None without any or if it is not finite."""
+    if not np.isfinite(values).any():
+        return None
+    found = float(statistic(values))
+    return found if math.isfinite(found) else None
+
+
+STREAM = 6
+"""Of the seeds of camouflaged networks, apart from those of images and methods."""
+
+
+def camouflage_seeds(seed: int, networks: int) -> list[int]:
+    """Seeds of K camouflaged networks, from a run's seed; the first of them are those of a smaller K.
+
+    Examples
+    --------
+    >>> from attributionlab.faithfulness.drift import camouflage_seeds
+    >>> camouflage_seeds(0, 3)[:2] == camouflage_seeds(0, 2)
+    True
+    """
+    state = np.random.SeedSequence(seed, spawn_key=(STREAM,)).generate_state(networks)
+    return [int(each) for each in state]
+
+
+def drift_of(method: Method, trial: Trial, show_progress: bool = False) -> Drift:
+    """How far a method's maps drift between the plain network and `trial.camouflage` camouflaged ones.
+
+    Parameters are those of `drift_on`.
+    """
+    seeds = camouflage_seeds(trial.seed, trial.camouflage)
+    networks = {seed: partial(trial.env.camouflaged, seed) for seed in seeds}
+    return drift_on(networks, method, trial, show_progress)
+
+
+def drift_on(
+    networks: Mapping[int, Callable[[], Environment]],
+    method: Method,
+    trial: Trial,
+    show_progress: bool = False,
+) -> Drift:
+    """How far a method's maps on these networks lie from those on the trial's own.
+
+    The first images of the trial are explained on every network with the same targets, offers and
+    seeds; `layers` are those of each network.
+
+    Parameters
+    ----------
+    networks : mapping of int to callable
+        By seed, what makes an environment whose network is functionally equal.
+    method : Method
+        Computed attributions cannot be asked again, nor can an instance of one of Captum's classes,
+        which is bound to its model.
+    trial : Trial
+        Where, and on which images.
+    show_progress : bool
+        Show progress on standard error.
+    """
+    few = replace(trial, n=min(trial.n, STUDIED_IMAGES), seeds=1)
+    if reason := _cannot_be_asked(method):
+        return Drift(list(networks), few.n, reason)
+    scenes = list(few.scenes("", False))
+    always = always_offered(method, few)
+    title = f"{method.name} on camouflaged {trial.env.name}"
+    makers = [lambda: few.env, *networks.values()]
+    places: list[Trial] = []
+    kept: list[Tensor] = []
+    bounds: list[Tensor | None] = []
+    for make in track(makers, len(makers), title, show_progress):
+        place = replace(few, env=make())
+        try:
+            maps, bound = _maps_with_bounds(method, place, scenes, always)
+        except AttributionLabError as error:
+            return Drift(list(networks), few.n, f"the method does not run there: {error}")
+        places.append(place)
+        kept.append(maps)
+        bounds.append(bound)
+    plain, *others = kept
+    measured = Drift(
+        networks=list(networks),
+        images=few.n,
+        sizes=plain.flatten(1).norm(dim=1).numpy(),
+        apart=np.stack([(maps - plain).flatten(1).norm(dim=1).numpy() for maps in others]),
+        differences=np.stack([(maps - plain).flatten(1).abs().amax(1).numpy() for maps in others]),
+        correlations=np.stack([_correlations(plain, maps) for maps in others]),
+        plain_f1=_claim_f1(plain, few, scenes),
+        network_f1=[_claim_f1(maps, few, scenes) for maps in others],
+        integer_images_only=shows_integer_images_only(method, few, scenes[0], always),
+        bounds=_together(bounds),
+        samples=torch.stack([maps[0, 0] for maps in kept]).float().numpy(),
+    )
+    if measured.settled.all():
+        return measured
+    open_ones = np.flatnonzero(~measured.settled.all(1))
+    asked = [places[0], *(places[1 + index] for index in open_ones)]
+    found = _in_float64(method, asked, scenes, always)
+    if found is None:
+        return measured
+    first, *left = found
+    apart = np.full_like(measured.apart, np.nan)
+    apart[open_ones] = [(maps - first).flatten(1).norm(dim=1).numpy() for maps in left]
+    sizes = first.flatten(1).norm(dim=1).numpy()
+    return replace(measured, sizes_in_float64=sizes, apart_in_float64=apart)
+
+
+def _cannot_be_asked(method: Method) -> str:
+    """Why there is nothing to compare, empty if there is."""
+    if computed(method):
+        return "attributions that are computed already cannot be asked about another network"
+    from captum.attr import Attribution
+
+    if isinstance(method.function, Attribution):
+        return "an instance is bound to its model: pass the class instead"
+    return ""
+
+
+def _maps_with_bounds(
+    method: Method, trial: Trial, scenes: Sequence[Scene], always: Mapping[str, Any]
+) -> tuple[Tensor, Tensor | None]:
+    """Maps as the method returned them, channels summed, (B, 1, H, W), and their bounds, (B,)."""
+    offered = {**always, "layers": dict(trial.env.layers)}
+    with heard():  # what there is to say has been said of the run that is judged
+        found = [maps_with_bound(method, trial, scene, offered) for scene in scenes]
+    bounds = [bound for _, bound in found if bound is not None]
+    return torch.cat([maps for maps, _ in found]), torch.cat(bounds) if bounds else None
+
+
+def _together(bounds: Sequence[Tensor | None]) -> NDArray[np.float64] | None:
+    """How far apart rounding can take two maps: each may be off by its own bound, (networks, B)."""
+    known = [bound for bound in bounds if bound is not None]
+    if len(known) < len(bounds):
+        return None
+    first, *others = known
+    return np.stack([(first + bound).numpy() for bound in others])
+
+
+def _in_float64(
+    method: Method, places: Sequence[Trial], scenes: Sequence[Scene], always: Mapping[str, Any]
+) -> list[Tensor] | None:
+    """The maps on each network in float64, (B, 1, H, W), None if the method does not run so."""
+    images = [scene._replace(images=scene.images.double()) for scene in scenes]
+    offered = {
+        name: value.double() if isinstance(value, Tensor) else value
+        for name, value in always.items()
+    }
+    found = []
+    for place in places:
+        double = _doubled(place.env)  # one copy at a time
+        offered["layers"] = dict(double.layers)
+        asked = replace(place, env=double)
+        try:
+            with heard():
+                maps = [attribute_scene(method, asked, scene, offered).maps for scene in images]
+        except AttributionLabError:
+            return None
+        found.append(torch.cat(maps))
+    return found
+
+
+def _doubled(env: Environment) -> Environment:
+    """The same environment with float64 copies of its networks."""
+    double = copy(env)
+    networks = (env.model, env.softmax_model, env.layers)
+    double.model, double.softmax_model, double.layers = deepcopy(
+        networks
+    )  # layers stay parts of them
+    (double.softmax_model or double.model).double()
+    return double
+
+
+def _correlations(plain: Tensor, others: Tensor) -> NDArray[np.float64]:
+    """Of each image's pixels, (B,)."""
+    pairs = zip(plain.flatten(1).numpy(), others.flatten(1).numpy(), strict=True)
+    return np.array([spearman(first, second) for first, second in pairs])
+
+
+def _claim_f1(maps: Tensor, trial: Trial, scenes: Sequence[Scene]) -> float | None:
+    """The lowest mean F1 of the parts that the claim rests on, None without any truth."""
+    start = 0
+    found: dict[str, list[Tensor]] = {part: [] for part in trial.claimed_parts}
+    for scene in scenes:
+        these = maps[start : start + len(scene.images)]
+        scaled = normalize(scene.asked(these)).float()
+        scores = trial.scores(scaled, scene.truth, trial.claimed(scene.truth))
+        start += len(scene.images)
+        for part, parts in found.items():
+            parts.append(scores[part].f1)
+    means = [mean_score(torch.cat(parts).numpy()) for parts in found.values()]
+    return min((mean for mean in means if not np.isnan(mean)), default=None)

@@ -1,0 +1,496 @@
+"""What a faithfulness test found, as an object, a table and a file."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.diagnosis.evidence import Evidence, Hint
+from attributionlab.diagnosis.hints import Diagnosis, across, diagnose
+from attributionlab.faithfulness.drift import Drift
+from attributionlab.faithfulness.verdicts import ControlScore, Standing, Verdict
+from attributionlab.files import write_atomically, write_csv, write_parquet
+from attributionlab.stats.intervals import Interval, gamma_curve, mean_score
+from attributionlab.stats.runs import over_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+SCORES = ("precision", "recall", "f1")
+
+ImageScores = dict[str, dict[str, NDArray[np.float64]]]
+"""Part -> precision, recall, F1 -> (n,), NaN where not applicable."""
+
+
+class Example(NamedTuple):
+    """One image of a test, for looking at."""
+
+    sample: int
+    rank: str
+    """"worst", "lower quartile", "median", "upper quartile" or "best" by the claim's F1"""
+    f1: float
+    image: NDArray[np.float32]
+    """(C, H, W), integers from 0 to `highest`."""
+    highest: int
+    truth: NDArray[np.int8]
+    """(H, W), -1, 0, +1"""
+    attribution: NDArray[np.float32]
+    """(H, W), normalized to [-1, 1]"""
+
+
+class TruthScore(NamedTuple):
+    """Attributions against one definition of the truth: means over the studied images."""
+
+    definition: str
+    meaning: str
+    source: str
+    rank_correlation: float | None
+    """None, here and below, where it is defined for no image"""
+    cosine: float | None
+    sign_agreement: float | None
+    sum_gap: float | None
+    """what the attributions' sum misses of the definition's, as a share; None for masks"""
+
+
+@dataclass(frozen=True, eq=False)
+class EnvironmentResult:
+    """What a method scored in one environment.
+
+    Parameters
+    ----------
+    name, output, truth_output : str
+        Environment, which of its outputs was explained, and which one the truth is about.
+    settings : dict
+        Of the method here, a preset's included.
+    verdict : {"pass", "fail", "inconclusive", "invalid"}
+        Whether the interval of `claim_f1` lies above gamma, below it, or on both sides; "invalid" if a
+        control has the wrong result.
+    reason : str
+        Why it is invalid.
+    standing : Standing
+        The claim's mean F1 and its 95 % interval, beside the controls' scores.
+    claim_part : str
+        That part; for the claim "signed" the part with the lowest mean F1.
+    images_to_decide : int or None
+        For "inconclusive", how many images would decide if the others were like these.
+    scores : dict of str to dict of str to array
+        For each part ("overall", "positive", "negative" and, if claimed, "positive-smoothed")
+        precision, recall and F1 of each image, NaN where not applicable.
+    intervals : dict of str to dict of str to Interval or None
+        Of the means of these, with a confidence of 95 %.
+    bar : sequence of str
+        Controls that see the input only and reach gamma: the bar that this environment sets.
+    ceiling : float or None
+        For "positive-smoothed", the mean F1 of the best possible map.
+    studied_images : int
+        On how many of the first images ceilings, likenesses and the runner-up rest.
+    ceilings : dict of str to float
+        The claim's best possible F1 at a coarser resolution, and that of exact Shapley values.
+    own_ceiling : str or None
+        Which of them is about this method's own resolution.
+    runner_up : dict of str to float or None, or None
+        For each part the mean F1 where the class of the second-most pixels is explained.
+    evidence : Evidence or None
+        What is known about why F1 is missing.
+    stochastic : bool
+        Whether the method draws random numbers.
+    seeds : int
+        How often it was run on each image.
+    seed_sd : float or None
+        Standard deviation of an image's F1 from seed to seed.
+    compared_runs : sequence of dict
+        Of a method that optimizes, `scores` of each of several runs, of the first images; empty for
+        others.
+    temperature : float or None
+        Of the softmax, where there is one.
+    digest : str
+        Hash of the environment's specification.
+    constants : dict
+        Its constants, overrides included.
+    seconds : float
+        That the method took for an image.
+    completeness_gap : array or None
+        For methods whose attributions claim to sum to an output change: per image, the share of that
+        change which they miss.
+    drift : Drift or None
+        How far the method's maps lie apart on functionally equal networks, if that was asked.
+    attributions : array
+        (k, H, W), normalized to [-1, 1]; of the first k images, whose maps take no more than 16 MiB:
+        all of up to 83 images at 224 pixels.
+    examples : sequence of Example
+        From the worst to the best of these images.
+    truth_scores : sequence of TruthScore
+        Against every definition of the truth, on the studied images; empty if nobody asked.
+    """
+
+    name: str
+    output: str
+    truth_output: str
+    settings: Mapping[str, Any]
+    verdict: Verdict
+    reason: str
+    standing: Standing = field(repr=False)
+    claim_part: str
+    images_to_decide: int | None
+    scores: ImageScores = field(repr=False)
+    intervals: Mapping[str, Mapping[str, Interval | None]] = field(repr=False)
+    bar: Sequence[str]
+    ceiling: float | None
+    studied_images: int
+    ceilings: Mapping[str, float]
+    own_ceiling: str | None
+    runner_up: Mapping[str, float | None] | None
+    evidence: Evidence | None = field(repr=False)
+    stochastic: bool
+    seeds: int
+    seed_sd: float | None
+    compared_runs: Sequence[ImageScores] = field(repr=False)
+    temperature: float | None
+    digest: str
+    constants: Mapping[str, Any] = field(repr=False)
+    seconds: float
+    completeness_gap: NDArray[np.float64] | None = field(repr=False)
+    drift: Drift | None = field(repr=False)
+    attributions: NDArray[np.float32] = field(repr=False)
+    examples: Sequence[Example] = field(repr=False)
+    truth_scores: Sequence[TruthScore] = ()
+
+    def mean(self, part: str, score: str) -> float | None:
+        """Mean over the images to which it applies, None without any."""
+        return mean_of(self.scores[part][score])
+
+    @property
+    def claim_f1(self) -> float:
+        """Mean F1 of the part that the claim rests on."""
+        return self.standing.mean
+
+    @property
+    def claim_interval(self) -> Interval | None:
+        """Its 95 % interval; None where a part applies to fewer than two images."""
+        return self.standing.interval
+
+    @property
+    def controls(self) -> Mapping[str, ControlScore]:
+        """What each control scored on the same images."""
+        return self.standing.controls
+
+    @property
+    def diagnosis(self) -> Diagnosis | None:
+        """What is missing, and likely causes; None if it was not asked for."""
+        return None if self.evidence is None else diagnose(self.evidence)
+
+    @property
+    def example(self) -> Example:
+        """The image with the median F1."""
+        return next(each for each in self.examples if each.rank == "median")
+
+    @property
+    def median_gap(self) -> float | None:
+        """The completeness gap of the median image (`median_gap`)."""
+        return median_gap(self.completeness_gap)
+
+    def spread(self) -> list[dict[str, Any]]:
+        """Of a method that optimizes, the lowest and the highest mean of each score over several runs;
+        empty for others.
+
+        Each has under "of" which one it is and under "images" of how many, and for each part its
+        scores, None where the part does not apply.
+        """
+        runs = self.compared_runs
+        rows = []
+        for name, end in over_runs(len(runs)).items():
+            images = len(runs[0]["overall"]["f1"])
+            few = "" if images == len(self.scores["overall"]["f1"]) else f", first {images} images"
+            row: dict[str, Any] = {"of": f"{name}{few}", "images": images}
+            for part in runs[0]:
+                ends = {score: end([mean_of(run[part][score]) for run in runs]) for score in SCORES}
+                row[part] = None if ends["f1"] is None else ends
+            rows.append(row)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON file: numbers, None for what does not apply."""
+        document: dict[str, Any] = {
+            "name": self.name,
+            "output": self.output,
+            "truth_output": self.truth_output,
+            "settings": {key: plain(value) for key, value in self.settings.items()},
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "claim_f1": self.claim_f1,
+            "claim_ci": ends(self.claim_interval),
+            "claim_part": self.claim_part,
+            "images_to_decide": self.images_to_decide,
+            "verdict_bands": [band._asdict() for band in self.standing.bands()],
+            "studied_images": self.studied_images,
+            "bar": list(self.bar),
+            "ceilings": dict(self.ceilings),
+            "own_ceiling": self.own_ceiling,
+            "truths": [score._asdict() for score in self.truth_scores],
+            "runner_up": self.runner_up and {"images": self.studied_images, **self.runner_up},
+            "diagnosis": _diagnosis(self.diagnosis),
+            "drift": None if self.drift is None else self.drift.to_dict(),
+            "stochastic": self.stochastic,
+            "seeds": self.seeds,
+            "seed_sd": self.seed_sd,
+            "spread": self.spread(),
+            "seconds_per_image": self.seconds,
+            "temperature": self.temperature,
+            "spec": self.digest,
+            "constants": json.loads(json.dumps(dict(self.constants))),  # lists, as in the file
+        }
+        for part in self.scores:
+            means = {score: self.mean(part, score) for score in SCORES}
+            spans = {f"{score}_ci": ends(self.intervals[part][score]) for score in SCORES}
+            document[part] = None if means["f1"] is None else means | spans
+        if self.ceiling is not None:
+            document["ceiling_f1"] = self.ceiling
+        if self.median_gap is not None:
+            document["completeness_gap"] = self.median_gap
+        return document
+
+
+def mean_of(values: NDArray[np.float64]) -> float | None:
+    """Mean over the images to which a score applies, None without any."""
+    mean = mean_score(values)
+    return None if math.isnan(mean) else mean
+
+
+def median_gap(gaps: NDArray[np.float64] | None) -> float | None:
+    """The completeness gap of the median image, None where nobody looked or it is not finite."""
+    median = math.nan if gaps is None else float(np.median(gaps))
+    return median if math.isfinite(median) else None
+
+
+def plain(value: Any) -> Any:
+    """A setting as it is written into a file."""
+    if isinstance(value, bool | str | None):
+        return value
+    if isinstance(value, int | float) and abs(value) < 2**63:  # neither infinite nor NaN
+        return value
+    return _written(value)
+
+
+def said_settings(settings: Mapping[str, Any]) -> str:
+    """Settings as Python would write them, as far as they can be written."""
+    written = (f"{key!r}: {_written(value)}" for key, value in settings.items())
+    return f"{{{', '.join(written)}}}"
+
+
+def _written(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # somebody's own __repr__ fails, or an integer has too many digits
+        return f"<{type(value).__name__}>"
+
+
+def ends(interval: Interval | None) -> list[float] | None:
+    """An interval as it is written into a file."""
+    return None if interval is None else [interval.low, interval.high]
+
+
+def hint_document(hint: Hint) -> dict[str, str]:
+    """A hint as it is written into a file."""
+    return {"cause": hint.cause, "says": hint.says, "confirm": hint.confirm}
+
+
+def _diagnosis(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+    if diagnosis is None:
+        return None
+    return {
+        "missing": diagnosis.missing,
+        "shares": dict(diagnosis.shares),
+        "hints": [hint_document(hint) for hint in diagnosis.hints],
+    }
+
+
+GRAVEST_FIRST: tuple[Verdict, ...] = ("invalid", "fail", "inconclusive")
+"""A control with the wrong result says something about the test, before the test says anything."""
+
+
+@dataclass(frozen=True, eq=False)
+class FaithfulnessReport:
+    """The outcome of a faithfulness test. Passing is necessary for faithfulness, never sufficient.
+
+    Parameters
+    ----------
+    claim : str
+        What was tested: "signed", "overall", "positive", "positive-smoothed" or "agreed".
+    gamma : float
+        The F1 that must be reached.
+    method : str
+        The method's name.
+    settings : dict
+        What the user set.
+    preset : str or None
+        Whose settings hold apart from these.
+    seed, n : int
+        Which images, and how many of each environment.
+    environments : list of EnvironmentResult
+        One per environment.
+    warnings : list of str
+        What was accepted although it is unusual.
+    command : str
+        How to run it again.
+    versions : dict of str to str
+        Of the libraries, with the number of threads.
+    """
+
+    claim: str
+    gamma: float
+    method: str
+    settings: Mapping[str, Any]
+    preset: str | None
+    seed: int
+    n: int
+    environments: list[EnvironmentResult]
+    warnings: list[str]
+    command: str
+    versions: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        from attributionlab.report import as_text, report_table
+
+        return as_text(report_table(self.to_dict()))
+
+    def _repr_html_(self) -> str:
+        from attributionlab.report import report_fragment
+
+        return report_fragment(self.to_dict())
+
+    @property
+    def verdict(self) -> Verdict:
+        """A pass if every environment passes (AttributionLab, eq. 2); otherwise the gravest of
+        "invalid", "fail" and "inconclusive" among them.
+        """
+        found = {result.verdict for result in self.environments}
+        return next((verdict for verdict in GRAVEST_FIRST if verdict in found), "pass")
+
+    @property
+    def least(self) -> EnvironmentResult:
+        """The environment with the lowest F1 of the claim, on which eq. 2 rests."""
+        return min(self.environments, key=lambda result: result.claim_f1)
+
+    @property
+    def hints(self) -> list[Hint]:
+        """What is likely wrong, over all environments, the most important first."""
+        found = [result.evidence for result in self.environments if result.evidence is not None]
+        return list(across(found))
+
+    @property
+    def label(self) -> str:
+        """The method with what the user set."""
+        return labelled(self.method, self.settings)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per environment, image and part: precision, recall and F1 (NaN: not applicable).
+
+        `spec` tells environments of one name with different constants apart.
+        """
+        import pandas as pd
+
+        rows = [
+            pd.DataFrame(
+                {
+                    "method": self.method,
+                    "environment": result.name,
+                    "spec": result.digest[:8],
+                    "output": result.output,
+                    "part": part,
+                    "sample": np.arange(self.n),
+                    **{score: values[score] for score in SCORES},
+                }
+            )
+            for result in self.environments
+            for part, values in result.scores.items()
+        ]
+        return pd.concat(rows, ignore_index=True)
+
+    def to_gamma_frame(self) -> "pd.DataFrame":
+        """One row for each environment and gamma, from 0.01 to 1 in steps of 0.01: the share of images
+        whose F1 reaches it, and the verdict that it would give.
+        """
+        import pandas as pd
+
+        gammas = np.arange(1, 101) / 100
+        rows = [
+            pd.DataFrame(
+                {
+                    "method": self.method,
+                    "environment": result.name,
+                    "spec": result.digest[:8],
+                    "part": result.claim_part,
+                    "gamma": gammas,
+                    "share": gamma_curve(result.scores[result.claim_part]["f1"], gammas),
+                    "verdict": [result.standing.verdict(float(gamma)) for gamma in gammas],
+                }
+            )
+            for result in self.environments
+        ]
+        return pd.concat(rows, ignore_index=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `to_json` writes."""
+        return {
+            "schema": 1,
+            "verdict": self.verdict,
+            "claim": self.claim,
+            "gamma": self.gamma,
+            "seed": self.seed,
+            "n": self.n,
+            "method": self.method,
+            "settings": {key: plain(value) for key, value in self.settings.items()},
+            "preset": self.preset,
+            "versions": dict(self.versions),
+            "command": self.command,
+            "warnings": list(self.warnings),
+            "least": {
+                "environment": self.least.name,
+                "claim_f1": self.least.claim_f1,
+                "claim_ci": ends(self.least.claim_interval),
+            },
+            "hints": [hint_document(hint) for hint in self.hints],
+            "controls": {
+                name: [
+                    {"environment": result.name, **result.controls[name]._asdict()}
+                    for result in self.environments
+                ]
+                for name in self.environments[0].controls
+            },
+            "environments": [result.to_dict() for result in self.environments],
+        }
+
+    def to_json(self, path: str | Path) -> None:
+        """Write the means and everything needed to run it again; whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
+        write_atomically(path, text + "\n")
+
+    def to_html(self, path: str | Path) -> None:
+        """Write one self-contained page: the verdict, how the method fails, sample images."""
+        from attributionlab.report import Panel, faithfulness_page
+
+        panels = [
+            Panel(result.examples, result.scores[result.claim_part]["f1"])
+            for result in self.environments
+        ]
+        write_atomically(path, faithfulness_page(self.to_dict(), panels))
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        write_csv(path, self.to_frame())
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        write_parquet(path, self.to_frame())
+
+
+def labelled(method: str, settings: Mapping[str, Any]) -> str:
+    """A method's name with its settings."""
+    said = ", ".join(f"{key}={plain(value)}" for key, value in settings.items())
+    return f"{method} ({said})" if said else method

@@ -1,0 +1,110 @@
+"""What a score and the controls beside it say at a gamma, and at every gamma."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from attributionlab.digits import score_text
+from attributionlab.methods.controls import MUST_FAIL
+from attributionlab.stats.intervals import Interval, verdict_of
+
+Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
+ROUNDING = 1e-6
+"""Of an F1 from float32 maps."""
+
+
+class ControlScore(NamedTuple):
+    """What a control scored on the same images."""
+
+    claim_f1: float | None
+    """None where the claim has no truth"""
+    passes: bool
+    must: Literal["pass", "fail"] | None
+    """What it has to do for the test to say something; None where it is free"""
+
+
+class Band(NamedTuple):
+    """A range of gamma, from the end of the band before it, with one verdict."""
+
+    up_to: float
+    verdict: Verdict
+
+
+def control_score(name: str, claim: str, claim_f1: float | None, gamma: float) -> ControlScore:
+    """A control's score with what it has to do.
+
+    The oracle must pass; random, constant and inverted maps must fail, the last ones where the claim is
+    about signs.
+    """
+    must: Literal["pass", "fail"] | None = None
+    if name == "oracle":
+        must = "pass"
+    elif name in MUST_FAIL and not (name == "inverted-oracle" and claim == "overall"):
+        must = "fail"
+    return ControlScore(claim_f1, claim_f1 is not None and claim_f1 >= gamma, must)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A method's score in one environment beside what the controls scored there.
+
+    Parameters
+    ----------
+    mean : float
+        The claim's mean F1.
+    interval : Interval or None
+        Of that mean.
+    controls : mapping of str to ControlScore
+        On the same images.
+    best : float
+        Mean F1 of the best possible map, from its definition: 1 for masks.
+    """
+
+    mean: float
+    interval: Interval | None
+    controls: Mapping[str, ControlScore]
+    best: float
+
+    def reason(self, gamma: float) -> str:
+        """Which control makes a test at this gamma invalid, in a sentence; empty if none does."""
+        oracle = self.controls["oracle"].claim_f1
+        if oracle is None or oracle < self.best - ROUNDING:
+            return (
+                f"the oracle scores {oracle or 0:.3f} where the best possible map scores "
+                f"{self.best:.3f}: truth and scores contradict each other"
+            )
+        if oracle < gamma:
+            return (
+                f"even the best possible map scores {score_text(oracle, gamma)}, below gamma "
+                f"{gamma:g}: choose a smaller gamma or another claim"
+            )
+        for name, control in self.controls.items():
+            if (
+                control.must == "fail"
+                and control.claim_f1 is not None
+                and control.claim_f1 >= gamma
+            ):
+                return (
+                    f"the control {name}, which must fail, scores "
+                    f"{score_text(control.claim_f1, gamma)}: gamma {gamma:g} is no bar here; choose a "
+                    "larger one, or larger images"
+                )
+        return ""
+
+    def verdict(self, gamma: float) -> Verdict:
+        """The verdict at a gamma in (0, 1]."""
+        return "invalid" if self.reason(gamma) else verdict_of(self.interval, gamma, self.mean)
+
+    def bands(self) -> list[Band]:
+        """The verdict at every gamma in (0, 1]: it changes where a control or an interval ends."""
+        scores = [control.claim_f1 for control in self.controls.values() if control.must]
+        ends = {score for score in scores if score} | {1.0}
+        if self.interval is not None:
+            ends |= {end for end in self.interval if end > 0}
+        bands: list[Band] = []
+        for end in sorted(ends):
+            verdict = self.verdict(end)
+            if bands and bands[-1].verdict == verdict:
+                bands.pop()
+            bands.append(Band(end, verdict))
+        return bands

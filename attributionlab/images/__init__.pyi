@@ -1,0 +1,12 @@
+from .generators import GENERATORS as GENERATORS
+from .generators import binary_patches as binary_patches
+from .generators import color_patches as color_patches
+from .generators import number_patches as number_patches
+from .recipe import Drawing as Drawing
+from .recipe import Recipe as Recipe
+from .recipe import draw as draw
+from .shapes import SHAPES as SHAPES
+from .shapes import bezier as bezier
+from .shapes import circle as circle
+from .shapes import square as square
+from .shapes import triangle as triangle

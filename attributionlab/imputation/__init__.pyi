@@ -1,0 +1,9 @@
+from .linear import noisy_linear as noisy_linear
+from .linear import noisy_linear_1d as noisy_linear_1d
+from .replacements import Imputation as Imputation
+from .replacements import blur as blur
+from .replacements import constant as constant
+from .replacements import mean as mean
+from .replacements import nearest_known_color as nearest_known_color
+from .replacements import rounded as rounded
+from .replacements import true_baseline as true_baseline

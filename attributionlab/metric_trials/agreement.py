@@ -1,0 +1,97 @@
+"""How far a metric's ranking of attributions agrees with the truth's, and how sure that is."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.ranking import CorrelationInterval, centered_ranks, row_correlations
+from attributionlab.stats.intervals import mean_interval, mean_score
+
+Numbers = NDArray[np.float64]
+
+RankedBy = Literal["overall", "positive", "signed"]
+"""The truth's ranking: by F1 on the overall mask, on the positive one, or by the lowest of all."""
+
+SAME = 1e-9
+"""Scores that differ by less, as a share of the reach of all scores, are ties."""
+
+
+class Agreement:
+    """The truth's rankings of the attributions of each image.
+
+    Attributions are ranked image by image, and correlations averaged over images. So more images make
+    the mean surer and nothing else: ranking by scores that are averaged first would correlate higher
+    and higher with their number, as what differs from image to image averages out, and a metric would
+    break or not by how many there are. The attributions themselves are a fixed panel, not a sample:
+    the interval is one over images, each of which has a network of its own.
+
+    Parameters
+    ----------
+    f1 : mapping of str to array, (candidates, images)
+        By part of the truth; NaN where an image lacks it.
+    confidence : float
+        In (0, 1).
+    seed : int
+        Of the resampling of images.
+    """
+
+    def __init__(self, f1: Mapping[Any, Numbers], confidence: float, seed: int) -> None:
+        self._confidence, self._seed = confidence, seed
+        by = {"overall": f1["overall"], "positive": f1["positive"], "signed": lowest_part(f1)}
+        self._ranks = {name: _ranks(values) for name, values in by.items()}
+
+    def of(self, scores: Numbers, higher_is_better: bool) -> dict[RankedBy, CorrelationInterval]:
+        """Mean correlation of a metric's ranking with each of the truth's.
+
+        Parameters
+        ----------
+        scores : array, (candidates, images)
+            The metric's. An image in which one is NaN, or all are equal, has no ranking: it is left
+            out.
+        higher_is_better : bool
+            Otherwise scores are ranked the other way round.
+
+        Returns
+        -------
+        dict of str to CorrelationInterval
+            NaN without any image; without an interval where there is one image only.
+        """
+        ranks = _ranks(scores if higher_is_better else -scores)
+        result: dict[RankedBy, CorrelationInterval] = {}
+        for name in get_args(RankedBy):
+            each = row_correlations(ranks, self._ranks[name])
+            interval = mean_interval(each, self._seed, self._confidence)
+            low, high = (np.nan, np.nan) if interval is None else interval
+            result[name] = CorrelationInterval(mean_score(each), float(low), float(high))
+        return result
+
+
+def lowest_part(f1: Mapping[Any, Numbers]) -> Numbers:
+    """The lowest F1 of the parts of the truth that an image has, in each place."""
+    there = [values for values in f1.values() if not np.isnan(values).all()]
+    lowest: Numbers = np.fmin.reduce(there)
+    return lowest
+
+
+def mean_over_images(scores: Numbers) -> Numbers:
+    """(candidates, images) -> (candidates,), NaN left out; NaN without any."""
+    return np.array([mean_score(row) for row in scores])
+
+
+def without_rounding(scores: Numbers) -> Numbers:
+    """Scores (..., candidates) in steps so fine that only rounding disappears.
+
+    Attributions that are equally right may differ by rounding; that is no order.
+    """
+    known = np.isfinite(scores).any(-1, keepdims=True)
+    filled = np.where(known, scores, 0.0)
+    reach = np.nanmax(filled, -1, keepdims=True) - np.nanmin(filled, -1, keepdims=True)
+    rounded: Numbers = np.round(scores / np.where(reach > 0, reach, 1.0) / SAME)
+    return rounded
+
+
+def _ranks(scores: Numbers) -> Numbers:
+    """(candidates, images) -> (images, candidates)"""
+    return centered_ranks(without_rounding(scores.T))

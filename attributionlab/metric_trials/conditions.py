@@ -1,0 +1,169 @@
+"""Conditions under which a metric is tested: how strongly the network reacts to unseen colors, and how
+many pixels of such colors the metric shows it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attributionlab.environment import Environment
+from attributionlab.environment.catalog import load
+from attributionlab.environment.spec import known_colors
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.truth import Counting
+from attributionlab.validation import number_problem
+
+REFERENCE_DISTANCE = 20
+"""Gray levels from the true baseline to the replacement where that is not what varies: black, the usual
+replacement, for the catalogue's background (20, 20, 20)."""
+REFERENCE_CHANNELS, REFERENCE_STRENGTH = 2, 1.0
+"""For an environment without the Unseen Data Effect."""
+NOTHING_UNSEEN = (0.0, 0.0, 0.0, 0.0)
+
+
+class Axis(NamedTuple):
+    """Something of which there can be more or less."""
+
+    meaning: str
+    doses: Sequence[float]
+
+
+AXES: Mapping[str, Axis] = {
+    "strength": Axis("largest weight of a redundant channel", (0, 0.25, 0.5, 1, 2, 4)),
+    "channels": Axis("number of redundant channels", (0, 1, 2, 4, 8)),
+    "distance": Axis("gray levels from true baseline to replacement", (0, 1, 2, 5, 10, 20)),
+    "share": Axis("share of replaced pixels with an unseen color", (0, 0.05, 0.1, 0.25, 0.5, 1)),
+}
+"""What is varied, one at a time, and at which doses by default; the dose 0 has no unseen data."""
+
+
+class Condition(NamedTuple):
+    """One dose on one axis."""
+
+    axis: str
+    dose: float
+    env: Environment
+    """which this is a condition of"""
+    setting: tuple[int, float]
+    """number of redundant channels, and their strength"""
+    replacement: Float[Tensor, "channels 1 1"]
+    """color of the replaced pixels"""
+    share: float
+    """of the replaced pixels that have it; the others have the true baseline"""
+    key: tuple[float, ...]
+    """channels, strength, distance, share: equal where the answers are"""
+
+    @property
+    def unseen(self) -> float:
+        """Share of the replaced pixels that set off redundant channels."""
+        return self.key[-1]
+
+    def network(self, number: int) -> Environment:
+        """The environment whose network sees image `number`.
+
+        Each image has random weights of its own, the same ones at every dose: otherwise what one draw
+        of redundant weights happens to do would pass for what a dose does.
+        """
+        channels, strength = self.setting
+        overrides = self.env.overrides | {
+            "redundant_channels": channels,
+            "redundant_strength": strength,
+            "weight_seed": self.env.spec.constants.get("weight_seed", 0) + number,
+        }
+        return load(self.env.reference, **overrides).to(self.env.device)
+
+    def canvas(self, number: int, seed: int) -> Float[Tensor, "channels height width"]:
+        """What replaces the pixels of image `number`: the pixels that are unseen at a small share are
+        so at a larger one.
+        """
+        side = self.env.recipe.image_size
+        drawn = np.random.default_rng([seed, number, 7]).random((1, side, side))
+        chosen = torch.from_numpy(drawn < self.share)
+        return torch.where(chosen, self.replacement, self.env.baseline.cpu())
+
+
+def conditions_of(
+    env: Environment, doses: Mapping[str, Sequence[float]] | None = None
+) -> list[Condition]:
+    """The conditions of every axis by rising dose.
+
+    Strength, channels and share are varied with a replacement that is 20 gray levels from the true
+    baseline; all but the axis itself is as in the environment (without any Unseen Data Effect: two
+    channels of strength 1).
+
+    Parameters
+    ----------
+    env : Environment
+        With a color detector: redundant channels are a part of that.
+    doses : mapping of str to sequence of float, optional
+        Which axes of `AXES`, at which doses; all of `AXES` by default.
+
+    Raises
+    ------
+    AttributionLabError
+        For an environment that cannot have redundant channels, an unknown axis, and impossible doses.
+    """
+    constants = env.spec.constants
+    if "redundant_channels" not in constants:
+        raise AttributionLabError(
+            f"{env.name} has no redundant channels, so no color is unseen to it: take multi-color-sum"
+        )
+    asked = {axis: AXES[axis].doses for axis in AXES} if doses is None else doses
+    if not isinstance(asked, Mapping) or not asked:
+        raise AttributionLabError(
+            f"doses are {doses!r}: pass a list of doses for each axis, such as {{'share': [0, 1]}}"
+        )
+    refuse_if([problem for axis in asked for problem in _problems(axis, asked[axis])])
+    usual = {
+        "channels": constants["redundant_channels"] or REFERENCE_CHANNELS,
+        "strength": constants["redundant_strength"] or REFERENCE_STRENGTH,
+        "distance": REFERENCE_DISTANCE,
+        "share": 1.0,
+    }
+    return [
+        _condition(axis, dose, env, usual | {axis: dose})
+        for axis, values in asked.items()
+        for dose in sorted(values)
+    ]
+
+
+def _condition(axis: str, dose: float, env: Environment, at: Mapping[str, float]) -> Condition:
+    baseline = env.baseline.cpu()
+    # Toward black where there is room for it.
+    way = -1 if float(baseline.min()) >= at["distance"] else 1
+    replacement = baseline + way * at["distance"]
+    if float(replacement.max()) > env.max_value:
+        raise AttributionLabError(
+            f"distance {at['distance']:g} from {baseline.flatten().tolist()} leads out of "
+            f"[0, {env.max_value}]: take a smaller one"
+        )
+    known = Counting(known_colors(env.spec)).classes_of(replacement[None]) >= 0
+    if at["distance"] and bool(known.any()):
+        raise AttributionLabError(
+            f"distance {at['distance']:g} leads to {replacement.flatten().tolist()}, a color that "
+            f"{env.name} knows: take another"
+        )
+    # Without any unseen data networks and replacements answer alike, whatever else they could do.
+    key = tuple(at.values()) if all(at.values()) else NOTHING_UNSEEN
+    setting = int(at["channels"]), float(at["strength"])
+    return Condition(axis, float(dose), env, setting, replacement, float(at["share"]), key)
+
+
+def _problems(axis: str, doses: Sequence[float]) -> list[str]:
+    if axis not in AXES:
+        return [f"no axis named {axis!r}: {nearest(axis, AXES)}"]
+    if isinstance(doses, str) or not isinstance(doses, Sequence) or not len(doses):
+        return [f"doses of {axis} are {doses!r}: give a list of numbers"]
+    most = {"share": 1, "channels": 256, "distance": 255}.get(axis)
+    problems = [each for dose in doses for each in number_problem(axis, dose, least=0, most=most)]
+    if not problems and axis == "strength":
+        fine = [dose for dose in doses if dose * 4 != round(dose * 4)]
+        problems = [f"strength is {dose!r}: take a multiple of 0.25" for dose in fine]
+    if problems:
+        return problems
+    whole = [dose for dose in doses if axis in ("channels", "distance") and dose != round(dose)]
+    return [f"{axis} is {dose!r}: take an integer" for dose in whole]

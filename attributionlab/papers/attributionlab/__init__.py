@@ -1,0 +1,1 @@
+"""AttributionLab: Faithfulness of Feature Attribution Under Controllable Environments."""

@@ -1,0 +1,246 @@
+"""Table 1: the size of a hand-weighted network beside that of a small residual one."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attributionlab.environment.catalog import load
+from attributionlab.papers.reproduction import Reproduction
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PUBLISHED = {"Ours": (17, 675_033), "ResNet-8": (10, 1_227_594)}
+"""Layers and parameters as Table 1 has them."""
+
+
+class ResidualBlock(nn.Module):
+    """Two 3 x 3 convolutions, each with batch normalization, beside a shortcut.
+
+    Parameters
+    ----------
+    inputs, outputs : int
+        Channels. Where they differ, the block halves the sides.
+    projection : bool
+        Where they differ, the shortcut is a 1 x 1 convolution with batch normalization; otherwise every
+        second pixel with channels of zeros beside them.
+    """
+
+    def __init__(self, inputs: int, outputs: int, projection: bool) -> None:
+        super().__init__()
+        self.stride = 1 if inputs == outputs else 2
+        self.added = outputs - inputs
+        self.body = nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, self.stride, padding=1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+        self.shortcut = nn.Sequential()
+        if projection and self.added:
+            self.shortcut.append(nn.Conv2d(inputs, outputs, 1, self.stride, bias=False))
+            self.shortcut.append(nn.BatchNorm2d(outputs))
+        self.relu = nn.ReLU()
+
+    def forward(
+        self, x: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch channels2 height2 width2"]:
+        """Body plus shortcut."""
+        beside: Tensor = self.shortcut(x)
+        if self.added and not len(self.shortcut):
+            beside = x[..., :: self.stride, :: self.stride]
+            beside = nn.functional.pad(beside, (0, 0, 0, 0, 0, self.added))
+        result: Tensor = self.relu(self.body(x) + beside)
+        return result
+
+
+def residual_network(
+    widths: Sequence[int] = (64, 128, 256),
+    *,
+    channels: int = 3,
+    classes: int = 10,
+    projections: bool = True,
+) -> nn.Sequential:
+    """A ResNet-8: a convolution, three residual blocks of two convolutions, a linear layer.
+
+    (AttributionLab, appendix E, after He et al., 2016.) The text gives no widths. The defaults are the
+    standard choice that has Table 1's 1,227,594 parameters.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Channels of the blocks; the first convolution has those of the first block.
+    channels, classes : int
+        Of the images and of the output.
+    projections : bool
+        Whether the shortcuts of the blocks that widen are 1 x 1 convolutions.
+    """
+    layers: list[nn.Module] = [
+        nn.Conv2d(channels, widths[0], 3, padding=1, bias=False),
+        nn.BatchNorm2d(widths[0]),
+        nn.ReLU(),
+    ]
+    for inputs, outputs in zip((widths[0], *widths), widths, strict=False):
+        layers.append(ResidualBlock(inputs, outputs, projections))
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], classes)]
+    return nn.Sequential(*layers)
+
+
+def layer_table(model: nn.Module, image_shape: Sequence[int]) -> "pd.DataFrame":
+    """Each module with parameters of its own: kind, output, parameters, multiply-adds.
+
+    Multiply-adds are those of one forward pass of one image, as a forward pass meets them: the size of
+    the output times the inputs that each of its values reads; for batch normalization one a value.
+    Biases, ReLUs, pooling and additions are not counted.
+
+    Parameters
+    ----------
+    model : nn.Module
+        In any mode, which it keeps.
+    image_shape : sequence of int
+        (C, H, W).
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+
+    def record(name: str, module: nn.Module) -> Any:
+        def hook(_: nn.Module, __: Any, output: Tensor) -> None:
+            reads = 1
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                reads = module.weight[0].numel()
+            rows.append(
+                {
+                    "layer": name,
+                    "kind": type(module).__name__,
+                    "output": " x ".join(map(str, output.shape[1:])),
+                    "parameters": sum(p.numel() for p in module.parameters()),
+                    "multiply_adds": output[0].numel() * reads,
+                }
+            )
+
+        return module.register_forward_hook(hook)
+
+    hooks = [
+        record(name, module)
+        for name, module in model.named_modules()
+        if next(module.parameters(recurse=False), None) is not None
+    ]
+    training = model.training
+    try:
+        with torch.no_grad():
+            model.eval()(torch.zeros(1, *image_shape))
+    finally:
+        model.train(training)
+        for hook in hooks:
+            hook.remove()
+    return pd.DataFrame(rows)
+
+
+def table_1(
+    *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
+) -> Reproduction:
+    """Reproduce Table 1: layers and parameters of single-color-modulo and of a ResNet-8.
+
+    Parameters
+    ----------
+    n, quick, seed, show_progress
+        As every experiment has them. Layers are counted, nothing is sampled: they change nothing.
+
+    Returns
+    -------
+    Reproduction
+        Tables "summary" (a row for each model), "layers" (a row for each layer of the two) and
+        "residual-networks" (ResNet-8 in the standard widths).
+    """
+    import pandas as pd
+
+    env = load("single-color-modulo")
+    shape = (env.recipe.channels, env.recipe.image_size, env.recipe.image_size)
+    # ResNets of this family are made for images of 32 x 32 pixels; 224 x 224 is like with like.
+    with torch.random.fork_rng(devices=[]):
+        models = {"Ours": (env.model, shape), "ResNet-8": (residual_network(), (3, 32, 32))}
+        variants = _variants()
+        at_the_same_size = layer_table(models["ResNet-8"][0], (3, *shape[1:]))
+    layers = {name: layer_table(*model) for name, model in models.items()}
+    summary = pd.DataFrame([_row(name, layers[name], models[name][1]) for name in models])
+    ours, resnet = summary.to_dict("records")
+    findings = [
+        f"The paper gives 17 layers and 675,033 parameters for its own network; single-color-modulo "
+        f"has {ours['layers']} layers with weights ({ours['convolutions']} convolutions, "
+        f"{ours['linear']} linear) and {ours['parameters']:,} parameters.",
+        f"The paper gives 10 layers and 1,227,594 parameters for ResNet-8, and no widths. Of the "
+        f"standard choices, widths 64-128-256 with bias-free convolutions, batch normalization, "
+        f"1 x 1 projections on the two shortcuts that widen, color images and ten classes have "
+        f"{resnet['parameters']:,} parameters and {resnet['layers']} layers.",
+        "Appendix E describes 8 weighted layers (1 + 3 x 2 convolutions and a linear one). The table's "
+        "10 is reached if the two projections are counted too and batch normalization is not, its "
+        "1,227,594 only if the parameters of batch normalization are.",
+        "Parameters alone say little about how alike the two are: of ours, "
+        f"{ours['linear_parameters']:,} ({ours['linear_parameters'] / ours['parameters']:.2%}) lie in "
+        f"linear layers behind a single number, of ResNet-8's {resnet['linear_parameters']:,} "
+        f"({resnet['linear_parameters'] / resnet['parameters']:.2%}). In multiply-adds an image they "
+        f"are {ours['multiply_adds'] / 1e6:.1f} million and, at 224 x 224 too, "
+        f"{at_the_same_size.multiply_adds.sum() / 1e6:,.0f} million "
+        f"({resnet['multiply_adds'] / 1e6:,.0f} million at 32 x 32).",
+    ]
+    for name, table in layers.items():
+        table.insert(0, "model", name)
+    return Reproduction(
+        item="table-1",
+        title="Layers and parameters of a hand-weighted network and of ResNet-8",
+        tables={
+            "summary": summary,
+            "layers": pd.concat(layers.values(), ignore_index=True),
+            "residual-networks": variants,
+        },
+        figures={},
+        findings=findings,
+    )
+
+
+def _row(name: str, layers: "pd.DataFrame", shape: Sequence[int]) -> dict[str, Any]:
+    weighted = layers[layers.kind.isin(["Conv2d", "Linear"])]
+    published_layers, published_parameters = PUBLISHED[name]
+    linear = layers[layers.kind == "Linear"]
+    return {
+        "model": name,
+        "layers": len(weighted),
+        "published_layers": published_layers,
+        "parameters": int(layers.parameters.sum()),
+        "published_parameters": published_parameters,
+        "convolutions": int((layers.kind == "Conv2d").sum()),
+        "linear": len(linear),
+        "linear_parameters": int(linear.parameters.sum()),
+        "image": " x ".join(map(str, shape)),
+        "multiply_adds": int(layers.multiply_adds.sum()),
+    }
+
+
+def _variants() -> "pd.DataFrame":
+    """ResNet-8 in the standard widths, with and without projections, for color and gray images."""
+    import pandas as pd
+
+    rows = []
+    for widths in ((16, 32, 64), (32, 64, 128), (64, 128, 256)):
+        for channels in (3, 1):
+            for projections in (True, False):
+                model = residual_network(widths, channels=channels, projections=projections)
+                parameters = sum(p.numel() for p in model.parameters())
+                rows.append(
+                    {
+                        "widths": "-".join(map(str, widths)),
+                        "channels": channels,
+                        "projections": projections,
+                        "layers": sum(
+                            isinstance(m, nn.Conv2d | nn.Linear) for m in model.modules()
+                        ),
+                        "parameters": parameters,
+                        "from_published": parameters - PUBLISHED["ResNet-8"][1],
+                    }
+                )
+    return pd.DataFrame(rows)

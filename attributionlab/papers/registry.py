@@ -1,0 +1,118 @@
+"""Every experiment by the name of what it repeats."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from attributionlab.device import as_device
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.papers.attributionlab.camouflage_drift import camouflage_drift
+from attributionlab.papers.attributionlab.camouflage_weights import camouflage_weights
+from attributionlab.papers.attributionlab.comparison_plan import carry_out
+from attributionlab.papers.attributionlab.deep_shap_signs import deepshap_signs
+from attributionlab.papers.attributionlab.figures import PLANS
+from attributionlab.papers.attributionlab.model_summary import table_1
+from attributionlab.papers.attributionlab.perturbation_items import ITEMS, perturbation_tables
+from attributionlab.papers.attributionlab.photographs.items import PHOTOGRAPH_ITEMS
+from attributionlab.papers.attributionlab.segmentations import figure_24
+from attributionlab.papers.attributionlab.shapley_convergence import shapley_convergence
+from attributionlab.papers.attributionlab.trained_network import figure_3
+from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_dose
+from attributionlab.papers.attributionlab.which_truth import which_truth
+from attributionlab.papers.idsds.items import IDSDS_ITEMS
+from attributionlab.papers.metarank.items import METARANK_ITEMS
+from attributionlab.papers.reproduction import Reproduction
+from attributionlab.papers.soco.items import SOCO_ITEMS
+from attributionlab.papers.unified.items import UNIFIED_ITEMS
+from attributionlab.progress import follow
+from attributionlab.validation import MOST_IMAGES, integer_problem
+
+Experiment = Callable[..., Reproduction]
+"""(*, n, quick, seed, show_progress, and settings of its own) -> Reproduction"""
+
+PAPERS: dict[str, dict[str, Experiment]] = {
+    "AttributionLab": {
+        "table-1": table_1,
+        "figure-3": figure_3,
+        **{item: partial(carry_out, replace(plan, item=item)) for item, plan in PLANS.items()},
+        **PHOTOGRAPH_ITEMS,
+        "figure-24": figure_24,
+        **{item: partial(perturbation_tables, item) for item in ITEMS},
+        "deepshap-signs": deepshap_signs,
+        "unseen-data-dose": unseen_data_dose,
+        "camouflage-drift": camouflage_drift,
+        "camouflage-weights": camouflage_weights,
+        "which-truth": which_truth,
+        "shapley-convergence": shapley_convergence,
+    },
+    "Soundness and completeness": SOCO_ITEMS,
+    "IDSDS": IDSDS_ITEMS,
+    "Unified study": UNIFIED_ITEMS,
+    "Meta-Rank": METARANK_ITEMS,
+}
+"""Items by the paper that they belong to; what we add stands with the paper that it goes on from."""
+
+EXPERIMENTS: dict[str, Experiment] = {
+    item: function for items in PAPERS.values() for item, function in items.items()
+}
+
+
+def experiment(
+    item: str,
+    *,
+    n: int | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    show_progress: bool = False,
+) -> Reproduction:
+    """Repeat a table or a figure.
+
+    Parameters
+    ----------
+    item : str
+        A name in `EXPERIMENTS`.
+    n : int, optional
+        Images; each experiment has its own default.
+    quick : bool
+        Small images, few of them.
+    seed : int
+        Of images and methods.
+    settings : mapping, optional
+        Settings of this experiment alone.
+    device : str, optional
+        Where methods compute, "cpu" by default. Only experiments whose methods run in environments, and
+        nowhere else, take another one.
+    show_progress : bool
+        Show progress on standard error.
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown item or setting, a device that the item cannot use, and impossible numbers.
+    """
+    if item not in EXPERIMENTS:
+        raise AttributionLabError(f"no experiment named {item!r}: {nearest(item, EXPERIMENTS)}")
+    settings = dict(settings or {})
+    known = set(inspect.signature(EXPERIMENTS[item]).parameters)
+    own = known - {"plan", "item", "n", "quick", "seed", "device", "show_progress"}
+    problems = [
+        f"{item} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
+    ]
+    if n is not None:
+        problems += integer_problem("n", n, 1, MOST_IMAGES)
+    problems += integer_problem("seed", seed, 0)
+    run: dict[str, Any] = {"n": n, "quick": quick, "seed": seed}
+    if device is not None and as_device(device).type != "cpu":
+        run["device"] = device
+        if "device" not in known:
+            problems.append(
+                f"device is {device!r}, but {item} computes on the CPU alone: leave it out"
+            )
+    refuse_if(problems)
+    with follow(item, show=show_progress):
+        outcome = EXPERIMENTS[item](**run, **settings, show_progress=show_progress)
+    return replace(outcome, run=run | settings)

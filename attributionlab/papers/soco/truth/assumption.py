@@ -1,0 +1,253 @@
+r"""Assumption 4.10, tested: does a higher performance mean more information?
+
+For all sets of features, :math:`\rho(f(F_1)) < \rho(f(F_2))` is to imply
+:math:`|I \cap F_1|_\phi < |I \cap F_2|_\phi` (Li et al., 2024). The proof of Theorem 4.11 needs more:
+that equal performance implies equal information. Sets are of the pixels of a data set, whose
+performance is the mean over images; each image is looked at as a data set of one, too.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab.metrics import removal_order
+from attributionlab.metrics.performance import Performance
+from attributionlab.papers.soco.truth.conditions import Condition, Place
+
+SAME = 1e-9
+"""Performances, and informations as shares, that differ by less are equal: rounding."""
+OF_EACH_KIND = 16
+"""Sets, or a few more, of each kind: how often the assumption fails depends on the mix of them."""
+PREFIXES_OF = ("exact", "blur 0.03", "noise 0.75", "gradcam", "integrated-gradients-true-baseline")
+LABEL, RIVAL, BACKGROUND = 3, 3, 1
+"""Pixels of the images of which every subset is looked at."""
+
+
+class Pairs(NamedTuple):
+    """How often the assumption holds, by pairs of sets."""
+
+    pairs: int
+    differ: int
+    """pairs of different performance"""
+    reversed: int
+    """of those, where the better one has less information"""
+    no_more: int
+    """of those, where the better one has as much"""
+    ties: int
+    """pairs of equal performance"""
+    hidden: int
+    """of those, where the information differs all the same"""
+
+
+def compared_pairs(
+    performance: Float64[Tensor, "sets images"], information: Float64[Tensor, "sets images"]
+) -> Pairs:
+    """All pairs of the sets of each image."""
+    counts = np.zeros(6, dtype=np.int64)
+    upper = torch.ones(len(performance), len(performance)).triu(1).bool()
+    for p, phi in zip(performance.T, information.T, strict=True):
+        better, richer = (_signs(values)[upper] for values in (p, phi))
+        counts += [
+            len(better),
+            int((better != 0).sum()),
+            int((better * richer < 0).sum()),
+            int(((better != 0) & (richer == 0)).sum()),
+            int((better == 0).sum()),
+            int(((better == 0) & (richer != 0)).sum()),
+        ]
+    return Pairs(*counts.tolist())
+
+
+def _signs(values: Tensor) -> Tensor:
+    differences = values[:, None] - values[None, :]
+    return torch.where(differences.abs() > SAME, differences, 0).sign()
+
+
+def kept_sets(place: Place, seed: int) -> dict[str, list[Bool[Tensor, "batch 1 height width"]]]:
+    """Sets of pixels of each image by their kind; the last one is everything."""
+    images = place.panel.images
+    batch, _, height, width = images.shape
+    pixels = height * width
+    generator = np.random.default_rng([seed, 11])
+    shape = (batch, 1, height, width)
+    content = (images != place.env.baseline).any(1, keepdim=True)
+    sets: dict[str, list[Tensor]] = defaultdict(list)
+    for share in np.geomspace(1 / pixels, 0.9, OF_EACH_KIND):
+        sets["random pixels"].append(_random(generator, shape) < share)
+        sets["random content"].append(content & (_random(generator, shape) < share))
+        sets["rectangles"].append(_rectangle(generator, share, height, width).expand(shape))
+    chosen = [each.maps for each in place.panel.entries if each.name in PREFIXES_OF]
+    for count in np.unique(np.geomspace(1, pixels / 2, OF_EACH_KIND // 3 + 1).astype(int)):
+        for maps in chosen:
+            rank = removal_order(maps).argsort(1).view(shape)
+            sets["most attributed"].append((rank < int(count)) & (maps > 0))
+    return {**sets, "everything": [torch.ones(shape, dtype=torch.bool)]}
+
+
+def _random(generator: np.random.Generator, shape: tuple[int, ...]) -> Tensor:
+    return torch.from_numpy(generator.random(shape))
+
+
+def _rectangle(generator: np.random.Generator, share: float, height: int, width: int) -> Tensor:
+    rows, columns = (max(1, round(share**0.5 * side)) for side in (height, width))
+    top, left = generator.integers(height - rows + 1), generator.integers(width - columns + 1)
+    kept = torch.zeros(1, 1, height, width, dtype=torch.bool)
+    kept[..., top : top + rows, left : left + columns] = True
+    return kept
+
+
+def assumption_rows(
+    place: Place, condition: Condition, indicator: str, sets: Mapping[str, Sequence[Tensor]]
+) -> Iterator[dict[str, Any]]:
+    """How often the assumption holds: of the data set and of each image, of all sets and of each kind.
+
+    Pairs are of the same sets in both: those of the data set are one set in each of its images. For one
+    kind of sets both are of that kind.
+    """
+    panel = place.panel
+    asked = Performance(
+        place.network(condition.strength),
+        panel.images,
+        panel.targets,
+        **place.setup(condition, indicator),
+    )
+    kinds = [kind for kind, of_kind in sets.items() for _ in of_kind]
+    every = [keep for of_kind in sets.values() for keep in of_kind]
+    performance = torch.stack([asked.keeping(keep) for keep in every])
+    phi = place.information(indicator)
+    information = torch.stack([(phi * keep).sum((1, 2, 3)) for keep in every])
+    compared = {
+        "data set": (performance.mean(1, keepdim=True), information.sum(1, keepdim=True)),
+        "image": (performance, information / phi.sum((1, 2, 3))),
+    }
+    for kind in ("all", *(kind for kind, of_kind in sets.items() if len(of_kind) > 1)):
+        chosen = torch.tensor([kind in ("all", each) for each in kinds])
+        for of, (better, richer) in compared.items():
+            found = compared_pairs(better[chosen], richer[chosen])
+            yield {
+                **condition.keys,
+                "indicator": indicator,
+                "performance_of": of,
+                "sets": kind,
+                **found._asdict(),
+                "reversed_share": found.reversed / max(1, found.differ),
+                "no_more_share": found.no_more / max(1, found.differ),
+                "hidden_share": found.hidden / max(1, found.ties),
+            }
+
+
+class _Subsets(NamedTuple):
+    """Every set of a few pixels of one image."""
+
+    members: NDArray[np.bool_]
+    """(sets, pixels)"""
+    kinds: list[str]
+    performance: NDArray[np.float64]
+    information: NDArray[np.float64]
+    """in pixels of the label"""
+
+    def name(self, index: int) -> str:
+        kept = [kind for kind, there in zip(self.kinds, self.members[index], strict=True) if there]
+        counted = [f"{kept.count(kind)} {kind}" for kind in dict.fromkeys(kept)]
+        return " + ".join(counted) or "nothing"
+
+
+def counterexample_rows(
+    place: Place, condition: Condition, indicator: str
+) -> Iterator[dict[str, Any]]:
+    """The smallest pair of each kind, of all pairs of sets of a few pixels of the first image.
+
+    Kinds are "reversed", "no more" and "hidden", as in `Pairs`; none where the assumption, and what
+    the theorem needs besides, hold for all pairs.
+    """
+    subsets = _subsets(place, condition, indicator)
+    sizes = subsets.members.sum(1)
+    order = np.argsort(sizes, kind="stable")
+    smallest: dict[str, tuple[int, int, int]] = {}
+    for first, second in combinations(order, 2):
+        kind, worse, better = _kind(subsets, first, second)
+        total = int(sizes[first] + sizes[second])
+        if kind and (kind not in smallest or total < smallest[kind][0]):
+            smallest[kind] = total, worse, better
+    keys = {**condition.keys, "indicator": indicator}
+    for kind, (_, worse, better) in smallest.items():
+        yield {
+            **keys,
+            "kind": kind,
+            "worse": subsets.name(worse),
+            "better": subsets.name(better),
+            "performance_of_worse": subsets.performance[worse],
+            "performance_of_better": subsets.performance[better],
+            "information_of_worse": subsets.information[worse],
+            "information_of_better": subsets.information[better],
+        }
+
+
+def theorem_row(place: Place, condition: Condition, indicator: str) -> dict[str, Any]:
+    """Theorem 4.11's ratio for a few pixels, all attributed alike, by trying every subset."""
+    subsets = _subsets(place, condition, indicator)
+    sizes = subsets.members.sum(1)
+    whole = int(sizes.argmax())
+    equal = np.abs(subsets.performance - subsets.performance[whole]) <= SAME
+    least = int(np.where(equal, sizes, len(subsets.kinds) + 1).argmin())
+    return {
+        **condition.keys,
+        "indicator": indicator,
+        "attributed": subsets.name(whole),
+        "minimizer": subsets.name(least),
+        "theorem": sizes[least] / sizes[whole],
+        "truth": subsets.kinds.count("label") / sizes[whole],
+    }
+
+
+def _kind(subsets: _Subsets, first: int, second: int) -> tuple[str, int, int]:
+    """What a pair is an example of, the worse set, the better set."""
+    p, phi = subsets.performance, subsets.information
+    worse, better = (first, second) if p[first] <= p[second] else (second, first)
+    more = phi[better] - phi[worse]
+    if p[better] - p[worse] > SAME:
+        return "" if more > 0 else "reversed" if more < 0 else "no more", worse, better
+    return "hidden" if more else "", worse, better
+
+
+def _subsets(place: Place, condition: Condition, indicator: str) -> _Subsets:
+    panel = place.panel
+    image, target = panel.images[:1], panel.targets[:1]
+    phi = panel.information[0, 0].flatten()
+    classes = panel.env.counting.classes_of(image)[0, 0].flatten()
+    content = (image != panel.env.baseline).any(1).flatten()
+    rivals = content & (phi == 0) & (classes == _rival(classes, phi))
+    pools = (
+        (LABEL, "label", phi > 0),
+        (RIVAL, "rival", rivals),
+        (BACKGROUND, "background", ~content),
+    )
+    places, kinds = [], []
+    for count, kind, pool in pools:
+        chosen = pool.nonzero()[:count, 0].tolist()
+        places += chosen
+        kinds += [kind] * len(chosen)
+    members = np.array(list(product((False, True), repeat=len(places))))
+    asked = Performance(
+        place.network(condition.strength), image, target, **place.setup(condition, indicator)
+    )
+    performance = []
+    for kept in members:
+        keep = torch.zeros(phi.shape, dtype=torch.bool)
+        keep[torch.tensor(places)[torch.from_numpy(kept)]] = True
+        performance.append(float(asked.keeping(keep.view(1, 1, *image.shape[2:]))[0]))
+    labels = np.array(kinds) == "label"
+    return _Subsets(members, kinds, np.array(performance), members[:, labels].sum(1).astype(float))
+
+
+def _rival(classes: Tensor, phi: Tensor) -> int:
+    """The class without information that has the most pixels; -1 if there is none."""
+    others = classes[(phi == 0) & (classes >= 0)]
+    return int(others.mode().values) if len(others) else -1

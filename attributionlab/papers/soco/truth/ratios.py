@@ -1,0 +1,190 @@
+"""Ratios that Algorithms 1 and 2 estimate beside the true ones, and removal metrics beside them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attributionlab.metrics import (
+    Order,
+    completeness_curve,
+    included_pixels,
+    road,
+    soundness_sweep,
+    true_completeness,
+    true_soundness,
+)
+from attributionlab.metrics.indicators import indicator_of
+from attributionlab.metrics.removal import ROAD_FRACTIONS
+from attributionlab.papers.soco.truth.conditions import Condition, Place
+from attributionlab.papers.soco.truth.panel import Entry
+
+LEVELS = (0.2, 0.4, 0.6, 0.8)
+"""Predictive levels, as shares of the way from the performance on nothing to that on the images."""
+MIDDLE = 0.6
+"""The level that stands for soundness where metrics are compared, chosen beforehand."""
+THRESHOLDS = tuple(tenth / 10 for tenth in range(9, -1, -1))
+"""Algorithm 4's, and 0, which is Definition 4.9's."""
+PAPER_SCHEDULE = 1.0, 0.01
+"""Step in percent of the area, and epsilon."""
+FEW_REMOVED = (0.0, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
+"""Fractions that tell apart what is removed first: content is about 4 % of the area, the label's 2 %.
+`ROAD_FRACTIONS` begin at 10 %, where a good map has nothing left to remove."""
+FEW_KEPT = tuple(1 - fraction for fraction in reversed(FEW_REMOVED))
+OWN_FRACTIONS = "removal, ROAD's fractions"
+REMOVALS: Mapping[str, tuple[Order, tuple[float, ...]]] = {
+    "removal, most first": ("morf", FEW_REMOVED),
+    "removal, least first": ("lerf", FEW_KEPT),
+    OWN_FRACTIONS: ("morf", ROAD_FRACTIONS),
+}
+"""Metrics: order and fractions. With noisy linear imputation they are ROAD, with black Deletion."""
+FINE, COARSE = 30.0, 5.0
+"""Percent of the area up to which steps are those that are asked for, and steps beyond: by then most
+attributions are past the levels."""
+ROUNDING = 1e-12
+"""By which a rise of float64 performances may be off."""
+
+Rows = Mapping[str, list[dict[str, Any]]]
+
+
+class Ends(NamedTuple):
+    """Performance on images of which nothing, and of which all is kept."""
+
+    nothing: float
+    all: float
+
+    def level(self, share: float) -> float:
+        return self.nothing + share * (self.all - self.nothing)
+
+
+def schedule(step: float = 1.0) -> list[float]:
+    """Masked shares of the area, falling to 0 in steps of so many percent, larger at the end."""
+    fine = [step * index for index in range(1, round(FINE / step) + 1)]
+    left = round((100 - FINE) / COARSE)
+    coarse = [FINE + COARSE * index for index in range(1, left + 1)]
+    return [1 - percent / 100 for percent in (*fine, *coarse)]
+
+
+def ends_of(place: Place, condition: Condition, indicator: str) -> Ends:
+    """Of one network and indicator."""
+    ask, network = indicator_of(place.indicator(indicator)), place.network(condition.strength)
+    images, targets = place.panel.images, place.panel.targets
+    with torch.no_grad():
+        nothing, everything = (
+            float(ask(network(each), targets).mean())
+            for each in (place.env.baseline.expand_as(images), images)
+        )
+    return Ends(nothing, everything)
+
+
+def ratio_rows(place: Place, condition: Condition, indicator: str, entry: Entry) -> Rows:
+    """One attribution under one condition: rows of "soundness", "completeness" and "scores".
+
+    The scores are what methods are ranked by, all higher for better ones: soundness at the middle
+    level, completeness as the mean over Algorithm 4's thresholds, and `REMOVALS`, the area over or
+    under the curve of the performance.
+    """
+    ends = ends_of(place, condition, indicator)
+    keys = {**condition.keys, "indicator": indicator, "attribution": entry.name, "kind": entry.kind}
+    sound = [keys | row for row in soundness_rows(place, condition, indicator, entry, ends)]
+    complete = [keys | row for row in _completeness_rows(place, condition, indicator, entry, ends)]
+    asked = place.network(condition.strength), place.panel.images, place.panel.targets, entry.maps
+    setup = place.setup(condition, indicator)
+    [middle] = [row["estimate"] for row in sound if row["share"] == MIDDLE]
+    estimates = [row["estimate"] for row in complete if row["threshold"] > 0]
+    scores = {
+        "soundness": middle,
+        "completeness": sum(estimates) / len(estimates),
+    }
+    for metric, (order, fractions) in REMOVALS.items():
+        area = float(road(*asked, order=order, fractions=fractions, **setup))
+        scores[metric] = -area if order == "morf" else area
+    ranked = [
+        {**keys, "metric": metric, "score": score, **entry.truths}
+        for metric, score in scores.items()
+    ]
+    return {"soundness": sound, "completeness": complete, "scores": ranked}
+
+
+def soundness_rows(
+    place: Place,
+    condition: Condition,
+    indicator: str,
+    entry: Entry,
+    ends: Ends,
+    step: float = PAPER_SCHEDULE[0],
+    epsilon: float = PAPER_SCHEDULE[1],
+) -> Iterator[dict[str, Any]]:
+    """Algorithm 1 at every level, and the true soundness of the same pixels and of all attributed.
+
+    Algorithm 1 holds its first step against a performance of 0. "estimate_from_nothing" is what comes
+    out if that step is held against the performance on nothing.
+    """
+    maps, information, ratios = entry.maps, place.panel.information, schedule(step)
+    sweep = soundness_sweep(
+        place.network(condition.strength),
+        place.panel.images,
+        place.panel.targets,
+        maps,
+        ratios=ratios,
+        epsilon=epsilon,
+        expansion="attributed",
+        **place.setup(condition, indicator),
+    )
+    first = included_pixels(maps, ratios[0], expansion="attributed")
+    informs = float(sweep.performance[0]) - ends.nothing >= epsilon - ROUNDING
+    turned = int(informs) - int(not sweep.false[0])  # -1: sound only because it is held against 0
+    for share in LEVELS:
+        found = sweep.at(ends.level(share))
+        truth = from_nothing = torch.nan
+        if found.reached:
+            included = included_pixels(maps, found.ratio, expansion="attributed")
+            truth = _mean(true_soundness(maps, information, included=included))
+            of_first = (maps * first).sum((1, 2, 3)) / (maps * included).sum((1, 2, 3))
+            from_nothing = _mean(found.per_sample + turned * of_first)
+        yield {
+            "share": share,
+            "level": found.level,
+            "reached": found.reached,
+            "jumped": found.jumped,
+            "ratio": found.ratio,
+            "estimate": found.soundness,
+            "estimate_from_nothing": from_nothing,
+            "truth": truth,
+            "truth_of_all": entry.soundness,
+        }
+
+
+def _completeness_rows(
+    place: Place, condition: Condition, indicator: str, entry: Entry, ends: Ends
+) -> Iterator[dict[str, Any]]:
+    """Algorithm 2 at every threshold, in units of what there is to lose, beside the true share.
+
+    The true share is the mean over images ("truth"; "truth_of_all" at the threshold 0, which is
+    Definition 4.9) and, for Theorem 4.12, which is about a data set, that of all its information
+    ("taken").
+    """
+    phi = place.information(indicator)
+    curve = completeness_curve(
+        place.network(condition.strength),
+        place.panel.images,
+        place.panel.targets,
+        entry.maps,
+        thresholds=THRESHOLDS,
+        **place.setup(condition, indicator),
+    )
+    for threshold, difference in zip(THRESHOLDS, curve.differences.tolist(), strict=True):
+        true = true_completeness(entry.maps, place.panel.information, threshold=threshold)
+        yield {
+            "threshold": threshold,
+            "estimate": difference / (ends.all - ends.nothing),
+            "truth": _mean(true),
+            "truth_of_all": entry.completeness,
+            "taken": float((phi * (entry.maps > threshold)).sum()),
+        }
+
+
+def _mean(values: Tensor) -> float:
+    """Of those images for which there is a value."""
+    return float(values.nanmean())

@@ -1,0 +1,1 @@
+"""Networks, pictures and digits that items of several papers share."""

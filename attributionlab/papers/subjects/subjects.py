@@ -1,0 +1,338 @@
+"""What experiments have explained: a network, images and their labels, built in or given."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor, nn
+
+from attributionlab.environment import Environment
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.local_data import images_in, local_model
+from attributionlab.methods import METHODS, Call, as_method, attribute, heard
+from attributionlab.metrics import accuracy
+from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
+from attributionlab.papers.subjects.small_network import trained_small_network
+from attributionlab.references import in_one_line, said
+from attributionlab.validation import checked_outputs, integer_problem
+
+REFERENCE_IMAGES = 128
+AT_ONCE = 16
+"""Images that a user's network gets in one call."""
+ATTACHED = ("gradcam", "iba")
+"""Methods that explain by a layer."""
+
+TRAINED = "trained on pictures"
+TRAINING_EPOCHS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A network, images and their labels.
+
+    Parameters
+    ----------
+    name : str
+        For tables.
+    model, explained : nn.Module
+        What metrics judge by, which returns logits; and what is explained, unless a method explains
+        logits alone.
+    images, targets : Tensor
+        (B, C, H, W) and (B,).
+    highest : float
+        Images lie in [0, highest].
+    empty : Tensor, (C, 1, 1)
+        The pixel of an image of which nothing is kept.
+    temperature : float
+        At which the label's probability is not saturated.
+    information : Tensor, (B, 1, H, W), or None
+        phi, where it is known.
+    offered : mapping
+        What methods may declare by name.
+    notes : tuple of str
+        What a reader of results must know of it.
+    """
+
+    name: str
+    model: nn.Module
+    explained: nn.Module
+    images: Float[Tensor, "batch channels height width"]
+    targets: Int[Tensor, " batch"]
+    highest: float
+    empty: Float[Tensor, "channels 1 1"]
+    temperature: float
+    information: Float64[Tensor, "batch 1 height width"] | None = None
+    offered: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def side(self) -> int:
+        return self.images.shape[-1]
+
+
+def environment_subject(env: Environment, n: int, seed: int) -> Subject:
+    """Images of a classifier, with phi: what is positive of the exact Shapley values of the label."""
+    images, targets = env.batch(n, seed)
+    values = [env.shapley(x, int(t)) for x, t in zip(images, targets, strict=True)]
+    references = env.batch(REFERENCE_IMAGES, seed + 1)[0]
+    assert env.softmax_model is not None
+    assert env.temperature is not None
+    return Subject(
+        env.name,
+        env.model,
+        env.softmax_model,
+        images,
+        targets,
+        float(env.max_value),
+        env.baseline,
+        float(env.temperature),
+        torch.stack(values).clamp(min=0),
+        {"layers": dict(env.layers), "reference_images": references},
+    )
+
+
+def chosen_subject(
+    images: str | None,
+    model: str | None,
+    n: int,
+    seed: int,
+    *,
+    size: int,
+    layer: str | None,
+    classes: str | None,
+    weights: str | None = None,
+    predicted: bool = False,
+) -> Subject | None:
+    """The `given_subject` if both images and a model are given, None if neither is.
+
+    Raises
+    ------
+    AttributionLabError
+        If only one of them is given, or classes or weights without them.
+    """
+    refuse_if([*integer_problem("n", n, 1), *integer_problem("size", size, 1)])
+    if images is not None and model is not None:
+        return given_subject(
+            *(images, model, n, seed),
+            size=size,
+            layer=layer,
+            classes=classes,
+            weights=weights,
+            predicted=predicted,
+        )
+    if images is not None or model is not None:
+        raise AttributionLabError(
+            f"images is {images!r} and model is {model!r}: pass both, or neither for our own"
+        )
+    refuse_if(
+        [
+            f"{name} is {value!r} without images: pass images and model, too"
+            for name, value in (("classes", classes), ("weights", weights))
+            if value is not None
+        ]
+    )
+    return None
+
+
+def given_subject(
+    folder: str | Path,
+    reference: str,
+    n: int,
+    seed: int,
+    *,
+    size: int,
+    layer: str | None = None,
+    classes: str | Path | None = None,
+    weights: str | Path | None = None,
+    predicted: bool = False,
+) -> Subject:
+    """A user's classifier and images from folders; what is true of them nobody knows.
+
+    Parameters
+    ----------
+    folder : str or Path
+        As for `images_in`.
+    reference : str
+        Of the model, as for `local_model`; it takes images in [0, 1] and returns logits.
+    n : int
+        Images of each class.
+    seed : int
+        Of their choice.
+    size : int
+        Side in pixels.
+    layer : str, optional
+        Dotted name of the module that methods explain by, such as GradCAM; without it those are left
+        out.
+    classes : str or Path, optional
+        A text file with the names of all class folders in the order of the model's outputs, one in a
+        line, for a folder that has some of them alone. Without it there is a folder for each output,
+        and their names are in sorted order.
+    weights : str or Path, optional
+        A file with the model's weights, as for `local_model`.
+    predicted : bool
+        Whether a folder of images without class folders is taken, too: what the model predicts is
+        explained, and n is of all images.
+    """
+    names = None if classes is None else _names_in(Path(classes))
+    given = images_in(folder, size=size, n=n, seed=seed, classes=names)
+    if not given.classes and not predicted:
+        raise AttributionLabError(
+            f"images is {str(folder)!r}, which has no class folders: put the images of each class into "
+            "a folder of their own"
+        )
+    model = local_model(reference, weights)
+    outputs = _outputs(model, reference, given.images)
+    if given.classes and outputs.shape[1] != len(given.classes):
+        counted = f"class folders in {str(folder)!r}" if names is None else f"names in {classes}"
+        raise AttributionLabError(
+            f"the model has {outputs.shape[1]} outputs for {len(given.classes)} {counted}: pass as "
+            "classes a file that names the folder of each output, one in a line"
+        )
+    targets = given.labels if given.classes else outputs.argmax(1)
+    right = accuracy(outputs, given.labels) if given.classes else None
+    return Subject(
+        Path(folder).name,
+        model,
+        model,
+        given.images,
+        targets,
+        1.0,
+        given.images.mean((0, 2, 3))[:, None, None],
+        1.0,
+        offered={"layer": layer, "reference_images": given.images} if layer else {},
+        notes=_notes(reference, right, len(targets), size, layer),
+    )
+
+
+def _outputs(
+    model: nn.Module, reference: str, images: Float[Tensor, "batch channels height width"]
+) -> Float[Tensor, "batch outputs"]:
+    """A few images at a time: a large network's activations of many would not fit the memory."""
+    shape = " x ".join(str(length) for length in images.shape)
+    with (
+        torch.no_grad(),
+        in_one_line(
+            lambda error: (
+                f"{reference} raised {said(error)} on images {shape} in [0, 1]: pass a size "
+                "that it takes, or images of other channels"
+            )
+        ),
+    ):
+        outputs = torch.cat(
+            [checked_outputs(model(part), len(part)) for part in torch.split(images, AT_ONCE)]
+        )
+    what = None
+    if not outputs.shape[1]:
+        what = f"{tuple(outputs.shape)}: return an output for each class"
+    elif not outputs.is_floating_point():
+        what = f"{outputs.dtype}: return floating-point numbers"
+    elif not outputs.isfinite().all():
+        value = float(outputs[~outputs.isfinite()][0])
+        what = f"{value} for images in [0, 1]: check its weights and normalization"
+    if what is not None:
+        raise AttributionLabError(f"{reference} returned {what}")
+    return outputs
+
+
+def _notes(
+    reference: str, right: Float64[Tensor, " images"] | None, n: int, size: int, layer: str | None
+) -> tuple[str, ...]:
+    """Whether the network knows the images as it gets them, and which methods are left out."""
+    at = f"at {size} x {size} in [0, 1]"
+    if right is None:
+        shown = f"The {n} images have no labels: explained is what {reference} predicts, {at}."
+    else:
+        shown = (
+            f"{reference} is right on {float(right.mean()):.0%} of the {n} images, {at}; where that is "
+            "less than it should be, look at size, classes, weights and normalization."
+        )
+    left_out = "Methods that explain by a layer are left out: pass layer, a module's name."
+    return (shown,) if layer else (shown, left_out)
+
+
+def _names_in(file: Path) -> list[str]:
+    """The lines of a text file."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AttributionLabError(
+            f"cannot read classes from {str(file)!r} ({type(error).__name__}): pass a text file"
+        ) from error
+    names = [line.strip() for line in lines]
+    if not names or not all(names):
+        raise AttributionLabError(
+            f"{str(file)!r} has no name in line {names.index('') + 1 if names else 1}: write the "
+            "class folder of each output into a line of its own"
+        )
+    return names
+
+
+def maps_of(
+    subject: Subject,
+    name: str,
+    seed: int,
+    settings: Mapping[str, Any] | None = None,
+    repeat: int = 0,
+) -> Float[Tensor, "batch 1 height width"]:
+    """The map of a built-in method for each image, summed over channels, of either sign.
+
+    Parameters
+    ----------
+    name : str
+        In `METHODS`; of a method that explains logits alone the subject's model is explained.
+    seed : int
+        Of what is random in the method.
+    settings : mapping, optional
+        Of the method.
+    repeat : int
+        Which of several runs of a method that optimizes; 0 is the first.
+    """
+    method = as_method(name, METHODS, settings or {})
+    if repeat:
+        seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
+    model = subject.model if method.output == "logit" else subject.explained
+    generator = torch.Generator().manual_seed(seed)
+    offered = {**subject.offered, "generator": generator, "highest": subject.highest}
+    offered["nudge"] = repeat
+    inputs = subject.images.clone(memory_format=torch.channels_last)
+    total = len(inputs)
+    call = Call(subject.name, model, inputs, subject.targets.clone(), 0, total, offered)
+    with heard():  # what is unusual about a method, faithfulness_test tells
+        return attribute(method, call, seed).maps
+
+
+def trained_subject(n: int, training: int, seed: int) -> Subject:
+    """A small convolutional network, and pictures that it was not trained on.
+
+    Parameters
+    ----------
+    n : int
+        Pictures to explain.
+    training : int
+        Pictures to train on.
+    seed : int
+        Of the pictures for training and of the weights; seed + 1 of those to explain.
+    """
+    learned, asked = pictures(training, seed), pictures(n, seed + 1)
+    network = trained_small_network(
+        learned.images, learned.labels, classes=CLASSES, seed=seed, epochs=TRAINING_EPOCHS
+    )
+    last = [module for module in network if isinstance(module, nn.ReLU)][-1]
+    return Subject(
+        TRAINED,
+        network,
+        network,
+        asked.images,
+        asked.labels,
+        1.0,
+        learned.images.mean((0, 2, 3))[:, None, None],
+        1.0,
+        offered={
+            "layers": dict.fromkeys(ATTACHED, last),
+            "reference_images": learned.images[:REFERENCE_IMAGES],
+        },
+    )

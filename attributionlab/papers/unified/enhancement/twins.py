@@ -1,0 +1,214 @@
+"""Two networks of one design, one of them trained, and images for both."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.local_data import local_model
+from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
+from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
+from attributionlab.papers.subjects.small_network import fit_network
+from attributionlab.papers.subjects.subjects import ATTACHED, Subject, chosen_subject
+
+DESIGNS: Mapping[str, Design] = {
+    "AlexNet-like": Design("plain", width=8),
+    "VGG-like": Design("plain", depth=2, width=8),
+    "MnasNet-like": Design("residual", width=8, batch_norm=True),
+}
+"""Small analogues: few plain convolutions, more of them, blocks with shortcuts and batch norms (which
+MnasNet has, too; its convolutions are separable by channels, these are not)."""
+DEFAULT, HE = "default", "He"
+INITIALIZATIONS = (DEFAULT, HE)
+EPOCHS = 5
+
+
+class Twins(NamedTuple):
+    """An untrained network, its trained twin and images that neither was trained on.
+
+    Parameters
+    ----------
+    design, initialization : str
+        For tables.
+    untrained, trained : nn.Module
+        (B, C, H, W) in [0, 1] -> (B, K) logits, in eval mode.
+    images, labels : Tensor
+        (B, C, H, W) and (B,).
+    objects : Tensor of bool, (B, 1, H, W), or None
+        Where the objects are that tell the classes.
+    offered : pair of mapping
+        What methods are offered by name on the untrained and on the trained network.
+    notes : tuple of str
+        What a reader of results must know of them.
+    """
+
+    design: str
+    initialization: str
+    untrained: nn.Module
+    trained: nn.Module
+    images: Float[Tensor, "batch channels height width"]
+    labels: Int64[Tensor, " batch"]
+    objects: Bool[Tensor, "batch 1 height width"] | None
+    offered: tuple[Mapping[str, Any], Mapping[str, Any]]
+    notes: tuple[str, ...] = ()
+
+    def subjects(self) -> tuple[Subject, Subject]:
+        """The untrained network and the trained one, for what takes subjects."""
+        empty = self.images.mean((0, 2, 3))[:, None, None]
+        untrained, trained = (
+            Subject(name, each, each, self.images, self.labels, 1.0, empty, 1.0, offered=offered)
+            for name, each, offered in zip(
+                ("untrained", "trained"), (self.untrained, self.trained), self.offered, strict=True
+            )
+        )
+        return untrained, trained
+
+
+def untrained_network(design: Design, initialization: str, seed: int) -> nn.Module:
+    """A network for drawn pictures with random weights, in eval mode.
+
+    Parameters
+    ----------
+    design : Design
+        What it is built like.
+    initialization : {"default", "He"}
+        PyTorch's own for each layer, whose outputs shrink from layer to layer (uniform weights of
+        variance 1 / (3 n) for n inputs); or weights of convolutions from N(0, 2 / n) for n outputs,
+        which keeps their size (He et al., 2015), with weights of linear layers from N(0, 0.01^2) and
+        all biases 0, as torchvision initializes VGG.
+    seed : int
+        Of the weights. The global generator is left as it was.
+    """
+    network = network_of(design, 3, CLASSES, SIDE, seed)
+    # Set here, whatever network_of begins with: the initialization is what is compared.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for module in network.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                module.reset_parameters()
+                if initialization == HE:
+                    _he(module)
+    return network.eval()
+
+
+def _he(module: nn.Conv2d | nn.Linear) -> None:
+    if isinstance(module, nn.Conv2d):
+        nn.init.kaiming_normal_(module.weight, mode="fan_out")
+    else:
+        nn.init.normal_(module.weight, 0, 0.01)
+    if module.bias is not None:
+        nn.init.zeros_(module.bias)
+
+
+def our_twins(
+    design: str, n: int, training: int, seed: int, initializations: tuple[str, ...] = (HE,)
+) -> Iterator[Twins]:
+    """Untrained networks, one for each initialization, with one trained network of the same design.
+
+    Parameters
+    ----------
+    design : str
+        A name in `DESIGNS`.
+    n, training : int
+        Pictures to enhance, and to train on.
+    seed : int
+        Of weights and of the pictures for training; seed + 1 of those to enhance.
+    initializations : tuple of str
+        In `INITIALIZATIONS`; the trained network starts from He's.
+    """
+    learned, asked = pictures(training, seed), pictures(n, seed + 1)
+    trained = untrained_network(DESIGNS[design], HE, seed)
+    fit_network(trained, learned.images, learned.labels, seed=seed, epochs=EPOCHS)
+    for initialization in initializations:
+        untrained = untrained_network(DESIGNS[design], initialization, seed)
+        offered = tuple(
+            {"layers": dict.fromkeys(ATTACHED, gradcam_layer(each))}
+            for each in (untrained, trained)
+        )
+        yield Twins(
+            design,
+            initialization,
+            untrained,
+            trained,
+            asked.images,
+            asked.labels,
+            asked.objects,
+            (offered[0], offered[1]),
+        )
+
+
+def given_twins(
+    images: str | None,
+    model: str | None,
+    weights: str | None,
+    n: int,
+    seed: int,
+    untrained: int,
+    *,
+    size: int,
+    layer: str | None,
+    classes: str | None,
+) -> list[Twins] | None:
+    """A user's network with its weights, and as its file makes it without them.
+
+    Parameters
+    ----------
+    images, model, weights, n, seed, size, layer, classes
+        As for `chosen_subject`.
+    untrained : int
+        Networks to make without weights; the global generator, from which a file may draw, is seeded
+        for each with seed, seed + 1, ... and put back.
+
+    Returns
+    -------
+    list of Twins or None
+        All with the same trained network; None without images and model.
+
+    Raises
+    ------
+    AttributionLabError
+        Without weights, or where the file makes the same network with and without them.
+    """
+    subject = chosen_subject(
+        images, model, n, seed, size=size, layer=layer, classes=classes, weights=weights
+    )
+    if subject is None:
+        return None
+    assert model is not None
+    if weights is None:
+        raise AttributionLabError(
+            f"weights is None: pass the file of the trained weights; {model} without them is the "
+            "untrained network"
+        )
+    twins = []
+    for own in range(seed, seed + untrained):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(own)
+            fresh = local_model(model)
+        if _same(fresh, subject.model):
+            raise AttributionLabError(
+                f"{model} makes the trained network without weights, too: leave loading to weights="
+            )
+        twins.append(
+            Twins(
+                subject.name,
+                "own",
+                fresh,
+                subject.model,
+                subject.images,
+                subject.targets,
+                None,
+                (subject.offered, subject.offered),
+                subject.notes,
+            )
+        )
+    return twins
+
+
+def _same(first: nn.Module, second: nn.Module) -> bool:
+    """Whether all parameters are equal."""
+    pairs = zip(first.parameters(), second.parameters(), strict=True)
+    return all(torch.equal(one, other) for one, other in pairs)

@@ -1,0 +1,109 @@
+r"""All orders in which few pixels can be masked, in integers: which is best, by score or by accuracy?
+
+Masking the set S (a bit for each pixel) sets its pixels to 0. An order S_0, ..., S_d adds one pixel at
+a time; its height is the sum of an indicator over the d + 1 sets, lower is better. The best of all d!
+orders is found set by set, from the last back to the first:
+
+    best(S) = f(S) + min over pixels j not in S of best(S with j)
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+def scores_of_sets(weights: Integers, inputs: Integers) -> Integers:
+    """Scores of the classes with each set of pixels masked.
+
+    Parameters
+    ----------
+    weights : array of int64, (n, K, d)
+        Of n linear classifiers without bias.
+    inputs : array of int64, (n, d)
+
+    Returns
+    -------
+    array of int64, (n, 2^d, K)
+        Bit j of the index of a set tells whether pixel j is masked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.papers.unified.linear.masking_orders import scores_of_sets
+    >>> scores_of_sets(np.array([[[2, 1], [5, 0]]]), np.array([[1, 1]])).tolist()
+    [[[3, 5], [1, 0], [2, 5], [0, 0]]]
+    """
+    pixels = inputs.shape[1]
+    kept = 1 - (np.arange(2**pixels)[:, None] >> np.arange(pixels) & 1)
+    contributions: Integers = weights * inputs[:, None]
+    scores: Integers = np.einsum("sd,nkd->nsk", kept, contributions)
+    return scores
+
+
+def correct_shares(scores: Integers, targets: Integers) -> Integers:
+    """Accuracy of each set, times a number that all shares 1 / m of ties divide.
+
+    Parameters
+    ----------
+    scores : array of int64, (n, S, K)
+    targets : array of int64, (n,)
+
+    Returns
+    -------
+    array of int64, (n, S)
+        The least common multiple of 1, ..., K where the target alone has the largest score, 1 / m of
+        it where it shares it with m - 1 others, else 0.
+    """
+    unit = math.lcm(*range(1, scores.shape[2] + 1))
+    best = scores == scores.max(2, keepdims=True)
+    right = np.take_along_axis(best, targets[:, None, None], 2)[..., 0]
+    return np.asarray(np.where(right, unit // best.sum(2), 0), dtype=np.int64)
+
+
+def descending_order(values: Integers) -> Integers:
+    """Pixels from the largest value to the smallest, equal ones from left to right; (n, d)."""
+    return np.argsort(-values, axis=1, kind="stable")
+
+
+def along(indicator: Integers, orders: Integers) -> Integers:
+    """The indicator after 0, 1, ..., d pixels of an order are masked.
+
+    Parameters
+    ----------
+    indicator : array of int64, (n, 2^d)
+        Of every set.
+    orders : array of int64, (n, d)
+
+    Returns
+    -------
+    array of int64, (n, d + 1)
+    """
+    masked = np.cumsum(1 << orders, axis=1)
+    sets = np.concatenate([np.zeros_like(masked[:, :1]), masked], axis=1)
+    return np.take_along_axis(indicator, sets, axis=1)
+
+
+def best_total(indicator: Integers) -> Integers:
+    """The least sum of an indicator (n, 2^d) along any of the d! orders; (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.papers.unified.linear.masking_orders import best_total
+    >>> best_total(np.array([[3, 1, 2, 0]])).tolist()
+    [4]
+    """
+    pixels = indicator.shape[1].bit_length() - 1
+    best = indicator.copy()
+    for chosen in range(2**pixels - 2, -1, -1):  # supersets first
+        free = [chosen | 1 << pixel for pixel in range(pixels) if not chosen >> pixel & 1]
+        best[:, chosen] += best[:, free].min(1)
+    return best[:, 0]
+
+
+def worst_total(indicator: Integers) -> Integers:
+    """The largest sum of an indicator along any order; as `best_total`."""
+    return -best_total(-indicator)

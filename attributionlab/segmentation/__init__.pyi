@@ -1,0 +1,10 @@
+from .choice import SEGMENTATIONS as SEGMENTATIONS
+from .choice import Segmentation as Segmentation
+from .choice import segment as segment
+from .segment_anything import partition as partition
+from .segment_anything import sam as sam
+from .superpixels import felzenszwalb as felzenszwalb
+from .superpixels import grid as grid
+from .superpixels import pixels as pixels
+from .superpixels import quickshift as quickshift
+from .superpixels import slic as slic

@@ -1,0 +1,1 @@
+"""What follows from numbers of several images: means, bootstrap intervals, verdicts."""

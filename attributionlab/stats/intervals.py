@@ -1,0 +1,333 @@
+r"""How far a mean over images would move with other images: bootstrap intervals, and what they decide.
+
+A score is an array with one number for each image, NaN where it does not apply; such images are left
+out of its mean.
+"""
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.stats.resampling import expanded_tail, joint_tail, percentile, resampled_means
+
+CONFIDENCE = 0.95
+"""Of an interval, unless the user asks for another."""
+
+Scores = NDArray[np.float64]
+"""(n,), NaN where not applicable"""
+
+
+def applicable(values: Scores) -> int:
+    """To how many images a score applies."""
+    return int((~np.isnan(values)).sum())
+
+
+def mean_score(values: Scores) -> float:
+    """Over the applicable images, NaN without any; exactly their score where all have the same."""
+    there = values[~np.isnan(values)]
+    if not len(there):
+        return np.nan
+    lowest = there.min()
+    return float(lowest + (there - lowest).mean())
+
+
+def checked_scores(values: Any, name: str) -> Scores:
+    """Scores as a float64 array, or what is wrong with them."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise AttributionLabError(
+            f"{name} is {values!r}: take an array with one number for each image"
+        ) from None
+    if array.ndim != 1:
+        raise AttributionLabError(
+            f"{name} has the shape {array.shape}: take one number for each image, (n,)"
+        )
+    if np.isinf(array).any():
+        raise AttributionLabError(
+            f"{name} holds {array[np.isinf(array)][0]}: take finite numbers, NaN where they do not "
+            "apply"
+        )
+    return array
+
+
+def of_the_same_images(scores: Mapping[str, Any]) -> dict[str, Scores]:
+    """Several checked scores of equal length, by name."""
+    arrays = {name: checked_scores(values, name) for name, values in scores.items()}
+    if len({len(array) for array in arrays.values()}) > 1:
+        said = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
+        raise AttributionLabError(
+            f"numbers of images differ ({said}): take the scores of the same images"
+        )
+    return arrays
+
+
+def tail_of(seed: Any, confidence: Any) -> float:
+    """The probability outside an interval on either side, or all that is wrong at once."""
+    problems = []
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or int(seed) < 0:
+        problems.append(f"seed is {seed!r}: take an integer of at least 0")
+    if not isinstance(confidence, Real) or not 0 < float(confidence) < 1:
+        problems.append(f"confidence is {confidence!r}: take a number in (0, 1), such as 0.95")
+    refuse_if(problems)
+    return (1 - float(confidence)) / 2
+
+
+FEWEST_FOR_ORDER = 6
+"""Images from which one method may be called better: of five differences, equally often above as below
+0, all have one sign with probability 2^-4, which is more than 5 %."""
+ROUNDING = 1e-12
+"""By how much two float64 means of the same numbers in [0, 1] may differ, and more: summed in pairs,
+2^20 of them are off by at most 20 x 2^-53."""
+
+
+class Interval(NamedTuple):
+    """The two ends of a confidence interval."""
+
+    low: float
+    high: float
+
+
+class Difference(NamedTuple):
+    """Of two scores on the same images, first - second."""
+
+    mean: float
+    low: float
+    high: float
+    images: int
+    """to which both apply"""
+    better: Literal["first", "second"] | None
+    """None where the interval contains 0, and with fewer than `FEWEST_FOR_ORDER` images"""
+
+
+def mean_interval(values: Scores, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
+    r"""Bootstrap interval of a mean over images: the expanded percentile interval.
+
+    Its ends are the quantiles a' and 1 - a' of the means of 10,000 resamples of the images, with
+
+        a' = Phi(-sqrt(n / (n - 1)) t_{n-1, 1-a}),    a = (1 - confidence) / 2,
+
+    for n images to which the score applies. Plain percentiles (a' = a) are too narrow for few images:
+    the spread within the data is smaller than its estimate by sqrt((n - 1) / n), and normal quantiles
+    are smaller than t quantiles. Source: Hesterberg, "What Teachers Should Know About the Bootstrap"
+    (The American Statistician, 2015).
+
+    No such interval leaves the range of its data. Of a symmetric score, n images all lie on one side
+    of the true mean with probability 2^(1-n); so with fewer than six images the interval holds the
+    true mean less often than in 95 % of the cases, whatever a' is.
+
+    Parameters
+    ----------
+    values : array, (n,)
+        A score of each image, NaN where it does not apply.
+    seed : int
+        Of the resampling.
+    confidence : float
+        In (0, 1).
+
+    Returns
+    -------
+    Interval or None
+        None with fewer than two images to which the score applies. Of zero width, exactly, where all
+        scores are equal. A resample without any applicable image has no mean and is left out.
+
+    Raises
+    ------
+    AttributionLabError
+        For scores that are no one-dimensional array of finite numbers and NaN, a confidence outside
+        (0, 1) and a seed that is no integer of at least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.stats.intervals import mean_interval
+    >>> low, high = mean_interval(np.array([0.4, 0.5, 0.6, 0.7, 0.8, np.nan]), seed=0)
+    >>> print(f"{low:.2f} to {high:.2f}")
+    0.40 to 0.80
+    """
+    values = checked_scores(values, "values")
+    tail = tail_of(seed, confidence)
+    images = applicable(values)
+    if images < 2:
+        return None
+    means = resampled_means(values[:, None], seed)[:, 0]
+    tail = expanded_tail(tail, images)
+    return Interval(percentile(means, tail), percentile(means, 1 - tail))
+
+
+def least_mean_interval(
+    parts: Mapping[str, Scores], seed: int, confidence: float = CONFIDENCE
+) -> Interval | None:
+    r"""Interval of the lowest of several means over the same images (the claim "signed").
+
+    The ends are the lowest of the parts' ends,
+
+        low = min_k L_k(a),    high = min_k U_k(b),    a = (1 - confidence) / 2,
+
+    where L_k and U_k are the ends of `mean_interval` for these probabilities. Below, nothing needs
+    correcting: if min_k L_k exceeds the lowest mean, so does the L_k of that very part (the
+    intersection-union test of Berger, "Multiparameter Hypothesis Testing and Acceptance Sampling",
+    Technometrics, 1982). Above, each part may by chance fall too low. So b is the probability for which
+    some part exceeds its own quantile in a share a of the resamples, which all parts share (Mandel and
+    Betensky, "Simultaneous Confidence Intervals Based on the Percentile Bootstrap Approach",
+    Computational Statistics & Data Analysis, 2008): from a / K for K parts that have nothing in common
+    to a for parts that rise and fall together.
+
+    Percentiles of the resampled minimum itself would not do: of parts with equal means, the lowest in
+    the sample is lower than the truth, and the lowest in a resample lower still.
+
+    Parameters
+    ----------
+    parts : mapping of str to array, (n,)
+        A score of each image for each part, NaN where it does not apply. A part that applies to no
+        image is left out; a single part has its `mean_interval`.
+    seed, confidence
+        As for `mean_interval`.
+
+    Returns
+    -------
+    Interval or None
+        None without any part, or if one applies to a single image: nothing says how far its mean would
+        move. A resample without any image to which a part applies is left out for that part.
+
+    Raises
+    ------
+    AttributionLabError
+        As for `mean_interval`, and for parts of different lengths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.stats.intervals import least_mean_interval
+    >>> positive, negative = np.array([0.9, 0.8, 0.9, 0.9]), np.array([0.3, 0.2, 0.4, np.nan])
+    >>> low, high = least_mean_interval({"positive": positive, "negative": negative}, seed=0)
+    >>> print(f"{low:.1f} to {high:.1f}")
+    0.2 to 0.4
+    """
+    arrays = of_the_same_images(parts).values()
+    tail = tail_of(seed, confidence)
+    there = [values for values in arrays if applicable(values)]
+    images = [applicable(values) for values in there]
+    if not there or min(images) < 2:
+        return None
+    means = resampled_means(np.stack(there, axis=1), seed)
+    joint = joint_tail(means, tail)
+    of_parts = list(zip(means.T, images, strict=True))
+    lows = [percentile(part, expanded_tail(tail, n)) for part, n in of_parts]
+    highs = [percentile(part, 1 - expanded_tail(joint, n)) for part, n in of_parts]
+    return Interval(min(lows), min(highs))
+
+
+def verdict_of(
+    interval: Interval | None, gamma: float, mean: float
+) -> Literal["pass", "fail", "inconclusive"]:
+    """What an interval says about a mean that must reach gamma.
+
+    "pass" if all of it reaches gamma, "fail" if none of it does, "inconclusive" otherwise. Where the
+    lower end and the mean are the same number up to rounding, the larger one counts: scores that all
+    equal gamma pass, in whatever order they were summed.
+
+    Parameters
+    ----------
+    interval : Interval or None
+        Of the mean; None, which decides nothing, with fewer than two images.
+    gamma : float
+        The mean that must be reached.
+    mean : float
+        As it is reported.
+
+    Examples
+    --------
+    >>> from attributionlab.stats.intervals import Interval
+    >>> from attributionlab.stats.intervals import verdict_of
+    >>> [verdict_of(Interval(0.4, 0.6), gamma, 0.5) for gamma in (0.4, 0.5, 0.6, 0.7)]
+    ['pass', 'inconclusive', 'inconclusive', 'fail']
+    """
+    if interval is None:
+        return "inconclusive"
+    low = mean if 0 < mean - interval.low <= ROUNDING else interval.low
+    if low >= gamma:
+        return "pass"
+    return "fail" if interval.high < gamma else "inconclusive"
+
+
+def gamma_curve(values: Scores, gammas: ArrayLike) -> NDArray[np.float64]:
+    """Share of the images whose score reaches each gamma.
+
+    Parameters
+    ----------
+    values : array, (n,)
+        A score of each image, NaN where it does not apply.
+    gammas : array, (m,)
+
+    Returns
+    -------
+    array, (m,)
+        In [0, 1], NaN if the score applies to no image.
+
+    Raises
+    ------
+    AttributionLabError
+        For scores or gammas that are no one-dimensional arrays of finite numbers and NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.stats.intervals import gamma_curve
+    >>> gamma_curve(np.array([0.2, 0.5, 0.9, np.nan]), [0.0, 0.5, 0.6]).round(2)
+    array([1.  , 0.67, 0.33])
+    """
+    values, gammas = checked_scores(values, "values"), checked_scores(gammas, "gammas")
+    there = np.sort(values[~np.isnan(values)])
+    if not len(there):
+        return np.full(len(gammas), np.nan)
+    return 1 - np.searchsorted(there, gammas, side="left") / len(there)
+
+
+def paired_difference(
+    first: Scores, second: Scores, seed: int, confidence: float = CONFIDENCE
+) -> Difference:
+    """Which of two methods scores higher on the same images, with `mean_interval` of the difference.
+
+    A difference within an image leaves out what is hard or easy about the image, so that two methods
+    can be told apart although their own intervals overlap.
+
+    Parameters
+    ----------
+    first, second : array, (n,)
+        A score of each image, NaN where it does not apply; images in the same order.
+    seed, confidence
+        As for `mean_interval`.
+
+    Returns
+    -------
+    Difference
+        With fewer than six images to which both apply none is better, because no interval of theirs
+        holds the true mean in 95 % of the cases (`mean_interval`); with fewer than two the ends are
+        NaN, without any the mean is NaN too.
+
+    Raises
+    ------
+    AttributionLabError
+        As for `mean_interval`, and for arrays of different lengths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.stats.intervals import paired_difference
+    >>> first = np.array([0.2, 0.5, 0.6, 0.9, 0.7, 0.3])
+    >>> paired_difference(first, first - 0.1, seed=0).better
+    'first'
+    """
+    scores = of_the_same_images({"first": first, "second": second})
+    differences = scores["first"] - scores["second"]
+    low, high = mean_interval(differences, seed, confidence) or (np.nan, np.nan)
+    images = applicable(differences)
+    better: Literal["first", "second"] | None = None
+    if images >= FEWEST_FOR_ORDER:
+        better = "first" if low > ROUNDING else "second" if high < -ROUNDING else None
+    return Difference(mean_score(differences), low, high, images, better)

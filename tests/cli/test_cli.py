@@ -1,0 +1,514 @@
+"""The command line: exit statuses, one-line refusals, files whole or not at all."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attributionlab as al
+from attributionlab.cli import app as cli
+from attributionlab.cli import options as cli_options
+
+SMALL = """
+claim = "How many pixels are white."
+formula = "sum of x"
+source = "a test"
+builder = "white-sum"
+dataset = "images.toml"
+[constants]
+smoothing = 0.05
+"""
+IMAGES = """
+generator = "binary-patches"
+size = 4
+seed = 0
+[constants]
+image_size = 16
+"""
+METHODS = """
+import torch
+
+def right(model, inputs, targets):
+    return inputs
+
+def wrong(model, inputs, targets):
+    return 1 - inputs
+
+def broken(model, inputs, targets, **settings):
+    raise ValueError("no such\\nluck")
+
+def shifted(model, inputs, targets, *, by: int = 0):
+    return inputs.roll(by, dims=3)
+
+def leave(model, inputs, targets):
+    raise SystemExit(0)
+
+def stopped(model, inputs, targets):
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a design, its data set and methods, where the command is run."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    (tmp_path / "images.toml").write_text(IMAGES)
+    (tmp_path / "mine.py").write_text(METHODS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    return cli.main([*arguments])
+
+
+def test_a_pass_is_0_and_a_fail_is_1(folder, capsys):
+    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "2") == 0
+    assert "mine.py:right: pass" in capsys.readouterr().out
+    assert run("test", "mine.py:wrong", "--env", "small.toml", "--n", "2") == 1
+    assert "mine.py:wrong: fail" in capsys.readouterr().out
+
+
+def test_settings_reach_the_method(folder):
+    arguments = ["test", "mine.py:shifted", "--env", "small.toml", "--n", "2"]
+    assert run(*arguments, "--set", "by=0") == 0
+    assert run(*arguments, "--set", "by=5") == 1
+
+
+def test_the_report_is_written_with_the_command_that_made_it(folder):
+    arguments = ["test", "mine.py:right", "--env", "small.toml", "--n", "2", "--seed", "4"]
+    assert run(*arguments, "--json", "out.json", "--figure", "out.png") == 0
+    document = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    assert document["command"].startswith("attributionlab test mine.py:right --env small.toml")
+    assert document["seed"] == 4
+    assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in folder.iterdir()} >= {"out.json", "out.png"}
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_a_quick_test_has_images_of_72_pixels_and_can_be_run_again(folder, capsys):
+    (folder / "mine.py").write_text(
+        "def shape(model, inputs, targets):\n    print(tuple(inputs.shape[2:]))\n    return inputs\n"
+    )
+    for arguments, side in ((["--quick"], 72), (["--image-size", "20"], 20), ([], 16)):
+        command = ["test", "mine.py:shape", "--env", "small.toml", "--n", "2", *arguments]
+        assert run(*command, "--json", "out.json") in (0, 1, 3)
+        printed = capsys.readouterr().out
+        assert f"({side}, {side})" in printed
+        assert f"2 images of {side} x {side} pixels each" in printed
+        document = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+        assert document["command"] == " ".join(["attributionlab", *command, "--json", "out.json"])
+        assert document["environments"][0]["constants"]["image_size"] == side
+
+
+REFUSALS = {
+    "unknown method": (["salience"], "no method named 'salience': did you mean 'saliency'?"),
+    "unknown environment": (["oracle", "--env", "multi"], "no environment named 'multi'"),
+    "no file": (["nowhere.py:f", "--env", "small.toml"], "no file at 'nowhere.py'"),
+    "no callable": (["mine.py:rihgt"], "mine.py has no 'rihgt': did you mean 'right'?"),
+    "raises": (["mine.py:broken"], "broken raised ValueError: no such luck on small"),
+    "no toml": (["oracle", "--env", "gone.toml"], "no environment file at 'gone.toml'"),
+    "n": (["oracle", "--n", "0"], "n is 0: take an integer from 1 to"),
+    "gamma": (["oracle", "--gamma", "3"], "gamma is 3.0: take a number in (0, 1]"),
+    "claim": (["oracle", "--claim", "sined"], "claim is 'sined': did you mean 'signed'?"),
+    "set": (["mine.py:right", "--set", "by"], "--set 'by': write KEY=VALUE"),
+    "setting": (["mine.py:shifted", "--set", "bi=1"], "has no setting 'bi': known are by"),
+    "device": (["oracle", "--device", "tpu9"], "device is 'tpu9'"),
+    "no folder": (["oracle", "--json", "no/out.json"], "there is no folder 'no'"),
+    "a folder": (["oracle", "--figure", "."], "'.' is a folder: give the path of a file"),
+    "sizes": (
+        ["oracle", "--quick", "--image-size", "100"],
+        "--image-size is 100, --quick takes 72",
+    ),
+    "small": (["oracle", "--image-size", "7"], "image_size is 7; choose an integer from 8 to 1024"),
+    "option": (["oracle", "--foo"], "--foo"),
+    "type": (["oracle", "--n", "many"], "Invalid value for '--n'"),
+    "module": (["no.module:f"], "module 'no.module' cannot be imported"),
+    "same path": (["mine.py:right", "--json", "o.png", "--figure", "o.png"], "give two paths"),
+    "no png": (["mine.py:right", "--figure", "a.jpg"], "figures are PNG files"),
+    "file only": (["mine.py"], "'mine.py' names no function: write mine.py:name"),
+    "twice": (["oracle", "--env", "small.toml", "--env", "small.toml"], "name each once"),
+    "long name": (["oracle", "--env", "x" * 400 + ".toml"], "no environment file at"),
+    "long file": (["y" * 400 + ".py:f"], "no file at"),
+    "abstract": (["captum.attr:Attribution"], "Attribution is abstract: pass one of Captum"),
+    "exit": (["mine.py:leave"], "leave raised SystemExit: 0 on small"),
+    "builtin": (["torch:add"], "add raised TypeError"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_is_2_and_one_line_and_writes_nothing(folder, capsys, case):
+    arguments, message = REFUSALS[case]
+    if "--env" not in arguments:
+        arguments = [*arguments, "--env", "small.toml"]
+    if "--json" not in arguments:
+        arguments = [*arguments, "--json", "out.json"]
+    assert run("test", *arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("attributionlab: ")
+    assert not (folder / "out.json").exists()
+
+
+def test_all_problems_of_a_file_are_reported_at_once(folder, capsys):
+    (folder / "small.toml").write_text(SMALL + "numbr = 3\naccumulator = 4\n")
+    assert run("show", "small.toml") == 2
+    error = capsys.readouterr().err
+    assert "unknown constant 'numbr'" in error
+    assert "accumulator is 4: it takes one of 'uniform', 'nonuniform'" in error
+
+
+def test_an_interrupt_is_130_and_writes_nothing(folder, capsys):
+    arguments = ["test", "mine.py:stopped", "--env", "small.toml", "--json", "out.json"]
+    assert run(*arguments) == 130
+    said = capsys.readouterr().err.strip().splitlines()
+    assert said == ["0 of 1 environments were done", "interrupted"]
+    assert not (folder / "out.json").exists()
+
+
+def test_an_interrupt_tells_what_was_found_before(folder, capsys):
+    (folder / "other.toml").write_text(SMALL.replace("images.toml", "larger.toml"))
+    (folder / "larger.toml").write_text(IMAGES.replace("16", "24"))
+    (folder / "late.py").write_text(
+        "def method(model, inputs, targets):\n"
+        "    if inputs.shape[-1] == 24:\n"
+        "        raise KeyboardInterrupt\n"
+        "    return inputs\n"
+    )
+    two = ["--env", "small.toml", "--env", "other.toml", "--n", "2", "--html", "out.html"]
+    assert run("test", "late.py:method", *two) == 130
+    said = capsys.readouterr().err.strip().splitlines()
+    assert said[-2:] == [
+        "1 of 2 environments were done; small pass, F1 1.00",
+        "interrupted",
+    ]
+    assert not (folder / "out.html").exists()
+
+
+def test_every_file_of_a_test_is_written(folder, capsys):
+    files = ["--html", "t.html", "--csv", "t.csv", "--parquet", "t.parquet", "--json", "t.json"]
+    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "2", *files) == 0
+    assert {path.suffix for path in folder.glob("t.*")} == {".html", ".csv", ".parquet", ".json"}
+    page = (folder / "t.html").read_text(encoding="utf-8")
+    assert "attributionlab test mine.py:right --env small.toml" in page
+
+
+def test_a_file_that_fails_at_the_end_takes_neither_table_nor_other_files_with_it(folder, capsys):
+    (folder / "gone").mkdir()
+    (folder / "rm.py").write_text(
+        "import pathlib\n\n"
+        "def method(model, inputs, targets):\n"
+        "    if pathlib.Path('gone').exists():\n"
+        "        pathlib.Path('gone').rmdir()\n"
+        "    return inputs\n"
+    )
+    files = ["--html", "gone/t.html", "--json", "t.json"]
+    assert run("test", "rm.py:method", "--env", "small.toml", "--n", "2", *files) == 2
+    captured = capsys.readouterr()
+    assert "rm.py:method: pass" in captured.out
+    assert "gone" in captured.err
+    assert json.loads((folder / "t.json").read_text(encoding="utf-8"))["verdict"] == "pass"
+
+
+def test_what_is_read_is_not_written_over(folder, capsys):
+    for path in ("mine.py", "small.toml"):
+        text = (folder / path).read_text()
+        assert run("test", "mine.py:right", "--env", "small.toml", "--json", path) == 2
+        assert "which is read: write elsewhere" in capsys.readouterr().err
+        assert (folder / path).read_text() == text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["test", "maps.npy", "--env", "small.toml"],
+        ["compare", "maps.npy", "--env", "small.toml"],
+        ["leaderboard", "maps.npy", "saliency"],
+        ["metric", "insertion", "--method", "maps.npy"],
+    ],
+)
+def test_a_file_of_maps_is_not_written_over(folder, capsys, command):
+    np.save(folder / "maps.npy", np.zeros((2, 3, 16, 16)))
+    content = (folder / "maps.npy").read_bytes()
+    assert run(*command, "--n", "2", "--json", "maps.npy") == 2
+    assert "--json is 'maps.npy', which is read: write elsewhere" in capsys.readouterr().err
+    assert (folder / "maps.npy").read_bytes() == content
+
+
+def test_too_few_images_are_3_and_a_bar_that_anything_reaches_is_4(folder, capsys):
+    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "1") == 3
+    assert "inconclusive" in capsys.readouterr().out
+    arguments = ["--env", "small.toml", "--n", "2", "--gamma", "0.01", "--claim", "overall"]
+    assert run("test", "mine.py:right", *arguments) == 4
+    assert "no verdict" in capsys.readouterr().out
+
+
+def test_definitions_of_the_truth_and_drift_are_told_when_asked_for(folder, capsys):
+    asked = ("--env", "small.toml", "--n", "2", "--truths", "--camouflage", "1")
+    assert run("test", "oracle", *asked, "--json", "out.json", "--html", "out.html") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"insertion +1\.00 +1\.00 +1\.00 +0% +closed form", said)
+    (result,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["environments"]
+    assert result["truths"][0]["definition"] == "mask"
+    assert len(result["drift"]["networks"]) == 1
+    page = Path("out.html").read_text(encoding="utf-8")
+    assert 'id="truths"' in page
+    assert run("test", "oracle", "--env", "small.toml", "--camouflage", "-1") == 2
+    assert "camouflage is -1" in capsys.readouterr().err
+
+
+def test_the_claim_agreed_asks_what_all_definitions_support(folder, capsys):
+    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "2", "--claim", "agreed") in (
+        0,
+        3,
+    )
+    assert "claim agreed" in capsys.readouterr().out
+
+
+def test_seeds_are_run_and_told(folder, capsys):
+    assert run("test", "random", "--env", "small.toml", "--n", "2", "--seeds", "3") == 1
+    assert "standard deviation" in capsys.readouterr().out
+    assert run("test", "random", "--env", "small.toml", "--seeds", "0") == 2
+    assert "seeds is 0" in capsys.readouterr().err
+
+
+def test_two_methods_are_compared_image_by_image(folder, capsys):
+    assert run("compare", "mine.py:right", "mine.py:wrong", "--env", "small.toml") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "mine.py:right minus mine.py:wrong, F1 on the same images" in printed
+
+
+def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):
+    def crash(*_, **__):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("attributionlab.faithfulness.test.faithfulness_test", crash)
+    assert run("test", "oracle", "--env", "small.toml") == 70
+    error = capsys.readouterr().err
+    assert "RuntimeError: a bug" in error
+    assert error.rstrip().endswith("please report the lines above")
+
+
+def test_list_names_everything(capsys):
+    import attributionlab as al
+    from attributionlab.methods.controls import CONTROLS
+
+    assert run("list") == 0
+    out = capsys.readouterr().out
+    for name in (*al.environments(), *al.methods.METHODS, *CONTROLS):
+        assert re.search(rf"^  {re.escape(name)} ", out, re.MULTILINE), name
+    assert "smoothgrad, smoothgrad-squared, vargrad, absolute, true-baseline" in " ".join(
+        out.split()
+    )
+
+
+def test_show_states_what_an_environment_is(folder, capsys):
+    assert run("show", "small.toml") == 0
+    out = capsys.readouterr().out
+    for fact in ("How many pixels are white.", "integers in [0, 1]", "gradcam", "256"):
+        assert fact in out
+
+
+def test_verify_certifies_and_writes_certificates(folder, capsys):
+    assert run("verify", "small.toml", "--json", "certificates.json") == 0
+    assert "no mismatches" in capsys.readouterr().out
+    [document] = json.loads((folder / "certificates.json").read_text())
+    assert document["environment"] == "small"
+    assert document["passed"]
+
+
+def test_a_failed_certificate_is_1(folder, capsys, monkeypatch):
+    from attributionlab.environment import catalog
+
+    load = catalog.load
+
+    def load_broken(name):
+        env = load(name)
+        env.model.accumulator[0].weight.data[0] *= 2
+        return env
+
+    monkeypatch.setattr(catalog, "load", load_broken)
+    assert run("verify", "small.toml") == 1
+    assert "not certified: small" in capsys.readouterr().out
+
+
+def command(*arguments, cwd, **variables):
+    package = str(Path(al.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-m", "attributionlab", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": package, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def without_progress(error):
+    """Standard error without lines such as "right on small: 1 of 2 images, 3 s, about 3 s left"."""
+    return re.sub(r"^.*\d s( left)?\n", "", error, flags=re.MULTILINE)
+
+
+def test_help_and_import_do_not_load_torch(folder):
+    for what in ("import attributionlab", "import attributionlab.cli.app"):
+        code = f"import sys; {what}; assert not {{'torch', 'numpy', 'pandas'}} & set(sys.modules)"
+        package = str(Path(al.__file__).parents[1])
+        env = {**os.environ, "PYTHONPATH": package}
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=folder, env=env)
+    assert command("--help", cwd=folder).returncode == 0
+
+
+def test_help_without_arguments_says_nothing_more(capsys):
+    assert run() == 2
+    captured = capsys.readouterr()
+    assert "Usage" in captured.out + captured.err
+    assert "attributionlab: \n" not in captured.err
+
+
+def test_a_reader_that_leaves_takes_no_verdict_and_no_file_with_it(folder):
+    package = str(Path(al.__file__).parents[1])
+    arguments = ["test", "mine.py:right", "--env", "small.toml", "--n", "1", "--json", "out.json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "attributionlab", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": package},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), without_progress(error.decode())) == (141, "")
+    assert (folder / "out.json").exists()
+
+
+@pytest.mark.filterwarnings("default::attributionlab.AttributionWarning")
+def test_names_are_shown_in_ascii_where_need_be_and_warnings_in_one_line_each(folder, monkeypatch):
+    """In a terminal that has no other letters."""
+    (folder / "ü.py").write_text("def f(model, inputs, targets):\n    return inputs.double()\n")
+    # Python opens its streams so where PYTHONIOENCODING=ascii.
+    streams = {"stdout": "strict", "stderr": "backslashreplace"}
+    for name, errors in streams.items():
+        stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors=errors)
+        monkeypatch.setattr(sys, name, stream)
+    status = run("test", "ü.py:f", "--env", "small.toml", "--n", "2")
+    sys.stderr.flush()
+    said, told = (getattr(sys, name).buffer.getvalue().decode("ascii") for name in streams)
+    assert status == 0, told
+    assert "\\xfc.py:f: pass" in said
+    assert without_progress(told) == (
+        "warning: \\xfc.py:f: attributions of 2 images were float64, which is accepted; "
+        "return float32\n"
+    )
+
+
+def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
+    files = ["--csv", "t.csv", "--parquet", "t.parquet", "--json", "t.json"]
+    figures = ["--figure", "violins.png", "--maps", "maps.png"]
+    arguments = ["compare", "mine.py:right", "mine.py:broken", "sobel", "--env", "small.toml"]
+    assert run(*arguments, "--n", "2", *files, *figures) == 0
+    printed = capsys.readouterr().out
+    for word in ("small", "mine.py:right", "sobel", "pass signed", "fail signed"):
+        assert word in printed
+    assert "not run: mine.py:broken on small" in printed
+    assert {path.suffix for path in folder.glob("t.*")} == {".csv", ".parquet", ".json"}
+    document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
+    assert document["command"].startswith("attributionlab compare mine.py:right")
+    for name in ("violins.png", "maps.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--csv", "t.txt", "--json", "t.txt"], "--csv and --json are both 't.txt'"),
+        (["--maps", "maps.pdf"], "--maps is 'maps.pdf': figures are PNG files"),
+        (["--csv", "missing/t.csv"], "there is no folder 'missing'"),
+        (["--preset", "papr"], "preset is 'papr': did you mean 'paper'"),
+        (["--n", "0"], "n is 0"),
+        (["--claim", "posative"], "claim is 'posative': did you mean 'positive'"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_2_and_one_line(folder, arguments, message, capsys):
+    assert run("compare", "mine.py:right", "--env", "small.toml", *arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not list(folder.glob("t.*"))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_standard_output_is_2_and_one_line(folder):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "attributionlab", "--help"],  # what needs no torch
+            env={**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"attributionlab: cannot write to standard output:")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize(("given", "status"), [("--nothing", 2), ("--help", 0)])
+def test_a_full_standard_error_changes_no_exit_status(given, status):
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m attributionlab {given} 2>/dev/full"],
+        env={**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == status
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell closes the streams")
+@pytest.mark.parametrize(
+    ("closed", "given", "status", "says"),
+    [
+        (">&-", "--help", 2, b"attributionlab: cannot write to standard output:"),
+        (">&- 2>&-", "--help", 2, b""),
+        ("2>&-", "--help", 0, b""),
+        ("2>&-", "--nothing", 2, b""),
+    ],
+)
+def test_a_closed_stream_is_no_crash(closed, given, status, says):
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m attributionlab {given} {closed}"],
+        env={**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert done.stderr.startswith(says)
+    assert done.stderr.count(b"\n") == bool(says)
+
+
+def test_what_strangers_texts_hold_moves_no_cursor(folder, capsys):
+    evil = "\x1b[31mred\x07"
+    (folder / "evil.py").write_text(
+        f"def raises(model, inputs, targets):\n    raise ValueError({evil!r} + 'x' * 10_000)\n"
+    )
+    small = str(folder / "small.toml")
+    assert cli.main(["test", f"{folder}/evil.py:raises", "--env", small, "--n", "2"]) == 2
+    assert cli.main(["show", f"{evil}.toml"]) == 2
+    cli._say_warning(UserWarning(evil))
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert said.count(r"\x1b[31mred\x07") == 3
+    assert max(map(len, said.splitlines())) < 1_000
+
+
+@pytest.mark.parametrize(("text", "value"), [("false", False), ("TRUE", True), ("None", None)])
+def test_words_for_truth_and_nothing_may_be_spelled_as_elsewhere(text, value):
+    assert cli_options.parse_settings([f"key={text}"]) == {"key": value}

@@ -1,0 +1,78 @@
+"""The command that ranks methods: what it prints, writes and refuses."""
+
+import json
+
+import pytest
+import typer
+
+from attributionlab import AttributionLabError, leaderboard
+from attributionlab.cli.studies import run_leaderboard
+from attributionlab.leaderboard import DEFAULT_METHODS, PAIRS, rank_methods
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Runs the command on two pairs and small images; keeps what it was asked."""
+    asked = []
+
+    def small(methods, n, seed, **options):
+        asked.append((methods, n, seed, options))
+        few = methods if methods and len(methods) < 5 else ["lrp", "deconvolution"]
+        return rank_methods(few, 1, seed, pairs=PAIRS[:2], size=16, command=options["command"])
+
+    monkeypatch.setattr(leaderboard, "rank_methods", small)
+    monkeypatch.chdir(tmp_path)
+    app = typer.Typer()
+    app.command()(run_leaderboard)
+
+    def run(*arguments):
+        app(list(arguments), standalone_mode=False)
+        return asked[-1], capsys.readouterr().out
+
+    return run
+
+
+def test_it_prints_the_leaderboard_and_what_it_means(run):
+    _, shown = run("lrp", "saliency", "--seed", "2")
+    assert shown.startswith("2 methods and a control ranked in 4 cases")
+    assert "Spearman correlation of the fused ranking with the truth's" in shown
+    assert "no unseen data" in shown
+    assert "The control random has place" in shown
+
+
+def test_options_reach_the_ranking(run):
+    (methods, n, seed, options), _ = run(
+        "lrp", "saliency", "--quick", "--n", "3", "--seed", "5", "--indicator", "label-probability"
+    )
+    assert (methods, n, seed) == (["lrp", "saliency"], 3, 5)
+    assert options["quick"]
+    assert options["indicator"] == "label-probability"
+
+
+def test_without_methods_the_default_ones_are_ranked(run):
+    (methods, n, _, options), _ = run()
+    assert (methods, n, options["quick"]) == (None, None, False)
+
+
+def test_all_adds_the_default_methods_once(run):
+    (methods, *_), _ = run("--all", "lrp", "sobel")
+    assert methods == [*DEFAULT_METHODS, "sobel"]
+
+
+def test_it_writes_files(run, tmp_path):
+    run("lrp", "saliency", "--json", "a.json", "--csv", "a.csv", "--figure", "a.png")
+    assert len(json.loads((tmp_path / "a.json").read_text())["leaderboard"]) == 3
+    assert (tmp_path / "a.csv").read_text().startswith("method,place,score")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_paths_are_refused_before_the_work(run):
+    with pytest.raises(AttributionLabError, match="figures are PNG files"):
+        run("lrp", "saliency", "--figure", "a.pdf")
+    with pytest.raises(AttributionLabError, match="no folder"):
+        run("lrp", "saliency", "--json", "missing/a.json")
+
+
+def test_one_method_is_refused(run):
+    with pytest.raises(AttributionLabError, match="at least two"):
+        run("lrp")

@@ -1,0 +1,482 @@
+"""The catalogue: every file loads, overrides go where they belong, all problems are said at once."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab.environment import catalog
+from attributionlab.environment.catalog import describe, load_call, nearest
+from attributionlab.images import GENERATORS
+from attributionlab.nets import BUILDERS
+
+DESIGNS, DATASETS = (
+    sorted(catalog._folder(kind).glob("*.toml"), key=lambda path: path.stem)
+    for kind in ("designs", "datasets")
+)
+SPECIFICATIONS = [pytest.param(path, id=path.stem) for path in DESIGNS + DATASETS]
+
+DESIGN = {
+    "claim": "How many pixels are red.",
+    "formula": "f(x) = number of red pixels",
+    "source": "my own",
+    "builder": "color-sum",
+    "dataset": "mine.toml",
+    "constants": {"redundant_channels": 0, "smoothing": 0.05},
+}
+DATASET = {
+    "generator": "color-patches",
+    "size": 12,
+    "seed": 3,
+    "constants": {"image_size": 24, "colors": [[255, 0, 0]], "background": [0, 0, 0]},
+}
+
+
+def toml(table: dict) -> str:
+    """TOML of numbers, strings, lists and one level of tables; JSON writes these values alike."""
+    lines = [f"{key} = {json.dumps(v)}" for key, v in table.items() if not isinstance(v, dict)]
+    for key, inner in table.items():
+        if isinstance(inner, dict):
+            lines += [f"[{key}]", *(f"{name} = {json.dumps(v)}" for name, v in inner.items())]
+    return "\n".join(lines)
+
+
+def changed(table: dict, changes: dict, constants: dict) -> dict:
+    """A copy with some keys and constants replaced; None removes one."""
+    merged = table | changes
+    if isinstance(merged.get("constants"), dict):
+        inner = merged["constants"] | constants
+        merged["constants"] = {key: value for key, value in inner.items() if value is not None}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write both files of an environment, changed as the test says; the path of the design."""
+
+    def write_both(design=None, constants=None, dataset=None, image_constants=None) -> str:
+        path = tmp_path / "count-red.toml"
+        path.write_text(toml(changed(DESIGN, design or {}, constants or {})), encoding="utf-8")
+        text = toml(changed(DATASET, dataset or {}, image_constants or {}))
+        (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write_both
+
+
+def refused(text: str):
+    return pytest.raises(al.AttributionLabError, match=f"^{re.escape(text)}$")
+
+
+def problems(path: str, **overrides) -> list[str]:
+    """What is wrong, one problem an item; several are separated by semicolons."""
+    with pytest.raises(al.AttributionLabError) as caught:
+        al.load(path, **overrides)
+    name, _, rest = str(caught.value).partition(": ")
+    assert name == "count-red"
+    return rest.split("; ")
+
+
+# The files
+
+
+def test_the_catalogue_lists_every_design_in_alphabetical_order():
+    assert al.environments() == [path.stem for path in DESIGNS]
+    assert len(DESIGNS) == 9
+
+
+@pytest.mark.parametrize("name", [path.stem for path in DESIGNS])
+def test_every_design_loads_as_its_files_say(name):
+    """What the files have to say is held in test_stated_environments.py."""
+    env = al.load(name)
+    design = tomllib.loads((DESIGNS[0].parent / f"{name}.toml").read_text(encoding="utf-8"))
+    data = (DATASETS[0].parent / f"{design['dataset']}.toml").read_text(encoding="utf-8")
+    dataset = tomllib.loads(data)
+    assert env.name == env.spec.name == name
+    assert env.spec.claim == design["claim"] == describe(name)
+    assert (env.spec.builder, env.spec.generator) == (design["builder"], dataset["generator"])
+    assert (env.spec.size, env.spec.seed) == (dataset["size"], dataset["seed"])
+    for key, value in (design["constants"] | dataset["constants"]).items():
+        assert json.loads(json.dumps(env.spec.constants[key])) == value
+    assert env.recipe.image_size == 224
+
+
+@pytest.mark.parametrize("path", SPECIFICATIONS)
+def test_every_file_begins_with_a_header_for_readers(path):
+    text = path.read_text(encoding="utf-8")
+    header = text.split("\n\n")[0].splitlines()
+    assert all(line.startswith("# ") for line in header)
+    assert sum(len(line) for line in header) > 40
+
+
+def test_there_is_no_python_among_the_files():
+    for folder in (DESIGNS[0].parent, DATASETS[0].parent):
+        assert {path.suffix for path in folder.iterdir()} == {".toml"}
+
+
+def test_designs_and_data_sets_share_no_key():
+    for path in DESIGNS:
+        design = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = path.parent.parent / "datasets" / f"{design['dataset']}.toml"
+        dataset = tomllib.loads(data.read_text(encoding="utf-8"))
+        assert not design.keys() & dataset.keys() - {"constants"}
+        assert not design["constants"].keys() & dataset["constants"].keys()
+
+
+def test_every_design_has_a_data_set_of_its_own():
+    used = [tomllib.loads(path.read_text(encoding="utf-8"))["dataset"] for path in DESIGNS]
+    assert len(set(used)) == len(used)
+    assert set(used) | {"four-colors-shapes"} == {path.stem for path in DATASETS}
+
+
+def test_every_builder_and_generator_has_an_environment():
+    specs = [al.load(name).spec for name in al.environments()]
+    assert {spec.builder for spec in specs} == set(BUILDERS)
+    assert {spec.generator for spec in specs} == set(GENERATORS)
+
+
+def test_all_colors_of_the_catalogue_have_the_same_contrast():
+    for path in DATASETS:
+        constants = tomllib.loads(path.read_text(encoding="utf-8"))["constants"]
+        colors = constants.get("colors", []) + constants.get("distractor_colors", [])
+        assert len({tuple(sorted(color)) for color in colors}) <= 1
+
+
+# Overrides
+
+
+def test_overrides_go_to_network_images_and_environment():
+    env = al.load(
+        "multi-color-sum",
+        image_size=40,
+        redundant_channels=3,
+        redundant_strength=2,
+        accumulator="uniform",
+        weight_seed=5,
+        distractors=1,
+        fill=1.0,
+        shapes=["circle"],
+        patch_size=[0.1, 0.2],
+        patches_per_color=2,
+        temperature=8,
+        smoothing=0.1,
+    )
+    detector, first = env.model.detector, env.model.accumulator[0]
+    assert detector[-2].out_channels == 4 + 1 + 3
+    assert first.weight[:, 5:].abs().max().item() == 2
+    ones_on_own_channel = torch.eye(5)[:, :, None, None].expand(5, 5, 3, 3)
+    assert torch.equal(env.model.accumulator[2].weight, ones_on_own_channel)
+    assert env.recipe.image_size == 40
+    assert env.recipe.patches == 4 * 2 + 1
+    assert env.recipe.shapes == ("circle",)
+    assert env.recipe.ink.fill == 1.0
+    assert env.temperature == 8.0
+    assert env.smoothing_sigma == 4.0
+
+
+def test_the_network_knows_the_distractors_that_the_images_show():
+    for shown in (0, 1, 2):
+        env = al.load("multi-color-sum-distractors", image_size=32, distractors=shown)
+        assert env.model.detector[-2].out_channels == 4 + shown + 2
+        assert env.network.classes == 4
+
+
+def test_another_data_set_can_be_chosen_by_name():
+    env = al.load("multi-color-sum", dataset="four-colors-shapes", image_size=32)
+    assert env.recipe.shapes == ("triangle", "square", "circle")
+    assert env.name == "multi-color-sum"
+    assert al.load("multi-color-sum", image_size=32).recipe.shapes == ("bezier",)
+
+
+def test_an_override_changes_no_later_load():
+    before = al.load("multi-color-sum", image_size=32).spec.digest
+    al.load("multi-color-sum", image_size=32, redundant_channels=0, colors=[[1, 2, 3], [4, 5, 6]])
+    assert al.load("multi-color-sum", image_size=32).spec.digest == before
+
+
+# Files of one's own
+
+
+def test_a_users_design_loads_with_the_data_set_beside_it(write):
+    env = al.load(write())
+    assert env.name == "count-red"
+    assert env.task == "regression"
+    assert len(env.dataset()) == 12
+    images, labels = env.batch(3)
+    assert env.model(images)[:, 0].tolist() == labels.tolist()
+    # What the files leave out has the default of the signatures.
+    assert env.spec.constants["fill"] == 0.5
+    assert env.spec.constants["accumulator"] == "nonuniform"
+
+
+def test_a_users_design_loads_with_a_data_set_of_the_catalogue(write):
+    env = al.load(write(design={"dataset": "four-colors"}), image_size=32)
+    assert env.task == "classification"
+    assert env.network.classes == 4
+
+
+def test_a_users_data_set_can_replace_another_by_its_path(write, tmp_path):
+    path = write(design={"dataset": "four-colors"})
+    assert al.load(path, dataset=str(tmp_path / "mine.toml")).recipe.image_size == 24
+    assert al.load("color-detector", dataset=str(tmp_path / "mine.toml")).recipe.image_size == 24
+
+
+def test_a_users_file_takes_overrides(write):
+    assert al.load(write(), image_size=30).recipe.image_size == 30
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("multi-colour-sum", "named 'multi-colour-sum': did you mean 'multi-color-sum'?"),
+        ("Single-Color-Modulo", "named 'Single-Color-Modulo': did you mean 'single-color-modulo'?"),
+        ("x", f"named 'x': known are {', '.join(path.stem for path in DESIGNS)}"),
+        ("missing.toml", "file at 'missing.toml': check the path"),
+    ],
+)
+def test_an_unknown_environment_is_refused_with_the_nearest_name(name, message):
+    with refused(f"no environment {message}"):
+        al.load(name)
+
+
+def test_an_unknown_data_set_is_refused_with_the_nearest_name(write):
+    with refused("no data set named 'four-colours': did you mean 'four-colors'?"):
+        al.load("multi-color-sum", dataset="four-colours")
+    with refused("no data set file at 'gone.toml': check the path"):
+        al.load(write(design={"dataset": "gone.toml"}))
+
+
+@pytest.mark.parametrize("value", [3, ["four-colors"], None])
+def test_a_data_set_that_is_no_name_is_refused(write, value):
+    with refused(f"count-red.toml: dataset is {value!r}: give its name"):
+        al.load(write(design={"dataset": value}))
+
+
+def test_names_with_nothing_near_are_listed_and_near_ones_offered():
+    assert nearest("unform", ["uniform", "nonuniform"]) == "did you mean 'uniform'?"
+    assert nearest("zzz", ["b", "a"]) == "known are a, b"
+
+
+def test_unknown_overrides_are_refused_with_the_nearest_key():
+    with refused("multi-color-sum: unknown constant 'imagesize' (did you mean 'image_size'?)"):
+        al.load("multi-color-sum", imagesize=32)
+
+
+def test_keys_of_files_are_no_overrides():
+    with pytest.raises(al.AttributionLabError, match="unknown constant 'builder'"):
+        al.load("multi-color-sum", builder="white-sum")
+
+
+def test_all_wrong_constants_are_refused_at_once():
+    with pytest.raises(al.AttributionLabError) as caught:
+        al.load(
+            "multi-color-sum",
+            image_size="32",
+            fil=0.5,
+            accumulator="unform",
+            redundant_channels=True,
+            colors=[[255, 0]],
+            temperature="hot",
+            modulus=3,
+        )
+    message = str(caught.value)
+    for problem in (
+        "image_size is '32': it takes an integer",
+        "unknown constant 'fil' (did you mean 'fill'?)",
+        "accumulator is 'unform': it takes one of 'uniform', 'nonuniform'",
+        "redundant_channels is True: it takes an integer",
+        "colors is [[255, 0]]: it takes a list of [an integer, an integer, an integer]",
+        "temperature is 'hot': it takes a number",
+        "unknown constant 'modulus'",
+    ):
+        assert problem in message
+    assert message.count("; ") == 6
+
+
+def test_impossible_constants_of_network_images_and_environment_are_refused_at_once(write):
+    found = problems(
+        write(dataset={"size": 0, "seed": -1}),
+        image_size=7,
+        redundant_channels=-1,
+        redundant_strength=-2.0,
+        fill=1.5,
+        smoothing=-0.1,
+        temperature=3.0,
+    )
+    for problem in (
+        "size is 0: take an integer",
+        "seed is -1: take an integer",
+        "redundant_channels is -1: take 0 to 256",
+        "redundant_strength is -2.0: take 0 to 16777216",
+        "smoothing is -0.1: take a fraction of the image side, such as 0.04",
+        "temperature is 3.0: take a power of two, such as 1 or 256",
+    ):
+        assert any(problem in item for item in found)
+    assert any("fill is 1.5" in item for item in found)
+    assert any("image_size is 7" in item for item in found)
+
+
+def test_a_temperature_for_a_regression_is_refused():
+    with refused(
+        "single-color-modulo: temperature is 4.0, but a regression has no softmax: leave it out"
+    ):
+        al.load("single-color-modulo", temperature=4)
+
+
+def test_a_design_without_its_keys_is_refused_with_all_that_is_missing(write):
+    found = problems(write(design={"claim": None, "builder": None, "constants": None}))
+    assert found == ["the design lacks 'claim'", "the design lacks 'builder'"]
+
+
+def test_a_data_set_without_its_keys_is_refused_with_all_that_is_missing(write):
+    assert problems(write(dataset={"generator": None, "seed": None})) == [
+        "the data set lacks 'generator'",
+        "the data set lacks 'seed'",
+    ]
+
+
+def test_missing_constants_are_refused_together(write):
+    path = write(image_constants={"colors": None, "image_size": None})
+    assert problems(path) == [
+        "the constant 'colors' is missing",
+        "the constant 'image_size' is missing",
+    ]
+
+
+def test_unknown_keys_of_both_files_are_refused_together(write):
+    found = problems(write(design={"buidler": "x"}, dataset={"seeds": 3}))
+    assert found == [
+        "unknown design key 'buidler' (did you mean 'builder'?)",
+        "unknown data set key 'seeds' (did you mean 'seed'?)",
+    ]
+
+
+def test_keys_of_the_wrong_type_are_refused_together(write):
+    found = problems(write(design={"claim": 3}, dataset={"size": "many"}))
+    assert found == ["claim is 3: it takes a string", "size is 'many': it takes an integer"]
+
+
+def test_constants_that_are_no_table_are_refused(write):
+    assert problems(write(design={"constants": 3})) == [
+        "the design's constants are no table: write [constants] above them"
+    ]
+
+
+def test_unknown_builders_and_generators_are_refused_together(write):
+    found = problems(write(design={"builder": "colour-sum"}, dataset={"generator": "zzz"}))
+    assert found == [
+        "no builder named 'colour-sum': did you mean 'color-sum'?",
+        f"no generator named 'zzz': known are {', '.join(sorted(GENERATORS))}",
+    ]
+
+
+def test_constants_in_the_wrong_file_are_refused(write):
+    path = write(constants={"image_size": 32}, image_constants={"redundant_channels": 1})
+    assert problems(path) == [
+        "the constant 'image_size' of the design belongs in the other file",
+        "the constant 'redundant_channels' of the data set belongs in the other file",
+    ]
+
+
+@pytest.mark.parametrize("text", ["claim = ", "[constants\n", "a = 1\na = 2\n", "claim = 'no end"])
+def test_a_file_that_is_no_toml_is_refused(tmp_path, text):
+    path = tmp_path / "broken.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(al.AttributionLabError, match=r"^broken\.toml is no valid TOML: "):
+        al.load(str(path))
+
+
+def test_a_file_that_is_no_utf_8_is_refused(tmp_path):
+    path = tmp_path / "latin.toml"
+    path.write_bytes("claim = 'größte Zahl'".encode("latin-1"))
+    with pytest.raises(al.AttributionLabError, match=r"^latin\.toml is no valid TOML: 'utf-8'"):
+        al.load(str(path))
+
+
+def test_a_folder_is_no_environment(tmp_path):
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(al.AttributionLabError, match="no environment file at"):
+        al.load(str(tmp_path / "folder.toml"))
+
+
+def test_paths_of_the_catalogues_own_files_load_too():
+    path = Path(DESIGNS[0])
+    assert al.load(str(path), image_size=32).name == path.stem
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "message"),
+    [
+        (
+            "uniform-accumulator",
+            {"dataset": "gray-numbers"},
+            "white-sum takes images of 1 channels",
+        ),
+        ("uniform-accumulator", {"dataset": "four-colors"}, "color-patches makes 3 channels"),
+        ("number-checker", {"dataset": "four-colors"}, "number-sum takes images of 1 channels"),
+        ("number-checker", {"number": 0}, "number is 0, the background: take another"),
+        (
+            "single-color-modulo",
+            {"image_size": 72, "modulus": 7, "max_count": 100},
+            "at most 105 counted pixels",
+        ),
+        ("single-color-modulo", {"max_count": 10**7}, "take at most 2,000"),
+        ("multi-color-sum", {"redundant_strength": 1e300}, "take 0 to 16777216"),
+        ("multi-color-sum", {"temperature": 2.0**-140}, "take a power of two"),
+        ("multi-color-sum", {"colors": []}, "colors is empty"),
+        ("multi-color-sum", {"weight_seed": -1}, "weight_seed is -1: take 0 or more"),
+        (3, {}, "environment is 3: give a name or the path of a TOML file"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_when_they_are_loaded(name, overrides, message):
+    with pytest.raises(al.AttributionLabError, match=message):
+        al.load(name, **overrides)
+
+
+def test_size_and_seed_of_the_data_set_can_be_overridden():
+    env = al.load("uniform-accumulator", image_size=16, size=3, seed=9)
+    assert len(env.dataset()) == 3
+    assert torch.equal(env.batch(2)[0], env.batch(2, seed=9)[0])
+
+
+def test_a_path_object_is_a_path_and_a_byte_order_mark_is_ignored(write):
+    path = Path(write())
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert al.load(path).name == al.load(str(path)).name
+
+
+def test_loading_leaves_torch_alone():
+    state, dtype = torch.get_rng_state(), torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        env = al.load("multi-color-sum", image_size=16)
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(dtype)
+    assert {parameter.dtype for parameter in env.softmax_model.parameters()} == {torch.float32}
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_colors_for_a_network_whose_images_have_none_are_refused(tmp_path):
+    design = DESIGN | {"dataset": "binary-patches"}
+    colors = {"colors": [[255, 0, 0]], "background": [0, 0, 0]}
+    path = tmp_path / "count-red.toml"
+    path.write_text(toml(changed(design, {}, colors)), encoding="utf-8")
+    assert problems(str(path)) == [
+        "color-sum takes images of 3 channels up to 255, binary-patches makes 1 channels up to 1: "
+        "choose a builder and a generator that fit"
+    ]
+
+
+def test_an_environment_says_how_to_make_it_again():
+    env = al.load("multi-color-sum", image_size=24, redundant_channels=0)
+    call = load_call(env)
+    assert call == "attributionlab.load('multi-color-sum', image_size=24, redundant_channels=0)"
+    assert eval(call, {"attributionlab": al}).spec.digest == env.spec.digest

@@ -1,0 +1,259 @@
+"""Methods side by side score what they score alone, and one that fails takes nobody with it."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab import AttributionLabError
+from attributionlab.faithfulness.comparison import Refusal
+from attributionlab.stats.intervals import paired_difference
+
+
+@pytest.fixture(scope="module")
+def colors():
+    return al.load("multi-color-sum", image_size=24)
+
+
+@pytest.fixture(scope="module")
+def modulo():
+    return al.load("single-color-modulo", image_size=24)
+
+
+def broken(model, inputs, targets):
+    if inputs.shape[1] == 3:
+        raise RuntimeError("no colors, please")
+    return torch.ones_like(inputs)
+
+
+@pytest.fixture(scope="module")
+def comparison(colors, modulo):
+    methods = ["saliency", broken, ("integrated-gradients", {"n_steps": 7}), "oracle"]
+    return al.compare(methods, [colors, modulo], n=3, seed=1, gamma=0.6, command="again")
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+def test_every_score_is_that_of_the_faithfulness_test(comparison, colors, modulo):
+    frame = comparison.to_frame()
+    for env in (colors, modulo):
+        for method, settings in (("saliency", {}), ("integrated-gradients", {"n_steps": 7})):
+            alone = al.faithfulness_test(method, env, 3, 1, 0.6, settings=settings, preset="paper")
+            [result] = alone.environments
+            mine = frame[(frame.method == alone.label) & (frame.environment == env.name)]
+            assert list(mine.part) == ["overall", "positive", "negative"]
+            for part in mine.itertuples():
+                for score in ("precision", "recall", "f1"):
+                    expected = result.mean(part.part, score)
+                    value = getattr(part, score)
+                    assert np.isnan(value) if expected is None else value == expected
+            assert set(mine.verdict) == {result.verdict}
+            assert (mine.seconds_per_image > 0).all()
+
+
+def test_a_method_that_fails_somewhere_is_listed_with_its_reason_and_runs_elsewhere(comparison):
+    [refusal] = comparison.refusals
+    assert isinstance(refusal, Refusal)
+    assert (refusal.method, refusal.environment) == ("broken", "multi-color-sum")
+    assert "no colors, please" in refusal.reason
+    ran = {(report.method, result.name) for report, result in comparison.results}
+    assert ("broken", "single-color-modulo") in ran
+
+
+def test_gamma_is_reached_or_not_part_by_part(comparison):
+    frame = comparison.to_frame()
+    applicable = frame[frame.f1.notna()]
+    assert (applicable.reaches_gamma == (applicable.f1 >= 0.6)).all()
+    assert set(applicable.reaches_gamma) == {True, False}
+    assert frame[frame.f1.isna()].reaches_gamma.isna().all()
+    assert frame.f1.isna().any()
+
+
+def test_the_summary_has_a_row_for_each_method_and_environment(comparison):
+    frame, summary = comparison.to_frame(), comparison.summary()
+    assert len(summary) == len(comparison.reports)
+    for row in summary.itertuples():
+        alike = frame[(frame.method == row.method) & (frame.environment == row.environment)]
+        parts = alike.set_index("part")
+        assert row.precision == parts.precision["overall"]
+        assert row.f1_positive == parts.f1["positive"]
+        assert row.verdict == parts.verdict["overall"]
+
+
+def test_settings_are_part_of_the_name(comparison):
+    assert "integrated-gradients (n_steps=7)" in set(comparison.to_frame().method)
+
+
+def test_files_hold_the_table(comparison, tmp_path):
+    frame = comparison.to_frame()
+    comparison.to_csv(tmp_path / "table.csv")
+    comparison.to_parquet(tmp_path / "table.parquet")
+    comparison.to_json(tmp_path / "all.json")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "table.parquet"), frame)
+    read = pd.read_csv(tmp_path / "table.csv").astype({"reaches_gamma": "boolean"})
+    pd.testing.assert_frame_equal(read, frame, check_dtype=False)
+    document = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    assert document["command"] == "again"
+    assert document["refused"] == [vars(refusal) for refusal in comparison.refusals]
+    assert len(document["results"]) == len(comparison.reports)
+    first = document["results"][0]
+    assert first["method"] == "saliency"
+    assert first["preset"] == "paper"
+    assert first["overall"]["f1"] == frame.f1[0]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(comparison, tmp_path):
+    with pytest.raises(AttributionLabError, match="cannot write"):
+        comparison.to_parquet(tmp_path / "missing" / "table.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_figures_hold_every_method_environment_and_part(comparison, colors):
+    titles = [axis.get_title() for axis in comparison.violins().axes]
+    for part in ("overall", "positive", "negative"):
+        assert f"F1, multi-color-sum: {part}" in titles
+    assert "F1, single-color-modulo: negative" not in titles  # no such truth
+    figure = comparison.maps(images=2)
+    shown = [axis.images[0].get_array() for axis in figure.axes[:-1] if axis.images]
+    images, labels = colors.batch(2, 1)
+    truth = colors.truth(images, labels).signed[0, 0]
+    [ideal] = [result for report, result in comparison.results
+               if report.method == "oracle" and result.name == colors.name]  # fmt: skip
+    assert np.array_equal(shown[1], truth)
+    assert np.array_equal(ideal.attributions[0], truth)
+    # Image, truth and four methods in four rows; one method did not run on two of the images.
+    assert len(shown) == 4 * 6 - 2
+
+
+def test_a_quick_comparison_is_small_and_needs_names(colors):
+    small = al.compare(["sobel"], ["uniform-accumulator"], n=1, quick=True)
+    assert small.environments[0].recipe.image_size == 72
+    with pytest.raises(AttributionLabError, match="made already: name environments"):
+        al.compare(["sobel"], colors, n=1, quick=True)
+
+
+def test_an_unknown_method_or_setting_is_refused_before_the_first_run(colors):
+    def never(model, inputs, targets):
+        pytest.fail("ran")
+
+    with pytest.raises(AttributionLabError, match="did you mean 'saliency'"):
+        al.compare([never, "salienc"], colors, n=1)
+    with pytest.raises(AttributionLabError, match="no setting 'n_step'"):
+        al.compare([never, ("integrated-gradients", {"n_step": 2})], colors, n=1)
+
+
+def test_nothing_that_runs_is_a_refusal(colors):
+    with pytest.raises(AttributionLabError, match=r"no method could be run: .*no colors"):
+        al.compare([broken], colors, n=1)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"), [({"n": 0}, "n is 0"), ({"gamma": 2}, "gamma is 2")]
+)
+def test_what_no_run_could_have_is_refused(colors, argument, message):
+    with pytest.raises(AttributionLabError, match=message):
+        al.compare(["saliency"], colors, **argument)
+
+
+def test_environments_of_one_name_are_told_apart_by_what_differs():
+    envs = [al.load("multi-color-sum", image_size=24, temperature=t) for t in (1, 64)]
+    result = al.compare(["sobel"], envs, n=1)
+    assert list(result.places.values()) == [
+        *("multi-color-sum (temperature=1.0)", "multi-color-sum (temperature=64.0)")
+    ]
+    assert set(result.to_frame().environment) == set(result.places.values())
+    titles = [axis.get_title() for axis in result.violins().axes]
+    assert "F1, multi-color-sum (temperature=64.0): positive" in titles
+    with pytest.raises(AttributionLabError, match="name each once"):
+        al.compare(["sobel"], [envs[0], al.load("multi-color-sum", image_size=24, temperature=1)])
+
+
+def test_one_method_needs_no_list_and_none_at_all_is_refused(colors):
+    assert al.compare("sobel", colors, n=1).reports[0].method == "sobel"
+    with pytest.raises(AttributionLabError, match="methods are empty"):
+        al.compare([], colors)
+    with pytest.raises(AttributionLabError, match="name 'sobel' twice"):
+        al.compare(["sobel", "sobel"], colors)
+
+
+def test_a_preset_is_of_the_built_in_method_only(colors):
+    def occlusion(model, inputs, targets):
+        return inputs
+
+    assert (
+        al.compare([occlusion], colors, n=1, preset="paper").reports[0].environments[0].settings
+        == {}
+    )
+    for none in ("none", None):
+        [report] = al.compare(["occlusion"], colors, n=1, preset=none).reports
+        assert report.environments[0].settings == {}
+        assert report.environments[0].output == "probability"
+    with pytest.raises(AttributionLabError, match="preset is 'papre'"):
+        al.compare(["occlusion"], colors, n=1, preset="papre")
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+def test_the_maps_show_the_default_truth_and_say_who_was_held_against_another(colors):
+    figure = al.compare(["lrp", "sobel"], colors, n=1).maps()
+    titles = [axis.get_title().replace("\n", " ") for axis in figure.axes]
+    assert titles[:4] == ["image", "ground truth", "lrp", "sobel"]
+    assert [axis.get_xlabel() for axis in figure.axes[2:4]] == ["truth of the logit", ""]
+    images, labels = colors.batch(1, 0)
+    assert np.array_equal(
+        figure.axes[1].images[0].get_array(), colors.truth(images, labels).signed[0, 0]
+    )
+
+
+def test_what_is_wrong_with_the_whole_call_is_said_once(colors):
+    with pytest.raises(AttributionLabError, match=r"^n is 0: take"):
+        al.compare(["saliency", "sobel"], colors, n=0)
+    with pytest.raises(AttributionLabError, match="name each once"):
+        al.compare("sobel", ["uniform-accumulator"] * 2, quick=True)
+
+
+def test_two_methods_are_compared_on_the_same_images(colors, modulo):
+    comparison = al.compare(["sobel", "constant", "random"], [colors, modulo], n=6, seed=2)
+    frame = comparison.differences("sobel", "constant")
+    assert list(frame.columns) == [
+        "environment", "part", "mean", "low", "high", "images", "better",
+    ]  # fmt: skip
+    assert set(zip(frame.environment, frame.part, strict=True)) == {
+        *((colors.name, part) for part in ("overall", "positive", "negative")),
+        *((modulo.name, part) for part in ("overall", "positive")),
+    }
+    scores = {(report.label, result.name): result.scores for report, result in comparison.results}
+    for row in frame.itertuples():
+        first, second = (
+            scores[name, row.environment][row.part]["f1"] for name in ("sobel", "constant")
+        )
+        expected = paired_difference(first, second, 2)
+        assert (row.mean, row.low, row.high, row.images) == expected[:4]
+        assert row.better == expected.better or (expected.better is None and pd.isna(row.better))
+    swapped = comparison.differences("constant", "sobel")
+    assert swapped["mean"].tolist() == pytest.approx((-frame["mean"]).tolist())
+
+
+def test_a_difference_needs_two_methods_that_were_run_together(colors, modulo):
+    comparison = al.compare(["sobel", broken], [colors, modulo], n=2)
+    with pytest.raises(AttributionLabError, match="no method 'sobl' was run: did you mean 'sobel'"):
+        comparison.differences("sobl", "sobel")
+    single = al.compare(["sobel", "constant"], colors, n=1)
+    with pytest.raises(AttributionLabError, match="no two images of an environment in common"):
+        single.differences("sobel", "constant")
+
+
+def test_the_table_has_the_interval_of_each_score(comparison):
+    for row in comparison.to_frame().itertuples():
+        if not math.isnan(row.f1):
+            assert row.f1_low <= row.f1 <= row.f1_high
+
+
+def test_an_interrupted_comparison_says_which_runs_were_done(colors):
+    def stopped(model, inputs, targets):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="1 of 2 runs were done: sobel fail"):
+        al.compare(["sobel", stopped], colors, n=2)

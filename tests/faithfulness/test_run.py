@@ -1,0 +1,342 @@
+"""What a method is offered, and what is kept of a run."""
+
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab import AttributionWarning
+from attributionlab.faithfulness.report import SCORES
+from attributionlab.methods import run
+from attributionlab.methods.declaration import declares
+from attributionlab.metrics import alignment, normalize
+from attributionlab.report import as_text, comparison_table
+from attributionlab.report.page import Panel, faithfulness_page
+from attributionlab.report.verdict import report_table
+from attributionlab.stats.intervals import mean_score
+
+
+@pytest.fixture(scope="module")
+def colors():
+    return al.load("multi-color-sum", image_size=24)
+
+
+@pytest.fixture(scope="module")
+def modulo():
+    return al.load("single-color-modulo", image_size=24)
+
+
+# Offers
+
+
+def test_a_method_that_asks_is_offered_other_images_and_the_largest_value(colors, modulo):
+    seen = []
+
+    def method(model, inputs, targets, *, reference_images, highest):
+        seen.append((inputs, reference_images, highest))
+        return torch.ones_like(inputs)
+
+    al.faithfulness_test(method, [colors, modulo], n=1, seed=3, diagnosed=False)
+    al.faithfulness_test(method, colors, n=1, seed=3, diagnosed=False)
+    al.faithfulness_test(method, colors, n=1, seed=4, diagnosed=False)
+    (image, others, highest), (_, gray, one), (_, again, _), (_, different, _) = seen
+    assert others.shape == (256, 3, 24, 24)
+    assert gray.shape == (256, 1, 24, 24)
+    assert (highest, one) == (255, 1)
+    assert torch.equal(others, again)
+    assert not torch.equal(others, different)
+    assert not (others == image).flatten(1).all(1).any()
+
+
+# Results
+
+
+def test_what_a_run_keeps_of_the_attributions(colors):
+    def method(model, inputs, targets):
+        return inputs - 30
+
+    report = al.faithfulness_test(method, colors, n=3)
+    [result] = report.environments
+    images, _ = colors.batch(3, 0)
+    expected = normalize((images - 30).double().sum(1, keepdim=True)).float()[:, 0]
+    assert np.array_equal(result.attributions, expected.numpy())
+    assert result.seconds > 0
+    assert report.to_dict()["environments"][0]["seconds_per_image"] == result.seconds
+
+
+def test_the_completeness_gap_is_that_of_each_image(colors, tmp_path):
+    with pytest.warns(AttributionWarning, match="do not sum to the change of the output"):
+        report = al.faithfulness_test("deep-lift-true-baseline", colors, n=3)
+    [result] = report.environments
+    images, labels = colors.batch(3, 0)
+    with torch.no_grad():
+        after = colors.softmax_model(images).gather(1, labels[:, None])[:, 0]
+        blank = colors.baseline.expand_as(images)
+        before = colors.softmax_model(blank).gather(1, labels[:, None])[:, 0]
+    with pytest.warns(al.GuardWarning):
+        sums = al.methods.deep_lift_true_baseline(
+            colors.softmax_model, images, labels, baseline=colors.baseline
+        ).sum((1, 2, 3))
+    change = after - before
+    gaps = ((sums - change).abs() / change.abs()).numpy()
+    # Two sums of some thousand float32 terms in different orders.
+    assert np.allclose(result.completeness_gap, gaps, rtol=0, atol=1e-3)
+    report.to_json(tmp_path / "out.json")
+    document = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    written = document["environments"][0]["completeness_gap"]
+    assert written == pytest.approx(float(np.median(result.completeness_gap)))
+
+
+def test_without_a_sum_to_keep_there_is_no_gap(colors):
+    [result] = al.faithfulness_test("sobel", colors, n=1).environments
+    assert result.completeness_gap is None
+    assert "completeness_gap" not in result.to_dict()
+
+
+def test_each_guard_is_said_once_with_the_number_of_images(colors):
+    saturated = al.load("multi-color-sum", image_size=72, temperature=2.0**-4)
+    with pytest.warns(AttributionWarning) as caught:
+        report = al.faithfulness_test("saliency", saturated, n=3, diagnosed=False)
+    said = [w for w in report.warnings if "softmax is saturated" in w]
+    assert len(said) == 1
+    assert "of 3 images" in said[0]
+    assert "now 0.0625" in said[0]
+    assert len(caught) == len(report.warnings)
+
+
+def test_a_guard_that_does_not_fit_in_memory_takes_no_result_with_it(colors, monkeypatch):
+    monkeypatch.setattr(run, "kinks", out_of_memory)
+    with pytest.warns(AttributionWarning, match="were not looked at"):
+        report = al.faithfulness_test("saliency", colors, n=2)
+    assert report.verdict == "pass"
+
+
+def out_of_memory(*_):
+    raise RuntimeError("CUDA out of memory")
+
+
+# Seeds
+
+
+def drawing(model, inputs, targets, *, generator):
+    """The truth of a classifier's positive part by luck."""
+    return torch.rand(inputs.shape, generator=generator)
+
+
+def test_only_a_method_that_draws_is_run_again(colors):
+    calls = []
+
+    def steady(model, inputs, targets, *, generator):
+        calls.append(len(inputs))
+        return torch.ones_like(inputs)
+
+    arguments = {"n": 3, "seeds": 5, "diagnosed": False}
+    [result] = al.faithfulness_test(steady, colors, **arguments).environments
+    assert calls == [1, 1, 1]  # it declares a generator, so each image has a seed of its own
+    assert (result.stochastic, result.seeds, result.seed_sd) == (False, 1, None)
+    [result] = al.faithfulness_test(drawing, colors, claim="overall", **arguments).environments
+    assert (result.stochastic, result.seeds) == (True, 5)
+    assert result.seed_sd > 0
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: torch.rand(()), lambda: np.random.rand(), lambda: random.random()]
+)
+def test_drawing_from_a_global_state_is_noticed(colors, draw):
+    def method(model, inputs, targets):
+        draw()
+        return torch.ones_like(inputs)
+
+    [result] = al.faithfulness_test(method, colors, n=1, diagnosed=False).environments
+    assert result.stochastic
+
+
+def test_scores_are_means_over_seeds_of_which_the_first_is_that_of_a_single_run(colors):
+    maps = []
+
+    def noted(model, inputs, targets, *, generator):
+        maps.append(drawing(model, inputs, targets, generator=generator))
+        return maps[-1]
+
+    arguments = {"n": 3, "seed": 2, "diagnosed": False}
+    [several] = al.faithfulness_test(noted, colors, seeds=3, **arguments).environments
+    truth = colors.truth(*colors.batch(3, 2)).overall
+    assert len(maps) == 9  # three images, one by one, for each of three seeds
+    runs = [torch.cat(maps[start : start + 3]) for start in (0, 3, 6)]
+    f1 = torch.stack(
+        [alignment(normalize(each.sum(1, keepdim=True)).abs(), truth).f1 for each in runs]
+    )
+    # Maps are kept in float32: 2^-24 of values of one sign, in sums and their ratio.
+    assert np.allclose(several.scores["overall"]["f1"], f1.mean(0), rtol=1e-6)
+    part = several.claim_part
+    assert part == "negative"  # which a map of positive values misses
+    [overall] = al.faithfulness_test(
+        drawing, colors, seeds=3, claim="overall", **arguments
+    ).environments
+    assert overall.seed_sd == pytest.approx(float(f1.var(0).mean().sqrt()), rel=1e-4)
+    [single] = al.faithfulness_test(drawing, colors, **arguments).environments
+    assert np.array_equal(single.attributions, several.attributions)
+
+
+# Runs of a method that optimizes
+
+
+def optimizing(maps):
+    """A stand-in for an optimization, whose run `nudge` ends with the map of that place."""
+
+    @declares(claim="overall", runs=len(maps))
+    def method(model, inputs, targets, *, nudge):
+        return maps[nudge](inputs)
+
+    return method
+
+
+def ones(inputs):
+    return torch.ones_like(inputs[:, :1])
+
+
+def zeros(inputs):
+    return torch.zeros_like(inputs[:, :1])
+
+
+@pytest.fixture
+def white(modulo):
+    """The truth of single-color-modulo: white pixels."""
+    return lambda inputs: inputs
+
+
+def test_the_lowest_and_highest_of_known_runs_stand_beside_the_first(modulo, white):
+    method = optimizing([ones, zeros, white])
+    [result] = al.faithfulness_test(method, modulo, n=3, diagnosed=False).environments
+    images, _ = modulo.batch(3, 0)
+    share = images.double().mean((1, 2, 3))  # the precision of a map that is 1 everywhere
+    of_ones = float((2 * share / (1 + share)).mean())
+    assert result.claim_f1 == pytest.approx(of_ones, rel=1e-6)  # maps are kept in float32
+    lowest, highest = result.spread()
+    assert (lowest["of"], highest["of"]) == ("lowest of 3 runs", "highest of 3 runs")
+    assert lowest["overall"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
+    assert highest["overall"] == {"precision": 1.0, "recall": 1.0, "f1": 1.0}
+    assert lowest["negative"] is None  # of which these images have nothing
+    assert result.to_dict()["spread"] == [lowest, highest]
+
+
+def test_the_runs_of_a_deterministic_method_do_not_differ(modulo):
+    [result] = al.faithfulness_test(optimizing([ones] * 3), modulo, n=2).environments
+    assert {key: [row[key] for row in result.spread()] for key in ("overall", "positive")} == {
+        key: [{score: result.mean(key, score) for score in SCORES}] * 2
+        for key in ("overall", "positive")
+    }
+
+
+def test_other_runs_see_the_first_images_only_and_say_so(modulo, white):
+    seen = []
+
+    def noted(inputs):
+        seen.append(len(inputs))
+        return white(inputs)
+
+    method = optimizing([ones, noted])
+    [result] = al.faithfulness_test(method, modulo, n=10, diagnosed=False).environments
+    lowest, highest = result.spread()
+    assert sum(seen) == 8
+    assert (lowest["of"], lowest["images"]) == ("lowest of 2 runs, first 8 images", 8)
+    assert lowest["overall"]["f1"] == mean_score(result.scores["overall"]["f1"][:8])
+    assert highest["overall"]["f1"] == 1
+
+
+def test_seeds_that_are_asked_for_are_the_runs_of_a_method_that_draws(colors):
+    declared = declares(runs=3)(drawing)
+    try:
+        [few] = al.faithfulness_test(declared, colors, n=2, diagnosed=False).environments
+        [many] = al.faithfulness_test(declared, colors, n=2, seeds=5, diagnosed=False).environments
+    finally:
+        declares()(drawing)
+    f1 = [float(run["overall"]["f1"].mean()) for run in many.compared_runs]
+    assert len(set(f1)) == 5
+    assert [row["overall"]["f1"] for row in many.spread()] == [min(f1), max(f1)]
+    # The first runs are those of the same seeds.
+    assert [row["overall"]["f1"] for row in few.spread()] == [min(f1[:3]), max(f1[:3])]
+
+
+def test_a_method_of_one_run_has_no_spread(colors):
+    [result] = al.faithfulness_test("random", colors, n=1, seeds=2).environments
+    assert result.spread() == result.to_dict()["spread"] == []
+
+
+def test_every_table_has_the_lowest_and_highest_below_a_method_that_optimizes(modulo, white):
+    names = ["method", "method, lowest of 2 runs", "method, highest of 2 runs"]
+    comparison = al.compare(["saliency", optimizing([zeros, white])], modulo, n=2)
+    summary = comparison.summary()
+    assert summary.method.tolist() == ["saliency", *names]
+    assert summary.claim_f1.tolist()[1:] == [0, 0, 1]
+    frame = comparison.to_frame()
+    overall = frame[frame.part == "overall"]
+    assert overall.method.tolist() == ["saliency", *names]
+    assert overall.f1.tolist()[1:] == [0, 0, 1]
+    said = as_text(comparison_table(comparison.to_dict()), 120)
+    assert "highest of 2 runs" in said
+    [report] = [each for each in comparison.reports if each.method == "method"]
+    told = as_text(report_table(report.to_dict()), 80).splitlines()
+    [row] = [line.split() for line in told if line.startswith(" ") and "highest " in line][:1]
+    assert row == ["highest", "1.00", "1.00", "1.00"]
+    assert "0.00 to 1.00 over runs" in faithfulness_page(
+        report.to_dict(), [Panel([], report.environments[0].scores["overall"]["f1"])]
+    )
+
+
+# The runner-up
+
+
+def test_the_class_with_the_second_most_pixels_is_explained_too(colors):
+    asked = []
+
+    def method(model, inputs, targets):
+        asked.append(targets)
+        return torch.ones_like(inputs)
+
+    report = al.faithfulness_test(method, colors, n=11)
+    images, labels = colors.batch(11)
+    counts = colors.counting.counts(images)
+    second = counts.argsort(dim=1, descending=True, stable=True)[:, 1]
+    assert torch.equal(asked[0], labels)
+    assert torch.equal(counts.gather(1, asked[1][:, None]), counts.gather(1, second[:8, None]))
+    assert (asked[1] != labels[:8]).all()
+    truth = colors.truth(images[:8], asked[1])
+    ones = torch.ones(8, 1, 24, 24)
+    [result] = report.environments
+    assert result.studied_images == report.to_dict()["environments"][0]["runner_up"]["images"] == 8
+    assert result.runner_up == {
+        "overall": pytest.approx(float(alignment(ones, truth.overall).f1.mean())),
+        "positive": pytest.approx(float(alignment(ones, truth.positive).f1.mean())),
+        "negative": 0.0,
+    }
+
+
+def test_there_is_no_runner_up_without_classes_or_a_method_to_ask(colors, modulo):
+    [result] = al.faithfulness_test("constant", modulo, n=2).environments
+    assert result.runner_up is None
+    maps = colors.truth(*colors.batch(2)).signed.float()
+    [result] = al.faithfulness_test(maps, colors, n=2).environments
+    assert result.runner_up is None
+    [result] = al.faithfulness_test("constant", colors, n=2, diagnosed=False).environments
+    assert (result.runner_up, result.diagnosis, result.ceilings) == (None, None, {})
+
+
+def test_a_part_that_the_first_images_lack_has_no_lowest_and_highest(modulo, white):
+    """As where only later images than those of the other runs have negative truth."""
+    comparison = al.compare(optimizing([ones, white]), modulo, n=2)
+    [report] = comparison.reports
+    [result] = report.environments
+    nothing = {part: dict.fromkeys(SCORES, np.full(2, np.nan)) for part in result.scores}
+    lacking = replace(result, compared_runs=[nothing, nothing])
+    report = replace(report, environments=[lacking])
+    comparison = replace(comparison, reports=[report])
+    assert all(row["overall"] is None for row in lacking.spread())
+    assert "highest" not in as_text(report_table(report.to_dict()), 100).split("spread")[0]
+    assert "overall n/a" in as_text(comparison_table(comparison.to_dict()), 120)
+    assert comparison.summary().claim_f1.isna().tolist() == [False, True, True]
+    assert comparison.to_frame().f1.isna().sum() >= 2

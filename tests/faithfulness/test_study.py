@@ -1,0 +1,125 @@
+"""What a trial knows beyond its verdict: what likely causes are drawn from, and ceilings."""
+
+import captum.attr
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab.diagnosis.shares import missing_shares, pixel_kinds
+from attributionlab.faithfulness.ceilings import best_on_regions
+from attributionlab.metrics import alignment
+
+pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+
+
+@pytest.fixture(scope="module")
+def colors():
+    return al.load("multi-color-sum-distractors", image_size=72)
+
+
+@pytest.fixture(scope="module")
+def modulo():
+    return al.load("single-color-modulo", image_size=72)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return al.load("multi-color-sum", image_size=24, redundant_channels=0)
+
+
+def result_of(method, env, **arguments):
+    [result] = al.faithfulness_test(method, env, **({"n": 3} | arguments)).environments
+    return result
+
+
+def test_the_evidence_states_what_the_environment_is(colors, modulo, undisturbed):
+    first, second, third = (
+        result_of("sobel", env).evidence for env in (colors, modulo, undisturbed)
+    )
+    assert [each.sawtooth for each in (first, second, third)] == [False, True, False]
+    assert [each.unseen_colors_disturb for each in (first, second, third)] == [True, False, False]
+    assert first.temperature == colors.temperature
+    assert second.temperature is None
+    assert result_of("sobel", colors, output="logit").evidence.temperature is None
+    assert third.overrides == {"image_size": 24, "redundant_channels": 0}
+
+
+def test_the_evidence_states_what_the_maps_are(colors):
+    def half_empty(model, inputs, targets):
+        maps = torch.randn(inputs[:, :1].shape, generator=torch.Generator().manual_seed(0))
+        return maps * (inputs.sum((1, 2, 3), keepdim=True) > 0) * empty[: len(inputs)]
+
+    empty = torch.tensor([0.0, 1.0, 0.0, 0.0])[:, None, None, None]
+    evidence = result_of(half_empty, colors, n=4).evidence
+    assert evidence.all_zero == 0.75
+    assert not evidence.positive_only
+    positive = result_of("constant", colors).evidence
+    assert positive.positive_only
+    assert positive.all_zero == 0
+    assert (positive.own_resolution, positive.own_ceiling) == (None, None)  # a sign, no resolution
+    assert result_of("constant", colors).own_ceiling == "positive only"
+    empty[:] = 0
+    assert result_of(half_empty, colors).own_ceiling is None  # neither positive nor anything else
+    assert result_of("random", colors).evidence.stochastic
+    assert not positive.stochastic
+
+
+def test_the_shares_are_means_over_all_images_of_the_part_that_decides(colors):
+    n = 11  # more than are studied
+    result = result_of("sobel", colors, n=n, claim="overall")
+    images, labels = colors.batch(n)
+    patches = torch.stack([colors.dataset(n)[k].patches for k in range(n)])
+    kinds = pixel_kinds(images, patches, colors.counting.classes_of(images), colors.baseline)
+    maps = torch.from_numpy(result.attributions)[:, None]
+    expected = missing_shares(maps, colors.truth(images, labels).signed, kinds, "overall")
+    for name, share in expected.items():
+        assert result.evidence.shares[name] == pytest.approx(float(share.nanmean()), abs=1e-12)
+    assert result.evidence.shares["distractors"] > 0
+    assert result.evidence.missing == pytest.approx(1 - result.claim_f1, abs=1e-6)
+
+
+def test_what_guards_say_is_handed_on_by_kind():
+    saturated = al.load("multi-color-sum", image_size=72, temperature=2.0**-4)
+    assert "saturation" in result_of("saliency", saturated).evidence.guards
+    assert "saturation" not in result_of("sobel", saturated).evidence.guards
+
+
+def test_exact_shapley_values_are_scored_for_the_explained_target(colors):
+    n = 4
+    result = result_of("sobel", colors, n=n)
+    images, labels = colors.batch(n)
+    truth = colors.truth(images, labels)
+    scores = []
+    for index in range(n):
+        values = colors.shapley(images[index], int(labels[index]))[None]
+        negative = (-values).clamp(min=0)
+        scores.append(alignment(negative / negative.max(), truth.negative[index : index + 1]).f1)
+    # For the claim "signed" the negative part is the lowest: losers of unlike sizes.
+    expected = float(torch.cat(scores).mean())
+    assert result.ceilings["exact Shapley values"] == pytest.approx(expected, abs=1e-12)
+    assert expected < 1
+
+
+def test_a_coarse_method_has_the_ceiling_of_its_layer_unless_it_has_both_signs(colors):
+    result = result_of("gradcam", colors)
+    shape = tuple(
+        al.methods.observe(colors.model, colors.layers["gradcam"], colors.batch(1)[0])[0].shape[2:]
+    )
+    assert result.own_ceiling == f"{shape[0]} x {shape[1]} cells"
+    assert result.evidence.own_ceiling == result.ceilings[result.own_ceiling]
+    signed = result_of("gradcam", colors, settings={"relu": False})
+    assert signed.own_ceiling is None
+    captums = result_of(captum.attr.LayerGradCam, colors, settings={"relu_attributions": True})
+    assert captums.own_ceiling == result.own_ceiling
+    assert result_of("sobel", colors, claim="overall").own_ceiling is None
+
+
+def test_superpixels_have_the_ceiling_of_their_own_partition(colors):
+    settings = {"segmentation": "patches", "n_samples": 50}
+    result = result_of("lime", colors, claim="overall", settings=settings)
+    patches = torch.stack([colors.dataset(3)[k].patches for k in range(3)])
+    truth = colors.truth(*colors.batch(3)).overall
+    best = alignment(best_on_regions(truth, patches), truth).f1
+    assert result.own_ceiling == "own regions"
+    assert result.ceilings["own regions"] == pytest.approx(float(best.mean()), abs=1e-12)
+    assert result.ceilings["own regions"] == result.ceilings["true patches"]

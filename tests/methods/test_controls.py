@@ -1,0 +1,108 @@
+"""Each control is what its name says, and gets the verdict that is known in advance."""
+
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.methods.controls import CONTROLS
+
+INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")
+
+
+def judged(control, environments, n, **asked):
+    """Verdicts and scores, without a look for likely causes."""
+    return al.faithfulness_test(control, environments, n=n, diagnosed=False, **asked)
+
+
+@pytest.fixture(scope="module")
+def environments():
+    """The whole catalogue at a size at which every patch still has several pixels."""
+    return {name: al.load(name, image_size=72) for name in al.environments()}
+
+
+def test_the_oracle_scores_one_wherever_it_applies(environments):
+    for claim in ("signed", "overall", "positive"):
+        report = judged("oracle", list(environments.values()), 2, claim=claim)
+        assert report.verdict == "pass"
+        for result in report.environments:
+            assert result.mean("overall", "f1") == 1
+            assert result.mean("positive", "f1") == 1
+            expected = 1 if result.output == "probability" else None
+            assert result.mean("negative", "f1") == expected
+
+
+def test_the_inverted_oracle_fails_on_signs_and_passes_without_them(environments):
+    for env in environments.values():
+        assert judged("inverted-oracle", env, 2).verdict == "fail"
+        assert judged("inverted-oracle", env, 2, claim="overall").verdict == "pass"
+
+
+@pytest.mark.parametrize("claim", ["signed", "overall", "positive"])
+@pytest.mark.parametrize("control", ["random", "constant"])
+def test_random_and_constant_fail_everywhere(environments, control, claim):
+    for env in environments.values():
+        assert judged(control, env, 2, claim=claim).verdict == "fail"
+
+
+@pytest.mark.parametrize("claim", ["signed", "positive"])
+@pytest.mark.parametrize("control", INPUT_ONLY)
+def test_no_map_of_the_foreground_passes_where_there_are_distractors(environments, control, claim):
+    env = environments["multi-color-sum-distractors"]
+    assert judged(control, env, 16, claim=claim).verdict == "fail"
+
+
+def test_distractors_lower_the_overall_score_of_the_foreground_by_their_share(environments):
+    """F1 = 2 / (2 + d) with d distractor pixels per counted pixel, image by image."""
+    env = environments["multi-color-sum-distractors"]
+    images, labels = env.batch(8)
+    report = judged("non-background", env, 8)
+    counted = env.truth(images, labels).overall.sum((1, 2, 3))
+    foreground = (images != env.baseline).any(1).sum((1, 2))
+    expected = 2 / (2 + (foreground - counted) / counted)
+    # Precision, recall and F1 are float64; the expectation is float32, good to 2^-22.
+    torch.testing.assert_close(
+        torch.from_numpy(report.environments[0].scores["overall"]["f1"]),
+        expected.double(),
+        rtol=2**-22,
+        atol=0,
+    )
+
+
+def test_without_distractors_the_foreground_is_the_whole_overall_truth(environments):
+    report = judged("non-background", environments["multi-color-sum"], 4)
+    assert report.environments[0].mean("overall", "f1") == 1
+    assert report.environments[0].mean("positive", "f1") < 1
+
+
+def test_controls_are_their_definitions():
+    inputs = torch.zeros(1, 1, 3, 3)
+    inputs[0, 0, 1, 1] = 2.0
+    targets, patches = torch.zeros(1).long(), torch.zeros(1, 3, 3).long()
+    patches[0, 0] = 5
+    baseline = torch.ones(1, 1, 1)
+    truth = al.Truth(torch.ones(1, 1, 3, 3, dtype=torch.int8))
+
+    def run(name, **offered):
+        return CONTROLS[name](None, inputs, targets, **offered)
+
+    assert torch.equal(run("constant"), torch.ones(1, 1, 3, 3))
+    assert torch.equal(run("baseline-distance", baseline=baseline), torch.ones(1, 1, 3, 3))
+    assert run("non-background", baseline=torch.zeros(1, 1, 1)).flatten().nonzero().tolist() == [
+        [4]
+    ]
+    assert torch.equal(
+        run("filled-patches", patches=patches)[0, 0, :, 0], torch.tensor([1.0, 0, 0])
+    )
+    assert torch.equal(run("oracle", ideal=inputs), inputs)
+    assert torch.equal(run("inverted-oracle", truth=truth), -torch.ones(1, 1, 3, 3))
+    # Sobel kernels [1, 2, 1] x [-1, 0, 1]: 2 * 2 beside the pixel, sqrt(2) * 2 at the corners.
+    assert run("sobel")[0, 0, 1].tolist() == [4, 0, 4]
+    assert run("sobel")[0, 0, 0, 0].item() == pytest.approx(8**0.5, rel=2**-23)
+    uniform = run("random", generator=torch.Generator().manual_seed(0))
+    assert ((uniform >= 0) & (uniform < 1)).all()
+    assert uniform.unique().numel() == 9
+
+
+def test_default_environments_are_in_the_catalogue():
+    assert set(DEFAULT_ENVIRONMENTS) <= set(al.environments())

@@ -1,0 +1,232 @@
+"""How far networks answer, explain and are excited alike."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from attributionlab.methods import METHODS
+from attributionlab.papers.idsds.alignment import network_pairs
+from attributionlab.papers.idsds.alignment import similarity as module
+from attributionlab.papers.idsds.alignment.likeness import (
+    Seen,
+    excitations,
+    overlap,
+    seen,
+    strongest,
+)
+from attributionlab.papers.idsds.alignment.similarity import ITEMS, idsds_similarity
+from attributionlab.papers.idsds.alignment.similarity_findings import similarity_findings
+from attributionlab.papers.idsds.data import task_named
+from attributionlab.papers.idsds.training import Pair
+from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
+
+
+def images_of(n):
+    return torch.rand(n, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+def test_what_is_compared_is_the_labels_probability_and_the_scaled_map():
+    network, images = network_of(Design(width=2), 3, 4, 16, seed=0).eval(), images_of(70)
+    labels = torch.arange(70) % 4
+    layer = gradcam_layer(network)
+    found = seen(network, images, labels, layer)
+    logits = network(images).detach()
+    expected = logits.exp()[torch.arange(70), labels] / logits.exp().sum(1)
+    # Batches of another size add in another order.
+    assert torch.allclose(found.probabilities, expected, atol=1e-6)
+    raw = METHODS["gradcam"](network, images, labels, layers={"gradcam": layer})
+    for own, scaled in zip(raw.detach(), found.maps, strict=True):
+        most = float(own.max())
+        assert torch.allclose(scaled, own / most if most > 0 else torch.zeros(1), atol=1e-6)
+    assert float(found.maps.min()) == 0
+    assert set(found.maps.amax((1, 2, 3)).tolist()) <= {0.0, 1.0}
+    assert seen(network, images, labels, None).maps is None
+    named = seen(network, images[:3], labels[:3], "7")  # the last ReLU's name
+    assert torch.allclose(named.maps, found.maps[:3], atol=1e-5)
+    with torch.no_grad():
+        network[-1].weight[2] = -network[-1].weight[2].abs()  # nothing speaks for class 2
+    scaled = seen(network, images[:3], labels[:3], layer).maps
+    assert scaled.amax((1, 2, 3))[2] == 0
+
+
+def test_differences_are_absolute_and_means_over_pixels():
+    first = Seen(torch.tensor([0.5, 0.25]), torch.zeros(2, 1, 2, 2))
+    maps = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.5, 0.5]]).view(2, 1, 2, 2)
+    second = Seen(torch.tensor([0.25, 0.5]), maps)
+    found = first.differences(second)
+    assert found["output"].tolist() == [0.25, 0.25]
+    assert found["map"].tolist() == [0.25, 0.75]
+    assert list(first.differences(Seen(second.probabilities, None))) == ["output"]
+
+
+def test_an_excitation_is_the_largest_value_of_a_channel():
+    network, images = network_of(Design(width=2), 3, 4, 16, seed=0).eval(), images_of(70)
+    layer = gradcam_layer(network)
+    found = excitations(network, images, layer)
+    maps = network[:8](images)
+    assert layer is network[7]
+    assert torch.allclose(found, maps.flatten(2).max(2).values, atol=1e-6)
+    assert torch.equal(excitations(network, images, "7"), found)
+    assert not layer._forward_hooks
+    with pytest.raises(
+        al.AttributionLabError, match=r"returns shape \(1, 4\): name one that returns maps"
+    ):
+        excitations(network, images, network[-1])
+
+
+def test_the_strongest_images_come_first_and_of_equal_ones_the_earlier():
+    excited = torch.tensor([[1.0, 0.0], [3.0, 2.0], [2.0, 2.0], [2.0, 0.0]])
+    assert strongest(excited, 3).tolist() == [[1, 2, 3], [1, 2, 0]]
+    assert strongest(torch.zeros(5000, 1), 4).tolist() == [[0, 1, 2, 3]]
+
+
+def test_overlap_is_of_the_same_channel_and_of_all_others():
+    first = torch.tensor([[5.0, 0.0, 1.0], [4.0, 1.0, 1.0], [1.0, 5.0, 1.0], [0.0, 6.0, 1.0]])
+    second = torch.tensor([[5.0, 1.0, 0.0], [0.0, 0.0, 1.0], [4.0, 9.0, 3.0], [0.0, 8.0, 4.0]])
+    # The third channel of the first network is excited by all alike. Its two strongest images:
+    # channel 0 {0, 1} and {0, 2}, channel 1 {3, 2} and {2, 3}.
+    found = overlap(first, second, 2)
+    assert found.compared.tolist() == [True, True, False]
+    assert found.same.tolist() == [0.5, 1.0]
+    assert found.others.tolist() == [0.0, 0.5]  # {0, 1} with {2, 3}; {3, 2} with {0, 2}
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    """The experiment with networks that are not trained."""
+
+    def fake(design, task, *, seed, **_):
+        small = Design(design.family, width=4)
+        networks = [network_of(small, 3, task.classes, 32, seed + k) for k in (0, 50)]
+        return Pair(*(network.eval() for network in networks))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network_pairs, "trained_pair", fake)
+        patch.setattr(module, "QUICK", module.Scale(1, 20, 1, 1, 2))
+        return idsds_similarity("idsds-figure-10", n=None, quick=True)
+
+
+def test_an_item_has_both_figures_and_its_own_comes_first(outcome):
+    assert list(outcome.figures) == ["channels", "differences"]
+    assert {first for _, first in ITEMS.values()} == set(outcome.figures)
+    assert set(outcome.shown) <= set(outcome.tables)
+
+
+def test_networks_are_compared_with_themselves_each_other_and_another_training(outcome):
+    table = outcome.tables["differences"]
+    assert list(dict.fromkeys(table.comparison)) == [
+        "residual and its fine-tuned self",
+        "plain and its fine-tuned self",
+        "residual and plain",
+        "residual and another training of it",
+        "plain and another training of it",
+    ]
+    assert set(table.measure) == {"output", "map"}
+    assert (table.runs == 2).all()
+    data = task_named("pictures")(1, 20, 0)
+    plain = [network_of(Design(width=4), 3, 10, 32, seed).eval() for seed in (0, 50, 1, 51)]
+    residual = [network_of(Design("residual", width=4), 3, 10, 32, seed).eval() for seed in (0, 1)]
+
+    def between(first, second):
+        one, other = (
+            network(data.images).softmax(1)[torch.arange(20), data.labels].detach()
+            for network in (first, second)
+        )
+        return float((one - other).abs().mean())
+
+    outputs = table[table.measure == "output"].set_index("comparison")["mean"]
+    expected = {
+        "plain and its fine-tuned self": [between(*plain[:2]), between(*plain[2:])],
+        "residual and plain": [between(residual[0], plain[0]), between(residual[1], plain[2])],
+        "plain and another training of it": [between(plain[0], plain[2])],
+    }
+    for name, values in expected.items():
+        assert outputs[name] == pytest.approx(np.mean(values), abs=1e-5)
+
+
+def test_channels_are_compared_within_a_family_alone(outcome):
+    table = outcome.tables["channels"]
+    assert "residual and plain" not in set(table.comparison)
+    assert len(table) == 4
+    assert (table.chance == 5 / 20).all()  # a quarter of twenty images
+    for row in table.itertuples():
+        assert row.low <= row.same <= row.high
+        assert row.channels + row.not_compared == 2 * 16  # of two runs
+
+
+def test_findings_say_whether_fine_tuned_networks_are_nearer():
+    generator = np.random.default_rng(0)
+    far = {"output": 0.5 + 0.1 * generator.random(20)}
+    near = {"output": 0.1 * generator.random(20)}
+    table = pd.DataFrame(
+        {
+            "comparison": ["a and its fine-tuned self"],
+            "measure": ["output"],
+            "mean": [0.05],
+            "low": [0.01],
+            "high": [0.09],
+            "runs": [2],
+        }
+    )
+    channels = pd.DataFrame(
+        {
+            "comparison": ["a and its fine-tuned self"],
+            "same": [0.9],
+            "low": [0.8],
+            "high": [0.95],
+            "others": [0.2],
+            "chance": [0.1],
+            "channels": [30],
+            "not_compared": [2],
+        }
+    )
+
+    def told(own, other, channels=channels):
+        differences = {"a and its fine-tuned self": [own, own], "a and b": [other, other]}
+        tables = {"differences": table, "channels": channels}
+        return " ".join(similarity_findings(tables, differences, 20, 0))
+
+    said = told(near, far)
+    assert "means over 2 training runs (95 % interval over images): a and its fine-tuned" in said
+    assert "From a its fine-tuned self differs, compared with b: less in the label's prob" in said
+    assert "90% excite the same channel" in said
+    assert "2 that no image excites, or all alike, are left out), more than other channels" in said
+    assert "compared with b: more in the label's" in told(far, near)
+    assert "compared with b: not clearly more or less" in told(near, near)
+    low = channels.assign(low=0.1)
+    assert "not clearly more than other channels do (20%)" in told(near, far, low)
+
+
+def test_a_network_of_ones_own_is_compared_with_its_fine_tuned_self(tmp_path):
+    from PIL import Image
+
+    for index, name in enumerate(("dark", "light")):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(4):
+            pixels = np.full((16, 16, 3), 60 + 120 * index, np.uint8)
+            pixels[2 + number : 9, 2:9] += 40
+            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n\n\ndef net():\n"
+        "    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 2))\n"
+    )
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 2))
+    torch.save(network.state_dict(), tmp_path / "w.pt")
+    settings = {
+        "images": str(tmp_path / "images"),
+        "model": f"{tmp_path / 'net.py'}:net",
+        "weights": str(tmp_path / "w.pt"),
+        "fine_tuned": str(tmp_path / "w.pt"),
+        "size": 16,
+    }
+    outcome = idsds_similarity("idsds-section-4-1", n=4, quick=True, layer="0", **settings)
+    assert outcome.tables["differences"]["mean"].tolist() == [0, 0]
+    assert outcome.tables["channels"].same.tolist() == [1]
+    assert list(outcome.figures) == ["differences", "channels"]
+    outcome = idsds_similarity("idsds-figure-10", n=4, quick=True, **settings)
+    assert list(outcome.tables) == ["differences"]
+    assert list(outcome.figures) == ["differences"]

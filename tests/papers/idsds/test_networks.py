@@ -1,0 +1,269 @@
+"""Designs have the layers that they name, and explain themselves by contributions that sum up."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.methods import METHODS
+from attributionlab.papers.subjects.attention import SelfAttention
+from attributionlab.papers.subjects.intrinsic import BCosConvolution
+from attributionlab.papers.subjects.networks import Design, gradcam_layer, intrinsic_map, network_of
+from attributionlab.papers.subjects.small_network import small_network
+
+DESIGNS = (
+    *(
+        Design(family, depth=depth, width=4, batch_norm=norm, bias=bias)
+        for family in ("plain", "residual")
+        for depth in (1, 2)
+        for norm, bias in ((False, True), (True, True), (False, False))
+    ),
+    Design("attention"),
+    Design("bag"),
+    Design("b-cos"),
+)
+
+
+def images_of(n, side=16, seed=0):
+    return torch.rand(n, 3, side, side, generator=torch.Generator().manual_seed(seed))
+
+
+def of_kind(network, kind):
+    return [module for module in network.modules() if isinstance(module, kind)]
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
+def test_a_network_has_logits_maps_for_gradcam_and_a_gradient_everywhere(design):
+    network = network_of(design, 3, 5, 16, seed=0).eval()
+    images = images_of(2).requires_grad_()
+    logits = network(images)
+    assert logits.shape == (2, 5)
+    logits.sum().backward()
+    assert (images.grad != 0).any()
+    maps = METHODS["gradcam"](
+        network,
+        images.detach(),
+        torch.tensor([0, 3]),
+        layers={"gradcam": gradcam_layer(network)},
+        relu=False,
+    )
+    assert maps.shape == (2, 1, 16, 16)
+    assert maps.abs().amax((1, 2, 3)).min() > 0
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
+def test_weights_are_those_of_the_seed_and_the_global_generator_is_left_alone(design):
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, again, other = (network_of(design, 3, 4, 16, seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+    weights = [[*each.parameters()] for each in (first, again, other)]
+    assert all(torch.equal(*pair) for pair in zip(*weights[:2], strict=True))
+    assert not all(torch.equal(*pair) for pair in zip(weights[0], weights[2], strict=True))
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
+def test_every_relu_is_a_module_of_its_own_that_runs_once_and_not_in_place(design):
+    network = network_of(design, 3, 4, 16, seed=0)
+    runs = dict.fromkeys(of_kind(network, nn.ReLU), 0)
+    for relu in runs:
+        assert not relu.inplace
+
+        def count(module, *_):
+            runs[module] += 1
+
+        relu.register_forward_hook(count)
+    network(images_of(2))
+    assert set(runs.values()) <= {1}
+    assert runs or design.family in ("attention", "b-cos")
+
+
+@pytest.mark.parametrize("family", ["plain", "residual"])
+def test_depth_and_width_are_of_three_stages(family):
+    def kernels(design):
+        found = of_kind(network_of(design, 3, 4, 32, seed=0), nn.Conv2d)
+        return [each.out_channels for each in found if each.kernel_size == (3, 3)]
+
+    each = 1 if family == "plain" else 2  # convolutions of a block
+    stem = [] if family == "plain" else [6]
+    for depth in (1, 3):
+        stages = [6 * 2**stage for stage in range(3) for _ in range(depth * each)]
+        assert kernels(Design(family, depth=depth, width=6)) == stem + stages
+
+
+@pytest.mark.parametrize("family", ["plain", "residual"])
+def test_batch_norm_and_bias_are_there_or_not(family):
+    def made(**options):
+        return network_of(Design(family, **options), 3, 4, 16, seed=0)
+
+    normed, usual, bare = made(batch_norm=True), made(), made(bias=False)
+    convolutions = of_kind(normed, nn.Conv2d)
+    assert len(of_kind(normed, nn.BatchNorm2d)) == len(convolutions)
+    assert all(each.bias is None for each in convolutions)
+    assert of_kind(normed, nn.Linear)[0].bias is not None
+    assert not of_kind(usual, nn.BatchNorm2d)
+    assert all(each.bias is not None for each in of_kind(usual, (nn.Conv2d, nn.Linear)))
+    assert all(each.bias is None for each in of_kind(bare, (nn.Conv2d, nn.Linear)))
+    # Without bias a network of ReLU layers is homogeneous: f(2 x) = 2 f(x); powers of two are exact.
+    images = images_of(2)
+    assert torch.equal(bare(2 * images), 2 * bare(images))
+
+
+def test_the_plain_network_is_the_small_network_with_other_weights():
+    plain = network_of(Design(), 3, 4, 32, seed=0)
+    assert str(plain) == str(small_network(3, 4, 32, seed=0))
+    deep = network_of(Design(depth=2, width=4, batch_norm=True), 3, 4, 32, seed=0)
+    assert str(deep) == str(small_network(3, 4, 32, 0, depth=2, width=4, batch_norm=True))
+
+
+def test_convolutions_have_weights_of_he():
+    network = network_of(Design(width=64), 3, 4, 8, seed=0)
+    last = of_kind(network, nn.Conv2d)[-1].weight
+    # 256 x 128 x 9 normal weights; the standard error of their deviation is 0.13 % of it.
+    assert float(last.detach().std()) == pytest.approx(math.sqrt(2 / (128 * 9)), rel=0.01)
+
+
+def test_a_residual_block_adds_its_input():
+    network = network_of(Design("residual", depth=2, width=4), 3, 4, 16, seed=0)
+    block = network[3]  # the second of the first stage: no shortcut convolution
+    assert not of_kind(block.shortcut, nn.Conv2d)
+    maps = torch.rand(1, 4, 8, 8)
+    expected = (maps + block.residual(maps)).clamp(min=0)
+    assert torch.equal(block(maps), expected)
+    assert [tuple(of_kind(network, nn.Conv2d)[0].stride)] == [(2, 2)]
+
+
+def test_attention_is_the_softmax_of_scaled_products_head_by_head():
+    """A twin that reads like the definition."""
+    layer = SelfAttention()
+    tokens = torch.rand(1, 5, 32, generator=torch.Generator().manual_seed(0))
+    query, key, value = layer.inputs(tokens)[0].split(32, dim=1)
+    heads = []
+    for head in range(4):
+        own = slice(8 * head, 8 * head + 8)
+        scores = query[:, own] @ key[:, own].T / 8**0.5
+        weights = scores.exp() / scores.exp().sum(1, keepdim=True)
+        heads.append(weights @ value[:, own])
+    expected = layer.output(torch.cat(heads, dim=1))
+    # Sums of at most 32 terms below 1 in float32.
+    assert torch.allclose(layer(tokens)[0], expected, atol=1e-5)
+
+
+def test_a_bag_sees_five_pixels_and_its_logits_are_sums_of_evidence():
+    network = network_of(Design("bag"), 3, 4, 16, seed=0)
+    images = images_of(1).requires_grad_()
+    [reach] = torch.autograd.grad(network.evidence(images)[0, 0, 4, 4], images)
+    seen = reach[0].abs().sum(0).nonzero()
+    extent = seen.max(0).values - seen.min(0).values + 1
+    assert (extent <= 5).all()
+
+    targets = torch.tensor([2, 0])
+    images = images_of(2)
+    maps = intrinsic_map(network, images, targets)
+    assert maps.shape == (2, 1, 16, 16)
+    logits = network(images)[torch.arange(2), targets]
+    # 256 summands in float32; no cancellation beyond two digits.
+    assert torch.allclose(maps.sum((1, 2, 3)), logits, rtol=1e-4, atol=1e-5)
+    cells = maps.view(2, 8, 2, 8, 2)
+    assert torch.equal(cells.amin((2, 4)), cells.amax((2, 4)))  # a place is 2 x 2 pixels
+
+
+def test_a_b_cos_convolution_is_the_linear_response_times_the_cosine():
+    """A twin that reads like the definition, place by place."""
+    layer = BCosConvolution(2, 3, 3, 1)
+    inputs = torch.rand(1, 2, 4, 4, generator=torch.Generator().manual_seed(0))
+    padded = nn.functional.pad(inputs, (1, 1, 1, 1))
+    outputs = layer(inputs).detach()
+    for kernel, row, column in itertools.product(range(3), range(4), range(4)):
+        x = padded[0, :, row : row + 3, column : column + 3].flatten()
+        w = layer.weight[kernel].detach().flatten()
+        w = w / w.norm()
+        cosine = float(w @ x / x.norm())
+        expected = math.sqrt(18) * abs(cosine) * float(w @ x)
+        # The norm's floor of 1e-6 and float32.
+        assert float(outputs[0, kernel, row, column]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_b_cos_contributions_sum_to_the_logit_and_its_weights_are_held():
+    network = network_of(Design("b-cos"), 3, 4, 16, seed=0)
+    images, targets = images_of(3), torch.tensor([1, 0, 3])
+    maps = intrinsic_map(network, images, targets)
+    logits = network(images)[torch.arange(3), targets]
+    # The network with its cosines held is linear without a constant; sums of 1,536 float32 terms.
+    assert torch.allclose(maps.sum((1, 2, 3)), logits, rtol=1e-4, atol=1e-5)
+    assert not maps.requires_grad
+    assert all(parameter.grad is None for parameter in network.parameters())
+    # Homogeneous of degree 1 in the encoded input, so that the whole gradient sums up, too; but the
+    # maps differ, because the cosines move.
+    encoded = torch.cat([images, 1 - images], 1).requires_grad_()
+    out = network.classifier(network.features(encoded)).mean((2, 3))
+    chosen = out[torch.arange(3), targets].sum()
+    [gradient] = torch.autograd.grad(chosen, encoded)
+    moved = (gradient * encoded).sum(1, keepdim=True).detach()
+    assert not torch.allclose(moved, maps, atol=1e-3 * float(maps.abs().max()))
+
+
+def test_b_cos_weights_have_no_length_and_no_bias():
+    network = network_of(Design("b-cos"), 3, 4, 16, seed=0)
+    images = images_of(1)
+    before = network(images)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter *= 4  # exact in float32, and undone by the norm
+    assert torch.equal(network(images), before)
+    assert all(each.bias is None for each in of_kind(network, nn.Conv2d))
+
+
+def test_gradcam_reads_the_last_maps_before_the_classifier():
+    for design in (Design(depth=2), Design("residual", depth=2), Design("bag")):
+        network = network_of(design, 3, 4, 16, seed=0)
+        assert gradcam_layer(network) is of_kind(network, nn.ReLU)[-1]
+    network = network_of(Design("b-cos"), 3, 4, 16, seed=0)
+    assert gradcam_layer(network) is network.features
+    network = network_of(Design("attention"), 3, 4, 16, seed=0)
+    assert gradcam_layer(network) is network.maps
+    assert network.maps(torch.zeros(1, 32, 16)).shape == (1, 32, 4, 4)
+
+
+def test_names_tell_the_options_that_are_not_the_default():
+    assert Design().name == "plain"
+    assert Design("residual", bias=False).name == "residual, no bias"
+    several = Design("plain", depth=3, width=8, batch_norm=True)
+    assert several.name == "plain, depth 3, width 8, batch norm"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"family": "plane"}, "no network family named 'plane': .*plain"),
+        ({"family": "bag", "depth": 2}, "'bag', which has no option depth: leave that out"),
+        ({"family": "b-cos", "bias": False, "width": 8}, "has no option width, bias"),
+        ({"depth": 0}, "depth is 0: take an integer"),
+        ({"width": 1.5}, "width is 1.5"),
+        ({"bias": "no"}, "bias is 'no': take True or False"),
+        ({"batch_norm": True, "bias": False}, "bias is False with batch_norm"),
+    ],
+)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_an_impossible_design_is_refused_in_one_line(options, problem):
+    with pytest.raises(AttributionLabError, match=problem) as caught:
+        Design(**options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_impossible_sizes_and_other_networks_are_refused():
+    with pytest.raises(AttributionLabError, match=r"channels is 0.*classes is 1.*side is 4"):
+        network_of(Design(), 0, 1, 4, seed=0)
+    with pytest.raises(AttributionLabError, match="side is 18: take a multiple of 4"):
+        network_of(Design("attention"), 3, 4, 18, seed=0)
+    plain, images = network_of(Design(), 3, 4, 16, seed=0), images_of(1)
+    with pytest.raises(AttributionLabError, match="a Sequential does not explain itself"):
+        intrinsic_map(plain, images, torch.tensor([0]))
+    with pytest.raises(AttributionLabError, match="targets are"):
+        intrinsic_map(network_of(Design("bag"), 3, 4, 16, 0), images, torch.tensor([0, 1]))
+    with pytest.raises(AttributionLabError, match=r"a Linear without nn.ReLU"):
+        gradcam_layer(nn.Linear(2, 2))

@@ -1,0 +1,180 @@
+"""Tasks hold what is known of images, and fine-tuning is the paper's."""
+
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from attributionlab.errors import AttributionLabError
+from attributionlab.metrics import patch_deleted
+from attributionlab.papers.idsds.data import (
+    Task,
+    colors_left,
+    colors_task,
+    pictures_task,
+    task_named,
+)
+from attributionlab.papers.idsds.training import fine_tuned, trained_pair
+from attributionlab.papers.subjects.drawn_pictures import pictures
+from attributionlab.papers.subjects.networks import Design, network_of
+from attributionlab.papers.subjects.small_network import accuracy_of
+
+
+@pytest.fixture(scope="module")
+def colors():
+    return colors_task(training=5, n=6, seed=3)
+
+
+def test_the_colors_task_has_an_environments_images_labels_and_signs(colors):
+    env = al.load("multi-color-sum-in-distribution", image_size=32)
+    images, labels = env.batch(6, 4)
+    assert torch.equal(colors.images, images / 255)
+    assert torch.equal(colors.labels, labels)
+    assert torch.equal(colors.training_images, env.batch(5, 3)[0] / 255)
+    assert torch.equal(colors.training_labels, env.batch(5, 3)[1])
+    assert torch.equal(colors.baseline * 255, env.baseline)
+    assert colors.classes == 4
+    truth = env.truth(images, labels, output="probability")
+    assert torch.equal(colors.truth == 1, truth.positive)
+    assert torch.equal(colors.truth == -1, truth.negative)
+
+
+def test_what_is_left_of_colors_is_counted_pixel_by_pixel(colors):
+    """A plain count of the four colors, on whole images and on ones without their upper half."""
+    known = torch.tensor([[220, 120, 20], [220, 20, 120], [120, 220, 20], [20, 220, 120]])
+    for images in (colors.images, colors.images.clone()):
+        images[:, :, 16:] = 0 if images is not colors.images else images[:, :, 16:]
+        expected = [
+            [
+                sum(
+                    torch.equal(pixel, color) for pixel in (255 * image).round().long().flatten(1).T
+                )
+                for color in known
+            ]
+            for image in images
+        ]
+        assert colors_left(images).tolist() == expected
+    assert torch.equal(colors_left(colors.images).argmax(1), colors.labels)
+
+
+def test_the_pictures_task_has_objects_as_truth():
+    task, learned, asked = pictures_task(4, 3, 7), pictures(4, 7), pictures(3, 8)
+    assert torch.equal(task.training_images, learned.images)
+    assert torch.equal(task.images, asked.images)
+    assert torch.equal(task.truth, asked.objects.float())
+    assert task.classes == 10
+    # Means of 4,096 float32 values in another order.
+    expected = learned.images.transpose(0, 1).flatten(1).mean(1)
+    assert torch.allclose(task.baseline.flatten(), expected, atol=1e-5)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_unknown_tasks_and_numbers_are_refused():
+    with pytest.raises(AttributionLabError, match=r"no task named 'color': .*colors"):
+        task_named("color")
+    assert task_named("colors") is colors_task
+    for make in (colors_task, pictures_task):
+        with pytest.raises(AttributionLabError, match=r"training is 0.*n is 0"):
+            make(0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def bright():
+    """Two classes, by which half of 8 x 8 pixels is brighter."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(2, (60,), generator=generator)
+    images = 0.5 * torch.rand(60, 1, 8, 8, generator=generator)
+    for image, label in zip(images, labels.tolist(), strict=True):
+        image[:, :, 4 * label : 4 * label + 4] += 0.5
+    return Task("bright", images[:40], labels[:40], images[40:], labels[40:], 2, images[:1], None)
+
+
+def test_fine_tuning_is_stochastic_gradient_descent_on_images_without_a_patch(bright):
+    """A twin with the paper's settings written out."""
+    images, labels = bright.training_images, bright.training_labels
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2)).eval()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    tuned = fine_tuned(
+        network, images, labels, seed=2, patches=4, replacement=0.25, epochs=6, learning_rate=0.5
+    )
+    assert all(torch.equal(network.state_dict()[name], value) for name, value in before.items())
+
+    twin = nn.Linear(64, 2)
+    twin.load_state_dict(network[1].state_dict())
+    generator = torch.Generator().manual_seed(2)
+    speed = [0.0, 0.0]
+    for epoch in range(6):
+        rate = 0.5 * (1, 1, 0.1, 0.1, 0.01, 0.01)[epoch]
+        for chosen in torch.split(torch.randperm(40, generator=generator), 32):
+            shown = patch_deleted(images[chosen], 4, 0.25, share=0.5, generator=generator)
+            loss = nn.functional.cross_entropy(twin(shown.flatten(1)), labels[chosen])
+            parameters = [twin.weight, twin.bias]
+            gradients = torch.autograd.grad(loss, parameters)
+            with torch.no_grad():
+                for index, (each, gradient) in enumerate(zip(parameters, gradients, strict=True)):
+                    speed[index] = 0.9 * speed[index] + gradient + 1e-4 * each
+                    each -= rate * speed[index]
+    # The same steps in another order of additions.
+    assert torch.allclose(tuned[1].weight, twin.weight, atol=1e-5)
+    assert torch.allclose(tuned[1].bias, twin.bias, atol=1e-5)
+
+
+def test_a_filling_may_be_drawn_anew_for_every_batch(bright):
+    asked = []
+
+    def noise(batch, generator):
+        drawn = torch.rand(batch.shape, generator=generator)
+        asked.append((len(batch), float(drawn[0, 0, 0, 0])))
+        return drawn
+
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+    settings = {"seed": 0, "patches": 4, "epochs": 2}
+    images, labels = bright.training_images, bright.training_labels
+    first, again = (
+        fine_tuned(network, images, labels, replacement=noise, **settings) for _ in range(2)
+    )
+    sizes, values = zip(*asked, strict=True)
+    assert sizes == (32, 8) * 4
+    assert values[:4] == values[4:]
+    assert len(set(values)) == 4
+    assert torch.equal(first[1].weight, again[1].weight)
+
+
+def test_a_pair_is_a_trained_network_and_its_fine_tuned_copy(bright):
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    settings = {"patches": 4, "epochs": 30, "fine_tuning_epochs": 2}
+    pair = trained_pair(Design(width=8), bright, seed=0, **settings)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert accuracy_of(pair.original, bright.images, bright.labels) > 0.9
+    start = network_of(Design(width=8), 1, 2, 8, seed=0)
+    weights = [network[0].weight for network in (start, *pair)]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[1], weights[2])
+    assert not any(module.training for network in pair for module in network.modules())
+    again = fine_tuned(
+        pair.original, bright.training_images, bright.training_labels, seed=0, patches=4, epochs=2
+    )
+    assert torch.equal(again[0].weight, pair.fine_tuned[0].weight)
+
+
+def test_b_cos_networks_are_fine_tuned_at_a_tenth_of_the_usual_rate(bright):
+    settings = {"seed": 0, "patches": 4, "epochs": 1, "fine_tuning_epochs": 1}
+    design = Design("b-cos")
+    usual, tenth, other = (
+        trained_pair(design, bright, **settings, **rate).fine_tuned.classifier.weight
+        for rate in ({}, {"fine_tuning_rate": 0.0005}, {"fine_tuning_rate": 0.005})
+    )
+    assert torch.equal(usual, tenth)
+    assert not torch.equal(usual, other)
+
+
+def test_settings_of_training_are_refused_in_one_line(bright):
+    images, labels = bright.training_images, bright.training_labels
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+    with pytest.raises(AttributionLabError, match=r"epochs is 0.*learning_rate is 0"):
+        fine_tuned(network, images, labels, seed=0, patches=4, epochs=0, learning_rate=0)
+    with pytest.raises(AttributionLabError, match=r"epochs is 0.*learning_rate is -1"):
+        trained_pair(Design(), bright, seed=0, epochs=0, learning_rate=-1)
+    with pytest.raises(AttributionLabError, match="does not divide 8 x 8"):
+        fine_tuned(network, images, labels, seed=0, patches=9)

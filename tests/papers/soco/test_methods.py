@@ -1,0 +1,458 @@
+"""Methods by soundness and completeness: counted again by hand, and what must hold of a perfect map."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
+from torch import nn
+
+import attributionlab as al
+from attributionlab import AttributionLabError
+from attributionlab.methods import METHODS, heard
+from attributionlab.papers.soco.maps import ENSEMBLES, PLAIN, ensemble_maps, method_maps
+from attributionlab.papers.soco.methods import measures
+from attributionlab.papers.soco.methods.experiment import ITEMS, soco_methods
+from attributionlab.papers.soco.methods.findings import findings_of
+from attributionlab.papers.soco.methods.measures import Case, measured
+from attributionlab.papers.soco.methods.tables import (
+    agreement_table,
+    networks_table,
+    noise_rows,
+    rows_of,
+    summary_table,
+    with_other_runs,
+)
+from attributionlab.papers.subjects.subjects import (
+    TRAINED,
+    Subject,
+    environment_subject,
+    given_subject,
+)
+
+
+def linear_subject():
+    """Four pixels; the first two speak for class 0, the third for class 1, the last for none."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False)).eval()
+    model[1].weight.data = torch.tensor([[2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
+    images = torch.tensor([[[[1.0, 1.0], [1.0, 1.0]]], [[[1.0, 0.5], [0.0, 1.0]]]])
+    phi = torch.tensor([[[[2.0, 1.0], [0.0, 0.0]]], [[[2.0, 0.5], [0.0, 0.0]]]]).double()
+    return Subject(
+        *("four pixels", model, model, images, torch.tensor([0, 0]), 1.0),
+        *(torch.zeros(1, 1, 1), 1.0, phi),
+    )
+
+
+def case_of(subject, maps):
+    found = {name: {} for name in measures.INDICATORS}
+    for method, of_method in maps.items():
+        for indicator, result in measured(subject, of_method, "true-baseline", 0):
+            found[indicator][method] = result
+    return Case(subject, "true-baseline", 0.5, found)
+
+
+def test_the_information_itself_is_sound_and_complete():
+    subject = linear_subject()
+    maps = subject.information / subject.information.amax((2, 3), keepdim=True)
+    for _, result in measured(subject, maps, "true-baseline", 0):
+        reached = [row for row in result.levels if row["reached"]]
+        assert reached
+        assert all(row["soundness"] == row["true_soundness"] == 1 for row in reached)
+        # Thresholds up to 0.2 leave nothing of what either image has; 0.5 and more the first pixel.
+        complete = {row["threshold"]: row["true_completeness"] for row in result.thresholds}
+        assert (complete[0.2], complete[0.9]) == (1, pytest.approx((2 / 3 + 2 / 2.5) / 2))
+
+
+def test_the_truth_beside_a_level_is_about_the_pixels_that_reach_it():
+    subject = linear_subject()
+    maps = torch.tensor([1.0, 0.0, 0.0, 0.5]).double().reshape(1, 1, 2, 2).expand(2, -1, -1, -1)
+    (_, accuracy), _ = measured(subject, maps, "true-baseline", 0)
+    # The first pixel alone is enough; the fourth, which carries nothing, is not among them.
+    assert [row["true_soundness"] for row in accuracy.levels] == [1] * 9
+    [row] = noise_rows(subject, 0.0, {"map": maps})
+    assert row["all_soundness"] == pytest.approx(2 / 3)
+
+
+def test_a_predictive_level_is_a_share_of_the_way_from_nothing_to_the_whole_image():
+    subject = linear_subject()
+    maps = subject.information / 2
+    (_, accuracy), (_, probability) = measured(subject, maps, "true-baseline", 0)
+    # One pixel makes both right: accuracy goes from the tie's 0.5 to 1 and jumps over all levels.
+    assert [row["performance"] for row in accuracy.levels] == [1] * 9
+    assert all(row["jumped"] for row in accuracy.levels)
+    outputs = subject.model(subject.images).softmax(1)[:, 0].mean().item()
+    for row in probability.levels:
+        assert row["performance"] >= 0.5 + row["level"] * (outputs - 0.5) - 1e-12
+
+
+def test_removal_starts_from_the_whole_image_and_black_is_what_deletion_leaves():
+    subject = linear_subject()
+    maps = subject.information / 2
+    (_, accuracy), _ = measured(subject, maps, "true-baseline", 0)
+    half = measures.FRACTIONS.index(0.5)
+    assert all((curve[:, 0] == 1).all() for curve in map(accuracy.curves.get, measures.REMOVALS))
+    # Without its first two pixels the first image is taken for class 1, the second for neither.
+    assert accuracy.curves["deletion-morf"][:, half].tolist() == [0, 0.5]
+    assert accuracy.curves["deletion-lerf"][:, half].tolist() == [1, 1]
+
+
+def test_without_information_nothing_true_is_claimed():
+    subject = linear_subject()
+    blind = Subject(
+        *("blind", subject.model, subject.model, subject.images, subject.targets, 1.0),
+        *(subject.empty, 1.0),
+    )
+    for _, result in measured(blind, subject.information / 2, "noisy-linear", 0):
+        assert all(math.isnan(row["true_soundness"]) for row in result.levels)
+        assert all(math.isnan(row["true_completeness"]) for row in result.thresholds)
+    assert math.isnan(noise_rows(blind, 0.1, {"a": subject.information})[0]["all_soundness"])
+
+
+def test_the_summary_is_counted_from_the_points():
+    subject = linear_subject()
+    maps = {"good": subject.information / 2, "empty": 0 * subject.information}
+    case = case_of(subject, maps)
+    table = summary_table([case], {subject.name: maps}).set_index(["indicator", "method"])
+    points = {name: pd.DataFrame(rows) for name, rows in rows_of([case]).items()}
+    for (indicator, method), row in table.iterrows():
+        here = {
+            name: of[(of.indicator == indicator) & (of.method == method)]
+            for name, of in points.items()
+        }
+        reached = here["soundness"][here["soundness"].reached]
+        assert row.levels == len(reached)
+        if len(reached):
+            assert row.soundness == pytest.approx(reached.soundness.mean(), nan_ok=True)
+        assert row.completeness == pytest.approx(here["completeness"].completeness.mean())
+        curve = here["removal"][here["removal"].metric == "road-lerf"]
+        steps = zip(curve.fraction, curve.performance, strict=True)
+        area, before = 0.0, None
+        for at, value in steps:
+            if before is not None:
+                area += (at - before[0]) * (value + before[1]) / 2
+            before = at, value
+        assert row["road-lerf"] == pytest.approx(area / 0.9)
+    assert table["empty"].tolist() == [0, 2, 0, 2]
+    assert table.loc[("accuracy", "good"), "all_completeness"] == 1
+    assert table.loc[("accuracy", "empty"), "levels"] == 0
+
+
+def test_below_a_method_that_optimizes_stand_the_lowest_and_highest_of_its_runs():
+    subject = linear_subject()
+    good, empty = subject.information / 2, 0 * subject.information
+
+    def table(maps):
+        return summary_table([case_of(subject, maps)], {subject.name: maps})
+
+    first, others = table({"a": good, "b": good}), [table({"b": empty}), table({"b": good})]
+    whole = with_other_runs(first, others)
+    names = ["a", "b", "b, lowest of 3 runs", "b, highest of 3 runs"]
+    assert whole.method.tolist() == names * 2
+    assert whole.all_completeness.tolist() == [1, 1, 0, 1] * 2
+    assert whole["empty"].tolist() == [0, 0, 0, 2] * 2
+    assert whole.columns.tolist() == first.columns.tolist()
+    pd.testing.assert_frame_equal(with_other_runs(first, []), first)
+
+
+def test_runs_of_a_method_that_optimizes_differ_and_others_have_one():
+    subject = environment_subject(al.load("multi-color-sum", image_size=24), 1, 0)
+    first, second, third = (
+        dict(method_maps(subject, ("gradcam", "iba"), 0, repeat=repeat)) for repeat in range(3)
+    )
+    assert (list(first), list(second)) == (["gradcam", "iba"], ["iba"])
+    assert not torch.equal(first["iba"], second["iba"])
+    assert not torch.equal(second["iba"], third["iba"])
+    assert not list(method_maps(subject, ("gradcam", "iba"), 0, repeat=3))
+
+
+def made_up_summary(**changes):
+    rows = [
+        {
+            "environment": "env",
+            "imputation": "noisy-linear",
+            "indicator": "label probability",
+            "method": method,
+            "noise": 0.1,
+            "soundness": 0.1 * place,
+            "true_soundness": -0.1 * place,
+            "levels": 9,
+            "jumped": 3,
+            "all_soundness": 0.1 * place,
+            "all_completeness": 0.5,
+            "completeness": 0.1 * place,
+            "true_completeness": 0.1 * place,
+            "road-morf": 0.1 * place,
+            "road-lerf": 0.1 * place,
+            "deletion-morf": 0.5,
+            "deletion-lerf": 0.5,
+            "empty": 0,
+        }
+        for place, method in enumerate([PLAIN, *ENSEMBLES])
+    ]
+    return pd.DataFrame(rows).assign(**changes)
+
+
+def test_metrics_of_which_less_is_better_are_turned_around_before_they_are_correlated():
+    table = agreement_table(made_up_summary(), {"ensembles": (PLAIN, *ENSEMBLES)})
+    everything = table[table.methods == "all"].set_index("metric")
+    assert everything.with_own[["soundness", "completeness"]].tolist() == pytest.approx([-1, 1])
+    assert everything.with_soundness[["soundness", "road-morf", "road-lerf"]].tolist() == (
+        pytest.approx([1, -1, 1])
+    )
+    assert everything.loc[["deletion-morf"], "with_soundness"].isna().all()
+    assert everything.with_own[["road-morf", "deletion-lerf"]].isna().all()
+    assert everything["count"].tolist() == [4, 4, 0, 0, 0, 0]
+    assert everything.low.isna().all()  # a correlation of 1 has no interval by Fisher's z
+
+
+def test_a_correlation_has_the_interval_of_as_many_methods_as_are_known():
+    summary = made_up_summary(true_soundness=[0.1, 0.0, 0.2, 0.3])
+    names = (PLAIN, *ENSEMBLES)
+    own = agreement_table(summary, {"ensembles": names}).iloc[0]
+    assert (own.metric, own["count"]) == ("soundness", 4)
+    # One pair of four swapped: 1 - 6 * 2 / 60
+    expected = al.ranking.fisher_interval(0.8, 4)
+    assert (own.with_own, own.low, own.high) == pytest.approx(tuple(expected))
+    fewer = agreement_table(summary, {"three": names[:3]}).iloc[0]
+    assert fewer["count"] == 3
+    assert math.isnan(fewer.low)
+
+
+def test_networks_are_compared_with_their_own_plain_map():
+    first = made_up_summary(environment="a", completeness=[0.5, 0.6, 0.505, 0.1])
+    second = made_up_summary(environment="b", completeness=[0.1, 0.3, 0.0, 0.2])
+    table = networks_table(pd.concat([first, second])).set_index(["metric", "method"])
+    found = table.loc["completeness", ["mean", "least", "greatest", "better", "worse"]]
+    assert found.to_numpy(float) == pytest.approx(
+        np.array(
+            [
+                [0.3, 0.1, 0.5, 0, 0],
+                [0.45, 0.3, 0.6, 2, 0],
+                [0.2525, 0, 0.505, 0, 1],
+                [0.15, 0.1, 0.2, 1, 1],
+            ]
+        )
+    )
+    # Of MoRF, less is better.
+    assert table.loc[("road-morf", ENSEMBLES[0]), ["better", "worse"]].tolist() == [0, 2]
+    assert set(table.networks) == {2}
+
+
+def told(**changes):
+    summary = made_up_summary(**changes)
+    noise = pd.DataFrame(
+        [
+            {"environment": "env", "noise": level, "method": name, "all_soundness": 0.5}
+            | {"all_completeness": complete, "empty": empty, "images": 2}
+            for level, name, complete, empty in ((0.0, PLAIN, 1.0, 0), (0.1, ENSEMBLES[0], 0.0, 2))
+        ]
+    )
+    part = summary.drop(columns="indicator")
+    tables = {
+        "ensembles": part,
+        "methods": part,
+        "agreement": agreement_table(summary, {"ensembles": (PLAIN, *ENSEMBLES)}),
+        "networks": networks_table(part.assign(environment=TRAINED)),
+        "noise": noise,
+        "summary": pd.concat([summary, summary.assign(noise=0.3, all_completeness=math.nan)]),
+    }
+    return findings_of(tables, {"env": 1, "other": 2})
+
+
+def test_sentences_turn_with_the_numbers():
+    text = " ".join(told())
+    assert (
+        "estimated soundness (the paper: all ensembles gain): IG 0.00, better: IG-SG 0.10" in text
+    )
+    assert "ROAD (MoRF) (the paper: unclear): IG 0.00, worse: IG-SG 0.10" in text
+    assert "Deletion (MoRF) (the paper: unclear): IG 0.50, no different: IG-SG 0.50" in text
+    assert "correlation of estimated and true soundness is -1.00, of completeness 1.00" in text
+    assert "2 of 2 maps of ensembles empty, true completeness 0.00 (without noise 1.00)" in text
+    assert "72 of 72 levels are reached, 24 of them in a jump" in text
+    assert "Ensembles at noise 0.1, env" in text
+    assert "Ensembles at noise 0.3, 1 network trained on pictures" in text
+    assert "IG 0.00 (0.00 to 0.00), IG-SG 0.10 (better in 1, worse in 0)" in text
+    assert "env: 1 image; other: 2 images." in text
+    assert "Noise of environments: 0.1. The default, 0.0005, is not the paper's" in text
+    assert "here by estimate integrated-gradients-vargrad in both" in text
+    reversed_ = " ".join(told(soundness=[0.3, 0.2, 0.1, math.nan]))
+    assert "IG 0.30, worse: IG-SG 0.20, IG-SQ 0.10, not known: IG-Var not defined" in reversed_
+    assert "here by estimate no method in both" in reversed_
+
+
+def test_ensembles_share_samples_and_are_what_the_methods_of_these_names_give():
+    env = al.load("multi-color-sum", image_size=16)
+    subject = environment_subject(env, 1, 0)
+    together = ensemble_maps(subject, 0.0005, 0, quick=True)
+    assert list(together) == list(ENSEMBLES)
+    for name in ENSEMBLES:
+        with heard():
+            maps = METHODS[name](
+                *(env.softmax_model, subject.images, subject.targets),
+                highest=255.0,
+                generator=torch.Generator().manual_seed(0),
+                noise=0.0005,
+                n_samples=8,
+            )
+        positive = maps.double().sum(1, keepdim=True).clamp(min=0)
+        expected = positive / positive.amax((2, 3), keepdim=True)
+        # Channels of float64 are summed here, of values rounded to float32 there.
+        torch.testing.assert_close(together[name], expected, rtol=0, atol=1e-6)
+
+
+def test_information_is_what_raises_the_label_and_maps_are_in_the_unit_interval():
+    env = al.load("multi-color-sum", image_size=16)
+    subject = environment_subject(env, 1, 0)
+    truth = env.truth(subject.images, subject.targets)
+    assert torch.equal(subject.information > 0, truth.positive)
+    [(name, maps)] = method_maps(subject, ("deep-shap",), 0)
+    assert name == "deep-shap"
+    assert maps.min() == 0
+    assert maps.max() == 1
+
+
+MODEL = """
+import torch
+from torch import nn
+
+
+def make():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
+        nn.Linear(64, 2),
+    )
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Two class folders of an image each, and a classifier in a file."""
+    rng = np.random.default_rng(0)
+    for name in ("cats", "dogs"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        pixels = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "images" / name / "a.png")
+    (tmp_path / "mine.py").write_text(MODEL)
+    return str(tmp_path / "images"), f"{tmp_path / 'mine.py'}:make"
+
+
+def test_given_images_have_no_truth_and_gradcam_only_with_a_layer(own):
+    subject = given_subject(*own, 1, 0, size=16)
+    assert subject.information is None
+    assert subject.targets.tolist() == [0, 1]
+    assert subject.empty.flatten().tolist() == pytest.approx(
+        subject.images.mean((0, 2, 3)).tolist()
+    )
+    assert not list(method_maps(subject, ("gradcam",), 0))
+    right, left_out = subject.notes
+    assert "make is right on 50% of the 2 images, at 16 x 16" in right
+    assert left_out == "Methods that explain by a layer are left out: pass layer, a module's name."
+    attached = given_subject(*own, 1, 0, size=16, layer="0")
+    assert len(attached.notes) == 1
+    assert [name for name, _ in method_maps(attached, ("gradcam",), 0)] == ["gradcam"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"images": "somewhere"}, "images is 'somewhere' and model is None: pass both"),
+        ({"model": "file.py:net"}, "pass both, or neither"),
+        ({"noise": -1.0}, "noise is -1.0"),
+        ({"size": 0}, "size is 0"),
+        ({"n": 0}, "n is 0: take an integer"),
+        ({"classes": "names.txt"}, "classes is 'names.txt' without images"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(AttributionLabError, match=message):
+        soco_methods("soco-figure-8", **({"n": 1, "quick": True} | settings))
+
+
+def test_a_model_with_other_classes_than_folders_is_refused(own, tmp_path):
+    (tmp_path / "images" / "owls").mkdir()
+    Image.new("RGB", (16, 16)).save(tmp_path / "images" / "owls" / "a.png")
+    with pytest.raises(AttributionLabError, match="2 outputs for 3 class folders"):
+        given_subject(*own, 1, 0, size=16)
+
+
+def test_a_model_that_fails_on_the_images_is_named_with_what_it_got(own, tmp_path):
+    (tmp_path / "mine.py").write_text(MODEL.replace("AdaptiveAvgPool2d", "AvgPool2d"))
+    with pytest.raises(AttributionLabError, match="make raised RuntimeError") as caught:
+        given_subject(*own, 1, 0, size=24)
+    assert "on images 2 x 3 x 24 x 24 in [0, 1]: pass a size that it takes" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_some_class_folders_are_enough_where_a_file_names_all(own, tmp_path):
+    folder, model = own
+    (tmp_path / "images" / "cats" / "a.png").unlink()
+    (tmp_path / "images" / "cats").rmdir()
+    with pytest.raises(
+        AttributionLabError, match=r"2 outputs for 1 class folders.*pass as classes"
+    ):
+        given_subject(folder, model, 1, 0, size=16)
+    names = tmp_path / "names.txt"
+    for text, target in (("cats\ndogs\n", 1), ("dogs\ncats", 0)):
+        names.write_text(text)
+        subject = given_subject(folder, model, 1, 0, size=16, classes=names)
+        assert subject.targets.tolist() == [target]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cats\ndogs\nowls\n", "2 outputs for 3 names in"),
+        ("cats\n\ndogs\n", "no name in line 2"),
+        ("", "no name in line 1"),
+        (None, "cannot read classes from .*FileNotFoundError"),
+    ],
+)
+def test_a_file_of_other_names_than_the_outputs_is_refused(own, tmp_path, text, message):
+    names = tmp_path / "names.txt"
+    if text is not None:
+        names.write_text(text)
+    with pytest.raises(AttributionLabError, match=message):
+        given_subject(*own, 1, 0, size=16, classes=names)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
+def test_a_run_on_given_images_says_nothing_of_a_truth(own):
+    folder, model = own
+    outcome = soco_methods("soco-figure-8", n=1, quick=True, images=folder, model=model, size=16)
+    assert outcome.tables["ensembles"].true_completeness.isna().all()
+    text = " ".join(outcome.findings)
+    assert "in truth" not in text
+    assert "true soundness" not in text
+    assert "nan" not in text
+
+
+@pytest.mark.slow
+def test_a_quick_run_serves_all_items_and_shows_each_its_own_part_first():
+    outcome = soco_methods("soco-figure-9", n=1, quick=True)
+    assert next(iter(outcome.tables)) == "methods"
+    assert next(iter(outcome.figures)).startswith("methods-")
+    trained, slug = f"{TRAINED}, seed 0", "trained-on-pictures-seed-0"
+    assert {
+        "maps-multi-color-sum",
+        f"maps-{slug}",
+        f"ensembles-{slug}-noisy-linear",
+        "ensembles-multi-color-sum-true-baseline",
+    } <= set(outcome.figures)
+    assert all(isinstance(figure, Figure) for figure in outcome.figures.values())
+    assert outcome.shown.keys() <= outcome.tables.keys()
+    summary = outcome.tables["summary"]
+    assert len(summary) == 4 * 2 * 8
+    assert set(summary[summary.environment == trained].noise) == {0.124}
+    assert trained not in set(outcome.tables["ensembles"].environment)
+    assert len(outcome.tables["networks"]) == 8 * 6
+    assert set(ITEMS) == {f"soco-figure-{number}" for number in (8, 9, 14, 15)}
+    ratios = outcome.tables["summary"][["true_soundness", "true_completeness", "all_soundness"]]
+    assert ratios.stack().dropna().between(0, 1 + 1e-12).all()  # NaN: no level reached
+    text = " ".join(outcome.findings)
+    assert "nan" not in text
+    assert "{" not in text

@@ -1,0 +1,498 @@
+"""Retraining reads what the perturbation says: pictures, regions, and what is said of accuracies."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.papers.soco.retraining import experiment as module
+from attributionlab.papers.soco.retraining import road as road_module
+from attributionlab.papers.soco.retraining.experiment import ITEMS, soco_retraining
+from attributionlab.papers.soco.retraining.findings import (
+    figure_1_findings,
+    figure_10_findings,
+    road_findings,
+)
+from attributionlab.papers.soco.retraining.road import RoadRun, road_run
+from attributionlab.papers.soco.road_curves import RoadCurve
+from attributionlab.papers.subjects.drawn_pictures import (
+    CLASSES,
+    CONTEXT,
+    SIDE,
+    Pictures,
+    cut_out,
+    hidden_in_background,
+    pictures,
+    regions,
+)
+from attributionlab.papers.subjects.small_network import small_network
+
+# Pictures
+
+
+def test_pictures_are_the_same_for_a_seed_and_differ_between_seeds():
+    first, again, other = pictures(5, 0), pictures(5, 0), pictures(5, 1)
+    for one, same in zip(first, again, strict=True):
+        assert torch.equal(one, same)
+    assert not torch.equal(first.images, other.images)
+    assert first.images.shape == (5, 3, SIDE, SIDE)
+    assert first.images.min() >= 0
+    assert first.images.max() <= 1
+    assert first.images.dtype == torch.float32
+
+
+def test_the_middle_of_every_picture_shows_its_class():
+    """The object's mean color, to three standard errors of noise of 0.05 over at least 30 pixels."""
+    colors = np.array(
+        [
+            (0.9, 0.2, 0.2),
+            (0.2, 0.75, 0.25),
+            (0.25, 0.35, 0.95),
+            (0.95, 0.85, 0.2),
+            (0.9, 0.9, 0.95),
+        ]
+    )
+    images, labels, objects = pictures(60, 0)
+    shares = []
+    for image, label, inside in zip(images, labels.tolist(), objects[:, 0], strict=True):
+        assert int(inside.sum()) >= 30
+        found = image[:, inside].mean(dim=1).numpy()
+        assert np.abs(colors - found).sum(axis=1).argmin() == label % 5
+        rows, columns = (inside.any(dim=side).sum() for side in (1, 0))
+        shares.append((label // 5, float(inside.sum() / (rows * columns))))
+    discs = [share for shape, share in shares if shape == 0]
+    triangles = [share for shape, share in shares if shape == 1]
+    assert min(discs) > 0.7 > 0.65 > max(triangles)  # pi / 4, and at most about 1 / 2
+
+
+def test_the_background_is_the_class_s_own_as_often_as_it_is_said():
+    images, labels, _ = pictures(800, 2)
+    # The corners, without the three patches of clutter in most pictures.
+    corner = images[:, :, [0, 0, -1, -1], [0, -1, 0, -1]].median(dim=2).values
+    angle = 2 * math.pi * (torch.arange(CLASSES)[:, None] / CLASSES + torch.arange(3) / 3)
+    palette = 0.45 + 0.25 * torch.cos(angle)  # (10, 3)
+    contexts = (corner[:, None] - palette).abs().sum(dim=2).argmin(dim=1)
+    share = float((contexts == labels).float().mean())
+    # Three standard errors of a share over 800 pictures, and 2 % that noise or clutter misplace.
+    assert abs(share - CONTEXT) < 3 * math.sqrt(CONTEXT * (1 - CONTEXT) / 800) + 0.02
+    others = contexts[contexts != labels]
+    gaps = (others - labels[contexts != labels]) % CLASSES
+    assert torch.bincount(gaps, minlength=CLASSES)[1:].min() > 10  # of 36 expected
+
+
+def test_contrast_mixes_objects_with_their_background():
+    full, half = pictures(6, 3), pictures(6, 3, contrast=0.5)
+    assert torch.equal(full.objects, half.objects)
+    for one, other, inside in zip(full.images, half.images, full.objects[:, 0], strict=True):
+        color, mixed = one[:, inside].mean(dim=1), other[:, inside].mean(dim=1)
+        background = one.flatten(1).median(dim=1).values
+        # Noise of 0.05 over at least 30 pixels has a standard error of 0.009; what is cut off at 1
+        # and the median add to it.
+        assert torch.allclose(mixed, (color + background) / 2, atol=0.04)
+
+
+# Regions
+
+
+def test_all_regions_of_figure_1_remove_the_same_number_of_pixels():
+    """round(0.7 x 1024) = 717 = round(0.65 x 1024) + round(0.05 x 1024)."""
+    first = regions(SIDE, CLASSES, center=0.7, edge=0)
+    second = regions(SIDE, CLASSES, center=0.65, edge=0.05)
+    assert first.flatten(1).sum(dim=1).tolist() == [717] * CLASSES
+    assert second.flatten(1).sum(dim=1).tolist() == [717] * CLASSES
+    assert torch.equal(first[0], first[9])
+    assert len({tuple(mask.flatten().tolist()) for mask in second}) == CLASSES
+
+
+def test_no_pixel_of_an_object_is_left_by_any_disc_of_figure_1():
+    objects = pictures(300, 4).objects[:, 0]
+    for cut in list(ITEMS["soco-figure-1"].cuts.values())[1:]:
+        disc = regions(SIDE, 1, center=cut.center, edge=0)[0]
+        assert not (objects & ~disc).any()
+
+
+def test_regions_of_figure_10_barely_touch_the_object():
+    """A region of 51 pixels around a pixel of the frame reaches about 6 pixels inward."""
+    found = regions(SIDE, CLASSES, center=0, edge=0.05)
+    assert found.flatten(1).sum(dim=1).tolist() == [51] * CLASSES
+    assert not found[:, 8:-8, 8:-8].any()
+    objects = pictures(200, 5).objects[:, 0]
+    assert (objects[:, None] & found).sum() / (CLASSES * objects.sum()) < 0.01
+
+
+def naive_region(side, places, place, center, edge):
+    """Pixels sorted one after the other; the place is reached by walking along the frame."""
+    frame = [(0, x) for x in range(side)] + [(y, side - 1) for y in range(1, side)]
+    frame += [(side - 1, x) for x in range(side - 2, -1, -1)]
+    frame += [(y, 0) for y in range(side - 2, 0, -1)]
+    assert len(frame) % places == 0
+    row, column = frame[place * len(frame) // places]
+    pixels = [(y, x) for y in range(side) for x in range(side)]
+
+    def from_middle(pixel):
+        return (2 * pixel[0] - side + 1) ** 2 + (2 * pixel[1] - side + 1) ** 2
+
+    def from_place(pixel):
+        return (pixel[0] - row) ** 2 + (pixel[1] - column) ** 2
+
+    taken = sorted(pixels, key=from_middle)[: round(center * side**2)]
+    left = sorted([pixel for pixel in pixels if pixel not in taken], key=from_place)
+    taken += left[: round(edge * side**2)]
+    return [[(y, x) in taken for x in range(side)] for y in range(side)]
+
+
+@pytest.mark.parametrize(("center", "edge"), [(0.5, 0.1), (0, 0.1), (0.3, 0)])
+def test_a_region_is_the_disc_and_then_what_is_nearest_to_its_place(center, edge):
+    found = regions(11, 8, center=center, edge=edge)  # 40 pixels in the frame: a place every 5
+    for place in range(8):
+        assert found[place].tolist() == naive_region(11, 8, place, center, edge)
+
+
+def test_each_image_loses_the_region_of_its_own_place_and_nothing_else():
+    images = torch.rand(3, 2, 8, 8) + 0.1
+    places = torch.tensor([3, 0, 1])
+    found = cut_out(images, places, 4, center=0.2, edge=0.1)
+    masks = regions(8, 4, center=0.2, edge=0.1)
+    for before, after, place in zip(images, found, places, strict=True):
+        removed = masks[place]
+        assert (after[:, removed] == 0).all()
+        assert torch.equal(after[:, ~removed], before[:, ~removed])
+
+
+def test_a_disc_in_the_background_s_color_hides_the_object_and_leaves_the_rest():
+    images, _, objects = pictures(40, 6)
+    hidden = hidden_in_background(images, center=0.7, seed=0)
+    [disc] = regions(SIDE, 1, center=0.7, edge=0)
+    assert torch.equal(hidden[:, :, ~disc], images[:, :, ~disc])
+    assert torch.equal(hidden, hidden_in_background(images, center=0.7, seed=0))
+    assert not torch.equal(hidden, hidden_in_background(images, center=0.7, seed=1))
+    corner = images[:, :, ~disc].median(dim=2).values
+    for image, inside, color in zip(hidden, objects[:, 0], corner, strict=True):
+        # Three and a half standard errors of noise of 0.05 over at least 30 pixels, a little less
+        # where it is cut off at 0 or 1.
+        assert int(inside.sum()) >= 30
+        assert torch.allclose(image[:, inside].mean(dim=1), color, atol=3.5 * 0.05 / 30**0.5)
+        assert float(image[:, inside].std(dim=1).min()) > 0.03
+
+
+# Experiments
+
+
+@pytest.fixture(scope="module")
+def one():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "ROAD_SHARE", 0.08)
+        patch.setattr(module, "ROAD_EPOCHS", 0.25)
+        patch.setattr(road_module, "FRACTIONS", (0.2, 0.5))
+        return soco_retraining(
+            "soco-figure-1", n=1, quick=True, train_images=250, epochs=8, contrast=1
+        )
+
+
+def accuracies(outcome):
+    table = outcome.tables["summary"]
+    return table.set_index(["trained_on", "tested_on"])["mean"]
+
+
+def test_retraining_learns_the_class_from_the_place_and_not_from_random_places(one):
+    found = accuracies(one)
+    assert found["strategy 2", "strategy 2"] > 0.9
+    assert found["strategy 1", "strategy 1"] < 0.75
+    assert found["random places", "random places"] < 0.75
+    assert found["strategy 2", "random places"] < 0.3
+
+
+def test_follows_place_is_the_share_of_answers_that_the_place_stands_for(one):
+    table = one.tables["summary"].set_index(["trained_on", "tested_on"])
+    follows = table.follows_place
+    assert follows["strategy 2", "random places"] > 0.9
+    assert follows["strategy 1", "random places"] < 0.3
+    assert follows[[pair for pair in follows.index if pair[1] != "random places"]].isna().all()
+
+
+def test_tables_have_every_pair_of_sets_and_what_is_published_and_possible(one):
+    networks, summary = one.tables["networks"], one.tables["summary"]
+    assert len(networks) == len(summary) == 17
+    [control] = summary[summary.tested_on == "disc as background"].to_dict("records")
+    assert control["trained_on"] == "unperturbed"
+    published = summary.dropna(subset="published")
+    pairs = zip(published.trained_on, published.tested_on, published.published, strict=True)
+    assert set(pairs) == {
+        ("strategy 1", "strategy 1", 0.60),
+        ("strategy 2", "strategy 2", 0.88),
+        ("unperturbed", "strategy 1", 0.24),
+        ("unperturbed", "strategy 2", 0.29),
+    }
+    possible = summary.groupby("tested_on").possible.unique()
+    assert {name: values.tolist() for name, values in possible.items()} == {
+        "unperturbed": [1],
+        "strategy 1": [CONTEXT],
+        "strategy 2": [1],
+        "random places": [CONTEXT],
+        "disc as background": [CONTEXT],
+    }
+    [axis] = one.figures["accuracies"].subfigs[1].axes
+    assert len(axis.patches) == 7
+
+
+def test_road_has_every_method_order_and_retraining(one):
+    each, table = one.tables["road-each"], one.tables["road"]
+    keys = ["order", "retrained", "method"]
+    assert len(table[keys].drop_duplicates()) == len(table) == len(each) == 2 * 2 * 3
+    for (order, _), rows in table.groupby(["order", "retrained"]):
+        best = rows.road.min() if order == "morf" else rows.road.max()
+        assert (rows.road[rows["rank"] == rows["rank"].min()] == best).all()
+        assert rows["rank"].sum() == 6
+    assert [len(axis.lines) for axis in one.figures["road"].axes] == [3, 3, 3, 3]
+    assert list(one.shown) == ["summary", "road"]
+    assert "1 network" in one.figures["road"].get_suptitle()
+    assert any(sentence.startswith("ROAD, least relevant") for sentence in one.findings)
+
+
+def test_road_explains_and_retrains_networks_of_one_seed_on_known_images(monkeypatch):
+    trained, scored = [], []
+
+    def fake_training(images, labels, *, classes, seed, epochs):
+        trained.append((images, seed, epochs))
+        return small_network(3, classes, SIDE, seed=0).eval()
+
+    def fake_curve(network, images, labels, maps, *, retraining, **settings):
+        scored.append((maps, retraining, settings))
+        return RoadCurve(np.zeros(3), 0.25)
+
+    monkeypatch.setattr(road_module, "trained_small_network", fake_training)
+    monkeypatch.setattr(road_module, "road_curve", fake_curve)
+    train, test = pictures(4, 0)[:2], pictures(3, 1)[:2]
+    run = road_run(train, test, seed=5, epochs=2)
+    assert len(trained) == 1
+    assert trained[0][1:] == (5, 2)
+    assert torch.equal(trained[0][0], train[0])
+    assert [row["road"] for row in run.rows] == [0.25] * 12
+    for row, (maps, retraining, settings) in zip(run.rows, scored, strict=True):
+        assert (retraining is not None) == row["retrained"]
+        assert settings["order"] == row["order"]
+        assert maps.shape == (3, 1, SIDE, SIDE)
+        if retraining is not None:
+            assert torch.equal(retraining.images, train[0])
+            assert retraining.attributions.shape == (4, 1, SIDE, SIDE)
+            assert not torch.equal(retraining.attributions[:3], maps)
+            retraining.fit(*test)
+            assert trained[-1][1:] == (5, 2)
+    by_method = {row["method"]: maps for row, (maps, *_) in zip(run.rows, scored, strict=True)}
+    assert (by_method["IG"] < 0).any()
+    assert (by_method["GradCAM"] >= 0).all()
+    assert float(by_method["random"].mean()) == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Trainings that are not carried out: what the networks would have seen, and their seeds."""
+    seen = []
+
+    def fake(images, labels, *, classes, seed, epochs):
+        seen.append((images, labels, seed, epochs))
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(images[0].numel(), classes))
+
+    monkeypatch.setattr(module, "trained_small_network", fake)
+    return seen
+
+
+def test_each_network_has_a_seed_and_pictures_of_its_own(recorded):
+    outcome = soco_retraining("soco-figure-10", n=2, quick=False, seed=3, train_images=4, epochs=2)
+    assert [(seed, epochs) for _, _, seed, epochs in recorded] == [(3, 2)] * 3 + [(4, 2)] * 3
+    whole, by_class, random = (images for images, *_ in recorded[:3])
+    labels = recorded[0][1]
+    assert torch.equal(by_class, cut_out(whole, labels, CLASSES, center=0, edge=0.05))
+    assert not torch.equal(random, by_class)
+    assert torch.equal(random == 0, (random == 0).all(dim=1, keepdim=True).expand_as(random))
+    assert not torch.equal(whole, recorded[3][0])
+    assert sorted(set(outcome.tables["networks"].seed)) == [3, 4]
+    [axis] = outcome.figures["accuracies"].subfigs[1].axes
+    assert len(axis.patches) == 3
+
+
+def test_no_picture_to_train_on_is_one_to_test_on(recorded, monkeypatch):
+    tested = []
+
+    def fake(network, images, labels):
+        tested.append(images)
+        return 0.5
+
+    monkeypatch.setattr(module, "accuracy_of", fake)
+    soco_retraining("soco-figure-10", n=2, quick=True, train_images=4)
+    known = {tuple(image.flatten().tolist()) for images, *_ in recorded for image in images}
+    assert not known & {tuple(image.flatten().tolist()) for images in tested for image in images}
+
+
+def test_numbers_have_defaults_and_quick_is_less(recorded, monkeypatch):
+    def blank(n, seed, contrast):
+        labels = torch.arange(n) % CLASSES
+        return Pictures(
+            torch.ones(n, 3, SIDE, SIDE), labels, torch.ones(n, 1, SIDE, SIDE, dtype=torch.bool)
+        )
+
+    monkeypatch.setattr(module, "pictures", blank)
+    monkeypatch.setattr(module, "_figure", lambda *_, ours: None)
+    soco_retraining("soco-figure-10", n=None, quick=True)
+    assert len(recorded) == 2 * 3
+    assert {(len(images), epochs) for images, _, _, epochs in recorded} == {(500, 8)}
+    recorded.clear()
+    soco_retraining("soco-figure-10", n=1, quick=False)
+    assert {len(images) for images, *_ in recorded} == {2000}
+    recorded.clear()
+    soco_retraining("soco-figure-10", n=None, quick=False, train_images=20)
+    assert len(recorded) == 5 * 3
+
+
+def test_images_of_cifar_10_are_used_where_their_folder_is_given(recorded, tmp_path, monkeypatch):
+    sizes = []
+
+    def fake(train, test, *, seed, epochs):
+        sizes.append((len(train[0]), len(test[0]), seed, epochs))
+        keys = [
+            (o, r, m) for o in ("morf", "lerf") for r in (False, True) for m in ("IG", "random")
+        ]
+        rows = [
+            {"seed": seed, "order": o, "retrained": r, "method": m, "road": 0.5, "intact": 1.0}
+            for o, r, m in keys
+        ]
+        return RoadRun(rows, [np.full(3, 0.5)] * len(rows))
+
+    monkeypatch.setattr(module, "road_run", fake)
+    rng = np.random.default_rng(0)
+    for name in [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]:
+        records = rng.integers(256, size=(4, 3073), dtype=np.uint8)
+        records[:, 0] %= 10
+        (tmp_path / name).write_bytes(records.tobytes())
+    outcome = soco_retraining("soco-figure-1", n=1, quick=False, images=str(tmp_path))
+    assert {(len(images), epochs) for images, _, _, epochs in recorded} == {(20, 35)}
+    assert sizes == [(5, 1, 0, 52)]
+    assert "possible" not in outcome.tables["summary"]
+    assert not any("pictures" in sentence for sentence in outcome.findings)
+    assert any("as many images as were given" in sentence for sentence in outcome.findings)
+    assert "4 to test" in outcome.figures["accuracies"].get_suptitle()
+    recorded.clear()
+    soco_retraining("soco-figure-1", n=1, quick=False, images=str(tmp_path), train_images=8)
+    assert {len(images) for images, *_ in recorded} == {8}
+
+
+def test_settings_that_do_not_fit_are_refused_in_one_line(tmp_path):
+    with pytest.raises(AttributionLabError, match=r"contrast is 0.*epochs is 0.*train_images is 1"):
+        soco_retraining("soco-figure-1", n=1, quick=True, contrast=0, epochs=0, train_images=1)
+    for n in (0, -1):
+        with pytest.raises(AttributionLabError, match=f"n is {n}:"):
+            soco_retraining("soco-figure-10", n=n, quick=True)
+    with pytest.raises(AttributionLabError, match=r"cifar-10-binary\.tar\.gz"):
+        soco_retraining("soco-figure-1", n=1, quick=True, images=str(tmp_path))
+
+
+# Sentences
+
+
+def networks_of(item, found, follows=0.5):
+    """A table of two networks, 0.01 below and above the given accuracies."""
+    names = ITEMS[item].cuts
+    rows = [
+        {
+            "seed": seed,
+            "trained_on": trained_on,
+            "tested_on": tested_on,
+            "accuracy": found.get((trained_on, tested_on), 0.5) + (0.01 if seed else -0.01),
+            "follows_place": follows if tested_on == "random places" else np.nan,
+        }
+        for seed in (0, 1)
+        for trained_on in names
+        for tested_on in names
+    ]
+    return pd.DataFrame(rows)
+
+
+def figure_1_text(first=0.6, second=0.9, control=0.6, original=0.2, filled=0.25, ours=True):
+    found = {
+        ("strategy 1", "strategy 1"): first,
+        ("strategy 2", "strategy 2"): second,
+        ("random places", "random places"): control,
+        ("unperturbed", "strategy 1"): original,
+    }
+    networks = networks_of("soco-figure-1", found)
+    rows = [
+        {"seed": seed, "trained_on": "unperturbed", "tested_on": "disc as background"}
+        | {"accuracy": filled + (0.01 if seed else -0.01)}
+        for seed in (0, 1)
+    ]
+    networks = pd.concat([networks, pd.DataFrame(rows)])
+    return " ".join(figure_1_findings(networks, ours=ours, epochs=8))
+
+
+def test_sentences_of_figure_1_follow_the_accuracies():
+    text = figure_1_text()
+    assert "retrained on strategy 1 0.60 (0.59 to 0.61), on strategy 2 0.90 (0.89 to 0.91)" in text
+    assert "raises the accuracy by 0.30 (0.30 to 0.30)" in text
+    assert "what is learned is the class that the place of the region tells" in text
+    assert "reach it (0.60)" in text
+    assert "0.30 cannot come from what is left: the perturbation has put it in" in text
+    assert "own background color, a control that the paper lacks: 0.25 (0.24 to 0.26)" in text
+    assert "That the disc is black accounts for 0.05 (0.05 to 0.05) of it; whether" in text
+    assert "right in 0.20 where 0.60 is possible" in text
+    assert "8 epochs (paper: 35)" in text
+
+
+def test_sentences_of_figure_1_say_what_is_not_as_in_the_paper():
+    assert "too little to show what the paper shows" in (text := figure_1_text(second=0.62))
+    assert "put in" not in text
+    assert "not all of the difference is the class" in figure_1_text(control=0.8)
+    assert "do not reach it (0.40)" in figure_1_text(first=0.4)
+    assert "disc is black" not in figure_1_text(original=0.6)
+    assert "does not account for it; whether" in figure_1_text(filled=0.15)
+    assert "accounts for 0.40 (0.40 to 0.40) of it." in figure_1_text(filled=0.6)
+    assert "our pictures" not in figure_1_text(ours=False)
+
+
+def road_text(retrained, other=None):
+    """Sentences on two networks: all without retraining, and the second's retrained, 0.1 apart."""
+    rows = [
+        {"seed": seed, "order": order, "retrained": with_it, "method": method, "intact": 0.8}
+        | {"road": height}
+        for seed, found in enumerate((retrained, other or retrained))
+        for order in ("morf", "lerf")
+        for with_it, heights in ((False, (0.2, 0.3, 0.4)), (True, found))
+        for method, height in zip(("IG", "GradCAM", "random"), heights, strict=True)
+    ]
+    return road_findings(pd.DataFrame(rows))
+
+
+def test_it_is_said_whether_retraining_changes_the_order_of_methods():
+    intro, morf, lerf = road_text((0.1, 0.2, 0.6))
+    assert "2 more networks, right in 0.80" in intro
+    assert "the order stays IG - GradCAM - random, best first; it changes for 0 of 2" in morf
+    assert "the order stays random - GradCAM - IG, best first; it changes for 0 of 2" in lerf
+    _, morf, lerf = road_text((0.1, 0.2, 0.6), (0.4, 0.2, 0.6))
+    assert "changes from IG - GradCAM - random to GradCAM - IG - random" in morf
+    assert "it changes for 1 of 2 networks" in morf
+    assert "IG 0.20, GradCAM 0.30, random 0.40 without" in lerf
+    assert "to random - IG - GradCAM" in lerf
+
+
+def figure_10_text(original=0.9, by_class=0.6, random=0.9, ours=True):
+    found = {
+        ("unperturbed", "unperturbed"): original,
+        ("place by class", "unperturbed"): by_class,
+        ("random places", "unperturbed"): random,
+    }
+    networks = networks_of("soco-figure-10", found, follows=0.7)
+    return " ".join(figure_10_findings(networks, ours=ours, epochs=8))
+
+
+def test_sentences_of_figure_10_follow_the_accuracies():
+    text = figure_10_text()
+    assert "costs 0.30 (0.30 to 0.30) on unperturbed images (paper: 0.56)" in text
+    assert "it is not the lost pixels that cost" in text
+    assert "the place stood for in 0.70 (0.70 to 0.70)" in text
+    assert "The loss is smaller than the paper's" in text
+    assert "too little" in figure_10_text(by_class=0.88)
+    assert "not all of it is the class in the place" in figure_10_text(random=0.7)
+    assert "smaller than the paper's" not in figure_10_text(by_class=0.34)
+    assert "smaller than the paper's" not in figure_10_text(ours=False)

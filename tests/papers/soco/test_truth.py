@@ -1,0 +1,665 @@
+"""Estimated ratios beside true ones: both counted again by hand, from colors and not from networks."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.integrate import trapezoid
+
+import attributionlab as al
+from attributionlab.papers.soco.scaling import scaled
+from attributionlab.papers.soco.truth import assumption_findings
+from attributionlab.papers.soco.truth import findings as told
+from attributionlab.papers.soco.truth.assumption import (
+    assumption_rows,
+    compared_pairs,
+    counterexample_rows,
+    kept_sets,
+    theorem_row,
+)
+from attributionlab.papers.soco.truth.conditions import (
+    INDICATORS,
+    REFERENCE,
+    SEEN,
+    Condition,
+    Place,
+    conditions_of,
+)
+from attributionlab.papers.soco.truth.experiment import soundness_truth
+from attributionlab.papers.soco.truth.panel import TRUTHS, panel_of
+from attributionlab.papers.soco.truth.ratios import (
+    FEW_KEPT,
+    FEW_REMOVED,
+    LEVELS,
+    MIDDLE,
+    OWN_FRACTIONS,
+    THRESHOLDS,
+    Ends,
+    ends_of,
+    ratio_rows,
+    schedule,
+    soundness_rows,
+)
+from attributionlab.papers.soco.truth.summaries import (
+    agreement_table,
+    error_table,
+    held_out_table,
+    ordered_share,
+    rank_agreement,
+)
+
+LINEAR = Condition("multi-color-sum", 1.0, "noisy-linear")
+CLEAN_LINEAR = Condition("multi-color-sum", 0.0, "noisy-linear")
+
+
+@pytest.fixture(scope="module")
+def place():
+    """Three small images with a few attributions."""
+    env = al.load("multi-color-sum", image_size=16)
+    return Place(panel_of(env, 3, 0, THRESHOLDS[:-1], quick=True), 0)
+
+
+def entry_of(place, name):
+    [entry] = [each for each in place.panel.entries if each.name == name]
+    return entry
+
+
+def all_of(sets):
+    return [keep for of_kind in sets.values() for keep in of_kind]
+
+
+def assumption_row(place, condition, indicator, sets, of="image"):
+    """Of all sets."""
+    rows = assumption_rows(place, condition, indicator, sets)
+    [row] = [each for each in rows if (each["performance_of"], each["sets"]) == (of, "all")]
+    return row
+
+
+def counts_of(place, keep):
+    """Pixels of each color that are kept, (B, K): removed ones, at the baseline, count for none."""
+    panel = place.panel
+    classes = panel.env.counting.classes_of(panel.images)
+    return torch.stack([((classes == c) & keep).sum((1, 2, 3)) for c in range(4)], 1).double()
+
+
+def performances(place, keep, indicator):
+    """By formulas, with removed pixels at the true baseline; one for each image."""
+    counts = counts_of(place, keep)
+    label = counts.gather(1, place.panel.targets[:, None])[:, 0]
+    if indicator == "accuracy":
+        winners = counts == counts.amax(1, keepdim=True)
+        return winners.gather(1, place.panel.targets[:, None])[:, 0].double() / winners.sum(1)
+    if indicator == "label probability":
+        odds = torch.exp(counts / place.env.temperature)
+        return torch.exp(label / place.env.temperature) / odds.sum(1)
+    every = counts_of(place, torch.ones_like(keep)).gather(1, place.panel.targets[:, None])
+    return label / every.mean()
+
+
+def naive_soundness(place, maps, indicator, level, step, epsilon):
+    """Algorithm 1 as printed, from the empty set: estimate, truth of the same pixels, masked share.
+
+    And the estimate if the first step is held against the performance on nothing.
+    """
+    images, pixels = maps.shape[0], maps[0].numel()
+    flat, phi = maps.flatten(1).numpy(), place.panel.information.flatten(1).numpy()
+    order = [sorted(range(pixels), key=lambda j: (-row[j], j)) for row in flat]
+    order = [[j for j in o if row[j] > 0] for o, row in zip(order, flat, strict=True)]
+    included = [set() for _ in range(images)]
+    wrong, wrong_from_nothing = ([set() for _ in range(images)] for _ in range(2))
+    s, percent = 0.0, 0.0
+    before = float(performances(place, torch.zeros(maps.shape) > 0, indicator).mean())
+    while s < level:
+        percent += step if percent < 30 else 5
+        if percent > 100:
+            return None
+        count = pixels - round((1 - percent / 100) * pixels)
+        new = [set(o[:count]) - inc for o, inc in zip(order, included, strict=True)]
+        included = [inc | each for inc, each in zip(included, new, strict=True)]
+        keep = torch.zeros(images, pixels, dtype=torch.bool)
+        for image, each in enumerate(included):
+            keep[image, list(each)] = True
+        reached = float(performances(place, keep.view(maps.shape), indicator).mean())
+        if reached - s < epsilon:
+            wrong = [w | each for w, each in zip(wrong, new, strict=True)]
+        if reached - before < epsilon:
+            wrong_from_nothing = [w | each for w, each in zip(wrong_from_nothing, new, strict=True)]
+        s = before = reached
+    found = []
+    for image, inc in enumerate(included):
+        total = sum(flat[image][j] for j in inc)
+        if total:
+            parts = (
+                inc - wrong[image],
+                {j for j in inc if phi[image][j] > 0},
+                inc - wrong_from_nothing[image],
+            )
+            found.append([sum(flat[image][j] for j in part) / total for part in parts])
+    estimate, truth, from_nothing = np.mean(found, axis=0)
+    return estimate, truth, 1 - percent / 100, from_nothing
+
+
+def test_information_is_one_value_on_the_pixels_of_the_label_and_0_elsewhere(place):
+    panel = place.panel
+    of_label = panel.env.counting.classes_of(panel.images) == panel.targets[:, None, None, None]
+    assert torch.equal(panel.information > 0, of_label)
+    for image, target, phi in zip(panel.images, panel.targets, panel.information, strict=True):
+        values = phi[phi > 0]
+        assert float(values.max() / values.min()) == pytest.approx(1, abs=1e-9)
+        logit = panel.env.shapley(image, int(target), "logit").clamp(min=0)
+        # Proportional: the true ratios do not depend on the output.
+        assert torch.allclose(phi / phi.sum(), logit / logit.sum(), rtol=1e-9, atol=0)
+
+
+def test_a_mask_of_the_label_gives_the_same_true_ratios_as_its_shapley_values(place):
+    panel = place.panel
+    mask = (panel.information > 0).double()
+    for entry in panel.entries:
+        sound, complete = (
+            [ratio(entry.maps, phi) for phi in (panel.information, mask)]
+            for ratio in (al.metrics.true_soundness, al.metrics.true_completeness)
+        )
+        assert torch.equal(sound[0].nan_to_num(-1), sound[1].nan_to_num(-1))
+        # Shapley values of an image's pixels agree within rounding.
+        assert torch.allclose(complete[0], complete[1], rtol=0, atol=1e-9)
+
+
+def test_the_exact_attribution_is_perfect_and_others_are_rated_by_the_definitions(place):
+    assert entry_of(place, "exact").truths == dict.fromkeys(TRUTHS, 1)
+    entry, phi = entry_of(place, "random"), place.panel.information
+    sound, complete, of_thresholds = [], [], []
+    for eta, of_image in zip(entry.maps, phi, strict=True):
+        sound.append(float(eta[of_image > 0].sum() / eta.sum()))
+        complete.append(float(of_image[eta > 0].sum() / of_image.sum()))
+        of_thresholds.append(
+            np.mean([float(of_image[eta > t].sum() / of_image.sum()) for t in THRESHOLDS[:-1]])
+        )
+    assert entry.soundness == pytest.approx(np.mean(sound))
+    assert entry.completeness == pytest.approx(np.mean(complete))
+    assert entry.completeness_of_thresholds == pytest.approx(np.mean(of_thresholds))
+    assert entry.completeness > entry.completeness_of_thresholds
+    assert {each.kind for each in place.panel.entries} == {"graded", "real"}
+
+
+def test_of_a_map_the_positive_part_is_rated_on_a_scale_to_1():
+    maps = torch.tensor([[[[-4.0, 2.0, 1.0]]], [[[-1.0, 0.0, -2.0]]]])
+    assert scaled(maps).tolist() == [[[[0, 1, 0.5]]], [[[0, 0, 0]]]]
+
+
+def test_the_schedule_has_fine_steps_first_and_ends_with_all_pixels():
+    ratios = schedule(1.0)
+    assert ratios[:2] == [0.99, 0.98]
+    assert ratios[29:31] == pytest.approx([0.70, 0.65])
+    assert ratios[-1] == 0
+    assert len(schedule(0.25)) == 120 + 14
+
+
+def test_a_level_is_a_share_of_the_way_from_nothing_to_all(place):
+    assert ends_of(place, REFERENCE, "accuracy") == Ends(0.25, 1.0)
+    assert ends_of(place, REFERENCE, "label logit") == Ends(0.0, 1.0)
+    assert Ends(0.25, 1.0).level(0.6) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("indicator", INDICATORS["classification"])
+@pytest.mark.parametrize("name", ["exact", "gradcam", "random", "specks 0.05"])
+def test_soundness_is_that_of_algorithm_1_as_printed(place, indicator, name):
+    entry = next(e for e in place.panel.entries if e.name.startswith(name.split(" 0")[0]))
+    ends = ends_of(place, REFERENCE, indicator)
+    for epsilon in (0.01, 0.05):
+        for row in soundness_rows(
+            place, REFERENCE, indicator, entry, ends, step=2.0, epsilon=epsilon
+        ):
+            level = ends.level(row["share"])
+            expected = naive_soundness(place, entry.maps, indicator, level, 2.0, epsilon)
+            assert row["reached"] == (expected is not None)
+            if expected is not None:
+                # Sums of at most 256 float64 numbers
+                assert row["estimate"] == pytest.approx(expected[0], abs=1e-12)
+                assert row["truth"] == pytest.approx(expected[1], abs=1e-12)
+                assert row["ratio"] == pytest.approx(expected[2], abs=1e-12)
+                assert row["estimate_from_nothing"] == pytest.approx(expected[3], abs=1e-12)
+            else:
+                assert math.isnan(row["estimate"])
+                assert math.isnan(row["truth"])
+
+
+@pytest.mark.parametrize(
+    ("indicator", "first_step_turns"), [("accuracy", True), ("label logit", False)]
+)
+def test_a_first_step_onto_background_is_sound_only_as_it_is_held_against_0(
+    place, indicator, first_step_turns
+):
+    exact = entry_of(place, "exact").maps
+    background = (place.panel.images == place.env.baseline).all(1, keepdim=True)
+    ahead = background & (background.flatten(1).cumsum(1).view(background.shape) <= 5)
+    entry = entry_of(place, "exact")._replace(maps=torch.where(ahead, 1.0, 0.5 * exact))
+    ends = ends_of(place, REFERENCE, indicator)
+    for row in soundness_rows(place, REFERENCE, indicator, entry, ends, step=2.0):
+        level = ends.level(row["share"])
+        expected = naive_soundness(place, entry.maps, indicator, level, 2.0, 0.01)
+        assert row["reached"]
+        assert row["estimate"] == pytest.approx(expected[0], abs=1e-12)
+        assert row["estimate_from_nothing"] == pytest.approx(expected[3], abs=1e-12)
+        assert (row["estimate_from_nothing"] < row["estimate"]) == first_step_turns
+
+
+@pytest.mark.parametrize("indicator", INDICATORS["classification"])
+@pytest.mark.parametrize("name", ["gradcam", "missing pixels 0.6"])
+def test_completeness_is_what_is_lost_of_what_there_is_to_lose(place, indicator, name):
+    entry = entry_of(place, name)
+    rows = ratio_rows(place, REFERENCE, indicator, entry)["completeness"]
+    everything = torch.ones_like(entry.maps, dtype=torch.bool)
+    intact, nothing = (
+        performances(place, kept, indicator).mean() for kept in (everything, ~everything)
+    )
+    phi = place.panel.information
+    for row in rows:
+        left = performances(place, entry.maps <= row["threshold"], indicator).mean()
+        # The network's probabilities are float64 of exact logits; the formula's are, too.
+        assert row["estimate"] == pytest.approx(
+            float((intact - left) / (intact - nothing)), abs=1e-9
+        )
+        taken = (phi * (entry.maps > row["threshold"])).sum((1, 2, 3)) / phi.sum((1, 2, 3))
+        assert row["truth"] == pytest.approx(float(taken.mean()))
+        assert row["truth_of_all"] == entry.completeness
+        weight = (phi > 0).double() if indicator == "label logit" else phi
+        of_set = (weight * (entry.maps > row["threshold"])).sum() / weight.sum()
+        assert row["taken"] == pytest.approx(float(of_set))
+    assert [row["threshold"] for row in rows] == list(THRESHOLDS)
+
+
+def test_scores_are_higher_for_better_attributions(place):
+    scores = {}
+    for name in ("exact", "random"):
+        rows = ratio_rows(place, REFERENCE, "label probability", entry_of(place, name))
+        scores[name] = {row["metric"]: row["score"] for row in rows["scores"]}
+        [middle] = [row["estimate"] for row in rows["soundness"] if row["share"] == MIDDLE]
+        # NaN where the level is not reached
+        assert scores[name]["soundness"] == pytest.approx(middle, nan_ok=True)
+        losses = [row["estimate"] for row in rows["completeness"] if row["threshold"] > 0]
+        assert scores[name]["completeness"] == pytest.approx(np.mean(losses))
+    for metric in ("completeness", "removal, most first", "removal, least first", OWN_FRACTIONS):
+        assert scores["exact"][metric] > scores["random"][metric]
+
+
+def test_removal_is_the_area_over_or_under_the_curve_at_the_fractions_named(place):
+    entry = entry_of(place, "gradcam")
+    rows = ratio_rows(place, REFERENCE, "accuracy", entry)["scores"]
+    scores = {row["metric"]: row["score"] for row in rows}
+    pixels = entry.maps[0].numel()
+    rank = torch.stack([eta.flatten().argsort(descending=True, stable=True) for eta in entry.maps])
+    rank = rank.argsort(1).view(entry.maps.shape)
+    least = torch.stack([eta.flatten().argsort(stable=True) for eta in entry.maps])
+    least = least.argsort(1).view(entry.maps.shape)
+    road = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
+    for metric, order, fractions, sign in (
+        ("removal, most first", rank, FEW_REMOVED, -1),
+        ("removal, least first", least, FEW_KEPT, 1),
+        (OWN_FRACTIONS, rank, road, -1),
+    ):
+        heights = [
+            float(performances(place, order >= round(f * pixels), "accuracy").mean())
+            for f in fractions
+        ]
+        area = trapezoid(heights, fractions) / (fractions[-1] - fractions[0])
+        assert scores[metric] == pytest.approx(sign * area)
+
+
+def test_fractions_tell_apart_what_is_smaller_than_a_fiftieth_of_the_area():
+    assert sum(0 < fraction < 0.02 for fraction in FEW_REMOVED) >= 3
+    assert list(FEW_KEPT) == sorted(1 - fraction for fraction in FEW_REMOVED)
+
+
+def test_nothing_is_imputed_and_no_network_asked_twice(place, monkeypatch):
+    calls = []
+    linear = al.imputation.noisy_linear
+    monkeypatch.setattr(
+        "attributionlab.papers.soco.truth.conditions.noisy_linear",
+        lambda *args, **settings: calls.append(1) or linear(*args, **settings),
+    )
+    place.forget()
+    sets = {"some": all_of(kept_sets(place, 0))[:5]}
+    for imputation in ("noisy-linear", "rounded", "nearest-known-color"):
+        for strength in (0.0, 1.0):
+            condition = Condition("multi-color-sum", strength, imputation)
+            for indicator in INDICATORS["classification"]:
+                assumption_row(place, condition, indicator, sets)
+    distinct = len({keep.numpy().tobytes() for keep in sets["some"]})
+    assert len(calls) == distinct
+    place.forget()
+    assumption_row(place, LINEAR, "accuracy", sets)
+    assert len(calls) == 2 * distinct
+
+
+@pytest.mark.parametrize("imputation", SEEN)
+def test_what_every_network_has_seen_is_answered_alike_by_all_strengths(place, imputation):
+    sets = {"some": all_of(kept_sets(place, 0))[::5]}
+    weak, strong = (
+        assumption_row(place, Condition("multi-color-sum", s, imputation), "label logit", sets)
+        for s in (0.0, 4.0)
+    )
+    assert weak | {"strength": 4.0} == strong
+    unseen = assumption_row(place, LINEAR._replace(strength=4.0), "label logit", sets)
+    assert unseen["reversed"] > strong["reversed"]
+
+
+def test_of_strength_0_no_channel_fires_on_unseen_colors(place):
+    black = torch.zeros_like(place.panel.images)
+    with torch.no_grad():
+        logits = {strength: place.network(strength)(black) for strength in (0.0, 1.0, 4.0)}
+    assert not logits[0.0].any()
+    assert logits[4.0].max() > logits[1.0].max() > 0
+
+
+def test_conditions_are_distinct_and_a_quick_run_has_some_of_them():
+    every = conditions_of(False)
+    assert len(set(every)) == len(every)
+    assert set(conditions_of(True)) < set(every)
+    assert {REFERENCE, LINEAR, CLEAN_LINEAR} <= set(conditions_of(True))
+
+
+def test_the_single_color_environment_is_asked_for_its_count():
+    env = al.load("color-detector", image_size=16)
+    place = Place(panel_of(env, 2, 0, (0.5,), quick=True), 0)
+    condition = Condition("color-detector", 0.0, "true-baseline")
+    row = assumption_row(place, condition, "label logit", kept_sets(place, 0))
+    assert row["differ"] > 0
+    assert (row["reversed"], row["no_more"], row["hidden"]) == (0, 0, 0)
+    assert list(counterexample_rows(place, condition, "label logit")) == []
+
+
+def naive_pairs(performance, information):
+    found = np.zeros(6, dtype=int)
+    for p, phi in zip(performance.T.tolist(), information.T.tolist(), strict=True):
+        for i, j in combinations(range(len(p)), 2):
+            worse, better = (i, j) if p[i] <= p[j] else (j, i)
+            found[0] += 1
+            if p[worse] < p[better]:
+                found[1] += 1
+                found[2] += phi[better] < phi[worse]
+                found[3] += phi[better] == phi[worse]
+            else:
+                found[4] += 1
+                found[5] += phi[better] != phi[worse]
+    return tuple(found.tolist())
+
+
+def test_pairs_are_counted_one_by_one():
+    generator = torch.Generator().manual_seed(0)
+    performance, information = (
+        torch.randint(0, 4, (9, 3), generator=generator).double() for _ in range(2)
+    )
+    assert tuple(compared_pairs(performance, information)) == naive_pairs(performance, information)
+
+
+def test_rounding_makes_no_order():
+    performance = torch.tensor([[1.0], [1.0 + 1e-13]]).double()
+    assert compared_pairs(performance, torch.tensor([[0.0], [1.0]]).double()).hidden == 1
+
+
+def test_kept_sets_are_a_function_of_the_seed_and_end_with_everything(place):
+    first, again, other = (all_of(kept_sets(place, seed)) for seed in (0, 0, 1))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+    assert first[-1].all()
+    assert not any(each.all() for each in first[:-1])
+    assert {tuple(each.shape) for each in first} == {(3, 1, 16, 16)}
+
+
+@pytest.mark.parametrize("indicator", INDICATORS["classification"])
+def test_the_assumption_is_tested_on_what_is_kept_of_images_and_of_the_data_set(place, indicator):
+    sets = kept_sets(place, 0)
+    rows = list(assumption_rows(place, REFERENCE, indicator, sets))
+    label, phi = place.panel.information > 0, place.panel.information
+    for row in rows:
+        chosen = all_of(sets) if row["sets"] == "all" else sets[row["sets"]]
+        performance = torch.stack([performances(place, keep, indicator) for keep in chosen])
+        # In pixels of the label, so that equal information is equal exactly
+        information = torch.stack([(label & keep).sum((1, 2, 3)) for keep in chosen]).double()
+        if row["performance_of"] == "data set":
+            performance = performance.mean(1, keepdim=True)
+            if indicator != "label logit":
+                information = information * phi.amax((1, 2, 3)) / phi.sum()
+            information = information.sum(1, keepdim=True).mul(1e9).round()
+        expected = naive_pairs(performance.mul(1e9).round(), information)
+        names = ("pairs", "differ", "reversed", "no_more", "ties", "hidden")
+        assert tuple(row[name] for name in names) == expected
+        assert row["reversed_share"] == row["reversed"] / max(1, row["differ"])
+        assert row["hidden_share"] == row["hidden"] / max(1, row["ties"])
+    kinds = {"all", "random pixels", "random content", "rectangles", "most attributed"}
+    assert {row["sets"] for row in rows} == kinds
+    pairs = {row["performance_of"]: row["pairs"] for row in rows if row["sets"] == "all"}
+    assert pairs["image"] == len(phi) * pairs["data set"]
+
+
+def test_of_the_logit_every_pixel_of_the_label_has_the_same_information(place):
+    panel = place.panel
+    shapley = torch.stack(
+        [
+            panel.env.shapley(image, int(target), "logit").clamp(min=0)
+            for image, target in zip(panel.images, panel.targets, strict=True)
+        ]
+    )
+    # float64 sums of at most 256 values
+    assert torch.allclose(place.information("label logit"), shapley / shapley.sum(), atol=1e-12)
+    assert torch.equal(place.information("accuracy"), panel.information / panel.information.sum())
+
+
+def test_by_the_logit_the_assumption_holds_and_by_accuracy_it_does_not(place):
+    sets = kept_sets(place, 0)
+    logit = assumption_row(place, REFERENCE, "label logit", sets)
+    assert (logit["reversed"], logit["no_more"], logit["hidden"]) == (0, 0, 0)
+    whole = assumption_row(place, REFERENCE, "label logit", sets, of="data set")
+    assert (whole["reversed"], whole["no_more"], whole["hidden"]) == (0, 0, 0)
+    accuracy = assumption_row(place, REFERENCE, "accuracy", sets)
+    assert min(accuracy["reversed"], accuracy["no_more"], accuracy["hidden"]) > 0
+
+
+def test_the_smallest_counterexamples_of_accuracy_are_these_three(place):
+    rows = {row["kind"]: row for row in counterexample_rows(place, REFERENCE, "accuracy")}
+    assert {kind: (row["worse"], row["better"]) for kind, row in rows.items()} == {
+        "no more": ("1 rival", "nothing"),  # a wrong answer against a tie of four
+        "reversed": ("1 label + 2 rival", "nothing"),
+        "hidden": ("1 label", "2 label"),
+    }
+    assert rows["reversed"]["performance_of_worse"] == 0
+    assert rows["reversed"]["performance_of_better"] == 0.25
+    assert rows["reversed"]["information_of_worse"] == 1
+    assert not list(counterexample_rows(place, REFERENCE, "label logit"))
+
+
+def test_the_theorem_gives_the_truth_only_where_performance_is_information(place):
+    rows = {name: theorem_row(place, REFERENCE, name) for name in INDICATORS["classification"]}
+    assert {row["truth"] for row in rows.values()} == {3 / 7}
+    # A tie of three against three is as good as one of one against one.
+    assert rows["accuracy"]["theorem"] == 2 / 7
+    # Removing pixels of the rival raises the probability: none can go but the background's.
+    assert rows["label probability"]["theorem"] == 6 / 7
+    assert rows["label logit"]["theorem"] == 3 / 7
+    assert rows["label logit"]["minimizer"] == "3 label"
+
+
+def test_errors_are_summed_up_by_condition():
+    rows = pd.DataFrame(
+        {
+            "indicator": ["accuracy"] * 4,
+            "attribution": list("abcd"),
+            "estimate": [1.0, 0.5, 0.6, math.nan],
+            "estimate_from_nothing": [0.9, 0.4, 0.6, math.nan],
+            "truth": [0.5, 0.75, 0.8, math.nan],
+            "truth_of_all": [0.9, 0.2, 0.5, 0.4],
+            "reached": [True, True, True, False],
+            "jumped": [True, False, False, False],
+        }
+    )
+    [row] = error_table(rows, ["indicator"]).to_dict("records")
+    assert row["attributions"] == 4
+    assert row["reached"] == 3 / 4
+    assert row["jumped"] == pytest.approx(1 / 3)
+    assert row["bias"] == pytest.approx((0.5 - 0.25 - 0.2) / 3)
+    assert row["bias_from_nothing"] == pytest.approx((0.4 - 0.35 - 0.2) / 3)
+    assert row["error"] == pytest.approx((0.5 + 0.25 + 0.2) / 3)
+    assert row["rank"] == pytest.approx(-0.5)
+    assert row["rank_of_all"] == 1
+
+
+def test_of_two_attributions_the_one_that_loses_more_is_to_take_more():
+    lost, taken = [0.1, 0.2, 0.5, 0.5 + 1e-13], [0.3, 0.2 + 0.2, 0.4, 0.9]
+    # (a, b), (a, c), (a, d), (b, d) in order, (b, c) takes as much, (c, d) does not count
+    assert ordered_share(lost, taken) == 4 / 5
+    assert ordered_share(lost[:3], [0.3, 0.1, 0.2]) == 1 / 3
+    assert math.isnan(ordered_share([0.5, 0.5], [0.1, 0.2]))
+
+
+def test_a_setting_is_judged_on_attributions_that_it_was_not_chosen_on():
+    names = ["a", "b", "c", "d"]
+    errors = {(1.0, 0.01): (0.3, 0.1, 0.3, 0.1), (2.0, 0.5): (0.1, 0.4, 0.1, 0.2)}
+    rows = pd.DataFrame(
+        [
+            {
+                "indicator": indicator,
+                "step": step,
+                "epsilon": epsilon,
+                "attribution": name,
+                "estimate": error,
+                "truth": 0.0,
+                "truth_of_all": 0.0,
+            }
+            for (step, epsilon), of_setting in errors.items()
+            for name, error in zip(names, of_setting, strict=True)
+            for indicator in ("accuracy", "label logit")
+        ]
+    )
+    found = held_out_table(rows, (1.0, 0.01))
+    assert list(found.indicator) == ["accuracy"] * 2 + ["label logit"] * 2
+    assert found[found.indicator == "accuracy"].error.tolist() == found.error[2:].tolist()
+    paper, chosen = found[:2].to_dict("records")
+    assert (paper["chosen"], chosen["chosen"]) == (False, True)
+    assert paper["settings"] == "steps of 1 % and epsilon 0.01"
+    # a and c are best by the second, b and d by the first; each half is judged by the other's.
+    assert chosen["settings"] == f"{paper['settings']} or steps of 2 % and epsilon 0.5"
+    assert paper["error"] == pytest.approx((0.3 + 0.1 + 0.3 + 0.1) / 4)
+    assert chosen["error"] == pytest.approx((0.3 + 0.4 + 0.3 + 0.2) / 4)
+    assert chosen["attributions"] == 4
+
+
+def test_rankings_of_fewer_than_half_of_the_attributions_are_none():
+    nan = math.nan
+    assert rank_agreement([1.0, 2.0, nan, nan], [1.0, 2.0, 3.0, 4.0]).value == 1
+    assert math.isnan(rank_agreement([1.0, 2.0, nan, nan, nan], [1.0, 2.0, 3.0, 4.0, 5.0]).value)
+
+
+def test_what_differs_by_rounding_is_tied():
+    assert math.isnan(rank_agreement([1.0, 1.0 - 1e-15, 1.0], [0.1, 0.2, 0.3]).value)
+
+
+def test_metrics_are_held_against_each_true_quality():
+    scores = pd.DataFrame(
+        {
+            **REFERENCE._asdict(),
+            "indicator": "accuracy",
+            "metric": ["soundness"] * 3,
+            "score": [0.1, 0.2, 0.3],
+            "soundness": [0.1, 0.5, 0.9],
+            "completeness": [0.9, 0.5, 0.1],
+            "completeness of thresholds": [0.5, 0.1, 0.9],
+            "f1": [0.1, 0.9, 0.5],
+        }
+    )
+    table = agreement_table(scores).set_index("truth")
+    expected = dict(zip(TRUTHS, (1, -1, 0.5, 0.5), strict=True))
+    assert table["rank"].to_dict() == pytest.approx(expected)
+    assert set(table.ranked) == set(table.distinct) == {3}
+
+
+def test_scores_that_agree_within_rounding_are_not_distinct():
+    scores = pd.DataFrame(
+        {
+            **REFERENCE._asdict(),
+            "indicator": "accuracy",
+            "metric": "m",
+            "score": [1.0, 1.0 + 1e-13, math.nan],
+            **{truth: [0.1, 0.2, 0.3] for truth in TRUTHS},
+        }
+    )
+    [first, *_] = agreement_table(scores).to_dict("records")
+    assert (first["ranked"], first["distinct"]) == (2, 1)
+
+
+def assumption_table(violated):
+    return pd.DataFrame(
+        {
+            **REFERENCE._asdict(),
+            "performance_of": "data set",
+            "indicator": ["accuracy", "label logit"],
+            "reversed": [violated, 0],
+            "no_more": [0, 0],
+            "reversed_share": [violated / 10, 0.0],
+            "no_more_share": [0.0, 0.0],
+        }
+    )
+
+
+def examples(worse):
+    return pd.DataFrame({"kind": ["no more"], "worse": [worse], "indicator": ["accuracy"]})
+
+
+def test_whether_the_assumption_holds_is_told_from_the_table():
+    said = assumption_findings._holds(assumption_table(3), examples("1 rival"))
+    assert "holds in all of these pairs for label logit." in said
+    assert "fails in some for accuracy." in said
+    assert "competes with the label's lower accuracy" in said
+    assert "30% at worst" in assumption_findings._everywhere(assumption_table(3))
+    assert "no pair in 1," in assumption_findings._everywhere(assumption_table(3))
+
+
+def test_no_reason_is_given_without_a_counterexample_that_shows_it():
+    said = assumption_findings._holds(assumption_table(3), examples("1 label"))
+    assert "competes" not in said
+    said = assumption_findings._holds(assumption_table(0), examples("1 label").iloc[:0])
+    assert said == "It holds in all of these pairs for accuracy and label logit."
+
+
+def test_how_much_of_a_bias_is_the_first_step_s_is_told_from_the_table():
+    table = pd.DataFrame(
+        {
+            "indicator": ["accuracy", "label logit"],
+            "bias": [0.2, 0.1],
+            "bias_from_nothing": [0.1, 0.1],
+        }
+    )
+    said = told._why_biased(table)
+    assert "too high on average by accuracy and label logit." in said
+    assert "accuracy +0.100 instead of +0.200" in said
+    assert "explains 50% of a bias at most" in said
+    said = told._why_biased(table.assign(bias=-0.1))
+    assert "too high by no indicator" in said
+    assert "explains" not in said
+
+
+@pytest.mark.parametrize("n", [0, -1, True, 1.5])
+def test_no_images_and_parts_of_images_are_refused(n):
+    with pytest.raises(al.AttributionLabError, match=f"n is {n}: take an integer"):
+        soundness_truth(n=n, quick=True)
+
+
+@pytest.mark.slow
+def test_a_quick_run_has_every_table_and_says_what_is_in_it():
+    outcome = soundness_truth(n=2, quick=True)
+    tables = outcome.tables
+    assert outcome.item == "soundness-truth"
+    assert set(outcome.figures) == {"ratios", "ranks-accuracy", "ranks-label-probability"}
+    assert outcome.shown.keys() <= tables.keys()
+    conditions = {tuple(row) for row in tables["soundness"].iloc[:, :3].to_numpy()}
+    assert conditions == {tuple(each) for each in conditions_of(True)}
+    assert set(tables["levels"].share) == set(LEVELS)
+    reference = tables["completeness"].query(
+        "imputation == 'true-baseline' and indicator == 'label logit'"
+    )
+    assert reference["rank"].item() > 0.9
+    text = " ".join(outcome.findings)
+    assert "nan" not in text
+    assert "{" not in text

@@ -1,0 +1,188 @@
+"""A user's network gets its weights from a file, and its images with labels or without."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.papers.soco.methods.experiment import soco_methods
+from attributionlab.papers.soco.modifications.experiment import soco_modifications
+from attributionlab.papers.subjects import subjects
+from attributionlab.papers.subjects.subjects import chosen_subject, given_subject, maps_of
+
+SIZE = 8
+MODEL = """
+from torch import nn
+
+def make():
+    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+
+class Normalized(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = make()
+
+    def forward(self, x):
+        return self.layer((x - 0.5) / 0.25)
+
+class InPlace(Normalized):
+    def forward(self, x):
+        return self.layer(x.sub_(0.5).div_(0.25))
+
+class Odd(nn.Module):
+    change = staticmethod(lambda outputs: outputs)
+
+    def forward(self, x):
+        return self.change(x.mean((2, 3)))
+
+class NoOutputs(Odd):
+    change = staticmethod(lambda outputs: outputs[:, :0])
+
+class Complex(Odd):
+    change = staticmethod(lambda outputs: outputs + 0j)
+
+class Whole(Odd):
+    change = staticmethod(lambda outputs: outputs.long())
+
+class Undefined(Odd):
+    change = staticmethod(lambda outputs: outputs / 0)
+
+class Infinite(Odd):
+    change = staticmethod(lambda outputs: outputs + float("inf"))
+"""
+
+
+@pytest.fixture
+def trained():
+    """Right on both images: the first output is how red an image is, the second how green."""
+    network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    with torch.no_grad():
+        network[2].weight.copy_(torch.eye(3)[:2])
+        network[2].bias.zero_()
+    return network
+
+
+@pytest.fixture
+def own(tmp_path, trained):
+    """Class folders of a red and a green image, a network in a file, and a file with its weights."""
+    for index, name in enumerate(("red", "green")):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        pixels = np.zeros((SIZE, SIZE, 3), dtype=np.uint8)
+        pixels[..., index] = 200
+        Image.fromarray(pixels).save(tmp_path / "images" / name / f"{name}.png")
+    (tmp_path / "names.txt").write_text("red\ngreen\n")
+    (tmp_path / "mine.py").write_text(MODEL)
+    torch.save(trained.state_dict(), tmp_path / "weights.pt")
+    return {
+        "images": str(tmp_path / "images"),
+        "model": f"{tmp_path / 'mine.py'}:make",
+        "weights": str(tmp_path / "weights.pt"),
+        "classes": str(tmp_path / "names.txt"),
+    }
+
+
+def given(own, **settings):
+    return given_subject(own["images"], own["model"], 1, 0, size=SIZE, **settings)
+
+
+def test_a_subject_has_the_weights_of_the_file(own, trained):
+    subject = given(own, classes=own["classes"], weights=own["weights"])
+    assert torch.equal(subject.model[2].weight, trained[2].weight)
+    assert subject.targets.tolist() == [0, 1]  # as the file names them
+    assert "is right on 100% of the 2 images" in subject.notes[0]
+
+
+def test_images_without_labels_are_explained_by_what_is_predicted_where_that_is_asked_for(
+    own, tmp_path
+):
+    own["images"] = str(tmp_path / "images" / "green")
+    with pytest.raises(AttributionLabError, match="has no class folders"):
+        given(own, weights=own["weights"])
+    subject = given(own, weights=own["weights"], predicted=True)
+    assert subject.targets.tolist() == [1]
+    assert subject.notes[0].startswith("The 1 images have no labels: explained is what ")
+
+
+def test_class_folders_have_labels_also_where_predictions_would_do(own):
+    subject = given(own, classes=own["classes"], weights=own["weights"], predicted=True)
+    assert subject.targets.tolist() == [0, 1]
+    assert "is right on" in subject.notes[0]
+
+
+def test_a_network_gets_a_few_images_at_a_time(own, monkeypatch):
+    monkeypatch.setattr(subjects, "AT_ONCE", 1)
+    alone = given(own, classes=own["classes"], weights=own["weights"])
+    assert "100% of the 2 images" in alone.notes[0]
+
+
+@pytest.mark.parametrize("method", ["saliency", "integrated-gradients", "occlusion", "lime"])
+def test_a_network_that_works_in_place_has_the_maps_of_one_that_does_not(method, own, tmp_path):
+    subjects_of = {}
+    for name in ("InPlace", "Normalized"):
+        own["model"] = f"{tmp_path / 'mine.py'}:{name}"
+        subjects_of[name] = given(own)
+        subjects_of[name].model.layer.load_state_dict(torch.load(own["weights"], weights_only=True))
+    one, other = subjects_of.values()
+    settings = {"window": 4, "stride": 4} if method == "occlusion" else {}
+    maps, expected = (maps_of(each, method, 0, settings) for each in (one, other))
+    assert torch.equal(maps, expected)
+    assert torch.equal(one.images, other.images)
+    assert torch.equal(one.empty, other.empty)
+    assert one.images.max() > 0.7  # a pixel of 200 of 255
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("NoOutputs", "returned (1, 0)"),
+        ("Complex", "returned torch.complex64"),
+        ("Whole", "returned torch.int64"),
+        ("Undefined", "returned nan"),
+        ("Infinite", "returned inf"),
+    ],
+)
+def test_outputs_that_are_no_logits_are_refused(name, said, own, tmp_path, without_shape_checks):
+    own |= {
+        "images": str(tmp_path / "images" / "green"),
+        "model": f"{tmp_path / 'mine.py'}:{name}",
+    }
+    with pytest.raises(AttributionLabError) as caught:
+        given(own, predicted=True)
+    assert f"{name} {said}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_choice_passes_everything_on(own):
+    subject = chosen_subject(
+        *(own["images"], own["model"], 1, 0),
+        size=SIZE,
+        layer="0",
+        classes=own["classes"],
+        weights=own["weights"],
+    )
+    assert subject.targets.tolist() == [0, 1]
+    assert "100%" in subject.notes[0]
+    assert subject.offered["layer"] == "0"
+
+
+def test_without_images_and_model_there_is_no_subject_and_nothing_else_may_be_given():
+    none = {"size": SIZE, "layer": None}
+    assert chosen_subject(None, None, 1, 0, **none, classes=None) is None
+    with pytest.raises(AttributionLabError) as caught:
+        chosen_subject(None, None, 1, 0, **none, classes="names.txt", weights="weights.pt")
+    said = (
+        "is 'names.txt' without images: pass images and model, too; weights is 'weights.pt' without"
+    )
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "item"),
+    [(soco_methods, "soco-figure-8"), (soco_modifications, "soco-table-1")],
+)
+def test_experiments_on_own_networks_take_weights(experiment, item, own):
+    own["weights"] = "none.pt"
+    with pytest.raises(AttributionLabError, match=r"no file of weights at 'none\.pt'"):
+        experiment(item, n=1, quick=True, size=SIZE, **own)

@@ -1,0 +1,462 @@
+"""Pixel Flipping of a model of sixteen pixels: curves, tables, and what findings say about them."""
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from attributionlab.metrics import pixel_isolation
+from attributionlab.papers.subjects.subjects import TRAINED, Subject
+from attributionlab.papers.unified.flipping import experiment as experiment_module
+from attributionlab.papers.unified.flipping import figures as figures_module
+from attributionlab.papers.unified.flipping import findings as findings_module
+from attributionlab.papers.unified.flipping import orders as orders_module
+from attributionlab.papers.unified.flipping.curves import (
+    Flipped,
+    baselines_of,
+    flipped,
+    mask_counts,
+    pooled,
+)
+from attributionlab.papers.unified.flipping.experiment import ITEMS, TRUE_BASELINE, unified_flipping
+from attributionlab.papers.unified.flipping.orders import (
+    RANDOM,
+    REFERENCES,
+    SEVEN,
+    TRUTH,
+    WINDOW,
+    orders_of,
+    reference_name,
+    window_orders,
+)
+from attributionlab.papers.unified.flipping.tables import (
+    correlations_table,
+    differences_table,
+    drops_table,
+    lowest_point,
+    references_table,
+    ties_table,
+    unseen_table,
+)
+from attributionlab.papers.unified.six_methods import GRADCAM, MAPS
+from attributionlab.report.decays import DecayPanel
+
+
+def made_up(name="made up", n=6, seed=0):
+    """Two classes by which half of a 4 x 4 image is brighter."""
+    generator = torch.Generator().manual_seed(seed)
+    linear = nn.Linear(16, 2, bias=False)
+    left = torch.tensor([1.0, 1.0, 0.0, 0.0]).repeat(4)
+    linear.weight = nn.Parameter(torch.stack([left, 1 - left]), requires_grad=False)
+    model = nn.Sequential(nn.Flatten(), linear).eval()
+    images = torch.randint(0, 9, (n, 1, 4, 4), generator=generator) / 8
+    targets = model(images).argmax(1)
+    information = images.double() * model[1].weight[targets].view(-1, 1, 4, 4)
+    empty = torch.full((1, 1, 1), 0.5)
+    return Subject(name, model, model, images, targets, 1.0, empty, 0.5, information)
+
+
+@pytest.fixture(autouse=True)
+def cheap_maps(monkeypatch):
+    """In place of six methods: the image's pixels, in six powers."""
+
+    def maps_of(subject, name, seed):
+        return subject.images.double() ** (1 + list(MAPS).index(name)) - 0.3
+
+    monkeypatch.setattr(orders_module, "map_of", maps_of)
+
+
+def test_window_orders_take_squares_around_their_center_on_the_torus():
+    orders = window_orders(20, (5, 7), torch.Generator().manual_seed(0))
+    for order in orders.tolist():
+        assert sorted(order) == list(range(35))
+        row, column = divmod(order[0], 7)
+        for reach in (1, 2):
+            square = {
+                (row + down) % 5 * 7 + (column + right) % 7
+                for down in range(-reach, reach + 1)
+                for right in range(-reach, reach + 1)
+            }
+            assert set(order[: (2 * reach + 1) ** 2]) == square
+
+
+def test_every_pixel_is_equally_likely_among_the_first_of_a_window():
+    orders = window_orders(4000, (3, 4), torch.Generator().manual_seed(0))
+    counts = Counter(orders[:, :5].flatten().tolist())
+    # 4000 x 5 / 12 = 1667 expected of each, standard deviation at most sqrt(4000 / 4) = 32.
+    assert all(abs(counts[pixel] - 4000 * 5 / 12) < 4 * 32 for pixel in range(12))
+
+
+def test_orders_follow_maps_and_shuffle_what_they_must():
+    subject = made_up()
+    found = orders_of(subject, 0)
+    assert found.names == (
+        *MAPS.values(),
+        TRUTH,
+        RANDOM,
+        WINDOW,
+        *(reference_name(share) for share in REFERENCES),
+    )
+    values = subject.images.flatten(1)
+    for name in MAPS.values():
+        assert (values.gather(1, found.of(name)).diff() <= 0).all()
+    for share in REFERENCES:
+        size = round(16 * share)
+        within, by_map = found.of(reference_name(share)), found.of(GRADCAM)
+        assert torch.equal(within[:, :size].sort(1).values, by_map[:, :size].sort(1).values)
+        assert torch.equal(within[:, size:], by_map[:, size:])
+    assert torch.equal(found.orders, orders_of(subject, 0).orders)
+    assert not torch.equal(found.of(RANDOM), orders_of(subject, 1).of(RANDOM))
+
+
+@pytest.mark.parametrize("baseline", ["zeros", "noise"])
+def test_curves_are_what_the_network_says_of_masked_images(baseline):
+    subject = made_up(n=2)
+    replacement = baselines_of(subject, 0)[baseline]
+    orders = orders_of(subject, 0)
+    case = flipped(subject, orders, replacement, [0, 3, 16])
+    for image, label in enumerate(subject.targets.tolist()):
+        for draw, order in enumerate(orders.orders[image].tolist()):
+            for at, count in enumerate([0, 3, 16]):
+                masked = subject.images[image].clone().flatten()
+                other = replacement.expand(subject.images.shape)[image].flatten()
+                masked[order[:count]] = other[order[:count]]
+                logits = subject.model(masked.view(1, 1, 4, 4))[0].double()
+                expected = {
+                    "accuracy": float(logits[label] == logits.max())
+                    / int((logits == logits.max()).sum()),
+                    "probability": float((logits / 0.5).softmax(0)[label]),
+                    "logit": float(logits[label]),
+                }
+                for name, value in expected.items():
+                    # float32 sums of 16 numbers below 1, in another order: 16 x 16 x 2^-24.
+                    assert case.curves[name][image, draw, at] == pytest.approx(value, abs=2e-5)
+                information = subject.information[image].flatten()
+                share = float(information[order[:count]].sum() / information.sum())
+                assert case.captured[image, draw, at] == pytest.approx(share)
+    isolation = pixel_isolation(orders.orders[0], (4, 4), counts=[0, 3, 16]).numpy()
+    assert np.array_equal(case.isolation[0], isolation, equal_nan=True)
+
+
+def test_baselines_are_zeros_and_noise_from_the_seed_in_the_images_numbers():
+    subject = made_up()
+    found = baselines_of(subject, 0)
+    assert float(found["zeros"]) == 0
+    assert torch.equal(found["noise"], baselines_of(subject, 0)["noise"])
+    assert not torch.equal(found["noise"], baselines_of(subject, 1)["noise"])
+    assert not torch.equal(found["noise"][0], found["noise"][1])
+    env = al.load("multi-color-sum", image_size=24)
+    whole = experiment_module.environment_subject(env, 1, 0)
+    noise = baselines_of(whole, 0)["noise"]
+    assert torch.equal(noise, noise.round())
+    assert 200 < float(noise.max()) <= 255
+
+
+def test_drops_are_from_the_unmasked_image_and_logits_in_units_of_their_mean_there():
+    curves = {
+        "accuracy": np.array([[[1.0, 0.5]]]),
+        "probability": np.array([[[0.9, 0.2]]]),
+        "logit": np.array([[[-4.0, -6.0]]]),
+    }
+    case = Flipped(("a",), np.array([0.0, 1.0]), curves, np.zeros((1, 1, 2)), np.zeros((1, 1, 2)))
+    assert case.drop("a", "accuracy").tolist() == [[0.0, 0.5]]
+    assert case.drop("a", "probability")[0, 1] == pytest.approx(0.7)
+    assert case.drop("a", "logit").tolist() == [[0.0, 0.5]]
+
+
+def test_several_networks_become_units_and_a_single_ones_images_stay():
+    subjects = [made_up(seed=seed) for seed in range(3)]
+    cases = [flipped(each, orders_of(each, 0), 0.0, [0, 4, 16]) for each in subjects]
+    together = pooled(cases)
+    for name in ("accuracy", "probability", "logit"):
+        assert together.curves[name].shape == (3, len(together.names), 3)
+        assert np.array_equal(together.curves[name][1], cases[1].curves[name].mean(0))
+    assert np.array_equal(together.isolation[2], cases[2].isolation.mean(0), equal_nan=True)
+    assert pooled(cases[:1]) is cases[0]
+
+
+def test_counts_are_equal_steps_and_the_shares_that_tables_need():
+    assert mask_counts(1000, 4, (0.05, 0.18)) == [0, 50, 180, 250, 500, 750, 1000]
+
+
+def test_the_lowest_point_is_that_of_the_mean_and_its_interval_of_resampled_units():
+    places = np.linspace(0, 1, 5)
+    near = np.array([0.0, -1.0, -2.0, -1.0, 0.0])
+    assert lowest_point(np.stack([near] * 4), places, 0) == (0.5, 0.5, 0.5)
+    far = np.array([0.0, -3.0, 0.0, 0.0, 0.0])
+    place, low, high = lowest_point(np.stack([near, near, far, far]), places, 0)
+    assert (place, low, high) == (0.25, 0.25, 0.5)
+    assert np.isnan(lowest_point(near[None], places, 0)[1:]).all()
+
+
+def case_of(drops, isolation=None, truth=None, units=8):
+    """Curves whose probability falls by one number for each order at both shares of the tables."""
+    names = (*SEVEN, WINDOW, TRUTH, *(reference_name(share) for share in REFERENCES))
+    shares = np.array([0.0, 0.05, 0.15, 0.18, 0.2, 0.25, 0.3, 1.0])
+    fallen = np.array([drops.get(name, 0.0) for name in names])
+    curves = np.repeat(0.9 - fallen[None, :, None] * (shares > 0), units, axis=0)
+    jitter = np.random.default_rng(0).normal(0, 1e-4, (units, 1, 1)) * (shares > 0)
+    every = {each: curves + jitter for each in ("accuracy", "probability", "logit")}  # noqa: C420, three arrays
+
+    def spread(values):
+        filled = np.array([values.get(name, 0.0) if values else np.nan for name in names])
+        return np.repeat(np.repeat(filled[None, :, None], units, axis=0), len(shares), axis=2)
+
+    return Flipped(names, shares, every, spread(isolation or {GRADCAM: 0.0}), spread(truth))
+
+
+def test_tables_compare_random_masking_with_gradcam_and_with_a_window():
+    cases = {("s", "zeros"): case_of({RANDOM: 0.3, GRADCAM: 0.5, WINDOW: 0.1})}
+    table = differences_table(cases, 0).set_index(["against", "indicator", "masked"])
+    assert table.loc[(GRADCAM, "probability", 0.05)].difference == pytest.approx(-0.2)
+    assert table.loc[(WINDOW, "accuracy", 0.18)].difference == pytest.approx(0.2)
+    drops = drops_table(cases, 0).set_index(["order", "masked"])
+    row = drops.loc[(RANDOM, 0.18)]
+    assert row.probability == pytest.approx(0.3, abs=1e-3)
+    assert row.low <= row.probability <= row.high
+    assert row.logit == pytest.approx(0.3 / 0.9, abs=1e-3)
+
+
+def test_correlations_are_over_the_seven_maps_alone():
+    ramp = {name: 0.01 * rank for rank, name in enumerate(SEVEN)}
+    away = {name: -value for name, value in ramp.items()}
+    cases = {("s", "zeros"): case_of({**ramp, WINDOW: 0.9, TRUTH: 0.0}, ramp, away)}
+    table = correlations_table(cases, 0)
+    values = table.set_index(["with", "indicator", "masked"]).correlation
+    assert (values["isolation"] == 1).all()
+    assert (values["truth"] == -1).all()
+    unknown = correlations_table({("s", "zeros"): case_of(ramp, ramp)}, 0)
+    assert set(unknown["with"]) == {"isolation"}
+
+
+def test_references_are_compared_at_half_of_their_size():
+    drops = {GRADCAM: 0.2, RANDOM: 0.1, reference_name(0.3): 0.5}
+    case = case_of(drops)
+    later = case.shares > 0.2
+    case.curves["probability"][:, case.names.index(reference_name(0.4)), later] = 0.0
+    table = references_table({("s", "zeros"): case}, 0).set_index("reference")
+    assert table.loc[0.3].minus_gradcam == pytest.approx(-0.3)
+    assert table.loc[0.3].minus_random == pytest.approx(-0.4)
+    assert table.loc[0.4].minus_random == pytest.approx(0.1)
+    assert table.loc[0.3]["at"] == pytest.approx(0.05 / 0.3)  # the first of equally low ones
+    assert table.loc[0.4]["at"] == pytest.approx(0.25 / 0.4)
+
+
+NO_TIES = pd.DataFrame({"subject": "s", "map": "m", "constant": [0], "5": 0, "18": 0, "maps": 8})
+
+
+def told(drops, isolation=None, truth=None, units=8):
+    cases = {("s", "zeros"): case_of(drops, isolation, truth, units)}
+    tables = {
+        "differences": differences_table(cases, 0),
+        "correlations": correlations_table(cases, 0),
+        "references": references_table(cases, 0),
+        "unseen": unseen_table(cases, 0, "true"),
+        "ties": NO_TIES,
+    }
+    return findings_module.findings_of(tables, {("s", "zeros"): units})
+
+
+def test_findings_follow_the_tables():
+    every = {reference_name(share): 0.6 for share in REFERENCES}
+    said = told({RANDOM: 0.3, GRADCAM: 0.1, WINDOW: 0.1, **every}, {RANDOM: 1.0})
+    assert "(s with zeros: 8)" in said[1]
+    assert "at 5% masked random pixels take more than GradCAM's of the probability" in said[2]
+    assert "isolation alone makes masking look more important than it is" in said[3]
+    assert "every reference falls faster than both" in said[5]
+    other = told({RANDOM: 0.1, GRADCAM: 0.3, WINDOW: 0.3, reference_name(0.5): 0.2})
+    assert "take less than GradCAM's of the probability" in other[2]
+    assert "isolation alone makes masking look less important" in other[3]
+    assert "0 of 4 references clearly fall faster than GradCAM, 1 than random masking" in other[-1]
+    same = told({RANDOM: 0.2, GRADCAM: 0.2, WINDOW: 0.2})
+    assert "about as much as GradCAM's of the probability" in same[2]
+    assert "isolated or connected makes no clear difference" in same[3]
+
+
+@pytest.mark.parametrize("units", [1, 5])
+def test_few_units_give_no_verdict_on_masking(units):
+    every = {reference_name(share): 0.6 for share in REFERENCES}
+    said = " ".join(told({RANDOM: 0.3, GRADCAM: 0.1, **every}, {RANDOM: 1.0}, units=units)[1:])
+    assert "There is no verdict on fewer than six." in said
+    assert "random pixels take +0.200 compared with GradCAM's of the probability" in said
+    assert "without a verdict" in said
+    for verdict in (
+        "more than",
+        "about as much",
+        "isolation alone",
+        "falls faster",
+        "the half that",
+    ):
+        assert verdict not in said
+    assert "nan" not in said
+    assert ("no interval" in said) == (units == 1)
+
+
+def test_an_effect_that_is_printed_as_0_is_no_claim():
+    [said] = findings_module._isolation_alone(
+        pd.DataFrame(
+            {"subject": ["s"], "baseline": "zeros", "against": WINDOW, "indicator": "probability"}
+        ).assign(masked=0.18, difference=3e-4, low=2e-4, high=4e-4),
+        {("s", "zeros"): 8},
+    )
+    assert "(+0.000, +0.000 to +0.000): whether pixels are isolated or connected makes no" in said
+
+
+def test_maps_whose_order_is_chance_are_counted(monkeypatch):
+    def one_positive(subject, name, seed):
+        maps = torch.zeros(len(subject.images), 1, 4, 4)
+        if name != "gradcam":
+            maps[1:, 0, 0, :2] = 1.0
+        return maps
+
+    monkeypatch.setattr(orders_module, "map_of", one_positive)
+    networks = [orders_of(made_up(n=3, seed=seed), 0) for seed in range(2)]
+    table = ties_table({"s": networks})
+    rows = table.set_index("map")
+    assert rows.loc[GRADCAM].tolist() == ["s", 6, 6, 6, 6]
+    assert rows.loc["Gradient"].tolist() == ["s", 2, 2, 6, 6]  # 2 of 16 pixels are 12.5 %
+    assert rows.loc[TRUTH].constant == 0
+    [said] = findings_module._ties(table[table["map"] == GRADCAM])
+    assert "of 6 maps of each method" in said
+    assert "GradCAM 6, 6, 6." in said
+    assert list(findings_module._ties(NO_TIES)) == []
+
+
+def test_panels_of_all_subjects_end_at_the_share_nearest_to_nine_tenths():
+    for pixels in (1024, 1296):
+        shares = np.array(mask_counts(pixels, 40)) / pixels
+        panel = DecayPanel("", "", "", shares, {"a": (shares, shares)})
+        ended = figures_module._ended(panel)
+        assert abs(ended.x[-1] - 0.9) < 0.5 / pixels
+        assert len(ended.x) == len(ended.lines["a"][0]) == 37
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    """The experiment on made-up networks and one small environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, replacement in (
+            (experiment_module, "trained_subject", lambda n, _, seed: made_up(TRAINED, n, seed)),
+            (experiment_module, "SIDE", 24),
+            (experiment_module, "QUICK_STEPS", 10),
+            (
+                orders_module,
+                "map_of",
+                lambda subject, name, seed: (
+                    subject.images.double().sum(1, keepdim=True) * (1 if name == "gradcam" else -1)
+                ),
+            ),
+        ):
+            patch.setattr(module, name, replacement)
+        return unified_flipping("unified-figure-6", n=3, quick=True)
+
+
+def test_the_run_has_all_cases_and_its_own_figure_first(outcome):
+    cases = set(zip(outcome.tables["drops"].subject, outcome.tables["drops"].baseline, strict=True))
+    assert cases == {
+        (TRAINED, "zeros"),
+        (TRAINED, "noise"),
+        (experiment_module.UNSEEN, "zeros"),
+        (experiment_module.UNSEEN, TRUE_BASELINE),
+        (experiment_module.KNOWN, "zeros"),
+    }
+    assert list(outcome.figures) == ["references", "first", "decays", "masked"]
+    assert {first for _, first in ITEMS.values()} == set(outcome.figures)
+    assert set(outcome.shown) <= set(outcome.tables)
+
+
+def test_a_network_that_knows_every_color_does_not_react_to_which_one_masks(outcome):
+    curves = outcome.tables["curves"].set_index(["subject", "baseline", "order", "masked"]).logit
+    unseen = curves[experiment_module.UNSEEN]
+    known = curves[experiment_module.KNOWN]["zeros"]
+    assert known[RANDOM].equals(unseen[TRUE_BASELINE][RANDOM])  # counts of pixels, exact
+    assert not known[RANDOM].equals(unseen["zeros"][RANDOM])
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"images": "there"}, "pass both, or neither"),
+        ({"weights": "there"}, "weights is 'there' without images"),
+        ({"n": 0}, "n is 0"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, problem):
+    with pytest.raises(al.AttributionLabError, match=problem):
+        unified_flipping("unified-figure-4", **({"n": None, "quick": True} | settings))
+
+
+@pytest.fixture
+def own(tmp_path):
+    from PIL import Image
+
+    for index, name in enumerate(("dark", "light")):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        pixels = np.full((8, 8, 3), 60 + 120 * index, np.uint8)
+        pixels[2:5, 2:5] += 40
+        Image.fromarray(pixels).save(tmp_path / "images" / name / "1.png")
+    (tmp_path / "net.py").write_text(
+        "import torch\nfrom torch import nn\n\n\ndef net():\n"
+        "    with torch.random.fork_rng():\n        torch.manual_seed(0)\n"
+        "        return nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))\n"
+    )
+    return {"images": str(tmp_path / "images"), "model": f"{tmp_path / 'net.py'}:net", "size": 8}
+
+
+def test_a_given_network_is_flipped_by_all_maps_and_needs_a_layer(own, monkeypatch):
+    from attributionlab.papers.unified.six_methods import map_of
+
+    monkeypatch.setattr(orders_module, "map_of", map_of)
+    with pytest.raises(al.AttributionLabError, match="layer is None, and GradCAM"):
+        unified_flipping("unified-figure-4", n=1, quick=True, **own)
+    found = unified_flipping("unified-figure-4", n=1, quick=True, layer="1", **own)
+    drops = found.tables["drops"]
+    assert set(drops.subject) == {"images"}
+    assert set(drops.baseline) == {"zeros", "noise"}
+    assert set(SEVEN) < set(drops.order)
+    assert "is right on" in found.findings[0]
+
+
+def test_findings_say_where_references_are_lowest_and_what_an_unseen_color_does():
+    table = pd.DataFrame(
+        {
+            "subject": "s",
+            "baseline": "zeros",
+            "reference": [0.3, 0.4],
+            "at": [0.5, 0.4],
+            "at_low": [0.4, 0.3],
+            "at_high": [0.6, 0.45],
+            **dict.fromkeys(["minus_gradcam", "gradcam_low", "gradcam_high"], -0.1),
+            **dict.fromkeys(["minus_random", "random_low", "random_high"], -0.1),
+        }
+    )
+    units = {("s", "zeros"): 8}
+    [said] = findings_module._references(table, units)
+    assert "0.50 of 30% (0.40 to 0.60), 0.40 of 40%" in said
+    assert "is in 1 of these intervals" in said
+    [said] = findings_module._references(table.assign(at=0.0), units)
+    assert "None is below GradCAM's mean anywhere" in said
+
+    cases = {
+        ("s", "zeros"): case_of({RANDOM: 0.5, GRADCAM: 0.2}),
+        ("s", "true"): case_of({RANDOM: 0.1, GRADCAM: 0.3}),
+        ("t", "zeros"): case_of({RANDOM: 0.5}),
+    }
+    unseen = unseen_table(cases, 0, "true")
+    assert set(unseen.subject) == {"s"}
+    values = unseen.set_index(["order", "masked"])
+    assert values.loc[(RANDOM, 0.05)].difference == pytest.approx(0.4)
+    assert values.loc[(GRADCAM, 0.18)].difference == pytest.approx(-0.1)
+    [said] = findings_module._unseen(unseen, units)
+    assert "+0.400 by the unseen color and +0.100 without it at 5%" in said
+    assert "the unseen color clearly adds to it at 2 of 2 shares." in said
+    assert "The most it adds to the drop of Random: +0.400, " in said
+    [said] = findings_module._unseen(unseen.assign(low=-0.1), units)
+    assert "clearly adds to it at 0 of 2 shares" in said
+    [said] = findings_module._unseen(unseen, {("s", "zeros"): 5})
+    assert "clearly" not in said
+    assert list(findings_module._unseen(unseen_table({}, 0, "true"), units)) == []

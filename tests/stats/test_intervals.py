@@ -1,0 +1,459 @@
+"""Intervals are those of the definition, cover as often as stated, and decide what they ought to."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from attributionlab import AttributionLabError
+from attributionlab.stats.intervals import (
+    Interval,
+    gamma_curve,
+    least_mean_interval,
+    mean_interval,
+    paired_difference,
+    verdict_of,
+)
+from attributionlab.stats.resampling import RESAMPLES, resampled_means
+
+NAN = float("nan")
+# Sums and products of at most 40 numbers below 8, in another order: 2^-53 of 8 for each step.
+ROUNDING = 3 * 40 * 8 * 2.0**-53
+
+scores = st.lists(st.floats(0, 1), min_size=2, max_size=12).map(np.array)
+
+
+# Naive twins
+
+
+def drawn_images(n, seed):
+    """The images in each resample, read off the means of n scores each of which marks one image."""
+    return [
+        [image for image, share in enumerate(row) for _ in range(round(share * n))]
+        for row in resampled_means(np.eye(n), seed).tolist()
+    ]
+
+
+def naive_means(values, resamples):
+    """The mean over the applicable images of each resample that has one."""
+    means = []
+    for images in resamples:
+        there = [values[image] for image in images if not math.isnan(values[image])]
+        if there:
+            means.append(sum(there) / len(there))
+    return means
+
+
+def naive_quantile(means, probability):
+    """Linear between the sorted means, the lowest at 0 and the highest at 1."""
+    ranked = sorted(means)
+    place = probability * (len(ranked) - 1)
+    below = min(int(place), len(ranked) - 2)
+    return ranked[below] + (place - below) * (ranked[below + 1] - ranked[below])
+
+
+def expanded(tail, n):
+    """Hesterberg's a', from the normal and t distributions of another module."""
+    return stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf(tail, n - 1))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.1, 0.7, 0.4, 0.95, 0.3, 0.5, 0.2],
+        [0.0, 1.0, 1.0, 1.0, 1.0],
+        [0.1, NAN, 0.7, 0.4, 0.95, NAN, 0.3],
+        [0.2, NAN, NAN, 0.9, NAN, NAN],  # 0.088 of the resamples have no applicable image
+        [0.3, 0.8],
+    ],
+)
+def test_an_interval_is_that_of_a_loop_over_the_resamples(values, confidence):
+    low, high = mean_interval(np.array(values), 3, confidence)
+    means = naive_means(values, drawn_images(len(values), 3))
+    tail = expanded((1 - confidence) / 2, sum(not math.isnan(value) for value in values))
+    assert low == pytest.approx(naive_quantile(means, tail), abs=ROUNDING)
+    assert high == pytest.approx(naive_quantile(means, 1 - tail), abs=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "values", [[0.1, 0.7, 0.4], [0.1, 0.2, 0.4, 0.8], [0.0, 0.5, 0.3, 0.9, 1.0]]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_an_interval_is_that_of_all_possible_resamples_up_to_chance(values, seed):
+    n = len(values)
+    exact = sorted(sum(map(Fraction, drawn)) / n for drawn in product(values, repeat=n))
+    tail = expanded(0.15, n)
+    # The share of resamples below a quantile is binomial: 5 of its standard deviations.
+    chance = 5 * math.sqrt(tail * (1 - tail) / RESAMPLES)
+    for end, probability in zip(
+        mean_interval(np.array(values), seed, 0.7), (tail, 1 - tail), strict=True
+    ):
+        lowest, highest = (
+            exact[min(max(int((probability + side * chance) * len(exact)), 0), len(exact) - 1)]
+            for side in (-1, 1)
+        )
+        assert lowest - ROUNDING <= end <= highest + ROUNDING
+
+
+# How often an interval holds the true mean
+
+
+def bell_shaped(rng, n):
+    return rng.beta(6, 4, n)
+
+
+def skewed(rng, n):
+    return rng.beta(4, 0.5, n)
+
+
+@pytest.mark.parametrize(
+    ("draw", "true_mean", "n", "measured"),
+    [
+        # Of 2000 samples each. Skewed scores with most images near 1 need more than 8 of them.
+        (bell_shaped, 0.6, 8, 0.940),
+        (bell_shaped, 0.6, 32, 0.961),
+        (skewed, 8 / 9, 8, 0.888),
+        (skewed, 8 / 9, 32, 0.939),
+    ],
+)
+def test_an_interval_covers_the_true_mean_as_often_as_measured(draw, true_mean, n, measured):
+    rng, samples = np.random.default_rng(n + 1), 200
+    intervals = [mean_interval(draw(rng, n), 0) for _ in range(samples)]
+    covered = sum(low <= true_mean <= high for low, high in intervals)
+    # 4 standard deviations of a binomial share, of this one and of the measured one.
+    variance = measured * (1 - measured)
+    allowed = 4 * math.sqrt(variance / samples + variance / 2000)
+    assert covered / samples == pytest.approx(measured, abs=allowed)
+
+
+@pytest.mark.parametrize(
+    ("probability", "n", "least", "most"),
+    [
+        (0.5, 8, 0.99, 1),
+        (0.5, 32, 0.96, 0.99),
+        # All 8 images are right in 17 % of the samples, and the interval is then [1, 1].
+        (0.8, 8, 0.82, 0.84),
+        (0.8, 32, 0.94, 0.97),
+        (0.95, 8, 0.30, 0.35),
+        (0.95, 32, 0.80, 0.82),
+    ],
+)
+def test_intervals_of_scores_of_zero_and_one_cover_too_little_near_the_ends(
+    probability, n, least, most
+):
+    covered = 0.0
+    for ones in range(n + 1):
+        low, high = mean_interval(np.repeat([0.0, 1.0], [n - ones, ones]), 0)
+        if low <= probability <= high:
+            covered += stats.binom.pmf(ones, n, probability)
+    assert least <= covered <= most
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_with_very_few_images_the_interval_is_their_range(n):
+    values = np.linspace(0.1, 0.9, n)
+    low, high = mean_interval(values, 0)
+    # At n = 4, 4 of 256 resamples lie at the very ends, and a' is 0.0001.
+    assert (low, high) == pytest.approx((0.1, 0.9), abs=ROUNDING)
+
+
+# What an interval does not depend on, and what it does
+
+
+@given(scores, st.floats(0.1, 4), st.floats(-2, 2), st.sampled_from([0.5, 0.95]))
+def test_an_interval_moves_and_stretches_with_its_scores(values, factor, shift, confidence):
+    low, high = mean_interval(values, 1, confidence)
+    moved = mean_interval(factor * values + shift, 1, confidence)
+    assert moved == pytest.approx((factor * low + shift, factor * high + shift), abs=ROUNDING)
+    mirrored = mean_interval(-values, 1, confidence)
+    # An end between two resamples moves with the rounding of its place, 10^4 x 2^-53.
+    assert mirrored == pytest.approx((-high, -low), abs=ROUNDING + RESAMPLES * 2.0**-53)
+
+
+@given(scores)
+def test_an_interval_contains_the_mean_and_lies_within_the_scores(values):
+    low, high = mean_interval(values, 0)
+    assert values.min() - ROUNDING <= low <= values.mean() + ROUNDING
+    assert values.mean() - ROUNDING <= high <= values.max() + ROUNDING
+
+
+@given(scores)
+def test_a_higher_confidence_gives_a_wider_interval(values):
+    narrow, wide = mean_interval(values, 0, 0.6), mean_interval(values, 0, 0.9)
+    assert wide.low <= narrow.low <= narrow.high <= wide.high
+
+
+@given(st.floats(0, 1), st.integers(2, 40))
+def test_equal_scores_have_an_interval_of_no_width_at_all(value, n):
+    values = np.full(n, value)
+    assert mean_interval(values, 0) == (value, value)
+    assert least_mean_interval({"a": values, "b": values}, 0) == (value, value)
+
+
+def test_the_seed_alone_decides_and_global_random_states_are_left_alone():
+    values = np.random.default_rng(0).uniform(size=9)
+    np.random.seed(5)
+    before = np.random.get_state()[1].tolist()
+    first = mean_interval(values, 0)
+    mean_interval(values, 1)
+    assert mean_interval(values, 0) == first
+    assert mean_interval(values, np.int64(0)) == first
+    assert mean_interval(values, 1) != first
+    assert np.random.get_state()[1].tolist() == before
+
+
+def test_fewer_than_two_images_have_no_interval():
+    assert mean_interval(np.array([]), 0) is None
+    assert mean_interval(np.array([0.5]), 0) is None
+    assert mean_interval(np.array([NAN, 0.5, NAN]), 0) is None
+    assert mean_interval(np.array([NAN, NAN]), 0) is None
+
+
+# The lowest of several means
+
+
+def test_the_lowest_mean_of_one_part_has_the_interval_of_that_part():
+    values = np.random.default_rng(0).uniform(size=8)
+    nowhere = np.full(8, NAN)
+    assert least_mean_interval({"a": values, "b": nowhere}, 0) == mean_interval(values, 0)
+
+
+def test_equal_parts_have_the_interval_of_each_of_them():
+    values = np.random.default_rng(0).uniform(size=8)
+    parts = dict.fromkeys(("overall", "positive", "negative"), values)
+    assert least_mean_interval(parts, 0) == mean_interval(values, 0)
+
+
+@given(st.lists(st.tuples(*[st.floats(0, 1)] * 3), min_size=3, max_size=12))
+def test_the_lowest_mean_is_bounded_by_its_parts_and_by_their_bonferroni_ends(rows):
+    columns = np.array(rows).T
+    low, high = least_mean_interval({str(k): column for k, column in enumerate(columns)}, 0)
+    intervals = [mean_interval(column, 0) for column in columns]
+    corrected = [mean_interval(column, 0, 1 - 0.05 / 3) for column in columns]
+    assert low == min(each.low for each in intervals)
+    assert min(each.high for each in intervals) <= high
+    assert high <= min(each.high for each in corrected) + ROUNDING
+    assert low - ROUNDING <= columns.mean(1).min() <= high + ROUNDING
+
+
+def test_the_upper_end_is_where_a_loop_over_the_resamples_puts_it():
+    rng, n = np.random.default_rng(4), 16  # enough for resamples to have different means
+    parts = {"a": rng.uniform(0.2, 0.8, n), "b": rng.uniform(0.3, 0.7, n)}
+    parts["a"][:2] = NAN
+    resamples = drawn_images(n, 0)
+    means = {part: naive_means(values, resamples) for part, values in parts.items()}
+    assert all(len(each) == RESAMPLES for each in means.values())
+
+    def exceeded(most):
+        """How many resamples are among the highest, so many of each part, of some part."""
+        ends = {part: sorted(each, reverse=True)[most - 1] for part, each in means.items()}
+        pairs = zip(means["a"], means["b"], strict=True)
+        return sum(a >= ends["a"] or b >= ends["b"] for a, b in pairs)
+
+    joint = max(most for most in range(125, 251) if exceeded(most) <= 250)
+    ends = [
+        min(
+            naive_quantile(means["a"], 1 - expanded(most / RESAMPLES, n - 2)),
+            naive_quantile(means["b"], 1 - expanded(most / RESAMPLES, n)),
+        )
+        for most in (joint + 2, joint - 2)  # the tail lies between two resamples
+    ]
+    assert ends[0] <= least_mean_interval(parts, 0).high <= ends[1]
+
+
+@pytest.mark.parametrize("signs", [(1, -1), (1, 1)])
+def test_a_method_whose_parts_all_lie_at_gamma_rarely_fails(signs):
+    rng, n, samples = np.random.default_rng(0), 16, 100
+    below = 0
+    for _ in range(samples):
+        shared = rng.normal(0, 0.1, n)
+        parts = {str(k): 0.5 + sign * shared for k, sign in enumerate(signs)}
+        below += least_mean_interval(parts, 0).high < 0.5
+    # 0.025 and 4 standard deviations. With opposite signs the lower mean is always below 0.5, and so
+    # is the whole percentile interval of the resampled minimum: it would fail in all samples.
+    assert below / samples <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / samples)
+
+
+def test_a_part_that_applies_to_one_image_leaves_the_lowest_mean_open():
+    values = np.full(4, 0.9)
+    assert least_mean_interval({"a": values, "b": np.array([0.1, NAN, NAN, NAN])}, 0) is None
+    assert least_mean_interval({}, 0) is None
+    assert least_mean_interval({"a": np.full(4, NAN)}, 0) is None
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict"),
+    [
+        ((0.5, 0.5), "pass"),
+        ((0.5, 0.9), "pass"),
+        ((0.6, 0.9), "pass"),
+        ((0.4999, 0.9), "inconclusive"),
+        ((0.4, 0.5), "inconclusive"),
+        ((0.4, 0.4999), "fail"),
+        ((0.4999, 0.4999), "fail"),
+    ],
+)
+def test_an_interval_passes_at_or_above_gamma_and_fails_below(ends, verdict):
+    assert verdict_of(Interval(*ends), 0.5, sum(ends) / 2) == verdict
+
+
+def test_no_interval_decides_nothing():
+    assert verdict_of(None, 0.5, 1.0) == "inconclusive"
+    assert verdict_of(None, 0.5, 0.0) == "inconclusive"
+
+
+@given(scores, st.lists(st.floats(0, 1), min_size=2, max_size=9).map(sorted))
+def test_a_larger_gamma_never_has_a_better_verdict(values, gammas):
+    interval, mean = mean_interval(values, 0), values.mean()
+    ranks = [
+        ["fail", "inconclusive", "pass"].index(verdict_of(interval, gamma, mean))
+        for gamma in gammas
+    ]
+    assert ranks == sorted(ranks, reverse=True)
+
+
+@given(st.floats(0.01, 1), st.integers(2, 40))
+def test_scores_that_all_equal_gamma_pass_however_their_mean_was_rounded(value, n):
+    values = np.full(n, value)
+    interval = mean_interval(values, 0)
+    for mean in (
+        values.mean(),
+        sum(values.tolist()) / n,
+        np.nextafter(value, 0),
+        np.nextafter(value, 2),
+    ):
+        assert verdict_of(interval, value, mean) == "pass"
+        assert verdict_of(interval, mean, mean) == "pass"
+        assert verdict_of(interval, value + 1e-9, mean) == "fail"
+
+
+# Gamma curves
+
+
+@given(
+    st.lists(st.one_of(st.floats(0, 1), st.just(NAN)), max_size=12),
+    st.lists(st.floats(0, 1), max_size=9),
+)
+def test_a_gamma_curve_counts_the_images_that_reach_each_gamma(values, gammas):
+    there = [value for value in values if not math.isnan(value)]
+    gammas += there  # equal is enough
+    curve = gamma_curve(np.array(values, dtype=float), gammas)
+    for share, gamma in zip(curve, gammas, strict=True):
+        if there:
+            reached = sum(value >= gamma for value in there) / len(there)
+            assert share == pytest.approx(reached, abs=2.0**-52)
+        else:
+            assert math.isnan(share)
+
+
+# Two methods on the same images
+
+
+def test_a_method_does_not_differ_from_itself():
+    values = np.array([0.1, 0.7, 0.30000000000000004, NAN, 0.9])
+    assert paired_difference(values, values.copy(), 0) == (0, 0, 0, 4, None)
+
+
+def test_a_small_steady_difference_shows_although_the_intervals_overlap():
+    rng = np.random.default_rng(0)
+    first = rng.uniform(0.1, 0.9, 16)
+    second = first - rng.uniform(0.01, 0.05, 16)
+    assert mean_interval(second, 0).high > mean_interval(first, 0).low
+    difference = paired_difference(first, second, 0)
+    assert 0.01 < difference.low < difference.mean < difference.high < 0.05
+    assert difference.better == "first"
+    assert paired_difference(second, first, 0).better == "second"
+    assert paired_difference(first, rng.permutation(first), 0).better is None
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=9))
+def test_a_difference_is_that_of_the_resampled_means(pairs):
+    first, second = np.array(pairs).T
+    difference = paired_difference(first, second, 2)
+    assert difference[1:3] == mean_interval(first - second, 2)
+    means = resampled_means(np.stack([first, second], axis=1), 2)
+    tail = expanded(0.025, len(pairs))
+    ends = np.quantile(means[:, 0] - means[:, 1], [tail, 1 - tail])
+    assert difference[1:3] == pytest.approx(ends, abs=ROUNDING)
+    assert difference.mean == pytest.approx(first.mean() - second.mean(), abs=ROUNDING)
+    low, high = difference[1:3]
+    expected = "first" if low > 1e-12 else "second" if high < -1e-12 else None
+    assert difference.better == (expected if len(pairs) >= 6 else None)
+
+
+def test_with_fewer_than_six_images_none_is_better():
+    """Of five differences about 0, all have one sign in 6 % of the cases."""
+    better = np.array([0.9, 0.8, 0.9, 0.8, 0.9, NAN])
+    assert paired_difference(better, better - 0.5, 0).better is None
+    assert paired_difference(better - 0.5, better, 0).better is None
+    better[5] = 0.7
+    assert paired_difference(better, better - 0.5, 0).better == "first"
+    assert paired_difference(better - 0.5, better, 0).better == "second"
+
+
+def test_a_difference_counts_the_images_to_which_both_apply():
+    first = np.array([0.5, NAN, 0.7, 0.9, NAN])
+    second = np.array([0.4, 0.2, NAN, 0.5, NAN])
+    difference = paired_difference(first, second, 0)
+    assert difference.images == 2
+    assert difference.mean == pytest.approx(0.25, abs=ROUNDING)
+    alone = paired_difference(first[:3], second[:3], 0)
+    assert (alone.images, alone.better) == (1, None)
+    assert alone.mean == pytest.approx(0.1, abs=ROUNDING)
+    assert math.isnan(alone.low)
+    assert math.isnan(alone.high)
+    nowhere = paired_difference(first[1:3], second[1:3], 0)
+    assert (nowhere.images, nowhere.better) == (0, None)
+    assert math.isnan(nowhere.mean)
+
+
+# What is refused
+
+GOOD = np.array([0.2, 0.4])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: mean_interval(np.ones((2, 3)), 0),
+            r"values has the shape \(2, 3\): take one number",
+        ),
+        (lambda: mean_interval(np.float64(1), 0), r"values has the shape \(\): take"),
+        (
+            lambda: mean_interval(np.array([0.1, -np.inf]), 0),
+            "values holds -inf: take finite numbers",
+        ),
+        (lambda: mean_interval(["a", "b"], 0), r"values is \['a', 'b'\]: take an array"),
+        (lambda: mean_interval(GOOD, -1), "seed is -1: take an integer"),
+        (lambda: mean_interval(GOOD, 0.5), "seed is 0.5: take an integer"),
+        (lambda: mean_interval(GOOD, True), "seed is True: take an integer"),
+        (lambda: mean_interval(GOOD, 0, 95), r"confidence is 95: take a number in \(0, 1\)"),
+        (lambda: mean_interval(GOOD, 0, 0.0), "confidence is 0.0: take"),
+        (lambda: mean_interval(GOOD, 0, NAN), "confidence is nan: take"),
+        (lambda: mean_interval(GOOD, 0, "0.9"), "confidence is '0.9': take"),
+        (lambda: mean_interval(GOOD, -1, 2), "seed is -1.*; confidence is 2"),
+        (
+            lambda: least_mean_interval({"a": GOOD, "b": GOOD[:1]}, 0),
+            r"images differ \(a 2, b 1\): take",
+        ),
+        (lambda: least_mean_interval({"a": GOOD, "b": GOOD * np.inf}, 0), "b holds inf"),
+        (lambda: least_mean_interval({"a": GOOD}, 0, 1.0), "confidence is 1.0"),
+        (lambda: gamma_curve(GOOD, [[0.5]]), "gammas has the shape"),
+        (lambda: gamma_curve(GOOD[None], [0.5]), "values has the shape"),
+        (lambda: paired_difference(GOOD, np.ones(3), 0), r"images differ \(first 2, second 3\)"),
+        (lambda: paired_difference(GOOD, GOOD, "0"), "seed is '0'"),
+    ],
+)
+def test_bad_input_is_refused_with_the_value_and_the_remedy(call, message):
+    with pytest.raises(AttributionLabError, match=message):
+        call()

@@ -1,0 +1,107 @@
+"""Resamples are draws with replacement, the same for all scores, in bounded memory."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from attributionlab.stats import resampling
+from attributionlab.stats.resampling import RESAMPLES, joint_tail, resampled_means
+
+
+@pytest.mark.parametrize("n", [2, 7, 300])
+def test_each_resample_has_as_many_images_as_there_are(n):
+    counts = resampled_means(np.eye(n), 0) * n
+    assert counts.shape == (RESAMPLES, n)
+    # A count is divided by n and multiplied by it again: a rounding each, of at most 16.
+    np.testing.assert_allclose(counts, counts.round(), rtol=0, atol=2 * 16 * 2.0**-53)
+    assert (counts.round().sum(1) == n).all()
+
+
+@pytest.mark.parametrize("n", [2, 7, 300])
+def test_every_image_is_drawn_as_often_as_any_other(n):
+    counts = (resampled_means(np.eye(n), 0) * n).round()
+    # Binomial, RESAMPLES n draws with probability 1 / n: 5 standard deviations.
+    spread = np.sqrt(RESAMPLES * (1 - 1 / n))
+    assert np.abs(counts.sum(0) - RESAMPLES).max() < 5 * spread
+    # Within one resample a count is binomial too; its variance is 1 - 1/n, estimated within
+    # 5 sqrt(2 / RESAMPLES) of that for counts no heavier in the tails than Poisson ones (kurtosis 4).
+    assert counts.var(0) == pytest.approx(1 - 1 / n, abs=5 * np.sqrt(3 / RESAMPLES))
+    assert (counts[0] != counts[1]).any() or n == 2
+
+
+def test_scores_of_the_same_images_are_resampled_together():
+    columns = np.random.default_rng(0).uniform(size=(9, 3))
+    columns[2, 1] = np.nan
+    together = resampled_means(columns, 5)
+    for index in range(3):
+        # Products of the same counts and scores; libraries may sum the nine in another order.
+        alone = resampled_means(columns[:, [index]], 5)[:, 0]
+        np.testing.assert_allclose(together[:, index], alone, rtol=0, atol=9 * 2.0**-52)
+    assert (resampled_means(columns, 6) != together).any()
+
+
+def test_a_resample_without_any_applicable_image_has_no_mean():
+    column = np.array([0.5, np.nan, np.nan, np.nan])
+    drawn = resampled_means(np.eye(4), 0)[:, 0] > 0
+    means = resampled_means(column[:, None], 0)[:, 0]
+    assert (means[drawn] == 0.5).all()
+    assert np.isnan(means[~drawn]).all()
+    assert (~drawn).any()
+
+
+def test_the_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch):
+    column = np.random.default_rng(0).uniform(size=(11, 1))
+    expected = resampled_means(column, 8)
+    monkeypatch.setattr(resampling, "AT_ONCE", 999)
+    # Products of other shapes may sum their eleven terms in another order.
+    allowed = {"rtol": 0, "atol": 11 * 2.0**-52}
+    np.testing.assert_allclose(resampled_means(column, 8), expected, **allowed)
+    monkeypatch.setattr(resampling, "KEPT", 0)
+    np.testing.assert_allclose(resampled_means(column, 8), expected, **allowed)
+    monkeypatch.setattr(resampling, "AT_ONCE", 5)  # fewer than images: one resample at a time
+    np.testing.assert_allclose(resampled_means(column, 8), expected, **allowed)
+
+
+def test_many_images_are_resampled_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(resampling, "RESAMPLES", 200)
+    column = np.random.default_rng(0).uniform(size=(200_000, 1))
+    tracemalloc.start()
+    means = resampled_means(column, 0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # All draws at once would take 200 x 200,000 x 8 bytes = 305 MiB, the scores take 5 MiB.
+    assert peak < 64 * 2**20
+    # 5 standard deviations of the deviation of a resampled mean from the mean.
+    assert np.abs(means - column.mean()).max() < 5 * column.std() / np.sqrt(200_000)
+
+
+def test_what_is_kept_cannot_be_written_to():
+    assert not resampling._kept(5, 0).flags.writeable
+
+
+def test_parts_that_rise_together_share_a_tail_and_opposite_ones_split_it():
+    column = np.random.default_rng(0).normal(size=RESAMPLES)
+    assert joint_tail(column[:, None], 0.025) == 0.025
+    assert joint_tail(np.stack([column, 2 * column], axis=1), 0.025) == 0.025
+    assert joint_tail(np.stack([column, -column], axis=1), 0.025) == pytest.approx(
+        0.0125, abs=1 / RESAMPLES
+    )
+
+
+def test_beyond_the_joint_tail_some_part_lies_as_often_as_asked_for():
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(RESAMPLES, 1)) + rng.normal(size=(RESAMPLES, 3))
+    tail = joint_tail(means, 0.025)
+    assert 0.025 / 3 < tail < 0.025
+    exceeded = (means > np.quantile(means, 1 - tail, axis=0)).any(1).mean()
+    # Each end lies between two resamples, and so does the tail: one of them a part, and one more.
+    assert exceeded == pytest.approx(0.025, abs=4 / RESAMPLES)
+
+
+def test_missing_and_equal_means_exceed_nothing():
+    column = np.random.default_rng(0).normal(size=RESAMPLES)
+    means = np.stack([column, np.full(RESAMPLES, 0.5)], axis=1)
+    assert joint_tail(means, 0.025) == 0.025
+    means[100:, 1] = np.nan
+    assert joint_tail(means, 0.025) == 0.025
