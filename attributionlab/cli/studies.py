@@ -150,7 +150,7 @@ def reproduce_item(
     """Repeat a table or figure of a paper, and say what differs and why."""
     from attributionlab.files import make_folder
     from attributionlab.papers.registry import experiment
-    from attributionlab.report import findings_list, print_table
+    from attributionlab.report import claims_table, findings_list, print_table
 
     if out:
         make_folder(out)  # before the work whose results shall lie there
@@ -168,6 +168,9 @@ def reproduce_item(
     typer.echo(f"{outcome.item}: {outcome.title}")
     _print_tables(outcome)
     print_table(findings_list(outcome.findings))
+    if outcome.claims:
+        typer.echo("")
+        print_table(claims_table(outcome.claims), width=120)
     for path in written:
         say(printable(f"written: {path}"))
 

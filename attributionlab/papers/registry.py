@@ -21,6 +21,7 @@ from attributionlab.papers.attributionlab.shapley_convergence import shapley_con
 from attributionlab.papers.attributionlab.trained_network import figure_3
 from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_dose
 from attributionlab.papers.attributionlab.which_truth import which_truth
+from attributionlab.papers.catalog import Run, items, reproduce
 from attributionlab.papers.idsds.items import IDSDS_ITEMS
 from attributionlab.papers.metarank.items import METARANK_ITEMS
 from attributionlab.papers.reproduction import Reproduction
@@ -29,10 +30,7 @@ from attributionlab.papers.unified.items import UNIFIED_ITEMS
 from attributionlab.progress import follow
 from attributionlab.validation import MOST_IMAGES, integer_problem
 
-Experiment = Callable[..., Reproduction]
-"""(*, n, quick, seed, show_progress, and settings of its own) -> Reproduction"""
-
-PAPERS: dict[str, dict[str, Experiment]] = {
+PAPERS: dict[str, dict[str, Callable[..., Any]]] = {
     "AttributionLab": {
         "table-1": table_1,
         "figure-3": figure_3,
@@ -54,8 +52,11 @@ PAPERS: dict[str, dict[str, Experiment]] = {
 }
 """Items by the paper that they belong to; what we add stands with the paper that it goes on from."""
 
-EXPERIMENTS: dict[str, Experiment] = {
-    item: function for items in PAPERS.values() for item, function in items.items()
+for _item in items().values():
+    PAPERS[_item.paper][_item.name] = _item.load()
+
+EXPERIMENTS: dict[str, Callable[..., Any]] = {
+    item: function for functions in PAPERS.values() for item, function in functions.items()
 }
 
 
@@ -98,21 +99,29 @@ def experiment(
         raise AttributionLabError(f"no experiment named {item!r}: {nearest(item, EXPERIMENTS)}")
     settings = dict(settings or {})
     known = set(inspect.signature(EXPERIMENTS[item]).parameters)
-    own = known - {"plan", "item", "n", "quick", "seed", "device", "show_progress"}
+    own = known - {"plan", "item", "n", "quick", "seed", "device", "show_progress", "run"}
     problems = [
         f"{item} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
     ]
     if n is not None:
-        problems += integer_problem("n", n, 1, MOST_IMAGES)
+        most = items()[item].most if item in items() else MOST_IMAGES
+        problems += integer_problem("n", n, 1, most)
     problems += integer_problem("seed", seed, 0)
     run: dict[str, Any] = {"n": n, "quick": quick, "seed": seed}
     if device is not None and as_device(device).type != "cpu":
         run["device"] = device
-        if "device" not in known:
+        if "device" not in known and not (item in items() and items()[item].accelerated):
             problems.append(
                 f"device is {device!r}, but {item} computes on the CPU alone: leave it out"
             )
     refuse_if(problems)
     with follow(item, show=show_progress):
-        outcome = EXPERIMENTS[item](**run, **settings, show_progress=show_progress)
+        if item in items():
+            sizes = {**items()[item].sizes, **(items()[item].quick if quick else {})}
+            number = sizes["n"] if n is None else int(n)
+            how = Run(item, number, quick, seed, device or "cpu", show_progress)
+            outcome = reproduce(items()[item], how, settings)
+            run["n"] = number
+        else:
+            outcome = EXPERIMENTS[item](**run, **settings, show_progress=show_progress)
     return replace(outcome, run=run | settings)

@@ -35,6 +35,8 @@ class Reproduction:
         The tables that a terminal has room for, and how to read each; without any, all short ones.
     run : mapping
         What it was run with: n, quick, seed and settings.
+    claims : list of mapping
+        What the paper says, each with its `place`, whether the tables agree (`here`), and why not.
     """
 
     item: str
@@ -44,6 +46,7 @@ class Reproduction:
     findings: list[str]
     shown: Mapping[str, str] = field(default_factory=dict)
     run: Mapping[str, Any] = field(default_factory=dict)
+    claims: list[dict[str, str]] = field(default_factory=list)
 
     def save(self, folder: str | Path, command: str) -> list[Path]:
         """Write tables (CSV), figures (PNG) and a summary (JSON) into a folder, made where missing.
@@ -59,6 +62,7 @@ class Reproduction:
             "item": self.item,
             "title": self.title,
             "findings": self.findings,
+            "claims": self.claims,
             "run": dict(self.run),
             "command": command,
             "versions": library_versions(),

@@ -13,6 +13,7 @@ from .page import faithfulness_page as faithfulness_page
 from .segments import segmentation_figure as segmentation_figure
 from .terminal import as_text as as_text
 from .terminal import certificates_table as certificates_table
+from .terminal import claims_table as claims_table
 from .terminal import comparison_table as comparison_table
 from .terminal import explained as explained
 from .terminal import findings_list as findings_list

@@ -222,6 +222,20 @@ def findings_list(findings: Iterable[str]) -> RenderableType:
     return table
 
 
+def claims_table(claims: Sequence[Mapping[str, str]]) -> RenderableType:
+    """What a paper says, whether the tables agree, and why not: one row for each claim."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 1, 0))
+    table.add_column("paper says", ratio=3, overflow="fold")
+    table.add_column("here", no_wrap=True)
+    if any(claim["reason"] for claim in claims):
+        table.add_column("reason", ratio=3, overflow="fold")
+    for claim in claims:
+        said = Text(printable(f"{claim['paper says']} ({claim['place']})"))
+        shown = [said, Text(claim["here"]), Text(printable(claim["reason"]))]
+        table.add_row(*shown[: len(table.columns)])
+    return table
+
+
 def names_table(sections: Mapping[str, Mapping[str, str]]) -> RenderableType:
     """Names and what they mean, under headings."""
     table = Table(box=None, pad_edge=False, show_header=False)

@@ -4,11 +4,12 @@ A score is an array with one number for each image, NaN where it does not apply;
 out of its mean.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from attributionlab.errors import AttributionLabError, refuse_if
@@ -331,3 +332,41 @@ def paired_difference(
     if images >= FEWEST_FOR_ORDER:
         better = "first" if low > ROUNDING else "second" if high < -ROUNDING else None
     return Difference(mean_score(differences), low, high, images, better)
+
+
+def with_intervals(table: pd.DataFrame, by: Sequence[str], value: str, seed: int) -> pd.DataFrame:
+    """Return means over images with their intervals, a row for each group of a tidy table.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each image of each group.
+    by : sequence of str
+        Columns whose values make a group; groups keep their order.
+    value : str
+        Column of the score, NaN where it does not apply.
+    seed : int
+        Of the resampling.
+
+    Returns
+    -------
+    DataFrame
+        The columns `by`, the mean under `value`, `low` and `high` (`mean_interval`, NaN where there is
+        none), and `images`, to how many the score applies.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> scores = pd.DataFrame({"map": ["a", "a", "b"], "loss": [0.5, 0.5, 1.0]})
+    >>> print(with_intervals(scores, ["map"], "loss", seed=0).to_string(index=False))
+    map  loss  low  high  images
+      a   0.5  0.5   0.5       2
+      b   1.0  NaN   NaN       1
+    """
+    rows = []
+    for key, part in table.groupby(list(by), sort=False):
+        scores = part[value].to_numpy(float)
+        low, high = mean_interval(scores, seed) or (np.nan, np.nan)
+        mean, images = mean_score(scores), applicable(scores)
+        rows.append((*key, mean, low, high, images))
+    return pd.DataFrame(rows, columns=[*by, value, "low", "high", "images"])

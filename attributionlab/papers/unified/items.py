@@ -10,7 +10,6 @@ from attributionlab.papers.unified.enhancement.maps import unified_enhanced_maps
 from attributionlab.papers.unified.flipping.experiment import ITEMS as FLIPPING
 from attributionlab.papers.unified.flipping.experiment import unified_flipping
 from attributionlab.papers.unified.linear.accuracy_indicator import accuracy_counterexample
-from attributionlab.papers.unified.linear.goals import goals_of_maps
 from attributionlab.papers.unified.linear.manipulated_model import ITEMS as MANIPULATED
 from attributionlab.papers.unified.linear.manipulated_model import sparse_linear_model
 from attributionlab.papers.unified.linear.plausibility import plausible_and_faithful
@@ -22,7 +21,6 @@ UNIFIED_ITEMS: dict[str, Callable[..., Reproduction]] = {
     **{item: partial(sparse_linear_model, item) for item in MANIPULATED},
     **{item: partial(unified_flipping, item) for item in FLIPPING},
     **{item: partial(unified_enhanced_maps, item) for item in MAPS},
-    "unified-section-6-2-2": goals_of_maps,
     "unified-proposition-1": expected_overlap,
     "unified-appendix-e": accuracy_counterexample,
 }

@@ -1,0 +1,205 @@
+"""Items of the papers: what items.toml says of each, what computes it, and the claims about it.
+
+An item is one function that returns tidy tables, one block in its paper's items.toml, its claims, and
+one test. Reading the catalog imports none of the functions.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from attributionlab.papers.reproduction import Reproduction
+from attributionlab.progress import track
+from attributionlab.validation import MOST_IMAGES
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Part = TypeVar("Part")
+Grade = Literal["faithful", "analogue", "weak analogue", "not run here"]
+Holds = Literal["agrees", "differs", "undecided"]
+Tables = Mapping[str, "pd.DataFrame"]
+Check = Callable[[Tables], bool | None]
+
+PAPERS = ("attributionlab", "soco", "idsds", "unified", "metarank")
+"""Folders of the papers, in the order in which they are listed."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table, figure or result of a paper.
+
+    Parameters
+    ----------
+    name : str
+        As in ``attributionlab reproduce NAME``.
+    paper, place, title : str
+        Which paper, where in it, and what it shows.
+    grade : {"faithful", "analogue", "weak analogue", "not run here"}
+        How near ours is to what the paper did.
+    function : str
+        ``module:function`` below `attributionlab.papers`.
+    sizes, quick : mapping
+        Numbers that the function is given, in a full and in a quick run; `n` is the number of images.
+    tables : mapping of str to str
+        The tables that a terminal has room for, and how to read each.
+    notes : tuple of str
+        What is to be known before the tables are read, whatever they say.
+    most : int
+        The largest n.
+    accelerated : bool
+        Whether all that it computes can run on another device than the CPU.
+    """
+
+    name: str
+    paper: str
+    title: str
+    place: str
+    grade: Grade
+    function: str
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    most: int = MOST_IMAGES
+    accelerated: bool = False
+
+    def load(self) -> Callable[..., "Found | Tables"]:
+        """Import the function that computes the item."""
+        module, name = self.function.split(":")
+        found: Callable[..., Found | Tables] = getattr(
+            import_module(f"attributionlab.papers.{module}"), name
+        )
+        return found
+
+
+@dataclass(frozen=True)
+class Run:
+    """How an item is run: the same for all, beside what is an item's own.
+
+    Parameters
+    ----------
+    item : str
+        Its name: a function may compute several.
+    n : int
+        Images, or whatever the item counts.
+    quick : bool
+        Whether the quick sizes hold.
+    seed : int
+        Seed of everything random.
+    device : str
+        Where methods compute.
+    show_progress : bool
+        Whether to show progress on standard error.
+    """
+
+    item: str
+    n: int
+    quick: bool = False
+    seed: int = 0
+    device: str = "cpu"
+    show_progress: bool = False
+
+    def track(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """Yield the parts of the work and show how far it is."""
+        every = list(parts)
+        return track(every, len(every), self.item, self.show_progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What an item's function returns where it has figures beside its tables."""
+
+    tables: Tables
+    figures: Mapping[str, "Figure"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, and what says whether the tables agree.
+
+    Parameters
+    ----------
+    items : tuple of str
+        Items whose tables decide it.
+    place, statement : str
+        Where the paper says it, and what it says, in our words.
+    reason : str
+        Why ours differs, where it is known.
+    check : callable
+        From the tables to True (agrees), False (differs) or None (undecided).
+    """
+
+    items: tuple[str, ...]
+    place: str
+    statement: str
+    reason: str
+    check: Check
+
+    def holds(self, tables: Tables) -> Holds:
+        """Say whether the tables agree with the paper."""
+        return {True: "agrees", False: "differs", None: "undecided"}[self.check(tables)]  # type: ignore[return-value]
+
+
+CLAIMS: list[Claim] = []
+
+
+def claim(*items: str, place: str, statement: str, reason: str = "") -> Callable[[Check], Check]:
+    """Register a function of the tables as the check of a paper's statement.
+
+    The function returns whether the tables agree, or None where they do not decide: the interval
+    contains the border, or there are too few images or networks.
+    """
+
+    def register(check: Check) -> Check:
+        CLAIMS.append(Claim(items, place, statement, reason, check))
+        return check
+
+    return register
+
+
+@cache
+def items() -> dict[str, Item]:
+    """Return all items by name, paper by paper, from each paper's items.toml."""
+    found = {}
+    for folder in PAPERS:
+        text = (Path(__file__).parent / folder / "items.toml").read_text(encoding="utf-8")
+        blocks = tomllib.loads(text)
+        paper = blocks.pop("paper")
+        for name, block in blocks.items():
+            block["notes"] = tuple(block.get("notes", ()))
+            found[name] = Item(name=name, paper=paper, **block)
+    return found
+
+
+def reproduce(item: Item, run: Run, settings: Mapping[str, Any]) -> Reproduction:
+    """Run an item's function and hold its tables against the paper's claims."""
+    sizes = {**item.sizes, **(item.quick if run.quick else {}), **settings}
+    sizes.pop("n", None)
+    found = item.load()(run, **sizes)
+    if not isinstance(found, Found):
+        found = Found(found)
+    claims = [
+        {
+            "place": each.place,
+            "paper says": each.statement,
+            "here": (here := each.holds(found.tables)),
+            "reason": each.reason if here == "differs" else "",
+        }
+        for each in CLAIMS
+        if item.name in each.items
+    ]
+    return Reproduction(
+        item=item.name,
+        title=item.title,
+        tables=found.tables,
+        figures=found.figures,
+        findings=list(item.notes),
+        shown=item.tables,
+        claims=claims,
+    )

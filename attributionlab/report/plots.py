@@ -1,0 +1,425 @@
+"""Five ways to draw a tidy table: curves, dots with intervals, scatter, heat map, maps in a grid.
+
+A table has one row for each point. `color` and `panel` name the columns whose values get a color and
+marker, and a coordinate system of their own; a value looks alike in all panels. Axis labels say what is
+measured, in which unit, and which direction is better.
+"""
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from attributionlab.report.palette import LINE_COLORS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MARKERS = "osD^vPX*"
+STYLES = ("-", "--", "-.", ":")
+DARK, LIGHT = "#777777", "#dddddd"
+SEQUENTIAL, DIVERGING = "cividis", "RdBu_r"
+"""Of values without and with a sign; told apart with every color vision."""
+WIDEST, THINNEST = 2.6, 1.2
+LETTERS = 13
+"""Of a title, to the inch."""
+PANEL = 3.9
+"""Width of a coordinate system, in inches."""
+CELL = 1.3
+"""Side of a picture, in inches."""
+
+
+def curves(
+    table: "pd.DataFrame",
+    x: str,
+    y: str,
+    color: str,
+    *,
+    panel: str | None = None,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    columns: int = 3,
+    dashed: Sequence[str] = (),
+    reference: float | None = None,
+    log: str = "",
+) -> Figure:
+    """Draw lines, one a value of `color`, in panels, one a value of `panel`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the columns named here; where it has `low` and `high`, they are drawn as a band. Rows
+        whose `y` is NaN leave a gap.
+    x, y, color, panel : str
+        Columns.
+    title, xlabel, ylabel : str
+        Above all, and at the axes; the column's name by default.
+    columns : int
+        Panels beside each other.
+    dashed : sequence of str
+        Values of `color` that are drawn dashed, such as controls.
+    reference : float, optional
+        Where a horizontal line is drawn.
+    log : str
+        Which axes are logarithmic: "x", "y" or "xy".
+    """
+    figure, axes = _panels(table, panel, title, columns, height=3.1)
+    looks = _looks(table, color)
+    for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+        for name, line in part.groupby(color, sort=False):
+            look = looks[name] | ({"linestyle": "--"} if name in dashed else {})
+            line = line.sort_values(x)
+            axis.plot(line[x], line[y], markersize=4, **look)
+            if {"low", "high"} <= {*line}:
+                axis.fill_between(
+                    line[x], line.low, line.high, color=look["color"], alpha=0.15, lw=0
+                )
+        if reference is not None:
+            axis.axhline(reference, color=DARK, linewidth=0.9)
+        _dress(axis, xlabel or x, ylabel or y, log)
+    _legend(figure, looks, dashed)
+    return figure
+
+
+def dots(
+    table: "pd.DataFrame",
+    x: str,
+    y: str,
+    *,
+    color: str | None = None,
+    panel: str | None = None,
+    title: str = "",
+    xlabel: str = "",
+    columns: int = 3,
+    reference: float | None = None,
+    log: bool = False,
+) -> Figure:
+    """Draw values as dots with intervals: a line for each value of `y`, from top to bottom.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the columns named here; `low` and `high`, where it has them, are an interval's ends.
+    x, y, color, panel : str
+        Columns: the value, its line, and optionally its color and panel.
+    title, xlabel : str
+        Above all, and at the axis; the column's name by default.
+    columns : int
+        Panels beside each other.
+    reference : float, optional
+        Where a vertical line is drawn.
+    log : bool
+        Whether the axis is logarithmic.
+    """
+    lines = list(dict.fromkeys(table[y]))
+    looks = _looks(table, color)
+    height = 1.0 + len(lines) * (0.16 + 0.1 * len(looks))
+    figure, axes = _panels(table, panel, title, columns, height, sharey=True)
+    for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+        for index, (name, look) in enumerate(looks.items()):
+            own = part if color is None else part[part[color] == name]
+            offset = 0.6 * ((index + 0.5) / len(looks) - 0.5)
+            places = [lines.index(each) + offset for each in own[y]]
+            if {"low", "high"} <= {*own}:
+                axis.hlines(places, own.low, own.high, color=look["color"], linewidth=1.6)
+            axis.scatter(own[x], places, s=24, color=look["color"], marker=look["marker"])
+        if reference is not None:
+            axis.axvline(reference, color=DARK, linewidth=0.9, zorder=0)
+        _dress(axis, xlabel or x, "", "x" if log else "")
+        axis.set_yticks(range(len(lines)), [str(each) for each in lines])
+        axis.set_ylim(len(lines) - 0.4, -0.6)
+    if color is not None:
+        _legend(figure, looks)
+    return figure
+
+
+def scatter(
+    table: "pd.DataFrame",
+    x: str,
+    y: str,
+    *,
+    color: str | None = None,
+    panel: str | None = None,
+    label: str | None = None,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    columns: int = 3,
+    diagonal: str = "",
+    log: str = "",
+) -> Figure:
+    """Draw points, with crosses of intervals where the table has `x_low` to `y_high`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the columns named here. A panel says how many of its points are not finite.
+    x, y, color, panel, label : str
+        Columns; `label` is written beside a point.
+    title, xlabel, ylabel : str
+        Above all, and at the axes; the column's name by default.
+    columns : int
+        Panels beside each other.
+    diagonal : str
+        What the line x = y means; without it none is drawn.
+    log : str
+        Which axes are logarithmic: "x", "y" or "xy".
+    """
+    figure, axes = _panels(table, panel, title, columns, height=3.3)
+    looks = _looks(table, color)
+    for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+        known = part[np.isfinite(part[[x, y]].to_numpy(float)).all(1)]
+        for name, look in looks.items():
+            own = known if color is None else known[known[color] == name]
+            if {"x_low", "x_high", "y_low", "y_high"} <= {*own}:
+                axis.hlines(own[y], own.x_low, own.x_high, color=look["color"], linewidth=1)
+                axis.vlines(own[x], own.y_low, own.y_high, color=look["color"], linewidth=1)
+            axis.scatter(own[x], own[y], s=20, color=look["color"], marker=look["marker"])
+        for row in known.to_dict("records") if label else ():
+            axis.annotate(
+                str(row[label]), (row[x], row[y]), (4, 4), textcoords="offset points", fontsize=7
+            )
+        if diagonal and len(known):
+            ends = [float(known[[x, y]].min().min()), float(known[[x, y]].max().max())]
+            axis.plot(ends, ends, color=DARK, linewidth=1, linestyle="--")
+        if len(known) < len(part):
+            axis.text(
+                *(0.02, 0.98, f"{len(part) - len(known)} of {len(part)} have no value"),
+                transform=axis.transAxes,
+                fontsize=7,
+                va="top",
+            )
+        _dress(axis, xlabel or x, ylabel or y, log)
+    handles = [Line2D([], [], color=DARK, linestyle="--", label=diagonal)] if diagonal else []
+    _legend(figure, looks if color else {}, more=handles)
+    return figure
+
+
+def heat_map(
+    table: "pd.DataFrame",
+    x: str,
+    y: str,
+    value: str,
+    *,
+    panel: str | None = None,
+    title: str = "",
+    label: str = "",
+    limits: tuple[float, float] | None = None,
+    columns: int = 2,
+) -> Figure:
+    """Draw a value for each pair of `x` and `y` as a color, with the number in the cell.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the columns named here; a pair without a row, or with NaN, is empty.
+    x, y, value, panel : str
+        Columns.
+    title, label : str
+        Above all, and at the color bar; the column's name by default.
+    limits : tuple of float, optional
+        Values at the ends of the colors; from least to largest by default. Limits on both sides of 0
+        have colors that meet there.
+    columns : int
+        Panels beside each other.
+    """
+    across, down = (list(dict.fromkeys(table[each])) for each in (x, y))
+    low, high = limits or (float(table[value].min()), float(table[value].max()))
+    figure, axes = _panels(
+        *(table, panel, title, columns),
+        height=1.2 + 0.3 * len(down),
+        width=1.6 + 0.55 * len(across),
+    )
+    drawn: Any = None
+    for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+        cells = part.pivot(index=y, columns=x, values=value).reindex(index=down, columns=across)
+        numbers = cells.to_numpy(float)
+        colors = DIVERGING if low < 0 < high else SEQUENTIAL
+        drawn = axis.imshow(numbers, cmap=colors, vmin=low, vmax=high, aspect="auto")
+        for (row, column), number in np.ndenumerate(numbers):
+            if math.isfinite(number):
+                red, green, blue, _ = drawn.cmap(drawn.norm(number))
+                dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+                axis.text(
+                    *(column, row, f"{number:.2f}"),
+                    color="white" if dark else "black",
+                    fontsize=7,
+                    ha="center",
+                    va="center",
+                )
+        axis.set_xticks(range(len(across)), [str(each) for each in across], rotation=45, ha="right")
+        axis.set_yticks(range(len(down)), [str(each) for each in down])
+        axis.tick_params(labelsize=8)
+    bar = figure.colorbar(drawn, ax=list(axes), location="bottom", shrink=0.6, aspect=40)
+    bar.set_label(label or value, fontsize=8)
+    return figure
+
+
+def map_grid(
+    rows: Mapping[str, Sequence[NDArray[Any] | None]],
+    *,
+    headings: Sequence[str] = (),
+    notes: Mapping[str, Sequence[str]] | None = None,
+    boxes: Sequence[Sequence[tuple[int, int, int, int]]] = (),
+    title: str = "",
+    signed: bool = True,
+) -> Figure:
+    """Draw pictures and maps in a grid: a row for each name, a column for each image.
+
+    Parameters
+    ----------
+    rows : mapping of str to sequence of ndarray or None
+        Pictures (C, H, W) in [0, 1], and maps (H, W), each of which is divided by its own largest
+        magnitude; None leaves a cell empty. All rows are equally long.
+    headings : sequence of str
+        Above the columns.
+    notes : mapping of str to sequence of str, optional
+        Below the cells of a row.
+    boxes : sequence of sequence of (top, left, bottom, right)
+        Rectangles drawn into each column's cells, in pixels, ends exclusive.
+    title : str
+        Above all.
+    signed : bool
+        Whether maps have either sign: their colors then meet at 0.
+    """
+    columns = max(len(cells) for cells in rows.values())
+    width = max(1.9 + CELL * columns, 6.5)
+    height = 1.6 + (CELL + (0.22 if notes else 0.05)) * len(rows)
+    figure = Figure(figsize=(width, height), layout="compressed")
+    figure.suptitle(_wrapped(title, width), fontsize=10)
+    axes: Any = figure.subplots(len(rows), columns, squeeze=False)
+    for axis, heading in zip(axes[0], headings, strict=False):
+        axis.set_title(textwrap.fill(heading, 16), fontsize=8)
+    drawn = None
+    for (name, cells), of_row in zip(rows.items(), axes, strict=True):
+        of_row[0].set_ylabel(
+            textwrap.fill(name, 18), fontsize=9, rotation=0, ha="right", va="center", labelpad=8
+        )
+        for index, axis in enumerate(of_row):
+            axis.set(xticks=[], yticks=[])
+            cell = cells[index] if index < len(cells) else None
+            if cell is None:
+                axis.set_frame_on(False)
+                continue
+            if notes and name in notes:
+                axis.set_xlabel(notes[name][index], fontsize=8, labelpad=2)
+            if cell.ndim == 3:
+                _picture(axis, cell)
+            else:
+                drawn = _map(axis, cell, signed)
+            for top, left, bottom, right in boxes[index] if index < len(boxes) else ():
+                edges = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+                axis.plot(
+                    *zip(*[(a - 0.5, b - 0.5) for a, b in edges], strict=True), color="#ffb000"
+                )
+    if drawn is not None:
+        bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.5, aspect=40)
+        bar.set_label("attribution, share of the map's largest magnitude", fontsize=8)
+        bar.ax.tick_params(labelsize=8)
+    return figure
+
+
+def _picture(axis: Any, cell: NDArray[Any]) -> None:
+    shown = np.moveaxis(cell, 0, -1).clip(0, 1)
+    if shown.shape[-1] == 1:
+        axis.imshow(shown[..., 0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    else:
+        axis.imshow(shown, interpolation="nearest")
+
+
+def _map(axis: Any, cell: NDArray[Any], signed: bool) -> Any:
+    drawn = axis.imshow(
+        cell / (np.abs(cell).max() or 1),
+        cmap=DIVERGING if signed else SEQUENTIAL,
+        vmin=-1 if signed else 0,
+        vmax=1,
+        interpolation="nearest",
+    )
+    if not cell.any():
+        color = "black" if signed else "white"
+        place = {"transform": axis.transAxes, "ha": "center", "va": "center"}
+        axis.text(0.5, 0.5, "empty", color=color, fontsize=8, **place)
+    return drawn
+
+
+def _parts(table: "pd.DataFrame", panel: str | None) -> list[tuple[Any, "pd.DataFrame"]]:
+    return [("", table)] if panel is None else list(table.groupby(panel, sort=False))
+
+
+def _panels(
+    table: "pd.DataFrame",
+    panel: str | None,
+    title: str,
+    columns: int,
+    height: float,
+    width: float = PANEL,
+    sharey: bool = False,
+) -> tuple[Figure, list[Any]]:
+    """Return a figure and one coordinate system for each value of `panel`, under its name."""
+    names = [name for name, _ in _parts(table, panel)]
+    across = min(columns, len(names))
+    down = -(-len(names) // across)
+    figure = Figure(figsize=(0.9 + width * across, 1.1 + height * down), layout="constrained")
+    figure.suptitle(_wrapped(title, 0.9 + width * across), fontsize=10)
+    axes = list(figure.subplots(down, across, squeeze=False, sharey=sharey).flat)
+    for axis in axes[len(names) :]:
+        axis.set_axis_off()
+    for axis, name in zip(axes, names, strict=False):
+        axis.set_title(textwrap.fill(str(name), int(LETTERS * width)), fontsize=9)
+    return figure, axes[: len(names)]
+
+
+def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]]:
+    """Return color, marker and width by value: later lines are thinner, so that equal ones are seen."""
+    names = [None] if color is None else list(dict.fromkeys(table[color]))
+    return {
+        name: {
+            "color": LINE_COLORS[index % len(LINE_COLORS)],
+            "marker": MARKERS[index % len(MARKERS)],
+            "linestyle": STYLES[index // len(LINE_COLORS) % len(STYLES)],
+            "linewidth": WIDEST - (WIDEST - THINNEST) * index / max(1, len(names) - 1),
+        }
+        for index, name in enumerate(names)
+    }
+
+
+def _dress(axis: Any, xlabel: str, ylabel: str, log: str) -> None:
+    axis.set_xlabel(xlabel, fontsize=9)
+    axis.set_ylabel(ylabel, fontsize=9)
+    axis.grid(linewidth=0.4, color=LIGHT)
+    axis.set_axisbelow(True)
+    axis.tick_params(labelsize=8)
+    if "x" in log:
+        axis.set_xscale("log")
+    if "y" in log:
+        axis.set_yscale("log")
+
+
+def _legend(
+    figure: Figure,
+    looks: Mapping[Any, Mapping[str, Any]],
+    dashed: Sequence[str] = (),
+    more: Sequence[Line2D] = (),
+) -> None:
+    handles = [
+        Line2D(
+            [], [], label=str(name), **{**look, **({"linestyle": "--"} if name in dashed else {})}
+        )
+        for name, look in looks.items()
+    ]
+    handles += more
+    if handles:
+        across = max(1, min(len(handles), int(figure.get_figwidth() / 1.8)))
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=across, fontsize=8, frameon=False
+        )
+
+
+def _wrapped(title: str, width: float) -> str:
+    return "\n".join(textwrap.fill(line, int(LETTERS * width)) for line in title.splitlines())
