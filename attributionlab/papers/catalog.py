@@ -12,13 +12,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from attributionlab.papers.reproduction import Reproduction
 from attributionlab.progress import track
-from attributionlab.validation import MOST_IMAGES
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from attributionlab.papers.reproduction import Reproduction
 
 Part = TypeVar("Part")
 Grade = Literal["faithful", "analogue", "weak analogue", "not run here"]
@@ -50,8 +50,8 @@ class Item:
         The tables that a terminal has room for, and how to read each.
     notes : tuple of str
         What is to be known before the tables are read, whatever they say.
-    most : int
-        The largest n.
+    most : int, optional
+        The largest n; by default that of all commands.
     accelerated : bool
         Whether all that it computes can run on another device than the CPU.
     """
@@ -66,7 +66,7 @@ class Item:
     quick: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    most: int = MOST_IMAGES
+    most: int | None = None
     accelerated: bool = False
 
     def load(self) -> Callable[..., "Found | Tables"]:
@@ -177,8 +177,10 @@ def items() -> dict[str, Item]:
     return found
 
 
-def reproduce(item: Item, run: Run, settings: Mapping[str, Any]) -> Reproduction:
+def reproduce(item: Item, run: Run, settings: Mapping[str, Any]) -> "Reproduction":
     """Run an item's function and hold its tables against the paper's claims."""
+    from attributionlab.papers.reproduction import Reproduction
+
     sizes = {**item.sizes, **(item.quick if run.quick else {}), **settings}
     sizes.pop("n", None)
     found = item.load()(run, **sizes)

@@ -104,7 +104,7 @@ def experiment(
         f"{item} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
     ]
     if n is not None:
-        most = items()[item].most if item in items() else MOST_IMAGES
+        most = (items()[item].most if item in items() else None) or MOST_IMAGES
         problems += integer_problem("n", n, 1, most)
     problems += integer_problem("seed", seed, 0)
     run: dict[str, Any] = {"n": n, "quick": quick, "seed": seed}
