@@ -71,7 +71,7 @@ def checked(tmp_path, text, *options):
     """What mypy --strict says of a file."""
     (tmp_path / "mine.py").write_text(text)
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache"]
-    given = [*options, PACKAGE / "__init__.py", tmp_path / "mine.py"]
+    given = [*options, PACKAGE / "__init__.pyi", tmp_path / "mine.py"]
     done = subprocess.run(
         [*command, *given], capture_output=True, text=True, check=False, cwd=PACKAGE.parent
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-TESTS_OF_THE_WHEEL = ("test_catalog.py",)
+TESTS_OF_THE_WHEEL = ("environment/test_catalog.py",)
 SHARED = ("conftest.py", "shape_checks.py", "oracles.py", "cases.py")
 
 
@@ -87,12 +87,14 @@ def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(
     installed, tmp_path, pytestconfig
 ):
     for name in (*SHARED, *TESTS_OF_THE_WHEEL):
-        shutil.copy(REPOSITORY / "tests" / name, tmp_path / name)
+        shutil.copy(REPOSITORY / "tests" / name, tmp_path)
     designs = {path.stem for path in (REPOSITORY / "designs").glob("*.toml")}
     (tmp_path / "test_home.py").write_text(
         "import attributionlab\n\n"
         f"def test_home():\n    assert attributionlab.__file__.startswith({str(installed)!r})\n"
         f"\ndef test_designs():\n    assert set(attributionlab.environments()) == {designs!r}\n"
+        "\ndef test_items():\n"
+        "    assert __import__('attributionlab.papers.catalog').papers.catalog.items()\n"
         "\ndef test_plugin(assert_faithful):\n"
         "    assert_faithful('oracle', env='uniform-accumulator', n=2)\n"
         f"\ndef test_compiled_loops():\n    exec({LOOPS!r}, {{}})\n"
