@@ -5,7 +5,7 @@ one test. Reading the catalog imports none of the functions.
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -52,6 +52,8 @@ class Item:
         What is to be known before the tables are read, whatever they say.
     most : int, optional
         The largest n; by default that of all commands.
+    per_class : int, optional
+        Images of each class of a user's own folder (setting `images`) where n is not given.
     accelerated : bool
         Whether all that it computes can run on another device than the CPU.
     """
@@ -67,6 +69,7 @@ class Item:
     tables: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     most: int | None = None
+    per_class: int | None = None
     accelerated: bool = False
 
     def load(self) -> Callable[..., "Found | Tables"]:
@@ -113,10 +116,21 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What an item's function returns where it has figures beside its tables."""
+    """What an item's function returns where it has figures beside its tables.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        Tidy tables by name.
+    figures : mapping of str to Figure
+        By name, the item's own first.
+    notes : sequence of str
+        What is to be known of a user's own network and images.
+    """
 
     tables: Tables
     figures: Mapping[str, "Figure"] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -165,13 +179,17 @@ def claim(*items: str, place: str, statement: str, reason: str = "") -> Callable
 
 @cache
 def items() -> dict[str, Item]:
-    """Return all items by name, paper by paper, from each paper's items.toml."""
+    """Return all items by name, paper by paper, from each paper's items.toml.
+
+    A block with the key `like` begins as the block of that name, which stands above it.
+    """
     found = {}
     for folder in PAPERS:
         text = (Path(__file__).parent / folder / "items.toml").read_text(encoding="utf-8")
         blocks = tomllib.loads(text)
         paper = blocks.pop("paper")
-        for name, block in blocks.items():
+        for name, own in blocks.items():
+            block = blocks[name] = {**blocks[own.pop("like", name)], **own}
             block["notes"] = tuple(block.get("notes", ()))
             found[name] = Item(name=name, paper=paper, **block)
     return found
@@ -201,7 +219,7 @@ def reproduce(item: Item, run: Run, settings: Mapping[str, Any]) -> "Reproductio
         title=item.title,
         tables=found.tables,
         figures=found.figures,
-        findings=list(item.notes),
+        findings=[*item.notes, *found.notes],
         shown=item.tables,
         claims=claims,
     )
