@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from attributionlab.metrics import curve_fractions, deletion_curve
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.papers.unified.linear import digits
-from attributionlab.papers.unified.linear import masking_orders as orders
+from attributionlab.papers.unified import digits
+from attributionlab.papers.unified import masking_orders as orders
 from attributionlab.report.plots import curves
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER, with_intervals
 

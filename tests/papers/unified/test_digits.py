@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attributionlab import AttributionLabError
-from attributionlab.papers.unified.linear.digits import (
+from attributionlab.papers.unified.digits import (
     CLASSES,
     CORNER,
     DARKEST,

@@ -80,11 +80,11 @@ class LinearClassifier(NamedTuple):
 
 
 def digits_split(n: int, seed: int) -> tuple[Digits, Digits]:
-    """Digits to train on (1,197) and up to 600 others to explain, drawn by a seed.
+    """Return digits to train on (1,197) and up to 600 others to explain, drawn by a seed.
 
     Examples
     --------
-    >>> from attributionlab.papers.unified.linear.digits import digits_split
+    >>> from attributionlab.papers.unified.digits import digits_split
     >>> training, test = digits_split(100, seed=0)
     >>> training.ink.shape, test.ink.shape
     (torch.Size([1197, 1, 10, 10]), torch.Size([100, 1, 10, 10]))
@@ -109,7 +109,7 @@ def sparse_classifier(
     inverse_penalty: float,
     seed: int,
 ) -> LinearClassifier:
-    r"""Multinomial logistic regression with an L1 penalty (Lasso), in integers.
+    r"""Fit a multinomial logistic regression with an L1 penalty (Lasso), in integers.
 
     Minimizes \|w\|_1 + C times the sum of cross-entropies over the images, by scikit-learn's SAGA; the
     bias is not penalized. The corner, which is the same in all images, tells nothing: its weight is 0.
@@ -142,14 +142,14 @@ def sparse_classifier(
 
 
 def random_classifier(unit: int, seed: int) -> LinearClassifier:
-    """Normal weights, which have learned nothing; 0 at the corner."""
+    """Return normal weights, which have learned nothing; 0 at the corner."""
     weights = np.random.default_rng(seed).standard_normal((CLASSES, SIDE**2))
     weights[:, CORNER] = 0
     return _in_integers(weights, np.zeros(CLASSES), unit)
 
 
 def manipulated(classifier: LinearClassifier, corner: int, highest: int) -> LinearClassifier:
-    """The same classifier, but for the corner's weight, which is raised by as much for all classes.
+    """Return the same classifier with the corner's weight raised by one number for all classes.
 
     The new weight is the least with which the corner adds more than any other pixel can to any class,
     whatever its value: by as much as the largest |w| times the largest |value|, and 1 more. All scores
@@ -183,7 +183,7 @@ def _in_integers(
 
 
 def _lasso() -> dict[str, Any]:
-    """How this scikit-learn is asked for an L1 penalty: its version 1.8 deprecates the former way."""
+    """Return what this scikit-learn calls an L1 penalty: version 1.8 deprecates the former way."""
     from sklearn.linear_model import LogisticRegression
 
     default = inspect.signature(LogisticRegression).parameters["penalty"].default

@@ -13,6 +13,7 @@ from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, picture
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 from attributionlab.papers.subjects.small_network import fit_network
 from attributionlab.papers.subjects.subjects import ATTACHED, Subject, chosen_subject
+from attributionlab.papers.unified.projected_descent import enhanced
 
 DESIGNS: Mapping[str, Design] = {
     "AlexNet-like": Design("plain", width=8),
@@ -24,6 +25,8 @@ MnasNet has, too; its convolutions are separable by channels, these are not)."""
 DEFAULT, HE = "default", "He"
 INITIALIZATIONS = (DEFAULT, HE)
 EPOCHS = 5
+STEPS_ACROSS = 10
+"""Steps from the middle of the box to its side: epsilon / alpha of the paper."""
 
 
 class Twins(NamedTuple):
@@ -55,20 +58,32 @@ class Twins(NamedTuple):
     offered: tuple[Mapping[str, Any], Mapping[str, Any]]
     notes: tuple[str, ...] = ()
 
+    def enhanced(self, epsilon: float, steps: int) -> Float[Tensor, "batch channels height width"]:
+        """Enhance the images for the untrained network, in steps of epsilon / 10."""
+        return enhanced(
+            *(self.untrained, self.images, self.labels),
+            epsilon=epsilon,
+            alpha=epsilon / STEPS_ACROSS,
+            steps=steps,
+            low=0.0,
+            high=1.0,
+        )
+
     def subjects(self) -> tuple[Subject, Subject]:
-        """The untrained network and the trained one, for what takes subjects."""
+        """Return the untrained network and the trained one, for what takes subjects."""
         empty = self.images.mean((0, 2, 3))[:, None, None]
-        untrained, trained = (
-            Subject(name, each, each, self.images, self.labels, 1.0, empty, 1.0, offered=offered)
+        arguments = (self.images, self.labels, 1.0, empty, 1.0)
+        first, second = (
+            Subject(name, each, each, *arguments, offered=offered)
             for name, each, offered in zip(
                 ("untrained", "trained"), (self.untrained, self.trained), self.offered, strict=True
             )
         )
-        return untrained, trained
+        return first, second
 
 
 def untrained_network(design: Design, initialization: str, seed: int) -> nn.Module:
-    """A network for drawn pictures with random weights, in eval mode.
+    """Return a network for drawn pictures with random weights, in eval mode.
 
     Parameters
     ----------
@@ -106,7 +121,7 @@ def _he(module: nn.Conv2d | nn.Linear) -> None:
 def our_twins(
     design: str, n: int, training: int, seed: int, initializations: tuple[str, ...] = (HE,)
 ) -> Iterator[Twins]:
-    """Untrained networks, one for each initialization, with one trained network of the same design.
+    """Yield untrained networks, one for each initialization, with one trained one of the same design.
 
     Parameters
     ----------
@@ -119,7 +134,7 @@ def our_twins(
     initializations : tuple of str
         In `INITIALIZATIONS`; the trained network starts from He's.
     """
-    learned, asked = pictures(training, seed), pictures(n, seed + 1)
+    learned, shown = pictures(training, seed), pictures(n, seed + 1)
     trained = untrained_network(DESIGNS[design], HE, seed)
     fit_network(trained, learned.images, learned.labels, seed=seed, epochs=EPOCHS)
     for initialization in initializations:
@@ -129,13 +144,8 @@ def our_twins(
             for each in (untrained, trained)
         )
         yield Twins(
-            design,
-            initialization,
-            untrained,
-            trained,
-            asked.images,
-            asked.labels,
-            asked.objects,
+            *(design, initialization, untrained, trained),
+            *(shown.images, shown.labels, shown.objects),
             (offered[0], offered[1]),
         )
 
@@ -152,25 +162,12 @@ def given_twins(
     layer: str | None,
     classes: str | None,
 ) -> list[Twins] | None:
-    """A user's network with its weights, and as its file makes it without them.
+    """Return a user's network with its weights, and as its file makes it without them.
 
-    Parameters
-    ----------
-    images, model, weights, n, seed, size, layer, classes
-        As for `chosen_subject`.
-    untrained : int
-        Networks to make without weights; the global generator, from which a file may draw, is seeded
-        for each with seed, seed + 1, ... and put back.
-
-    Returns
-    -------
-    list of Twins or None
-        All with the same trained network; None without images and model.
-
-    Raises
-    ------
-    AttributionLabError
-        Without weights, or where the file makes the same network with and without them.
+    Parameters are those of `chosen_subject`; without images and model there are none. All have the
+    same trained network. So many `untrained` ones are made without weights; the global generator, from
+    which a file may draw, is seeded for each with seed, seed + 1, ... and put back. Weights are needed,
+    and a file that makes the same network with and without them is refused.
     """
     subject = chosen_subject(
         images, model, n, seed, size=size, layer=layer, classes=classes, weights=weights
@@ -188,27 +185,16 @@ def given_twins(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(own)
             fresh = local_model(model)
-        if _same(fresh, subject.model):
+        pairs = zip(fresh.parameters(), subject.model.parameters(), strict=True)
+        if all(torch.equal(one, other) for one, other in pairs):
             raise AttributionLabError(
                 f"{model} makes the trained network without weights, too: leave loading to weights="
             )
         twins.append(
             Twins(
-                subject.name,
-                "own",
-                fresh,
-                subject.model,
-                subject.images,
-                subject.targets,
-                None,
+                *(subject.name, "own", fresh, subject.model, subject.images, subject.targets, None),
                 (subject.offered, subject.offered),
                 subject.notes,
             )
         )
     return twins
-
-
-def _same(first: nn.Module, second: nn.Module) -> bool:
-    """Whether all parameters are equal."""
-    pairs = zip(first.parameters(), second.parameters(), strict=True)
-    return all(torch.equal(one, other) for one, other in pairs)

@@ -2,19 +2,22 @@
 
 import numpy as np
 import pytest
+import torch
 
 import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.papers.unified.linear import accuracy_indicator
-from attributionlab.papers.unified.linear.accuracy_findings import (
+from attributionlab.papers.catalog import Run
+from attributionlab.papers.registry import experiment
+from attributionlab.papers.unified import accuracy_indicator
+from attributionlab.papers.unified.accuracy_indicator import (
     BOTH_SIGNS,
     COUNTS,
+    INTEGERS,
+    ITEM,
+    MORE,
     OWN_CLASS,
     POSITIVE,
-    findings_of,
-)
-from attributionlab.papers.unified.linear.accuracy_indicator import (
-    INTEGERS,
+    TWO,
     accuracy_counterexample,
 )
 
@@ -24,7 +27,7 @@ def outcome():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accuracy_indicator, "PIXELS", (2, 3))
         patch.setattr(accuracy_indicator, "CLASSES", (2, 3))
-        return accuracy_counterexample(n=60, quick=True)
+        return accuracy_counterexample(Run(ITEM, n=60))
 
 
 def test_the_paper_s_example_is_as_printed_by_squares(outcome):
@@ -54,12 +57,16 @@ def test_of_all_orders_of_a_classifier_none_is_better_by_score_and_some_by_accur
     own = table[table.by_contribution]
     assert own.pixel_flipping.min() == table.pixel_flipping.max()
     assert own.mean_accuracy.min() > table.mean_accuracy.min()
+    assert not table.better_by_score.any()
+    assert not own.better_by_accuracy.any()
+    ahead = table[table.better_by_accuracy]
+    assert 0 < len(ahead) == (table.mean_accuracy < own.mean_accuracy.min() - 1e-9).sum()
 
 
 @pytest.mark.parametrize("kind", [BOTH_SIGNS, POSITIVE, COUNTS, OWN_CLASS])
-def test_judgments_are_those_of_trying_all_orders(kind):
+def test_comparisons_are_those_of_trying_all_orders(kind):
     drawn = accuracy_indicator._right_alone(*accuracy_indicator._drawn(kind, 25, 4, 3, 1))
-    judged = accuracy_indicator._judged(*drawn)
+    compared = accuracy_indicator._compared(*drawn)
     for index, (weights, inputs, target) in enumerate(
         zip(*(each.tolist() for each in drawn), strict=True)
     ):
@@ -72,24 +79,24 @@ def test_judgments_are_those_of_trying_all_orders(kind):
         best = min(by_accuracy.values())
         added = [w * x for w, x in zip(weights[target], inputs, strict=True)]
         own = by_accuracy[oracles.by_falling(added)]
-        assert judged["beaten"][index] == (own > best)
-        assert judged["loss"][index] == own - best
-        assert not judged["beaten_by_score"][index]
+        assert compared["beaten"][index] == (own > best)
+        assert compared["loss"][index] == own - best
+        assert not compared["beaten_by_score"][index]
         second = max((y, -label) for label, y in enumerate(unmasked) if label != target)
         rival = weights[-second[1]]
         margins = [a - w * x for a, w, x in zip(added, rival, inputs, strict=True)]
-        assert judged["by_margin"][index] == (by_accuracy[oracles.by_falling(margins)] > best)
+        assert compared["by_margin"][index] == (by_accuracy[oracles.by_falling(margins)] > best)
         single = [
             oracles.share_right(oracles.scores(weights, inputs, [pixel]), target)
             for pixel in range(4)
         ]
         first = single[oracles.by_falling(added)[0]]
-        assert judged["first_pixel"][index] == (first > min(single))
+        assert compared["first_pixel"][index] == (first > min(single))
 
 
 def test_pixels_of_one_class_each_can_be_a_counterexample():
     weights, inputs = np.array([[[3, 0, 0], [0, 4, -2]]]), np.ones((1, 3), dtype=np.int64)
-    assert accuracy_indicator._judged(weights, inputs, np.array([0]))["beaten"].tolist() == [True]
+    assert accuracy_indicator._compared(weights, inputs, np.array([0]))["beaten"].tolist() == [True]
 
 
 @pytest.mark.parametrize("kind", [COUNTS, OWN_CLASS])
@@ -113,28 +120,34 @@ def test_the_margin_is_the_best_order_for_two_classes_and_contribution_for_count
     assert ((table.low <= table.by_accuracy) & (table.by_accuracy <= table.high)).all()
     cases = outcome.tables["cases"]
     assert table.classifiers.sum() == cases.classifiers.sum()
-    assert set(outcome.shown) <= set(outcome.tables)
 
 
-def test_the_figure_has_the_intervals_of_the_table(outcome):
+def test_totals_are_sums_over_cases(outcome):
     cases = outcome.tables["cases"]
-    assert (cases[cases.kind == COUNTS].high > 0.01).all()  # none of at most 60 is not 0 %
+    totals = outcome.tables["totals"].set_index("classifiers_of")
+    assert totals.classifiers["all"] == cases.classifiers.sum()
+    assert totals.by_accuracy["all"] == cases.beaten.sum()
+    assert totals.by_accuracy[OWN_CLASS] == cases[cases.kind == OWN_CLASS].beaten.sum()
+    more = cases[(cases.kind != COUNTS) & (cases.classes == 3)]
+    assert totals.classifiers[MORE] == more.classifiers.sum()
+    assert totals.by_margin[MORE] == pytest.approx((more.by_margin * more.classifiers).sum())
+    assert totals.loc[[TWO, MORE, COUNTS]].classifiers.sum() == totals.classifiers["all"]
+
+
+def test_the_figure_has_the_shares_of_the_table(outcome):
+    cases = outcome.tables["cases"]
     for axis, (_, of_kind) in zip(
         outcome.figures["shares"].axes, cases.groupby("kind", sort=False), strict=True
     ):
-        drawn = [
-            [low, high]
-            for bars in axis.containers
-            for (_, low), (_, high) in bars.lines[2][0].get_segments()
-        ]
-        # Ends are computed back from distances to the share.
-        assert np.allclose(drawn, of_kind.sort_values("classes")[["low", "high"]], atol=1e-12)
+        drawn = [y for line in axis.lines for y in line.get_ydata()]
+        ordered = of_kind.sort_values(["classes", "pixels"])
+        assert drawn == (ordered.beaten / ordered.classifiers).tolist()
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, "a", True])
 def test_numbers_of_classifiers_that_are_none_are_refused(n):
     with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
-        accuracy_counterexample(n=n, quick=True)
+        experiment(ITEM, n=n)
 
 
 def test_classifiers_that_tie_are_left_out():
@@ -142,26 +155,33 @@ def test_classifiers_that_tie_are_left_out():
     assert len(accuracy_indicator._right_alone(weights, inputs)[0]) == 0
 
 
-def test_findings_follow_the_tables(outcome):
-    said = " ".join(findings_of(outcome.tables))
-    assert "has 1 against 0 and 0, without x2 4 against 6 and 5: as printed" in said
-    assert "score and accuracy disagree" in said
-    assert "0 beat the order by contribution by score" in said
-    assert "weights and inputs 1, as where our environments count colors" in said
-    assert "for 0 of 1" in said
-    assert "does not need pixels that several classes share" in said
-    assert "first drawn counterexample" in said
-    tables = {name: table.copy() for name, table in outcome.tables.items()}
-    tables["example"].loc[2, "right"] = True
-    tables["orders"]["mean_accuracy"] = tables["orders"]["mean_accuracy"].to_numpy()[::-1]
-    tables["shares"].loc[tables["shares"].kind == OWN_CLASS, "by_accuracy"] = 0.0
-    tables["shares"]["by_score"] = 0.25
-    # An order that sums the same numbers in another sequence is no better one.
-    tables["exhausted"]["mean_accuracy"] = 0.5
-    tables["exhausted"].loc[~tables["exhausted"].by_contribution, "mean_accuracy"] -= 1e-16
-    said = " ".join(findings_of(tables))
-    assert "0 by accuracy" in said
-    assert "unlike what is printed" in said
-    assert "score and accuracy agree" in said
-    assert "no counterexample without shared pixels was drawn" in said
-    assert "by score for up to 25.0%" in said
+def test_claims_follow_the_tables(outcome, answers):
+    def changed(name, where, **values):
+        table = outcome.tables[name].copy()
+        table.loc[where(table), list(values)] = list(values.values())
+        return answers(ITEM, {**outcome.tables, name: table})
+
+    assert answers(ITEM, outcome.tables) == ["agrees"] * 4
+    wrong = changed("example", lambda table: table.masked == "x2", right=True)
+    assert wrong == ["differs", "agrees", "agrees", "agrees"]
+    wrong = changed("orders", lambda table: table.by_contribution, mean_accuracy=0.0)
+    assert wrong == ["agrees", "differs", "agrees", "agrees"]
+    for kind, beaten in ((OWN_CLASS, 0), (COUNTS, 1)):
+        wrong = changed("totals", lambda t, own=kind: t.classifiers_of == own, by_accuracy=beaten)
+        assert wrong == ["agrees", "agrees", "differs", "agrees"]
+    wrong = changed("totals", lambda table: table.classifiers_of == "all", by_score=1)
+    assert wrong == ["agrees", "agrees", "differs", "agrees"]
+    for group, beaten in ((TWO, 1), (MORE, 0)):
+        wrong = changed("totals", lambda t, own=group: t.classifiers_of == own, by_margin=beaten)
+        assert wrong == ["agrees", "agrees", "agrees", "differs"]
+
+
+def test_an_order_that_sums_the_same_numbers_in_another_sequence_is_no_better(monkeypatch):
+    accuracies = iter([0.5, 0.5 - 1e-16])
+    monkeypatch.setattr(
+        accuracy_indicator,
+        "removal_curve",
+        lambda *_, **__: torch.tensor([[each] for each in accuracies], dtype=torch.float64),
+    )
+    table = accuracy_indicator._order_table(np.array(INTEGERS), np.ones(2, dtype=np.int64))
+    assert not table.better_by_accuracy.any()

@@ -4,20 +4,22 @@ import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.papers.unified.linear.plausibility import plausible_and_faithful
-from attributionlab.papers.unified.linear.plausibility_findings import (
+from attributionlab.papers.catalog import Run
+from attributionlab.papers.registry import experiment
+from attributionlab.papers.unified.plausibility import (
     EDGES,
     FAITHFUL,
+    ITEM,
     OTHERS,
     PRINTED,
     cells_of,
-    findings_of,
+    plausible_and_faithful,
 )
 
 
 @pytest.fixture(scope="module")
 def outcome():
-    return plausible_and_faithful(n=30, quick=True)
+    return plausible_and_faithful(Run(ITEM, n=30))
 
 
 def test_a_truth_is_faithful_and_on_the_object_if_the_model_looks_there(outcome):
@@ -40,19 +42,19 @@ def test_what_asks_no_model_is_the_same_for_both_models_of_the_same_images(outco
     assert edges[2] == edges[3]
 
 
-def test_three_of_the_four_cells_are_as_printed(outcome):
+def test_three_of_the_four_cells_are_as_printed(outcome, answers):
     table = outcome.tables["table-1"]
     assert table.printed.tolist() == ["high", "low", "low", "uncertain"]
     assert table.as_printed.tolist() == ["yes", "no", "yes", "yes"]
     levels = table[["low", "between", "high", "undecided"]]
     assert levels.to_numpy().sum() == len(outcome.tables["maps"])
-    assert "as_printed" in outcome.shown["table-1"]
+    assert answers(ITEM, outcome.tables) == ["agrees", "differs", "agrees", "agrees", "agrees"]
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, "a"])
 def test_numbers_of_images_that_are_none_are_refused(n):
     with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
-        plausible_and_faithful(n=n, quick=True)
+        experiment(ITEM, n=n)
 
 
 def maps_with(scores, half_width=0.0, images=12):
@@ -60,15 +62,14 @@ def maps_with(scores, half_width=0.0, images=12):
     return pd.DataFrame(
         [
             {
-                "model": "looks there" if plausible else "looks elsewhere",
-                "map": EDGES if not faithful else FAITHFUL,
-                "plausible": plausible,
-                "faithful": faithful,
+                "model": "looks there" if plausible == "plausible" else "looks elsewhere",
+                "map": FAITHFUL if faithful == "faithful" else EDGES,
+                "plausible": plausible == "plausible",
+                "faithful": faithful == "faithful",
                 "pointing_game": score,
                 "low": score - half_width,
                 "high": score + half_width,
                 "images": images,
-                "faithfulness": float(faithful),
             }
             for (plausible, faithful), of_cell in zip(PRINTED, scores, strict=True)
             for score in of_cell
@@ -84,12 +85,13 @@ def maps_with(scores, half_width=0.0, images=12):
         (([1.0, 0.0], [0.0, 1.0], [1.0], [1.0]), ["no"] * 4),
     ],
 )
-def test_a_cell_is_as_printed_only_if_all_its_maps_are(scores, expected):
+def test_a_cell_is_as_printed_only_if_all_its_maps_are(scores, expected, answers):
     maps = maps_with(scores)
     cells = cells_of(maps)
     assert cells.as_printed.tolist() == expected
-    said = findings_of({"table-1": cells, "maps": maps}, PRINTED)
-    assert sum(each.endswith(": as printed.") for each in said) == expected.count("yes")
+    held = {"yes": "agrees", "no": "differs", "undecided": "undecided"}
+    tables = {"table-1": cells, "maps": maps}
+    assert answers(ITEM, tables)[:4] == [held[each] for each in expected]
 
 
 @pytest.mark.parametrize(
@@ -100,12 +102,13 @@ def test_a_cell_is_as_printed_only_if_all_its_maps_are(scores, expected):
         (([0.8, 0.0], [0.2, 0.5], [0.0], [0.5, 0.8]), ["no", "no", "yes", "no"]),
     ],
 )
-def test_a_score_whose_interval_reaches_over_a_bound_decides_nothing(scores, expected):
+def test_a_score_whose_interval_reaches_over_a_bound_decides_nothing(scores, expected, answers):
     maps = maps_with(scores, half_width=0.1)
     cells = cells_of(maps)
     assert cells.as_printed.tolist() == expected
-    said = findings_of({"table-1": cells, "maps": maps}, PRINTED)
-    assert sum(each.endswith(": undecided.") for each in said) == expected.count("undecided")
+    held = {"yes": "agrees", "no": "differs", "undecided": "undecided"}
+    tables = {"table-1": cells, "maps": maps}
+    assert answers(ITEM, tables)[:4] == [held[each] for each in expected]
 
 
 def test_few_images_decide_nothing():
@@ -116,23 +119,13 @@ def test_few_images_decide_nothing():
 @pytest.mark.parametrize(
     ("scores", "half_width", "images", "expected"),
     [
-        (([1.0], [0.9], [0.1], [0.9]), 0.1, 12, "ranks these maps against faithfulness"),
-        (([1.0], [0.1], [0.4], [0.5]), 0.1, 12, "undecided whether plausibility ranks"),
-        (([1.0], [0.1], [0.1], [0.9]), 0.1, 5, "undecided whether plausibility ranks"),
+        (([1.0], [0.9], [0.1], [0.9]), 0.1, 12, "agrees"),
+        (([1.0], [0.1], [0.4], [0.5]), 0.1, 12, "undecided"),
+        (([1.0], [0.1], [0.1], [0.9]), 0.1, 5, "undecided"),
         # The truth of one model is below edges for the other, which compares nothing.
-        (([1.0], [0.9], [0.1], [0.0]), 0.0, 12, "in no model does plausibility rank"),
+        (([1.0], [0.9], [0.1], [0.0]), 0.0, 12, "differs"),
     ],
 )
-def test_maps_are_ranked_within_one_model(scores, half_width, images, expected):
+def test_maps_are_ranked_within_one_model(scores, half_width, images, expected, answers):
     maps = maps_with(scores, half_width, images)
-    said = findings_of({"table-1": cells_of(maps), "maps": maps}, PRINTED)[-1]
-    assert expected in said
-
-
-def test_the_finding_sets_maps_of_one_model_beside_each_other(outcome):
-    maps = outcome.tables["maps"].set_index(["model", "map"])
-    edges = maps.loc[("raised corner", EDGES)]
-    assert (
-        "For raised corner the model's truth scores 0.00 and edges of the image "
-        f"{edges.pointing_game:.2f}, with faithfulness 1.00 and {edges.faithfulness:.2f}"
-    ) in outcome.findings[-1]
+    assert answers(ITEM, {"table-1": cells_of(maps), "maps": maps})[-1] == expected

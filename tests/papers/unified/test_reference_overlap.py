@@ -8,8 +8,10 @@ import pytest
 
 import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.papers.unified.linear import reference_overlap
-from attributionlab.papers.unified.linear.reference_overlap import expected_overlap
+from attributionlab.papers.catalog import Run
+from attributionlab.papers.registry import experiment
+from attributionlab.papers.unified import reference_overlap
+from attributionlab.papers.unified.reference_overlap import ITEM, expected_overlap
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +22,7 @@ def outcome():
         patch.setattr(reference_overlap, "PIXELS", 100)
         patch.setattr(reference_overlap, "MASKED", (10, 20))
         patch.setattr(reference_overlap, "REFERENCES", (10, 20, 40, 100))
-        return expected_overlap(n=30, quick=True)
+        return expected_overlap(Run(ITEM, n=30))
 
 
 def test_every_pair_equals_n_divided_by_the_reference(outcome):
@@ -51,15 +53,15 @@ def test_samples_are_near_what_is_expected_and_the_reference_itself_is_certain(o
     assert samples.standard_error[20, 40] == pytest.approx((100 / 39 / 30) ** 0.5 / 20, rel=1e-12)
 
 
-def test_findings_count_what_is_equal(outcome):
-    said = " ".join(outcome.findings)
-    assert "all subsets, N up to 6: 21 of 21 pairs equal n / N" in said
-    assert "all samples have similarity 1" in said
-    tables = {name: table.copy() for name, table in outcome.tables.items()}
-    assert "7 of 7" not in said  # what is certain has no standard error
-    assert "5 means are within 1.96 standard errors" in said
-    tables["samples"]["mean"] = 0.5
-    assert "samples are not all 1" in " ".join(reference_overlap._findings(tables))
+def test_claims_follow_the_tables(outcome, answers):
+    tables = outcome.tables
+    assert answers(ITEM, tables) == ["agrees", "agrees"]
+    unequal = tables["exact"].assign(equal=20)
+    assert answers(ITEM, {**tables, "exact": unequal}) == ["differs", "agrees"]
+    for wrong in ({"mean": 0.5}, {"errors_off": -4.1}):
+        samples = tables["samples"].assign(**wrong)
+        assert answers(ITEM, {**tables, "samples": samples}) == ["agrees", "differs"]
+    assert samples.within.tolist() == (tables["samples"].errors_off.abs() <= 1.96).tolist()
 
 
 @pytest.mark.parametrize(("masked", "reference"), [(1, 1), (1, 4), (2, 5), (3, 5), (4, 6)])
@@ -77,7 +79,8 @@ def test_the_standard_error_is_that_of_all_subsets(masked, reference):
 
 
 def test_one_order_is_judged_by_the_same_standard_error():
-    [row, *_] = reference_overlap._sample_rows(12_000, 1, 0)
+    [values, *_] = reference_overlap._sample_rows(12_000, 1, 0)
+    row = dict(zip(reference_overlap.COLUMNS, values, strict=True))
     assert row["orders"] == 1
     assert 0 < row["standard_error"] < 0.01
     assert abs(row["errors_off"]) < 4
@@ -86,4 +89,4 @@ def test_one_order_is_judged_by_the_same_standard_error():
 @pytest.mark.parametrize("n", [0, -1, 1.5, "a"])
 def test_numbers_of_orders_that_are_none_are_refused(n):
     with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
-        expected_overlap(n=n, quick=True)
+        experiment(ITEM, n=n)

@@ -33,7 +33,7 @@ def enhanced(
     start: torch.Generator | None = None,
     batch_size: int = 64,
 ) -> Float[Tensor, "batch channels height width"]:
-    r"""PGD enhancement: steps down the loss of the label within a box around each image.
+    r"""Step down the loss of the label within a box around each image.
 
     .. math::
         x^{s+1} = \Pi\big(x^s - \alpha \, sgn \nabla_x L(x^s, y)\big)
@@ -89,7 +89,7 @@ def enhanced(
     Examples
     --------
     >>> import torch
-    >>> from attributionlab.papers.unified.enhancement.projected_descent import enhanced
+    >>> from attributionlab.papers.unified.projected_descent import enhanced
     >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 2, bias=False)).eval()
     >>> with torch.no_grad():
     ...     _ = model[1].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
@@ -136,7 +136,7 @@ def enhanced(
 
 
 def _gradient(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    """Of the summed cross-entropy, so that each image has its own."""
+    """Return the gradient of the summed cross-entropy, so that each image has its own."""
     leaf = images.clone().requires_grad_()
     with torch.enable_grad():
         shape = " x ".join(str(length) for length in leaf.shape)
@@ -169,7 +169,7 @@ def _gradient(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def _refuse_unfit(model: object, images: Tensor, start: object) -> None:
-    """What would be blamed on the model, or fail in many lines."""
+    """Refuse what would be blamed on the model, or fail in many lines."""
     problems = []
     if not callable(model):
         problems.append(f"model is {model!r}: pass a torch.nn.Module that returns logits")
@@ -186,7 +186,7 @@ def _refuse_unfit(model: object, images: Tensor, start: object) -> None:
 
 
 def _refuse_outside(images: Tensor, low: float | None, high: float | None) -> None:
-    """Images outside of their valid range would not stay what they are with epsilon = 0."""
+    """Refuse images outside of their valid range would not stay what they are with epsilon = 0."""
     least, most = float(images.min()), float(images.max())
     if (low is not None and least < low) or (high is not None and most > high):
         raise AttributionLabError(

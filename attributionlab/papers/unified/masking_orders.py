@@ -32,7 +32,7 @@ def scores_of_sets(weights: Integers, inputs: Integers) -> Integers:
     Examples
     --------
     >>> import numpy as np
-    >>> from attributionlab.papers.unified.linear.masking_orders import scores_of_sets
+    >>> from attributionlab.papers.unified.masking_orders import scores_of_sets
     >>> scores_of_sets(np.array([[[2, 1], [5, 0]]]), np.array([[1, 1]])).tolist()
     [[[3, 5], [1, 0], [2, 5], [0, 0]]]
     """
@@ -92,7 +92,7 @@ def best_total(indicator: Integers) -> Integers:
     Examples
     --------
     >>> import numpy as np
-    >>> from attributionlab.papers.unified.linear.masking_orders import best_total
+    >>> from attributionlab.papers.unified.masking_orders import best_total
     >>> best_total(np.array([[3, 1, 2, 0]])).tolist()
     [4]
     """

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_unified as oracles
-from attributionlab.papers.unified.linear.masking_orders import (
+from attributionlab.papers.unified.masking_orders import (
     along,
     best_total,
     correct_shares,

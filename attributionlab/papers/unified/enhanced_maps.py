@@ -1,0 +1,276 @@
+"""Figure 2 and appendix figures 1 to 5 of Wang and Wang (2022): maps of untrained and trained twins."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.metrics import magnitudes, pointing_game, relevance_mass_accuracy
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.unified.projected_descent import STEPS
+from attributionlab.papers.unified.six_methods import MAPS, map_of
+from attributionlab.papers.unified.twins import Twins, given_twins, our_twins
+from attributionlab.papers.unified.untrained_accuracy import PAPER_EPSILON
+from attributionlab.papers.unified.verdicts import all_above
+from attributionlab.ranking import spearman
+from attributionlab.report.plots import map_grid
+from attributionlab.stats.intervals import mean_interval, mean_score
+from attributionlab.validation import integer_problem, number_problem
+
+ITEMS = {
+    "unified-figure-2": "gradcam",
+    **{
+        f"unified-appendix-figure-{number}": method
+        for number, method in enumerate(list(MAPS)[1:], start=1)
+    },
+}
+"""The method of each figure; the numbers of a run are those of all methods."""
+DESIGN = "VGG-like"
+COLUMNS = 6
+CONDITIONS = RAW, ENHANCED, TRAINED = ("untrained, raw", "untrained, enhanced", "trained, raw")
+"""The rows of the paper's figures, from top to bottom."""
+SIMILARITY, CONSTANT = "similarity", "constant map"
+PLAUSIBILITY = POINTING, MASS = ("pointing game", "mass on the object")
+SIMILAR = {
+    "same network": f"{RAW} - {ENHANCED}",
+    "same answer": f"{ENHANCED} - {TRAINED}",
+    "neither": f"{RAW} - {TRAINED}",
+}
+"""What the maps of two conditions have in common besides the picture."""
+
+
+class TwinMaps(NamedTuple):
+    """What both networks say about the same images, by condition.
+
+    Parameters
+    ----------
+    images : mapping of str to Tensor, (B, C, H, W)
+        What is explained.
+    right : mapping of str to Tensor of bool, (B,)
+        Whether the network is right.
+    maps : mapping of str to mapping of str to Tensor, (B, 1, H, W)
+        By method and condition; all explain the label.
+    """
+
+    images: Mapping[str, Tensor]
+    right: Mapping[str, Bool[Tensor, " batch"]]
+    maps: Mapping[str, Mapping[str, Tensor]]
+
+    def typical(self) -> Bool[Tensor, " batch"]:
+        """Say which are wrong in the untrained network until enhanced, and right in the trained one."""
+        return ~self.right[RAW] & self.right[ENHANCED] & self.right[TRAINED]
+
+
+def maps_of_enhanced_images(
+    run: Run,
+    *,
+    networks: int,
+    training: int,
+    epsilon: float = PAPER_EPSILON,
+    steps: int = STEPS,
+    images: str | None = None,
+    model: str | None = None,
+    weights: str | None = None,
+    layer: str | None = None,
+    classes: str | None = None,
+    size: int = 224,
+) -> Found:
+    """Compare maps of the label in an untrained network, raw and enhanced, and in its trained twin.
+
+    Images are those that the paper shows: wrong in the untrained network, right there when enhanced,
+    and right in the trained one; all images where there are none. The item decides whose maps are
+    drawn. Images, a model, its weights and a layer take the place of our networks, as for
+    `given_twins`.
+    """
+    refuse_if(
+        [
+            *number_problem("epsilon", epsilon, above=0, most=1),
+            *integer_problem("steps", steps, 1),
+            *integer_problem("networks", networks, 1),
+            *integer_problem("training", training, 1),
+        ]
+    )
+    given = given_twins(
+        *(images, model, weights, run.n, run.seed, networks),
+        size=size,
+        layer=layer,
+        classes=classes,
+    )
+    if given is not None and layer is None:
+        raise AttributionLabError(
+            "layer is None, and GradCAM explains by one: pass the dotted name of a module of the model"
+        )
+    rows: list[dict[str, Any]] = []
+    for index in run.track(range(networks)):
+        [twins] = (
+            our_twins(DESIGN, run.n, training, run.seed + 2 * index)
+            if given is None
+            else [given[index]]
+        )
+        found = twin_maps(twins, epsilon, steps, run.seed)
+        rows += [{"network": index, **row} for row in rows_of(twins, found)]
+        if not index:
+            figure = _figure(twins, found, ITEMS[run.item], epsilon)
+    tables = tables_of(pd.DataFrame(rows), run.seed)
+    tables["typical"].insert(0, "epsilon", epsilon)
+    return Found(tables, {"maps": figure}, notes=given[0].notes[:1] if given is not None else ())
+
+
+@claim(
+    *ITEMS,
+    place="Figure 2, appendix figures 1 to 5",
+    statement="The map of an enhanced image in an untrained network is more like that network's map of "
+    "the raw image than the trained network's map, although the answers are the latter's (all methods)",
+)
+def map_is_that_of_the_network(tables: Tables) -> bool | None:
+    return all_above(tables["similarities"], "networks")
+
+
+@claim(
+    *ITEMS,
+    place="Section 5",
+    statement="So a metric of plausibility is unfair to it: the pointing game is lower than for the "
+    "trained network, which gives the same answer (all methods)",
+)
+def pointing_game_is_lower(tables: Tables) -> bool | None:
+    return _falls(tables, POINTING)
+
+
+@claim(
+    *ITEMS,
+    place="ours",
+    statement="So is the share of positive attribution that lies on the object (all methods)",
+)
+def mass_is_lower(tables: Tables) -> bool | None:
+    return _falls(tables, MASS)
+
+
+def _falls(tables: Tables, metric: str) -> bool | None:
+    if "plausibility" not in tables:  # where the objects are is not known
+        return None
+    return all_above(tables["plausibility"].query("metric == @metric"), "networks")
+
+
+def twin_maps(twins: Twins, epsilon: float, steps: int, seed: int) -> TwinMaps:
+    """Enhance the images, in [0, 1], for the untrained network and explain all."""
+    better = twins.enhanced(epsilon, steps)
+    untrained, trained = twins.subjects()
+    subjects = {RAW: untrained, ENHANCED: replace(untrained, images=better), TRAINED: trained}
+    return TwinMaps(
+        {name: each.images for name, each in subjects.items()},
+        {name: _right(each.model, each.images, each.targets) for name, each in subjects.items()},
+        {
+            method: {name: map_of(each, method, seed) for name, each in subjects.items()}
+            for method in MAPS
+        },
+    )
+
+
+def _right(model: nn.Module, images: Tensor, labels: Tensor) -> Bool[Tensor, " batch"]:
+    with torch.no_grad():
+        outputs = torch.cat([model(part) for part in torch.split(images, 64)])
+    return outputs.argmax(1) == labels
+
+
+def rows_of(twins: Twins, found: TwinMaps) -> Iterator[dict[str, Any]]:
+    """Yield a row for each method, image and pair of conditions (similarity) or condition (the others).
+
+    A constant map points nowhere: it has neither a similarity nor a plausibility, but is counted.
+    Without a positive value there is no mass to be on the object.
+    """
+    typical = found.typical().tolist()
+
+    def rows(method: str, what: str, of: str, values: Iterable[float]) -> Iterator[dict[str, Any]]:
+        for image, (kept, value) in enumerate(zip(typical, values, strict=True)):
+            keys = {"method": MAPS[method], "image": image, "typical": kept, "what": what, "of": of}
+            yield keys | {"value": float(value)}
+
+    for method, by_condition in found.maps.items():
+        flat = {name: maps.flatten(1).double().numpy() for name, maps in by_condition.items()}
+        for first, second in combinations(CONDITIONS, 2):
+            alike = [spearman(*pair) for pair in zip(flat[first], flat[second], strict=True)]
+            yield from rows(method, SIMILARITY, f"{first} - {second}", alike)
+        for name, maps in by_condition.items():
+            constant = maps.flatten(1).amax(1) == maps.flatten(1).amin(1)
+            yield from rows(method, CONSTANT, name, constant.double())
+            if twins.objects is None:
+                continue
+            positive = magnitudes(maps, "positive")
+            undefined = constant | ~positive.flatten(1).any(1)
+            hits = pointing_game(maps, twins.objects).masked_fill(constant, torch.nan)
+            mass = relevance_mass_accuracy(positive, twins.objects)
+            yield from rows(method, POINTING, name, hits)
+            yield from rows(method, MASS, name, mass.masked_fill(undefined, torch.nan))
+
+
+def tables_of(each: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
+    """Return means over the typical images of each network, then over networks."""
+    kept = each[each.typical] if each.typical.any() else each
+
+    def by_image(method: str, what: str, columns: Iterable[str]) -> pd.DataFrame:
+        chosen = kept[(kept.method == method) & (kept.what == what)]
+        return chosen.pivot(index=["network", "image"], columns="of", values="value")[[*columns]]
+
+    similar, plausible, constant = [], [], []
+    for method in MAPS.values():
+        pairs = by_image(method, SIMILARITY, SIMILAR.values()).set_axis(list(SIMILAR), axis=1)
+        pairs["more"] = pairs["same network"] - pairs["same answer"]
+        similar.append({"method": method, **_means(pairs, "more", seed)})
+        counts = by_image(method, CONSTANT, CONDITIONS)
+        constant.append({"method": method, **counts.sum().astype(int), "images": len(counts)})
+    for metric in PLAUSIBILITY if each.what.isin(PLAUSIBILITY).any() else ():
+        for method in MAPS.values():
+            scores = by_image(method, metric, CONDITIONS)
+            scores["fall"] = scores[TRAINED] - scores[ENHANCED]
+            plausible.append({"metric": metric, "method": method, **_means(scores, "fall", seed)})
+    images = each.drop_duplicates(["network", "image"])
+    typical = {"typical": images.typical.sum(), "images": len(images)}
+    tables = {"similarities": similar, "plausibility": plausible, "constant": constant}
+    return {
+        **{name: pd.DataFrame(rows) for name, rows in tables.items() if rows},
+        "typical": pd.DataFrame([typical | {"networks": images.network.nunique()}]),
+        "images": each,
+    }
+
+
+def _means(by_image: pd.DataFrame, difference: str, seed: int) -> dict[str, float]:
+    """Average the images of which all is known, over each network's, then over networks."""
+    known = by_image.dropna()
+    means = known.groupby("network").mean()
+    low, high = mean_interval(means[difference].to_numpy(), seed) or (np.nan, np.nan)
+    return {
+        **{str(name): mean_score(means[name].to_numpy()) for name in means},
+        "low": low,
+        "high": high,
+        "networks": len(means),
+        "images": len(known),
+    }
+
+
+def _figure(twins: Twins, found: TwinMaps, method: str, epsilon: float) -> Figure:
+    """Draw the paper's three rows below the raw and the enhanced images."""
+    chosen = found.typical().nonzero().flatten()
+    chosen = (chosen if len(chosen) else found.typical().argsort())[:COLUMNS]
+    maps = {name: each[chosen, 0].double().numpy() for name, each in found.maps[method].items()}
+    return map_grid(
+        {
+            "raw image": list(found.images[RAW][chosen].numpy()),
+            "enhanced image": list(found.images[ENHANCED][chosen].numpy()),
+            **{name: list(each) for name, each in maps.items()},
+        },
+        notes={
+            name: ["right" if each else "wrong" for each in found.right[name][chosen].tolist()]
+            for name in CONDITIONS
+        },
+        title=f"{MAPS[method]} for the label, {twins.design}, epsilon {epsilon:g}\n"
+        "right, wrong: the network's answer",
+        signed=any((each < 0).any() for each in maps.values()),
+    )

@@ -1,1 +1,0 @@
-"""Images that an untrained network classifies rightly, and what explanations show of them."""

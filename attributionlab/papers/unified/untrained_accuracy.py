@@ -1,0 +1,217 @@
+"""Table 2 of Wang and Wang (2022): how often untrained networks are right on enhanced images."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attributionlab.errors import refuse_if
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.subjects.small_network import accuracy_of
+from attributionlab.papers.unified.projected_descent import EPSILON, STEPS
+from attributionlab.papers.unified.twins import (
+    DEFAULT,
+    DESIGNS,
+    INITIALIZATIONS,
+    Twins,
+    given_twins,
+    our_twins,
+)
+from attributionlab.report.plots import curves
+from attributionlab.stats.intervals import FEWEST_FOR_ORDER, with_intervals
+from attributionlab.validation import integer_problem
+
+ITEM = "unified-table-2"
+NORMALIZED = 0.226
+"""Standard deviation by which inputs of ImageNet networks are divided, as a share of the value range,
+mean over channels."""
+PAPER_EPSILON = round(EPSILON * NORMALIZED, 3)
+"""The paper's 0.3 in units of such inputs, in units of pixel values from 0 to 1."""
+EPSILONS = (0.01, 0.03, PAPER_EPSILON, EPSILON)
+QUICK_EPSILONS = (PAPER_EPSILON, EPSILON)
+RAW, SIGNS, ENHANCED = "raw", "random signs", "enhanced"
+UNTRAINED, TRAINED = "untrained", "trained"
+LINES = {
+    (UNTRAINED, ENHANCED): "untrained, enhanced",
+    (UNTRAINED, SIGNS): "untrained, random signs",
+    (TRAINED, ENHANCED): "trained, enhanced for the untrained",
+    (TRAINED, RAW): "trained, raw",
+    (UNTRAINED, RAW): "untrained, raw",
+}
+CHANCE = "chance"
+KEYS = ["design", "initialization", "network", "images", "epsilon"]
+
+
+def accuracy_on_enhanced_images(
+    run: Run,
+    *,
+    networks: int,
+    training: int,
+    steps: int = STEPS,
+    images: str | None = None,
+    model: str | None = None,
+    weights: str | None = None,
+    classes: str | None = None,
+    size: int = 224,
+) -> Found:
+    """Compare untrained networks on raw and enhanced images with trained ones on raw images.
+
+    Images, a model and its weights take the place of our three designs, as for `given_twins`.
+    """
+    refuse_if(
+        [
+            *integer_problem("steps", steps, 1),
+            *integer_problem("networks", networks, 1),
+            *integer_problem("training", training, 1),
+        ]
+    )
+    epsilons = QUICK_EPSILONS if run.quick else EPSILONS
+    given = given_twins(
+        *(images, model, weights, run.n, run.seed, networks), size=size, layer=None, classes=classes
+    )
+    makers: list[Callable[[], Iterable[Twins]]] = [
+        partial(our_twins, design, run.n, training, run.seed + 2 * index, INITIALIZATIONS)
+        for index in range(networks)
+        for design in DESIGNS
+    ]
+    if given is not None:
+        makers = [partial(list, [each]) for each in given]
+    rows: list[dict[str, Any]] = []
+    seed = run.seed
+    for make in run.track(makers):
+        for twins in make():
+            rows += _rows(twins, epsilons, steps, seed)
+            seed += 1
+    chance = 1 / int(twins.untrained(twins.images[:1]).shape[1])
+    each = pd.DataFrame(rows)
+    means = with_intervals(each, KEYS, "accuracy", run.seed)
+    means.columns = pd.Index([*KEYS, "accuracy", "low", "high", "networks"])
+    means["chance"] = chance
+    return Found(
+        {"accuracies": means, "networks": each},
+        {"accuracies": _figure(means, run.n)},
+        notes=given[0].notes[:1] if given is not None else (),
+    )
+
+
+@claim(
+    ITEM,
+    place="Table 2",
+    statement="Untrained networks (with He's initialization) are right on enhanced images far more "
+    "often than on raw ones: AlexNet 64.664 % for 0.086 %, VGG-16 99.956 for 0.102, MnasNet 64.588 for "
+    "0.110",
+)
+def enhancement_raises_the_accuracy(tables: Tables) -> bool | None:
+    return _clearly(_at(tables, ENHANCED), _at(tables, RAW))
+
+
+@claim(
+    ITEM,
+    place="Table 2",
+    statement="They are about as often right, or more often, than trained networks on raw images: "
+    "52.558 %, 72.230 %, 71.718 %",
+    reason="on what scale epsilon is 0.3 and how networks are initialized the paper does not say; both "
+    "matter",
+)
+def untrained_reach_the_trained(tables: Tables) -> bool | None:
+    return _clearly(_at(tables, ENHANCED), _at(tables, RAW, TRAINED), reach=True)
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="The direction does it: random signs of the same size raise the accuracy less",
+)
+def random_signs_do_less(tables: Tables) -> bool | None:
+    return _clearly(_at(tables, ENHANCED), _at(tables, SIGNS))
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="With PyTorch's own initialization, where deeper networks' outputs hardly depend on the "
+    f"image, some design stays below its trained network even at epsilon {EPSILON:g}",
+)
+def initialization_decides(tables: Tables) -> bool | None:
+    found = _at(tables, ENHANCED, epsilon=EPSILON, default=True)
+    reached = _clearly(found, _at(tables, RAW, TRAINED, default=True), reach=True)
+    return None if reached is None else not reached
+
+
+def _at(
+    tables: Tables,
+    images: str,
+    network: str = UNTRAINED,
+    *,
+    epsilon: float = PAPER_EPSILON,
+    default: bool = False,
+) -> pd.DataFrame:
+    """Return intervals by design, with PyTorch's initialization or with another one."""
+    table = tables["accuracies"]
+    chosen = (table.images == images) & (table.network == network)
+    chosen &= (table.initialization == DEFAULT) == default
+    chosen &= table.epsilon == (0.0 if images == RAW else epsilon)
+    return table[chosen].set_index(["design", "initialization"])
+
+
+def _clearly(first: pd.DataFrame, second: pd.DataFrame, *, reach: bool = False) -> bool | None:
+    """Say whether all first intervals lie above the second ones, or reach at least their lower ends."""
+    if first.empty or min(first.networks.min(), second.networks.min()) < FEWEST_FOR_ORDER:
+        return None
+    if (first.high < second.low).any():
+        return False
+    return True if (first.low >= second.low if reach else first.low > second.high).all() else None
+
+
+def _rows(
+    twins: Twins, epsilons: Sequence[float], steps: int, seed: int
+) -> Iterator[dict[str, Any]]:
+    """Yield accuracies of both networks on raw images and on those changed for the untrained one."""
+
+    def row(network: str, images: str, epsilon: float, shown: Tensor) -> dict[str, Any]:
+        model = twins.untrained if network == UNTRAINED else twins.trained
+        right = accuracy_of(model, shown, twins.labels, batch_size=64)
+        values = (twins.design, twins.initialization, network, images, epsilon, right)
+        return dict(zip([*KEYS, "accuracy"], values, strict=True))
+
+    for network in (UNTRAINED, TRAINED):
+        yield row(network, RAW, 0.0, twins.images)
+    generator = torch.Generator().manual_seed(seed)
+    signs = torch.randint(0, 2, twins.images.shape, generator=generator) * 2 - 1
+    for epsilon in epsilons:
+        yield row(UNTRAINED, SIGNS, epsilon, (twins.images + epsilon * signs).clamp(0, 1))
+        better = twins.enhanced(epsilon, steps)
+        for network in (UNTRAINED, TRAINED):
+            yield row(network, ENHANCED, epsilon, better)
+
+
+def _figure(means: pd.DataFrame, n: int) -> Figure:
+    """Draw accuracies by epsilon; what does not depend on it is a flat line."""
+    raw = means.images == RAW
+    flat = means[raw].drop(columns="epsilon")
+    sizes = means[~raw][["epsilon"]].drop_duplicates()
+    chance = flat[flat.network == UNTRAINED].assign(
+        images=CHANCE, low=float("nan"), high=float("nan")
+    )
+    chance["accuracy"] = chance.chance
+    table = pd.concat([means[~raw], pd.concat([flat, chance]).merge(sizes, how="cross")])
+    pairs = zip(table.network, table.images, strict=True)
+    return curves(
+        table.assign(
+            line=[LINES.get(pair, CHANCE) for pair in pairs],
+            panel=table.design + ", initialization: " + table.initialization,
+        ),
+        *("epsilon", "accuracy", "line"),
+        panel="panel",
+        columns=2,
+        title=f"Images enhanced for untrained networks (n = {n} for each network): means over networks "
+        "with 95 % intervals",
+        xlabel="epsilon (pixel values from 0 to 1)",
+        ylabel="accuracy (higher: more are right)",
+        dashed=[LINES[TRAINED, RAW], LINES[UNTRAINED, RAW], CHANCE],
+        log="x",
+    )
