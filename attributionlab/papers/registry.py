@@ -26,7 +26,6 @@ from attributionlab.papers.idsds.items import IDSDS_ITEMS
 from attributionlab.papers.metarank.items import METARANK_ITEMS
 from attributionlab.papers.reproduction import Reproduction
 from attributionlab.papers.soco.items import SOCO_ITEMS
-from attributionlab.papers.unified.items import UNIFIED_ITEMS
 from attributionlab.progress import follow
 from attributionlab.validation import MOST_IMAGES, integer_problem
 
@@ -47,7 +46,7 @@ PAPERS: dict[str, dict[str, Callable[..., Any]]] = {
     },
     "Soundness and completeness": SOCO_ITEMS,
     "IDSDS": IDSDS_ITEMS,
-    "Unified study": UNIFIED_ITEMS,
+    "Unified study": {},
     "Meta-Rank": METARANK_ITEMS,
 }
 """Items by the paper that they belong to; what we add stands with the paper that it goes on from."""

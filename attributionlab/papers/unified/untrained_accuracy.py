@@ -194,11 +194,12 @@ def _figure(means: pd.DataFrame, n: int) -> Figure:
     raw = means.images == RAW
     flat = means[raw].drop(columns="epsilon")
     sizes = means[~raw][["epsilon"]].drop_duplicates()
-    chance = flat[flat.network == UNTRAINED].assign(
-        images=CHANCE, low=float("nan"), high=float("nan")
-    )
+    chance = flat[flat.network == UNTRAINED].assign(images=CHANCE)
     chance["accuracy"] = chance.chance
     table = pd.concat([means[~raw], pd.concat([flat, chance]).merge(sizes, how="cross")])
+    compared = (table.network == UNTRAINED) & (table.images == ENHANCED)
+    compared |= (table.network == TRAINED) & (table.images == RAW)
+    table.loc[~compared, ["low", "high"]] = float("nan")
     pairs = zip(table.network, table.images, strict=True)
     return curves(
         table.assign(
@@ -208,10 +209,9 @@ def _figure(means: pd.DataFrame, n: int) -> Figure:
         *("epsilon", "accuracy", "line"),
         panel="panel",
         columns=2,
-        title=f"Images enhanced for untrained networks (n = {n} for each network): means over networks "
-        "with 95 % intervals",
+        title=f"Images enhanced for untrained networks (n = {n} for each network), means over "
+        "networks. Bands (untrained on enhanced, trained on raw images): 95 % intervals",
         xlabel="epsilon (pixel values from 0 to 1)",
         ylabel="accuracy (higher: more are right)",
         dashed=[LINES[TRAINED, RAW], LINES[UNTRAINED, RAW], CHANCE],
-        log="x",
     )

@@ -1,4 +1,4 @@
-"""Enhanced images of small networks, and what the tables and findings about them say."""
+"""Enhanced images of small networks, and what the tables and claims about them say."""
 
 import math
 
@@ -9,28 +9,37 @@ import torch
 from torch import nn
 
 from attributionlab import AttributionLabError
+from attributionlab.papers.catalog import Run, items
+from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE
 from attributionlab.papers.subjects.subjects import maps_of
-from attributionlab.papers.unified.enhancement import accuracies as accuracies_module
-from attributionlab.papers.unified.enhancement import map_findings
-from attributionlab.papers.unified.enhancement import maps as maps_module
-from attributionlab.papers.unified.enhancement.accuracies import unified_table_2
-from attributionlab.papers.unified.enhancement.maps import ITEMS, unified_enhanced_maps
-from attributionlab.papers.unified.enhancement.projected_descent import enhanced
-from attributionlab.papers.unified.enhancement.twin_maps import (
+from attributionlab.papers.unified import enhanced_maps, untrained_accuracy
+from attributionlab.papers.unified.enhanced_maps import (
     CONDITIONS,
+    ITEMS,
+    MASS,
+    POINTING,
+    SIMILAR,
     TwinMaps,
     rows_of,
+    tables_of,
     twin_maps,
 )
-from attributionlab.papers.unified.enhancement.twins import (
+from attributionlab.papers.unified.projected_descent import enhanced
+from attributionlab.papers.unified.six_methods import MAPS, map_of
+from attributionlab.papers.unified.twins import (
     DESIGNS,
     INITIALIZATIONS,
     Twins,
     given_twins,
     untrained_network,
 )
-from attributionlab.papers.unified.six_methods import MAPS, map_of
+from attributionlab.papers.unified.untrained_accuracy import (
+    ITEM,
+    PAPER_EPSILON,
+    QUICK_EPSILONS,
+    accuracy_on_enhanced_images,
+)
 
 
 def linear(weights):
@@ -237,7 +246,7 @@ def test_constant_maps_have_no_numbers_but_are_counted():
 
 
 def test_differences_are_of_images_of_which_all_is_known():
-    pairs = list(maps_module.SIMILAR.values())
+    pairs = list(SIMILAR.values())
     values = {0: (0.9, 0.1, 0.0), 1: (0.1, np.nan, np.nan)}  # the second image has a constant map
     rows = [
         {"network": 0, "method": method, "image": image, "typical": True, "what": what}
@@ -247,7 +256,7 @@ def test_differences_are_of_images_of_which_all_is_known():
         for what, names in (("similarity", pairs), ("constant map", CONDITIONS))
         for of, value in zip(names, three if what == "similarity" else (0, 0, image), strict=True)
     ]
-    tables = maps_module._tables(rows, 0)
+    tables = tables_of(pd.DataFrame(rows), 0)
     row = tables["similarities"].iloc[0]
     assert row.more == pytest.approx(0.8)
     assert row["same network"] == pytest.approx(0.9)
@@ -255,6 +264,7 @@ def test_differences_are_of_images_of_which_all_is_known():
     counted = tables["constant"].iloc[0]
     assert [counted[name] for name in CONDITIONS] == [0, 0, 1]
     assert counted.images == 2
+    assert tables["typical"].iloc[0].tolist() == [2, 2, 1]
 
 
 def test_excitation_backprop_goes_down_to_gradcams_layer_of_built_in_networks():
@@ -278,17 +288,18 @@ def tiny(monkeypatch):
         for name in initializations:
             yield made_up(design, name, seed, n)
 
-    for module in (accuracies_module, maps_module):
+    for module in (untrained_accuracy, enhanced_maps):
         monkeypatch.setattr(module, "our_twins", ours)
 
 
 def test_table_2_has_both_networks_and_comparisons_by_epsilon(tiny):
-    outcome = unified_table_2(n=6, quick=True, steps=3)
+    run = Run(ITEM, n=6, quick=True)
+    outcome = accuracy_on_enhanced_images(run, networks=2, training=1, steps=3)
     table = outcome.tables["accuracies"]
     assert set(table.design) == set(DESIGNS)
     assert set(table.initialization) == set(INITIALIZATIONS)
     keys = {(row.network, row.images, row.epsilon) for row in table.itertuples()}
-    epsilons = accuracies_module.QUICK_EPSILONS
+    epsilons = QUICK_EPSILONS
     assert keys == {
         ("untrained", "raw", 0.0),
         ("trained", "raw", 0.0),
@@ -305,59 +316,58 @@ def test_table_2_has_both_networks_and_comparisons_by_epsilon(tiny):
             & (each.images == row.images)
             & (each.epsilon == row.epsilon)
         ]
-        assert len(same) == row.networks == accuracies_module.QUICK_NETWORKS
+        assert len(same) == row.networks == 2
         assert row.accuracy == pytest.approx(same.accuracy.mean())
-    assert "chance is 33%" in outcome.findings[1]
-    assert len(outcome.findings) == 2 + len(DESIGNS) * len(INITIALIZATIONS)
+    assert (table.chance == 1 / 3).all()
+    assert len(outcome.figures["accuracies"].axes) == len(DESIGNS) * len(INITIALIZATIONS)
 
 
-def told_of_table_2(enhanced_rows, networks=6):
-    """What is said of an accuracy of 0.1 (0.05 to 0.2), trained 0.7 (0.6 to 0.8)."""
-    keys = {"design": "d", "initialization": "i"}
-    rows = [("untrained", "raw", 0.0, 0.1, 0.05, 0.2), ("trained", "raw", 0.0, 0.7, 0.6, 0.8)]
-    for epsilon, accuracy, low, high in enhanced_rows:
+def accuracies(paper, signs=(0.1, 0.2), own=(0.1, 0.2), networks=6):
+    """Ends of intervals: at the paper's epsilon, of random signs, and with PyTorch's initialization.
+
+    Raw images: 0.05 to 0.2, trained networks 0.6 to 0.8.
+    """
+    rows = []
+    for initialization, ends, epsilon in (("He", paper, PAPER_EPSILON), ("default", own, 0.3)):
         rows += [
-            ("untrained", "random signs", epsilon, 0.1, 0.1, 0.1),
-            ("untrained", "enhanced", epsilon, accuracy, low, high),
-            ("trained", "enhanced", epsilon, 0.6, 0.5, 0.7),
+            (initialization, "untrained", "raw", 0.0, 0.05, 0.2),
+            (initialization, "trained", "raw", 0.0, 0.6, 0.8),
+            (initialization, "untrained", "random signs", epsilon, *signs),
+            (initialization, "untrained", "enhanced", epsilon, *ends),
+            (initialization, "trained", "enhanced", epsilon, 0.5, 0.7),
         ]
-    names = ["network", "images", "epsilon", "accuracy", "low", "high"]
-    table = pd.DataFrame([keys | dict(zip(names, row, strict=True)) for row in rows])
-    epsilons = [row[0] for row in enhanced_rows]
-    return list(accuracies_module._findings(table, epsilons, 0.1, networks))[-1]
+    columns = ["initialization", "network", "images", "epsilon", "low", "high"]
+    return {"accuracies": pd.DataFrame(rows, columns=columns).assign(design="d", networks=networks)}
 
 
-def test_findings_of_table_2_follow_the_accuracies():
-    high = told_of_table_2([(0.5, 0.9, 0.8, 1.0)])
-    assert "raises the accuracy from 0.5 on, to one that is not clearly below the trained" in high
-    assert high.endswith("network's from 0.5 on.")
-    assert "stays clearly below the trained network's" in told_of_table_2([(0.5, 0.5, 0.3, 0.59)])
-    assert "not clearly below" in told_of_table_2([(0.5, 0.5, 0.3, 0.65)])
-    assert "does not clearly raise" in told_of_table_2([(0.5, 0.5, 0.15, 0.8)])
-    assert "does not clearly raise" in told_of_table_2([(0.5, 0.5, 0.201, 0.8)])  # 20 %, as raw
-
-
-def test_an_accuracy_that_falls_again_is_not_raised_from_there_on():
-    said = told_of_table_2([(0.1, 0.9, 0.8, 1.0), (0.3, 0.1, 0.05, 0.2)])
-    assert "raises the accuracy at 0.1, to one that is not clearly below the trained" in said
-    assert "on," not in said.split("raises the accuracy")[1]
-
-
-def test_few_networks_give_no_verdict_on_accuracies():
-    said = told_of_table_2([(0.5, 0.9, 0.8, 1.0)], networks=2)
-    assert said.endswith("With fewer than six networks this is no verdict.")
-    nothing = told_of_table_2([(0.5, 0.9, np.nan, np.nan)], networks=1)
-    assert "90% (no interval)" in nothing
-    assert "nan" not in nothing
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"paper": (0.8, 1.0)}, ["agrees", "agrees", "agrees", "agrees"]),
+        ({"paper": (0.3, 0.59)}, ["agrees", "differs", "agrees", "agrees"]),
+        ({"paper": (0.3, 0.65)}, ["agrees", "undecided", "agrees", "agrees"]),
+        ({"paper": (0.15, 0.8)}, ["undecided", "undecided", "undecided", "agrees"]),
+        ({"paper": (0.0, 0.04)}, ["differs", "differs", "differs", "agrees"]),
+        ({"paper": (0.8, 1.0), "signs": (0.7, 0.9)}, ["agrees", "agrees", "undecided", "agrees"]),
+        ({"paper": (0.8, 1.0), "own": (0.6, 0.7)}, ["agrees", "agrees", "agrees", "differs"]),
+        ({"paper": (0.8, 1.0), "own": (0.5, 0.7)}, ["agrees", "agrees", "agrees", "undecided"]),
+        ({"paper": (0.8, 1.0), "networks": 5}, ["undecided"] * 4),
+        ({"paper": (math.nan, math.nan), "networks": 1}, ["undecided"] * 4),
+    ],
+)
+def test_claims_about_accuracies_follow_the_intervals(changes, expected, answers):
+    assert answers(ITEM, accuracies(**changes)) == expected
 
 
 def test_maps_are_served_for_every_figure_and_means_are_of_typical_images(tiny):
-    outcome = unified_enhanced_maps(
-        "unified-appendix-figure-4", n=8, quick=True, epsilon=0.25, steps=12
-    )
+    run = Run("unified-appendix-figure-4", n=8)
+    settings = {"networks": 2, "training": 1, "epsilon": 0.25, "steps": 12}
+    outcome = enhanced_maps.maps_of_enhanced_images(run, **settings)
     assert ITEMS["unified-appendix-figure-4"] == "saliency"
     assert ITEMS["unified-figure-2"] == "gradcam"
     assert sorted(ITEMS.values()) == sorted(MAPS)
+    assert all(items()[item].title.startswith(MAPS[method]) for item, method in ITEMS.items())
+    assert outcome.figures["maps"].get_suptitle().startswith("Gradient for the label")
     each = outcome.tables["images"]
     kept = each[each.typical]
     assert len(kept)
@@ -374,63 +384,42 @@ def test_maps_are_served_for_every_figure_and_means_are_of_typical_images(tiny):
         .loc[("pointing game", "Gradient")]
     )
     assert fall.fall == pytest.approx(fall["trained, raw"] - fall["untrained, enhanced"])
-    assert set(outcome.shown) <= set(outcome.tables)
-    assert outcome.title.startswith("Gradient")
+    images = each.drop_duplicates(["network", "image"])
+    counts = [0.25, images.typical.sum(), len(images), 2]
+    assert outcome.tables["typical"].iloc[0].tolist() == counts
 
 
-def told_of_maps(more, fall, *, networks=6, typical=True, constant=0):
-    """Of intervals of differences, one for each method, and one for all."""
-    names = list(MAPS.values())
-    similar = pd.DataFrame(
-        {"method": names, "same network": 0.6, "same answer": 0.2, "neither": 0.1, "more": 0.4}
-    ).assign(low=[low for low, _ in more], high=[high for _, high in more], networks=networks)
-    plausible = pd.DataFrame({"metric": "pointing game", "method": names})
-    plausible[list(CONDITIONS)] = [0.1, 0.2, 0.6]
-    plausible = plausible.assign(fall=0.4, low=fall[0], high=fall[1], networks=networks)
-    counted = pd.DataFrame({"method": names}).assign(**dict.fromkeys(CONDITIONS, 0), images=2)
-    counted.loc[0, CONDITIONS[2]] = constant
-    images = pd.DataFrame({"network": [0, 0], "image": [0, 1], "typical": [typical, False]})
-    tables = {"similarities": similar, "plausibility": plausible, "images": images}
-    return " ".join(map_findings.findings_of(tables | {"constant": counted}, 0.1, networks))
+@pytest.mark.parametrize(
+    ("low", "high", "networks", "expected"),
+    [
+        (0.3, 0.5, 6, "agrees"),
+        (-0.1, 0.5, 6, "undecided"),
+        (-0.5, -0.1, 6, "differs"),
+        (0.3, 0.5, 3, "undecided"),
+        (-0.5, -0.1, 3, "undecided"),
+        (math.nan, math.nan, 1, "undecided"),
+    ],
+)
+def test_claims_about_maps_follow_the_intervals_of_all_methods(
+    low, high, networks, expected, answers
+):
+    def differences(low, high):
+        """One method's interval among clear ones."""
+        table = pd.DataFrame({"method": list(MAPS.values()), "low": 0.3, "high": 0.5})
+        table.loc[2, ["low", "high"]] = [low, high]
+        return table.assign(networks=networks)
 
-
-def test_findings_of_maps_follow_the_tables():
-    all_more = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7))
-    assert "clearly more like the former as the paper says, of every method" in all_more
-    assert "lower in the former for every method" in all_more
-    assert "1 of 2 images of 6 networks are as the paper's" in all_more
-    assert "Constant maps" not in all_more
-    mixed = told_of_maps([(0.3, 0.5), (-0.5, -0.3), *[(-0.1, 0.1)] * 4], (-0.1, 0.7))
-    assert "of 1 of 6 methods (GradCAM); it is less like it for Excitation BP" in mixed
-    assert "lower in the former for no method" in mixed
-    assert "higher for GradCAM" in told_of_maps([(0.3, 0.5)] * 6, (-0.7, -0.1))
-
-
-def test_constant_maps_are_said_by_method_and_condition():
-    said = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7), constant=1)
-    assert (
-        "of 2 images: GradCAM 0 (untrained, raw), 0 (untrained, enhanced), 1 (trained, raw). "
-        in said
-    )
-
-
-def test_maps_of_images_that_are_not_typical_are_not_said_to_be_of_right_answers():
-    usual = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7))
-    assert "both of which answer rightly" in usual
-    other = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7), typical=False)
-    assert "answer rightly" not in other
-    assert "the numbers are of all images" in other
-
-
-def test_few_networks_or_no_interval_give_no_verdict_on_maps():
-    few = told_of_maps([(0.3, 0.5)] * 6, (0.1, 0.7), networks=3)
-    assert few.count("With fewer than six networks this is no verdict.") == 2
-    assert "clearly" not in few
-    single = told_of_maps([(np.nan, np.nan)] * 6, (np.nan, np.nan), networks=1)
-    assert "(no interval)" in single
-    assert "nan" not in single
-    zero = told_of_maps([(0.001, 0.004)] * 6, (0.1, 0.7))  # printed as +0.00 to +0.00
-    assert "of 0 of 6 methods" in zero
+    clear, own = differences(0.3, 0.5), differences(low, high)
+    sure = "agrees" if networks >= 6 else "undecided"
+    for changed, places in (("similarities", [0]), (POINTING, [1]), (MASS, [2])):
+        tables = {"similarities": own if changed == "similarities" else clear}
+        scores = [
+            (own if changed == metric else clear).assign(metric=metric)
+            for metric in (POINTING, MASS)
+        ]
+        found = answers("unified-figure-2", tables | {"plausibility": pd.concat(scores)})
+        assert found == [expected if place in places else sure for place in range(3)]
+    assert answers("unified-appendix-figure-5", {"similarities": own})[1:] == ["undecided"] * 2
 
 
 NET = """
@@ -491,12 +480,16 @@ def test_own_twins_differ_by_the_weights_and_leave_the_global_generator_alone(fo
 
 
 def test_own_twins_are_enhanced_and_explained(folder):
-    own = settings_of(folder)
-    table = unified_table_2(n=2, quick=True, steps=2, **own).tables["accuracies"]
-    assert set(table.design) == {"images"}
-    outcome = unified_enhanced_maps("unified-figure-2", n=2, quick=True, steps=2, layer="0", **own)
+    own = settings_of(folder) | {"steps": 2}
+    with pytest.raises(AttributionLabError, match=r"n is 8: .* has 2 images"):
+        experiment(ITEM, quick=True, settings=own)
+    outcome = experiment(ITEM, n=2, quick=True, settings=own | {"networks": 1})
+    assert set(outcome.tables["accuracies"].design) == {"images"}
+    own |= {"layer": "0", "networks": 2}
+    outcome = experiment("unified-figure-2", n=1, settings=own)
     assert "plausibility" not in outcome.tables
-    assert outcome.findings[-1].startswith("Where the objects are is not known")
+    assert outcome.tables["typical"].images.tolist() == [2 * 2]
+    assert "is right on" in outcome.findings[-1]
 
 
 @pytest.mark.parametrize(
@@ -506,12 +499,21 @@ def test_own_twins_are_enhanced_and_explained(folder):
         ({"model": "fixed"}, "makes the trained network without weights, too"),
         ({"layer": None}, "layer is None, and GradCAM"),
         ({"epsilon": 0.0}, "epsilon is 0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"networks": 0}, "networks is 0"),
+        ({"training": 0}, "training is 0"),
     ],
 )
 def test_own_networks_that_do_not_fit_are_refused(folder, change, problem):
     settings = settings_of(folder, change.pop("model", "net")) | {"layer": "0"} | change
     with pytest.raises(AttributionLabError, match=problem):
-        unified_enhanced_maps("unified-figure-2", n=1, quick=True, steps=1, **settings)
+        experiment("unified-figure-2", n=1, quick=True, settings=settings)
+
+
+@pytest.mark.parametrize("name", ["steps", "networks", "training"])
+def test_numbers_that_are_none_are_refused(name):
+    with pytest.raises(AttributionLabError, match=f"{name} is 0"):
+        experiment(ITEM, settings={name: 0})
 
 
 def test_drawn_pictures_have_the_networks_outputs():

@@ -1,49 +1,52 @@
-"""Pixel Flipping of a model of sixteen pixels: curves, tables, and what findings say about them."""
+"""Pixel Flipping of a model of sixteen pixels: curves, tables, and what claims say about them."""
 
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
 
 import attributionlab as al
 from attributionlab.metrics import pixel_isolation
-from attributionlab.papers.subjects.subjects import TRAINED, Subject
-from attributionlab.papers.unified.flipping import experiment as experiment_module
-from attributionlab.papers.unified.flipping import figures as figures_module
-from attributionlab.papers.unified.flipping import findings as findings_module
-from attributionlab.papers.unified.flipping import orders as orders_module
-from attributionlab.papers.unified.flipping.curves import (
-    Flipped,
-    baselines_of,
-    flipped,
-    mask_counts,
-    pooled,
+from attributionlab.papers.catalog import Run
+from attributionlab.papers.registry import experiment
+from attributionlab.papers.subjects.subjects import TRAINED, Subject, environment_subject
+from attributionlab.papers.unified import flipping, flipping_curves
+from attributionlab.papers.unified.flipping import (
+    DECAYS,
+    FIRST,
+    KNOWN,
+    MASKS,
+    OWN_FIGURE,
+    TRUE_BASELINE,
+    UNSEEN,
+    WITHIN,
+    correlations_table,
+    differences_table,
+    drops_table,
+    lowest_point,
+    pixel_flipping_of_maps,
+    references_table,
+    ties_table,
+    unseen_table,
 )
-from attributionlab.papers.unified.flipping.experiment import ITEMS, TRUE_BASELINE, unified_flipping
-from attributionlab.papers.unified.flipping.orders import (
+from attributionlab.papers.unified.flipping_curves import (
     RANDOM,
     REFERENCES,
     SEVEN,
     TRUTH,
     WINDOW,
+    Flipped,
+    baselines_of,
+    flipped,
+    mask_counts,
     orders_of,
+    pooled,
     reference_name,
     window_orders,
 )
-from attributionlab.papers.unified.flipping.tables import (
-    correlations_table,
-    differences_table,
-    drops_table,
-    lowest_point,
-    references_table,
-    ties_table,
-    unseen_table,
-)
-from attributionlab.papers.unified.six_methods import GRADCAM, MAPS
-from attributionlab.report.decays import DecayPanel
+from attributionlab.papers.unified.six_methods import GRADCAM, MAPS, map_of
 
 
 def made_up(name="made up", n=6, seed=0):
@@ -67,7 +70,7 @@ def cheap_maps(monkeypatch):
     def maps_of(subject, name, seed):
         return subject.images.double() ** (1 + list(MAPS).index(name)) - 0.3
 
-    monkeypatch.setattr(orders_module, "map_of", maps_of)
+    monkeypatch.setattr(flipping_curves, "map_of", maps_of)
 
 
 def test_window_orders_take_squares_around_their_center_on_the_torus():
@@ -150,7 +153,7 @@ def test_baselines_are_zeros_and_noise_from_the_seed_in_the_images_numbers():
     assert not torch.equal(found["noise"], baselines_of(subject, 1)["noise"])
     assert not torch.equal(found["noise"][0], found["noise"][1])
     env = al.load("multi-color-sum", image_size=24)
-    whole = experiment_module.environment_subject(env, 1, 0)
+    whole = environment_subject(env, 1, 0)
     noise = baselines_of(whole, 0)["noise"]
     assert torch.equal(noise, noise.round())
     assert 200 < float(noise.max()) <= 255
@@ -246,64 +249,118 @@ def test_references_are_compared_at_half_of_their_size():
     assert table.loc[0.4]["at"] == pytest.approx(0.25 / 0.4)
 
 
-NO_TIES = pd.DataFrame({"subject": "s", "map": "m", "constant": [0], "5": 0, "18": 0, "maps": 8})
-
-
-def told(drops, isolation=None, truth=None, units=8):
-    cases = {("s", "zeros"): case_of(drops, isolation, truth, units)}
-    tables = {
+def tables_of(drops, isolation=None, truth=None, units=8, case=("s", "zeros")):
+    cases = {case: case_of(drops, isolation, truth, units)}
+    return {
+        "drops": drops_table(cases, 0),
         "differences": differences_table(cases, 0),
         "correlations": correlations_table(cases, 0),
         "references": references_table(cases, 0),
-        "unseen": unseen_table(cases, 0, "true"),
-        "ties": NO_TIES,
+        "unseen": unseen_table(cases, 0),
     }
-    return findings_module.findings_of(tables, {("s", "zeros"): units})
 
 
-def test_findings_follow_the_tables():
-    every = {reference_name(share): 0.6 for share in REFERENCES}
-    said = told({RANDOM: 0.3, GRADCAM: 0.1, WINDOW: 0.1, **every}, {RANDOM: 1.0})
-    assert "(s with zeros: 8)" in said[1]
-    assert "at 5% masked random pixels take more than GradCAM's of the probability" in said[2]
-    assert "isolation alone makes masking look more important than it is" in said[3]
-    assert "every reference falls faster than both" in said[5]
-    other = told({RANDOM: 0.1, GRADCAM: 0.3, WINDOW: 0.3, reference_name(0.5): 0.2})
-    assert "take less than GradCAM's of the probability" in other[2]
-    assert "isolation alone makes masking look less important" in other[3]
-    assert "0 of 4 references clearly fall faster than GradCAM, 1 than random masking" in other[-1]
-    same = told({RANDOM: 0.2, GRADCAM: 0.2, WINDOW: 0.2})
-    assert "about as much as GradCAM's of the probability" in same[2]
-    assert "isolated or connected makes no clear difference" in same[3]
+LOW = {reference_name(share): 0.6 for share in REFERENCES}
+RAMP = {name: 0.01 * rank for rank, name in enumerate(SEVEN)}
 
 
-@pytest.mark.parametrize("units", [1, 5])
-def test_few_units_give_no_verdict_on_masking(units):
-    every = {reference_name(share): 0.6 for share in REFERENCES}
-    said = " ".join(told({RANDOM: 0.3, GRADCAM: 0.1, **every}, {RANDOM: 1.0}, units=units)[1:])
-    assert "There is no verdict on fewer than six." in said
-    assert "random pixels take +0.200 compared with GradCAM's of the probability" in said
-    assert "without a verdict" in said
-    for verdict in (
-        "more than",
-        "about as much",
-        "isolation alone",
-        "falls faster",
-        "the half that",
-    ):
-        assert verdict not in said
-    assert "nan" not in said
-    assert ("no interval" in said) == (units == 1)
+@pytest.mark.parametrize(
+    ("drops", "units", "expected"),
+    [
+        ({RANDOM: 0.3, GRADCAM: 0.1}, 8, "agrees"),
+        ({RANDOM: 0.1, GRADCAM: 0.3}, 8, "differs"),
+        ({RANDOM: 0.2, GRADCAM: 0.2}, 8, "undecided"),
+        ({RANDOM: 0.3, GRADCAM: 0.1}, 5, "undecided"),
+        ({RANDOM: 0.1, GRADCAM: 0.3}, 1, "undecided"),
+    ],
+)
+def test_random_masking_and_gradcam_are_compared_by_the_interval(drops, units, expected, answers):
+    tables = tables_of(drops, units=units)
+    assert answers(FIRST, tables) == [expected, "undecided"]  # of unseen colors nothing is known
+    assert answers(DECAYS, tables)[0] == expected
 
 
-def test_an_effect_that_is_printed_as_0_is_no_claim():
-    [said] = findings_module._isolation_alone(
-        pd.DataFrame(
-            {"subject": ["s"], "baseline": "zeros", "against": WINDOW, "indicator": "probability"}
-        ).assign(masked=0.18, difference=3e-4, low=2e-4, high=4e-4),
-        {("s", "zeros"): 8},
-    )
-    assert "(+0.000, +0.000 to +0.000): whether pixels are isolated or connected makes no" in said
+@pytest.mark.parametrize(("ranks", "expected"), [(1, "agrees"), (-1, "differs"), (0, "undecided")])
+def test_isolation_and_information_are_judged_by_their_correlations(ranks, expected, answers):
+    values = {name: ranks * value for name, value in RAMP.items()}
+    assert answers(DECAYS, tables_of(RAMP, values))[1] == expected
+    known = tables_of(RAMP, truth=values, case=("s", TRUE_BASELINE))
+    assert answers(DECAYS, known)[3] == expected
+    assert answers(DECAYS, tables_of(RAMP, truth=values, case=(KNOWN, "zeros")))[3] == expected
+    unseen = tables_of(RAMP, truth=values)
+    assert answers(DECAYS, unseen)[3] == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("single", "window", "expected"),
+    [(0.3, 0.1, "agrees"), (0.1, 0.3, "differs"), (0.2, 0.2, "undecided")],
+)
+def test_single_pixels_are_compared_with_a_window(single, window, expected, answers):
+    tables = tables_of({RANDOM: single, WINDOW: window})
+    assert answers(DECAYS, tables)[2] == answers(MASKS, tables)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("gradcam", "within", "expected"), [(0.3, 0.5, "agrees"), (0.6, 0.5, "differs")]
+)
+def test_isolation_of_orders_is_compared(gradcam, within, expected, answers):
+    isolation = {RANDOM: 0.8, reference_name(REFERENCES[0]): within, GRADCAM: gradcam}
+    assert answers(MASKS, tables_of({}, isolation))[1] == expected
+    assert answers(MASKS, tables_of({}, isolation | {RANDOM: 0.4}))[1] == "differs"
+
+
+@pytest.mark.parametrize(
+    ("drops", "units", "expected"),
+    [
+        ({RANDOM: 0.3, GRADCAM: 0.1, **LOW}, 8, "agrees"),
+        ({RANDOM: 0.7, GRADCAM: 0.1, **LOW}, 8, "differs"),
+        ({RANDOM: 0.3, GRADCAM: 0.7, **LOW}, 8, "differs"),
+        ({RANDOM: 0.3, GRADCAM: 0.6, **LOW}, 8, "undecided"),
+        ({RANDOM: 0.3, GRADCAM: 0.1, **LOW}, 5, "undecided"),
+    ],
+)
+def test_references_must_fall_faster_than_both(drops, units, expected, answers):
+    assert answers(WITHIN, tables_of(drops, units=units))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "agrees"),
+        ({"at_low": 0.55}, "differs"),
+        ({"at_high": 0.45}, "differs"),
+        ({"at": 0.0}, "differs"),
+        ({"units": 5}, "undecided"),
+    ],
+)
+def test_lowest_points_must_be_near_half_of_the_reference(changes, expected, answers):
+    tables = tables_of({})
+    near = {"at": 0.5, "at_low": 0.4, "at_high": 0.6, "units": 8} | changes
+    tables["references"] = tables["references"].assign(**near)
+    assert answers(WITHIN, tables)[1] == expected
+
+
+def test_what_an_unseen_color_adds_is_compared_with_a_known_one(answers):
+    cases = {
+        ("s", "zeros"): case_of({RANDOM: 0.5, GRADCAM: 0.2}),
+        ("s", TRUE_BASELINE): case_of({RANDOM: 0.1, GRADCAM: 0.3}),
+        ("t", "zeros"): case_of({RANDOM: 0.5}),
+    }
+    unseen = unseen_table(cases, 0)
+    assert set(unseen.subject) == {"s"}
+    assert "baseline" not in unseen
+    values = unseen.set_index(["order", "masked"])
+    assert values.loc[(RANDOM, 0.05)].difference == pytest.approx(0.4)
+    assert values.loc[(GRADCAM, 0.18)].difference == pytest.approx(-0.1)
+    assert values.loc[(RANDOM, 0.05)].by_true_baseline == pytest.approx(0.1, abs=1e-3)
+
+    def answer(**changes):
+        return answers(FIRST, tables_of({}) | {"unseen": unseen.assign(**changes)})[1]
+
+    assert answer() == "agrees"
+    assert answer(low=-0.1) == "undecided"
+    assert answer(units=5) == "undecided"
+    assert answer(low=-0.2, high=-0.1) == "differs"
 
 
 def test_maps_whose_order_is_chance_are_counted(monkeypatch):
@@ -313,26 +370,37 @@ def test_maps_whose_order_is_chance_are_counted(monkeypatch):
             maps[1:, 0, 0, :2] = 1.0
         return maps
 
-    monkeypatch.setattr(orders_module, "map_of", one_positive)
+    monkeypatch.setattr(flipping_curves, "map_of", one_positive)
     networks = [orders_of(made_up(n=3, seed=seed), 0) for seed in range(2)]
     table = ties_table({"s": networks})
     rows = table.set_index("map")
     assert rows.loc[GRADCAM].tolist() == ["s", 6, 6, 6, 6]
     assert rows.loc["Gradient"].tolist() == ["s", 2, 2, 6, 6]  # 2 of 16 pixels are 12.5 %
     assert rows.loc[TRUTH].constant == 0
-    [said] = findings_module._ties(table[table["map"] == GRADCAM])
-    assert "of 6 maps of each method" in said
-    assert "GradCAM 6, 6, 6." in said
-    assert list(findings_module._ties(NO_TIES)) == []
 
 
-def test_panels_of_all_subjects_end_at_the_share_nearest_to_nine_tenths():
-    for pixels in (1024, 1296):
-        shares = np.array(mask_counts(pixels, 40)) / pixels
-        panel = DecayPanel("", "", "", shares, {"a": (shares, shares)})
-        ended = figures_module._ended(panel)
-        assert abs(ended.x[-1] - 0.9) < 0.5 / pixels
-        assert len(ended.x) == len(ended.lines["a"][0]) == 37
+def test_lines_end_at_the_share_nearest_to_nine_tenths_and_leave_a_gap_where_nothing_is_left():
+    shares = np.array(mask_counts(1296, 40)) / 1296
+    curve = np.where((shares > 0.4) & (shares < 0.6), 1e-3, 1.0) - 0.5 * shares * (shares <= 0.4)
+    curves = np.stack([curve, curve])[:, None] * np.array([0.8, 0.4])[:, None, None]
+    case = Flipped(("a",), shares, {"probability": curves}, curves, curves)
+    table = flipping._lines({("s", "zeros"): case}, ("a", "b"), "probability")
+    assert set(table.order) == {"a"}
+    assert len(table) == 37
+    assert abs(table.masked.iloc[-1] - 0.9) < 0.5 / 1296
+    gap = (table.masked > 0.4) & (table.masked < 0.6)
+    assert table["log ratio"].isna().equals(gap)
+    assert np.allclose(table["log ratio"][~gap], np.log(curve[:37])[~gap])
+    assert (table.high - table.low)[~gap].abs().max() < 1e-12  # both units fall alike
+
+
+def test_bands_are_the_standard_error_of_the_ratio():
+    own = np.array([[1.0, 0.5], [1.0, 0.7], [1.0, 0.9]])
+    case = Flipped(("a",), np.array([0.0, 0.9]), {"logit": own[:, None]}, own, own)
+    last = flipping._lines({("s", "z"): case}, ("a",), "logit").iloc[-1]
+    # Of three ratios 5/7, 1 and 9/7 of the mean.
+    assert last.high - last["log ratio"] == pytest.approx(2 / 7 / 3**0.5)
+    assert np.isnan(flipping._lines({("s", "z"): case}, ("a",), "logit", bands=()).high).all()
 
 
 @pytest.fixture(scope="module")
@@ -340,11 +408,10 @@ def outcome():
     """The experiment on made-up networks and one small environment."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name, replacement in (
-            (experiment_module, "trained_subject", lambda n, _, seed: made_up(TRAINED, n, seed)),
-            (experiment_module, "SIDE", 24),
-            (experiment_module, "QUICK_STEPS", 10),
+            (flipping, "trained_subject", lambda n, _, seed: made_up(TRAINED, n, seed)),
+            (flipping, "SIDE", 24),
             (
-                orders_module,
+                flipping_curves,
                 "map_of",
                 lambda subject, name, seed: (
                     subject.images.double().sum(1, keepdim=True) * (1 if name == "gradcam" else -1)
@@ -352,7 +419,7 @@ def outcome():
             ),
         ):
             patch.setattr(module, name, replacement)
-        return unified_flipping("unified-figure-6", n=3, quick=True)
+        return pixel_flipping_of_maps(Run(WITHIN, n=3), networks=3, training=1, steps=10)
 
 
 def test_the_run_has_all_cases_and_its_own_figure_first(outcome):
@@ -360,19 +427,21 @@ def test_the_run_has_all_cases_and_its_own_figure_first(outcome):
     assert cases == {
         (TRAINED, "zeros"),
         (TRAINED, "noise"),
-        (experiment_module.UNSEEN, "zeros"),
-        (experiment_module.UNSEEN, TRUE_BASELINE),
-        (experiment_module.KNOWN, "zeros"),
+        (UNSEEN, "zeros"),
+        (UNSEEN, TRUE_BASELINE),
+        (KNOWN, "zeros"),
     }
     assert list(outcome.figures) == ["references", "first", "decays", "masked"]
-    assert {first for _, first in ITEMS.values()} == set(outcome.figures)
-    assert set(outcome.shown) <= set(outcome.tables)
+    assert set(OWN_FIGURE.values()) == set(outcome.figures)
+    assert len(outcome.figures["first"].axes) == len(outcome.figures["references"].axes) == 10
+    drops = outcome.tables["drops"].drop_duplicates(["subject", "baseline"])
+    assert drops.units.tolist() == [3] * 5
 
 
 def test_a_network_that_knows_every_color_does_not_react_to_which_one_masks(outcome):
     curves = outcome.tables["curves"].set_index(["subject", "baseline", "order", "masked"]).logit
-    unseen = curves[experiment_module.UNSEEN]
-    known = curves[experiment_module.KNOWN]["zeros"]
+    unseen = curves[UNSEEN]
+    known = curves[KNOWN]["zeros"]
     assert known[RANDOM].equals(unseen[TRUE_BASELINE][RANDOM])  # counts of pixels, exact
     assert not known[RANDOM].equals(unseen["zeros"][RANDOM])
 
@@ -382,12 +451,14 @@ def test_a_network_that_knows_every_color_does_not_react_to_which_one_masks(outc
     [
         ({"images": "there"}, "pass both, or neither"),
         ({"weights": "there"}, "weights is 'there' without images"),
-        ({"n": 0}, "n is 0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"networks": 0}, "networks is 0"),
+        ({"training": 0}, "training is 0"),
     ],
 )
 def test_impossible_settings_are_refused(settings, problem):
     with pytest.raises(al.AttributionLabError, match=problem):
-        unified_flipping("unified-figure-4", **({"n": None, "quick": True} | settings))
+        experiment(DECAYS, quick=True, settings=settings)
 
 
 @pytest.fixture
@@ -408,55 +479,13 @@ def own(tmp_path):
 
 
 def test_a_given_network_is_flipped_by_all_maps_and_needs_a_layer(own, monkeypatch):
-    from attributionlab.papers.unified.six_methods import map_of
-
-    monkeypatch.setattr(orders_module, "map_of", map_of)
+    monkeypatch.setattr(flipping_curves, "map_of", map_of)
     with pytest.raises(al.AttributionLabError, match="layer is None, and GradCAM"):
-        unified_flipping("unified-figure-4", n=1, quick=True, **own)
-    found = unified_flipping("unified-figure-4", n=1, quick=True, layer="1", **own)
+        experiment(DECAYS, n=1, settings=own)
+    found = experiment(DECAYS, n=1, quick=True, settings=own | {"layer": "1"})
     drops = found.tables["drops"]
     assert set(drops.subject) == {"images"}
     assert set(drops.baseline) == {"zeros", "noise"}
     assert set(SEVEN) < set(drops.order)
-    assert "is right on" in found.findings[0]
-
-
-def test_findings_say_where_references_are_lowest_and_what_an_unseen_color_does():
-    table = pd.DataFrame(
-        {
-            "subject": "s",
-            "baseline": "zeros",
-            "reference": [0.3, 0.4],
-            "at": [0.5, 0.4],
-            "at_low": [0.4, 0.3],
-            "at_high": [0.6, 0.45],
-            **dict.fromkeys(["minus_gradcam", "gradcam_low", "gradcam_high"], -0.1),
-            **dict.fromkeys(["minus_random", "random_low", "random_high"], -0.1),
-        }
-    )
-    units = {("s", "zeros"): 8}
-    [said] = findings_module._references(table, units)
-    assert "0.50 of 30% (0.40 to 0.60), 0.40 of 40%" in said
-    assert "is in 1 of these intervals" in said
-    [said] = findings_module._references(table.assign(at=0.0), units)
-    assert "None is below GradCAM's mean anywhere" in said
-
-    cases = {
-        ("s", "zeros"): case_of({RANDOM: 0.5, GRADCAM: 0.2}),
-        ("s", "true"): case_of({RANDOM: 0.1, GRADCAM: 0.3}),
-        ("t", "zeros"): case_of({RANDOM: 0.5}),
-    }
-    unseen = unseen_table(cases, 0, "true")
-    assert set(unseen.subject) == {"s"}
-    values = unseen.set_index(["order", "masked"])
-    assert values.loc[(RANDOM, 0.05)].difference == pytest.approx(0.4)
-    assert values.loc[(GRADCAM, 0.18)].difference == pytest.approx(-0.1)
-    [said] = findings_module._unseen(unseen, units)
-    assert "+0.400 by the unseen color and +0.100 without it at 5%" in said
-    assert "the unseen color clearly adds to it at 2 of 2 shares." in said
-    assert "The most it adds to the drop of Random: +0.400, " in said
-    [said] = findings_module._unseen(unseen.assign(low=-0.1), units)
-    assert "clearly adds to it at 0 of 2 shares" in said
-    [said] = findings_module._unseen(unseen, {("s", "zeros"): 5})
-    assert "clearly" not in said
-    assert list(findings_module._unseen(unseen_table({}, 0, "true"), units)) == []
+    assert "is right on" in found.findings[-1]
+    assert {each["here"] for each in found.claims} == {"undecided"}
