@@ -117,8 +117,8 @@ def experiment(
     with follow(item, show=show_progress):
         if item in items():
             sizes = {**items()[item].sizes, **(items()[item].quick if quick else {})}
-            own = items()[item].per_class if settings.get("images") is not None else None
-            number = (own or sizes["n"]) if n is None else int(n)
+            of_class = items()[item].per_class if settings.get("images") is not None else None
+            number = (of_class or sizes["n"]) if n is None else int(n)
             how = Run(item, number, quick, seed, device or "cpu", show_progress)
             outcome = reproduce(items()[item], how, settings)
             run["n"] = number

@@ -34,14 +34,7 @@ GRID = 2**20
 
 
 class Digits(NamedTuple):
-    """Images in integers.
-
-    Parameters
-    ----------
-    ink : Tensor of int64, (B, 1, SIDE, SIDE)
-        0 to DARKEST.
-    labels : Tensor of int64, (B,)
-    """
+    """Images in integers: `ink` from 0 to DARKEST, and their labels."""
 
     ink: Int64[Tensor, "batch 1 side side"]
     labels: Int64[Tensor, " batch"]
@@ -53,13 +46,7 @@ class Digits(NamedTuple):
 
 
 class LinearClassifier(NamedTuple):
-    """Scores of the classes are y_k = sum_j w_kj x_j + b_k, all of them integers.
-
-    Parameters
-    ----------
-    weights : Tensor of int64, (K, P)
-    bias : Tensor of int64, (K,)
-    """
+    """Scores of the classes are y_k = sum_j w_kj x_j + b_k, all of them integers."""
 
     weights: Int64[Tensor, "classes pixels"]
     bias: Int64[Tensor, " classes"]
@@ -114,16 +101,8 @@ def sparse_classifier(
     Minimizes \|w\|_1 + C times the sum of cross-entropies over the images, by scikit-learn's SAGA; the
     bias is not penalized. The corner, which is the same in all images, tells nothing: its weight is 0.
 
-    Parameters
-    ----------
-    images, labels : Tensor
-        For training.
-    unit : int
-        What the values of the images are divided by, so that they are of the order of 1.
-    inverse_penalty : float
-        C; the smaller, the fewer weights are not 0.
-    seed : int
-        Of the order in which SAGA sees the images.
+    Values are divided by `unit` for training, so that they are of the order of 1; the smaller the
+    `inverse_penalty` C, the fewer weights are not 0. The seed orders the images for SAGA.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -154,16 +133,8 @@ def manipulated(classifier: LinearClassifier, corner: int, highest: int) -> Line
     The new weight is the least with which the corner adds more than any other pixel can to any class,
     whatever its value: by as much as the largest |w| times the largest |value|, and 1 more. All scores
     of an image rise by the same integer, so that no prediction changes.
-
-    Parameters
-    ----------
-    classifier : LinearClassifier
-        Whose weight at the corner is 0.
-    corner : int
-        The corner's value in all images. A corner of value 0 adds nothing, whatever its weight: then
-        this is the weight for a value of 1.
-    highest : int
-        The largest absolute value of a pixel.
+    `highest` is the largest absolute value of a pixel, and the classifier's weight at the corner is 0.
+    A corner of value 0 adds nothing, whatever its weight: then this is the weight for a value of 1.
     """
     reach = int(classifier.weights.abs().max()) * highest + 1
     size = -(-reach // max(1, abs(corner)))  # rounded up

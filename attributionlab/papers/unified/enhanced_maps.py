@@ -48,17 +48,7 @@ SIMILAR = {
 
 
 class TwinMaps(NamedTuple):
-    """What both networks say about the same images, by condition.
-
-    Parameters
-    ----------
-    images : mapping of str to Tensor, (B, C, H, W)
-        What is explained.
-    right : mapping of str to Tensor of bool, (B,)
-        Whether the network is right.
-    maps : mapping of str to mapping of str to Tensor, (B, 1, H, W)
-        By method and condition; all explain the label.
-    """
+    """What both networks say about the same images, by condition; maps, by method, are of the label."""
 
     images: Mapping[str, Tensor]
     right: Mapping[str, Bool[Tensor, " batch"]]

@@ -9,14 +9,13 @@ from jaxtyping import Bool, Float, Float64, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.errors import refuse_if
 from attributionlab.exact import trajectories
 from attributionlab.metrics import accuracy, removal_order
 from attributionlab.metrics.isolation import pixel_isolation
 from attributionlab.metrics.reference_masking import reference_order
 from attributionlab.papers.subjects.subjects import Subject
 from attributionlab.papers.unified.six_methods import GRADCAM, MAPS, map_of
-from attributionlab.validation import Replacement, integer_problem
+from attributionlab.validation import Replacement
 
 RANDOM, WINDOW, TRUTH = "Random", "Random window", "Truth"
 SEVEN = (*MAPS.values(), RANDOM)
@@ -27,18 +26,10 @@ Curves = NDArray[np.float64]
 
 
 class Orders(NamedTuple):
-    """Orders of each image by name, and what shuffling decides of those by maps.
+    """Flat pixel indices of each image, an order for each name; and, by map, what shuffling decides.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Of the orders.
-    orders : Tensor of int, (B, draws, P)
-        Flat pixel indices.
-    positive : mapping of str to Tensor, (B,)
-        Share of the pixels at which a map is above 0, by map.
-    constant : mapping of str to Tensor of bool, (B,)
-        Whether a map has one value everywhere, so that its order is a random one.
+    `positive` is the share of the pixels at which a map is above 0. A `constant` map has one value
+    everywhere, so that its order is a random one.
     """
 
     names: tuple[str, ...]
@@ -104,13 +95,6 @@ def window_orders(
     [0, -1, 1, 2, -2]
     """
     height, width = size
-    refuse_if(
-        [
-            *integer_problem("batch", batch, 1),
-            *integer_problem("height", height, 1),
-            *integer_problem("width", width, 1),
-        ]
-    )
     centers = [
         torch.randint(length, (batch, 1, 1), generator=generator) for length in (height, width)
     ]
@@ -127,19 +111,11 @@ def window_orders(
 
 
 class Flipped(NamedTuple):
-    """Curves of one network, or of several, with one baseline.
+    """Curves (units, orders, S) of one network, or of several, with one baseline.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Of the orders.
-    shares : ndarray, (S,)
-        Of the pixels that are masked, from 0 to 1.
-    curves : mapping of str to ndarray, (units, orders, S)
-        By indicator; a unit is an image, or the mean over the images of one of several networks.
-    isolation, captured : ndarray, (units, orders, S)
-        `pixel_isolation`, and the share of the true information that is masked (NaN where it is not
-        known).
+    A unit is an image, or the mean over the images of one of several networks; `shares` (S,) of the
+    pixels are masked. `captured` is the share of the true information that is masked, NaN where it is
+    not known.
     """
 
     names: tuple[str, ...]
@@ -199,6 +175,8 @@ def flipped(
     right = accuracy(outputs.flatten(0, 2), labels.flatten()).view(batch, draws, len(counts))
     probabilities = (outputs / subject.temperature).softmax(-1)
     own = labels[..., None]
+    _, _, height, width = subject.images.shape
+    isolation = pixel_isolation(orders.orders.flatten(0, 1), (height, width), counts=counts)
     return Flipped(
         orders.names,
         np.array(counts) / pixels,
@@ -207,17 +185,9 @@ def flipped(
             "probability": probabilities.gather(-1, own)[..., 0].numpy(),
             "logit": outputs.gather(-1, own)[..., 0].numpy(),
         },
-        isolations(subject, orders, counts),
+        isolation.view(batch, draws, -1).numpy(),
         captured(subject.information, orders, counts),
     )
-
-
-def isolations(subject: Subject, orders: Orders, counts: Sequence[int]) -> Curves:
-    """Return (batch, orders, S), NaN where nothing is masked."""
-    _, _, height, width = subject.images.shape
-    batch, draws, _ = orders.orders.shape
-    flat = pixel_isolation(orders.orders.flatten(0, 1), (height, width), counts=counts)
-    return np.asarray(flat.view(batch, draws, -1).numpy())
 
 
 def captured(
@@ -238,7 +208,6 @@ def pooled(networks: Sequence[Flipped]) -> Flipped:
     """Make each of several networks one unit, the mean over its images; a single one stays as it is."""
     if len(networks) == 1:
         return networks[0]
-
     first = networks[0]
     return Flipped(
         first.names,

@@ -42,16 +42,10 @@ DECIMALS, ROUNDING = 5e-4, 1e-12
 
 
 class Values(NamedTuple):
-    """How ink becomes the input of a model.
+    """How ink (integers from 0 to 16) becomes the input of a model, in integers.
 
-    Parameters
-    ----------
-    of_ink : callable
-        Ink, integers from 0 to 16, to integers.
-    unit : int
-        What these are divided by for training.
-    corner, highest : int
-        The corner's value in all images, and the largest absolute value of any pixel.
+    They are divided by `unit` for training; `corner` is the corner's value in all images, and `highest`
+    the largest absolute value of any pixel.
     """
 
     of_ink: Callable[[Tensor], Tensor]

@@ -16,18 +16,9 @@ Integers = NDArray[np.int64]
 
 
 def scores_of_sets(weights: Integers, inputs: Integers) -> Integers:
-    """Scores of the classes with each set of pixels masked.
+    """Return scores (n, 2^d, K) with each set of pixels masked, of weights (n, K, d) and inputs (n, d).
 
-    Parameters
-    ----------
-    weights : array of int64, (n, K, d)
-        Of n linear classifiers without bias.
-    inputs : array of int64, (n, d)
-
-    Returns
-    -------
-    array of int64, (n, 2^d, K)
-        Bit j of the index of a set tells whether pixel j is masked.
+    Bit j of the index of a set tells whether pixel j is masked; the classifiers have no bias.
 
     Examples
     --------
@@ -44,18 +35,10 @@ def scores_of_sets(weights: Integers, inputs: Integers) -> Integers:
 
 
 def correct_shares(scores: Integers, targets: Integers) -> Integers:
-    """Accuracy of each set, times a number that all shares 1 / m of ties divide.
+    """Return the accuracy (n, S) of scores (n, S, K), times a number that all shares of ties divide.
 
-    Parameters
-    ----------
-    scores : array of int64, (n, S, K)
-    targets : array of int64, (n,)
-
-    Returns
-    -------
-    array of int64, (n, S)
-        The least common multiple of 1, ..., K where the target alone has the largest score, 1 / m of
-        it where it shares it with m - 1 others, else 0.
+    It is the least common multiple of 1, ..., K where the target alone has the largest score, 1 / m of
+    that where it shares it with m - 1 others, else 0.
     """
     unit = math.lcm(*range(1, scores.shape[2] + 1))
     best = scores == scores.max(2, keepdims=True)
@@ -64,30 +47,19 @@ def correct_shares(scores: Integers, targets: Integers) -> Integers:
 
 
 def descending_order(values: Integers) -> Integers:
-    """Pixels from the largest value to the smallest, equal ones from left to right; (n, d)."""
+    """Return pixels from the largest value to the smallest, equal ones from left to right; (n, d)."""
     return np.argsort(-values, axis=1, kind="stable")
 
 
 def along(indicator: Integers, orders: Integers) -> Integers:
-    """The indicator after 0, 1, ..., d pixels of an order are masked.
-
-    Parameters
-    ----------
-    indicator : array of int64, (n, 2^d)
-        Of every set.
-    orders : array of int64, (n, d)
-
-    Returns
-    -------
-    array of int64, (n, d + 1)
-    """
+    """Return an indicator (n, 2^d) after 0 to d pixels of orders (n, d) are masked, (n, d + 1)."""
     masked = np.cumsum(1 << orders, axis=1)
     sets = np.concatenate([np.zeros_like(masked[:, :1]), masked], axis=1)
     return np.take_along_axis(indicator, sets, axis=1)
 
 
 def best_total(indicator: Integers) -> Integers:
-    """The least sum of an indicator (n, 2^d) along any of the d! orders; (n,).
+    """Return the least sum of an indicator (n, 2^d) along any of the d! orders; (n,).
 
     Examples
     --------
@@ -105,5 +77,5 @@ def best_total(indicator: Integers) -> Integers:
 
 
 def worst_total(indicator: Integers) -> Integers:
-    """The largest sum of an indicator along any order; as `best_total`."""
+    """Return the largest sum of an indicator along any order; as `best_total`."""
     return -best_total(-indicator)

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
-from skimage.measure import label, regionprops
+from numpy.typing import NDArray
+from scipy.ndimage import find_objects, label
 from torch import Tensor, nn
 
 from attributionlab.environment import Environment
@@ -263,10 +265,13 @@ def _figure(cases: list[Case], maps: pd.DataFrame) -> Figure:
             name: [f"hits: {hits[case.model, name]:.2f}" for case in cases]
             for name in cases[0].maps
         },
-        boxes=[
-            [region.bbox for region in regionprops(label(case.objects[0, 0].numpy()))]
-            for case in cases
-        ],
+        boxes=[_boxes(case.objects[0, 0].numpy()) for case in cases],
         title="First image of each model and its maps; boxes: objects. Hits: Pointing Game over all "
         f"images (n = {len(cases[0].images)}, digits {len(cases[-1].images)}; higher: more plausible)",
     )
+
+
+def _boxes(objects: NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:
+    """Return the top, left, bottom and right of each connected object."""
+    numbered, _ = label(objects, np.ones((3, 3)))
+    return [(y.start, x.start, y.stop, x.stop) for y, x in find_objects(numbered)]

@@ -46,39 +46,10 @@ def enhanced(
     `images`), whether values are cut to a valid range (`low`, `high`; by default they are not) and
     whether the first step starts from a random place in the box (`start`; by default from the image).
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-        (B, C, H, W) -> (B, K) logits; neither its parameters nor their gradients are changed.
-    images : Tensor, (B, C, H, W)
-        What to enhance.
-    labels : Tensor of int, (B,)
-        Classes that the model is to see.
-    epsilon : float
-        Half of the box's side, in units of the images; 0 returns them as they are.
-    alpha : float
-        Step, positive, in the same units.
-    steps : int
-        At least 1.
-    low, high : float, optional
-        The valid range, in which the images must lie.
-    start : torch.Generator, optional
-        Draws where each image starts, uniformly in the box.
-    batch_size : int
-        Images at once.
-
-    Returns
-    -------
-    Tensor, (B, C, H, W)
-        Detached.
-
-    Raises
-    ------
-    AttributionLabError
-        For settings out of range, images that are no finite floating-point numbers, outside the valid
-        range or not what the model takes, labels that it does not have, a model in training mode (its
-        batch norms would change), and a loss that is not finite or that no gradient
-        reaches the images from.
+    The model, in eval mode, returns logits (B, K) and is not changed; epsilon and alpha are in units of
+    the images, and epsilon = 0 returns them as they are. Refused are settings out of range, images
+    that are not finite, outside of their range or not what the model takes, labels that it does not
+    have, and a loss that is not finite or that no gradient reaches the images from.
 
     References
     ----------

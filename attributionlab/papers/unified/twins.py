@@ -30,22 +30,10 @@ STEPS_ACROSS = 10
 
 
 class Twins(NamedTuple):
-    """An untrained network, its trained twin and images that neither was trained on.
+    """An untrained network, its trained twin and images in [0, 1] that neither was trained on.
 
-    Parameters
-    ----------
-    design, initialization : str
-        For tables.
-    untrained, trained : nn.Module
-        (B, C, H, W) in [0, 1] -> (B, K) logits, in eval mode.
-    images, labels : Tensor
-        (B, C, H, W) and (B,).
-    objects : Tensor of bool, (B, 1, H, W), or None
-        Where the objects are that tell the classes.
-    offered : pair of mapping
-        What methods are offered by name on the untrained and on the trained network.
-    notes : tuple of str
-        What a reader of results must know of them.
+    Networks return logits and are in eval mode. `objects` is where the objects are that tell the
+    classes; `offered` is what methods may declare by name, of the untrained and the trained network.
     """
 
     design: str
@@ -85,17 +73,10 @@ class Twins(NamedTuple):
 def untrained_network(design: Design, initialization: str, seed: int) -> nn.Module:
     """Return a network for drawn pictures with random weights, in eval mode.
 
-    Parameters
-    ----------
-    design : Design
-        What it is built like.
-    initialization : {"default", "He"}
-        PyTorch's own for each layer, whose outputs shrink from layer to layer (uniform weights of
-        variance 1 / (3 n) for n inputs); or weights of convolutions from N(0, 2 / n) for n outputs,
-        which keeps their size (He et al., 2015), with weights of linear layers from N(0, 0.01^2) and
-        all biases 0, as torchvision initializes VGG.
-    seed : int
-        Of the weights. The global generator is left as it was.
+    "default" is PyTorch's own initialization of each layer, whose outputs shrink from layer to layer
+    (uniform weights of variance 1 / (3 n) for n inputs). "He" has weights of convolutions from
+    N(0, 2 / n) for n outputs, which keeps their size (He et al., 2015), weights of linear layers from
+    N(0, 0.01^2) and biases 0, as torchvision initializes VGG. The global generator is left as it was.
     """
     network = network_of(design, 3, CLASSES, SIDE, seed)
     # Set here, whatever network_of begins with: the initialization is what is compared.
@@ -104,18 +85,13 @@ def untrained_network(design: Design, initialization: str, seed: int) -> nn.Modu
         for module in network.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 module.reset_parameters()
-                if initialization == HE:
-                    _he(module)
+                if initialization == HE and isinstance(module, nn.Conv2d):
+                    nn.init.kaiming_normal_(module.weight, mode="fan_out")
+                elif initialization == HE:
+                    nn.init.normal_(module.weight, 0, 0.01)
+                if initialization == HE and module.bias is not None:
+                    nn.init.zeros_(module.bias)
     return network.eval()
-
-
-def _he(module: nn.Conv2d | nn.Linear) -> None:
-    if isinstance(module, nn.Conv2d):
-        nn.init.kaiming_normal_(module.weight, mode="fan_out")
-    else:
-        nn.init.normal_(module.weight, 0, 0.01)
-    if module.bias is not None:
-        nn.init.zeros_(module.bias)
 
 
 def our_twins(
@@ -123,16 +99,8 @@ def our_twins(
 ) -> Iterator[Twins]:
     """Yield untrained networks, one for each initialization, with one trained one of the same design.
 
-    Parameters
-    ----------
-    design : str
-        A name in `DESIGNS`.
-    n, training : int
-        Pictures to enhance, and to train on.
-    seed : int
-        Of weights and of the pictures for training; seed + 1 of those to enhance.
-    initializations : tuple of str
-        In `INITIALIZATIONS`; the trained network starts from He's.
+    The trained network starts from He's. The seed is that of weights and of the pictures for training,
+    seed + 1 that of the n pictures to enhance.
     """
     learned, shown = pictures(training, seed), pictures(n, seed + 1)
     trained = untrained_network(DESIGNS[design], HE, seed)
