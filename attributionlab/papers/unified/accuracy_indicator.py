@@ -263,24 +263,16 @@ def _ends(count: int, total: int) -> dict[str, float]:
 
 def _summary(cases: pd.DataFrame) -> pd.DataFrame:
     """Return shares over all numbers of pixels, by kind and number of classes."""
-    rows = []
-    for (kind, classes), here in cases.groupby(["kind", "classes"], sort=False):
-        total = int(here.classifiers.sum())
-        rows.append(
-            {
-                "kind": kind,
-                "classes": classes,
-                "by_accuracy": here.beaten.sum() / total,
-                **_ends(int(here.beaten.sum()), total),
-                "by_score": here.beaten_by_score.sum() / total,
-                **{
-                    name: float(np.average(here[name], weights=here.classifiers))
-                    for name in ("first_pixel", "by_margin", "loss")
-                },
-                "classifiers": total,
-            }
-        )
-    return pd.DataFrame(rows)
+    means = cases[["first_pixel", "by_margin", "loss"]].mul(cases.classifiers, axis=0)
+    counts = cases[["beaten", "beaten_by_score", "classifiers"]]
+    sums = means.join(counts).groupby([cases.kind, cases.classes], sort=False).sum()
+    shares = sums.drop(columns="classifiers").div(sums.classifiers, axis=0)
+    pairs = zip(sums.beaten.astype(int), sums.classifiers.astype(int), strict=True)
+    table = shares.join(pd.DataFrame([_ends(*pair) for pair in pairs], index=shares.index))
+    table = table.rename(columns={"beaten": "by_accuracy", "beaten_by_score": "by_score"})
+    table["classifiers"] = sums.classifiers
+    order = ["by_accuracy", "low", "high", "by_score", *means.columns, "classifiers"]
+    return table[order].reset_index()
 
 
 def _totals(cases: pd.DataFrame) -> pd.DataFrame:
