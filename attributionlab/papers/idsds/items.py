@@ -10,8 +10,6 @@ from attributionlab.papers.idsds.alignment.similarity import ITEMS as SIMILARITY
 from attributionlab.papers.idsds.alignment.similarity import idsds_similarity
 from attributionlab.papers.idsds.choices.experiment import idsds_choices, idsds_softmax
 from attributionlab.papers.idsds.choices.studies import STUDIES
-from attributionlab.papers.idsds.protocols.experiment import ITEMS as PROTOCOLS
-from attributionlab.papers.idsds.protocols.experiment import idsds_protocols
 from attributionlab.papers.reproduction import Reproduction
 
 SOFTMAX = ("idsds-figure-4", "idsds-figure-9")
@@ -19,7 +17,6 @@ SOFTMAX = ("idsds-figure-4", "idsds-figure-9")
 
 IDSDS_ITEMS: dict[str, Callable[..., Reproduction]] = {
     "idsds-table-3": idsds_table_3,
-    **{item: partial(idsds_protocols, item) for item in PROTOCOLS},
     **{
         item: partial(idsds_softmax if item in SOFTMAX else idsds_choices, item) for item in STUDIES
     },

@@ -1,0 +1,320 @@
+"""Maps of environments' images scored by every protocol and by the truth.
+
+Networks are in their domain by construction where the true baseline replaces what is deleted, and out
+of it by a known dose elsewhere. Each image has a network with redundant weights of its own.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Float64
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attributionlab.diagnosis.moves import blurred
+from attributionlab.diagnosis.shares import pixel_kinds
+from attributionlab.environment import Environment
+from attributionlab.environment.catalog import load
+from attributionlab.environment.dataset import Sample
+from attributionlab.metric_trials.agreement import lowest_part
+from attributionlab.metric_trials.graded import graded_attributions
+from attributionlab.metrics import (
+    deletion_drops,
+    grid_patches,
+    ids,
+    judged_by_drops,
+    parts_f1,
+    patch_sums,
+)
+from attributionlab.metrics.curves import outputs_along
+from attributionlab.metrics.incremental_deletion import step_counts
+from attributionlab.metrics.orders import removal_order
+from attributionlab.papers.idsds.maps import CONTROL, PANEL, panel_maps
+from attributionlab.progress import track
+from attributionlab.truth import Output
+
+Numbers = NDArray[np.float64]
+Images = Float[Tensor, "batch channels height width"]
+
+IDSDS, SDS, IDS, PARTS = "IDSDS", "SDS", "IDS", "parts"
+UPDATED_IDS, ALIGNED_IDS = "IDS updated", "IDS aligned"
+RANDOM, BLURRED, SPECKLED = f"{SDS} random", f"{SDS} blurred", f"{SDS} speckled"
+ENVIRONMENTS = {"multi-color-sum": "sum", "multi-color-sum-distractors": "distractors"}
+"""Environments, and what they are called in tables."""
+SIDE, PATCHES = 36, 16
+STRENGTH, STRENGTHS = 1.0, (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Doses of redundant channels; all maps explain the network of strength 1."""
+SPECKS = 0.5
+"""The share of pixels, drawn for each image, that are black in a speckled replacement; the others have
+the true baseline. So cells differ in how much of them is unseen; where all is black they do not."""
+BLUR = 41 / 224
+"""The paper's standard deviation as a share of its side."""
+EXACT, MASK = "exact Shapley values", "mask of the truth"
+UPDATED = (
+    "input-x-gradient",
+    "input-x-gradient-absolute",
+    "saliency",
+    "gradcam",
+    CONTROL,
+    EXACT,
+    MASK,
+)
+"""Maps that are made anew in updated IDS: those that need no quadrature, which networks with steep
+steps would need much of."""
+
+
+def dosed(strength: float) -> str:
+    """Name the protocol that deletes with specks, on networks with redundant channels of a strength."""
+    return f"{SPECKLED} {strength:g}"
+
+
+def environment_scores(
+    name: str, output: Output, n: int, seed: int, *, quick: bool, show_progress: bool = False
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return scores of maps by every protocol, and how far protocols leave the domain.
+
+    Parameters
+    ----------
+    name : str
+        In `ENVIRONMENTS`.
+    output : {"logit", "probability"}
+        What maps explain, and what the deletion of patches changes; IDS is always one of the
+        probability.
+    n, seed : int
+        Images, each with a network of its own redundant weights.
+    quick : bool
+        Fewer samples in methods and steps in IDS.
+    show_progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    DataFrame
+        A row for each protocol, map and image: `score`, whether the map is `constant` (all patches
+        have the same sum), and how right the map is: `f1`, the lowest F1 of all masks; `cells`,
+        Pearson's correlation of its sums over cells with those of the exact Shapley values, 0 where
+        either is constant.
+    DataFrame
+        A row for each protocol and image, of logits (networks for probabilities are the same):
+        `unseen`, the share of the protocol's images that set off a redundant channel, so that outputs
+        differ from those of the same network without; `exact_drops`, for IDSDS, the share of drops
+        that equal the number of the target's pixels in the cell.
+    """
+    dataset, place = load(name, image_size=SIDE).dataset(n, seed), ENVIRONMENTS[name]
+    settings = (Setting(name, dataset[k], k, output, seed, quick) for k in range(n))
+    scores, unseen = [], []
+    for setting in track(settings, n, f"{place}, {output}", show_progress):
+        candidates = setting.candidates()
+        maps = torch.cat(list(candidates.values()))
+        signed = candidates[MASK].to(torch.int8).expand(len(maps), -1, -1, -1)
+        sums = patch_sums(maps, setting.cells)
+        known = {
+            "place": place if output == "logit" else f"{place}, {output}",
+            "output": output,
+            "network": 0,
+            "method": list(candidates),
+            "image": setting.number,
+            "f1": lowest_part({k: v.numpy() for k, v in parts_f1(maps, signed).items()}),
+            "cells": _pearson(sums, sums[list(candidates).index(EXACT)]),
+        }
+        for found in (_single_deletion(setting, maps), _incremental(setting, candidates)):
+            for protocol, score, constant in found:
+                row = {**known, "protocol": protocol, "score": score, "constant": constant}
+                scores.append(pd.DataFrame(row))
+        if output == "logit":
+            unseen += [{"place": place, "image": setting.number, **row} for row in _unseen(setting)]
+    return pd.concat(scores, ignore_index=True), pd.DataFrame(unseen)
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """An image of an environment with the networks that see it, whose redundant weights are its own."""
+
+    name: str
+    sample: Sample
+    number: int
+    output: Output
+    seed: int
+    quick: bool
+    networks: dict[float, Environment] = field(default_factory=dict)
+
+    def network(self, strength: float) -> Environment:
+        if strength not in self.networks:
+            self.networks[strength] = load(
+                self.name,
+                image_size=SIDE,
+                weight_seed=self.number,
+                redundant_channels=2 if strength else 0,
+                redundant_strength=strength or STRENGTH,
+            )
+        return self.networks[strength]
+
+    @cached_property
+    def env(self) -> Environment:
+        return self.network(STRENGTH)
+
+    @cached_property
+    def images(self) -> Images:
+        return self.sample.image[None]
+
+    @cached_property
+    def targets(self) -> Tensor:
+        return self.sample.label[None]
+
+    @cached_property
+    def cells(self) -> Tensor:
+        return grid_patches(SIDE, SIDE, PATCHES)
+
+    @cached_property
+    def replacements(self) -> Mapping[str, Tensor]:
+        """What deleted pixels become, by protocol: integers, as all images here."""
+        drawn = np.random.default_rng([self.seed, self.number, 11])
+        specks = torch.from_numpy(drawn.random((1, SIDE, SIDE)) < SPECKS)
+        noise = drawn.integers(0, self.env.max_value + 1, tuple(self.sample.image.shape))
+        black = torch.zeros_like(self.env.baseline)
+        return {
+            IDSDS: self.env.baseline,
+            SDS: black,
+            RANDOM: torch.from_numpy(noise).float(),
+            BLURRED: blurred(self.sample.image[:, None], BLUR * SIDE)[:, 0].round(),
+            SPECKLED: torch.where(specks, black, self.env.baseline),
+        }
+
+    def explained(self, strength: float = STRENGTH) -> nn.Module:
+        return self.network(strength).explained_model(self.output)
+
+    def drops(
+        self, strength: float, patches: Tensor, filling: Tensor
+    ) -> Float64[Tensor, "1 patches"]:
+        """By how much each patch's deletion lowers the output."""
+        model = self.explained(strength)
+        return deletion_drops(
+            model, self.images, self.targets, patches=patches, replacement=filling
+        )
+
+    def maps(self, images: Images, targets: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
+        """Maps of the panel, exact Shapley values and masks of the truth, for any images."""
+        target, found = int(targets[0]), {}
+        rows = [name for name in names if name not in (EXACT, MASK)]
+        if rows:
+            found = panel_maps(
+                *(self.explained(), images, targets, rows),
+                layer=self.env.layers["gradcam"],
+                highest=float(self.env.max_value),
+                baselines=self.env.baseline,  # what is deleted has it, too, as in the paper
+                seed=self.seed + self.number,
+                quick=self.quick,
+            )
+        if EXACT in names:
+            exact = [self.env.shapley(image, target, self.output) for image in images]
+            found[EXACT] = torch.stack(exact)
+        if MASK in names:
+            found[MASK] = self.env.truth(images, targets, self.output).signed.double()
+        return found
+
+    def candidates(self) -> dict[str, Float64[Tensor, "1 1 height width"]]:
+        """All maps that are judged: and the truth, damaged in each way at the middle of its doses."""
+        found = self.maps(self.images, self.targets, (*PANEL, EXACT, MASK))
+        classes = self.env.counting.classes_of(self.images)
+        kinds = pixel_kinds(self.images, self.sample.patches[None], classes, self.env.baseline)
+        by_kind: dict[str, list[tuple[str, Tensor]]] = defaultdict(list)
+        for each in graded_attributions(
+            *(found[MASK].to(torch.int8), kinds),
+            distractors=True,
+            seed=self.seed,
+            first=self.number,
+        ):
+            if each.kind not in ("exact", "mixture"):
+                by_kind[each.kind].append((each.name, each.maps.double()))
+        return found | dict(doses[len(doses) // 2] for doses in by_kind.values())
+
+
+def _single_deletion(setting: Setting, maps: Tensor) -> Iterator[tuple[str, Numbers, Any]]:
+    """Yield scores of all maps by each protocol that deletes one patch at a time."""
+    parts = setting.sample.patches - 1
+    fillings = setting.replacements
+    protocols = [(each, STRENGTH, setting.cells, fillings[each]) for each in fillings]
+    protocols[-1:] = [(dosed(each), each, setting.cells, fillings[SPECKLED]) for each in STRENGTHS]
+    for protocol, strength, patches, filling in [
+        *protocols,
+        (PARTS, STRENGTH, parts, setting.env.baseline),
+    ]:
+        sums = patch_sums(maps, patches)
+        found = judged_by_drops(sums, setting.drops(strength, patches, filling).expand_as(sums))
+        yield protocol, found.scores.numpy(), found.constant_maps.numpy()
+
+
+def _incremental(
+    setting: Setting, candidates: Mapping[str, Tensor]
+) -> Iterator[tuple[str, Numbers, bool]]:
+    """Yield IDS of the probability: black and the true baseline, fixed; the true baseline, updated."""
+    model, steps = setting.env.softmax_model, 8 if setting.quick else 32
+    assert model is not None  # these environments classify
+    orders = removal_order(torch.cat(list(candidates.values())), order="lerf")
+    for protocol, replacement in ((IDS, SDS), (ALIGNED_IDS, IDSDS)):
+        curves = outputs_along(  # as `ids` of each map, whose orders are evaluated together
+            *(model, setting.images, setting.targets, orders[None]),
+            replacement=setting.replacements[replacement],
+            counts=step_counts(orders.shape[1], steps),
+        )
+        yield protocol, curves[0].double().mean(1).numpy(), False
+    if setting.output == "logit":
+        scores = np.full(len(candidates), np.nan)
+        for index, (name, maps) in enumerate(candidates.items()):
+            if name in UPDATED:
+                scores[index] = ids(
+                    *(model, setting.images, setting.targets, maps),
+                    replacement=setting.env.baseline,
+                    steps=steps,
+                    explain=partial(_remade, setting, name),
+                ).item()
+        yield UPDATED_IDS, scores, False
+
+
+def _remade(setting: Setting, name: str, images: Tensor, targets: Tensor) -> Tensor:
+    return setting.maps(images, targets, (name,))[name]
+
+
+def _unseen(setting: Setting) -> Iterator[dict[str, Any]]:
+    """Yield by protocol the share of its images that the network reacts to as to unseen ones."""
+    fillings, image = setting.replacements, setting.sample.image
+    cells = setting.cells == torch.arange(PATCHES)[:, None, None]
+    parts = setting.sample.patches - 1
+    parts = parts == torch.arange(int(parts.max()) + 1)[:, None, None]
+    order = torch.from_numpy(np.random.default_rng(setting.number).permutation(SIDE**2))
+    steps = order.argsort().view(SIDE, SIDE) < torch.arange(1, 32)[:, None, None] * SIDE**2 // 32
+    drops = setting.drops(STRENGTH, setting.cells, fillings[IDSDS])[0]
+    counted = setting.env.counting.classes_of(setting.images) == setting.targets[0]
+    counts = patch_sums(counted.reshape(1, 1, SIDE, SIDE).double(), setting.cells)[0]
+    deleted = {
+        **{each: (cells, filling) for each, filling in fillings.items()},
+        PARTS: (parts, setting.env.baseline),
+        IDS: (steps, fillings[SDS]),
+        ALIGNED_IDS: (steps, fillings[IDSDS]),
+    }
+    for protocol, (gone, filling) in deleted.items():
+        images = torch.where(gone[:, None], filling, image)
+        with torch.no_grad():
+            differs = setting.env.model(images) != setting.network(0).model(images)
+        yield {
+            "protocol": protocol,
+            "unseen": float(differs.any(1).double().mean()),
+            "exact_drops": float((drops == counts).double().mean())
+            if protocol == IDSDS
+            else np.nan,
+        }
+
+
+def _pearson(sums: Float64[Tensor, "maps patches"], exact: Float64[Tensor, " patches"]) -> Numbers:
+    """Of each row with the exact sums, 0 where either is constant."""
+    centered, known = sums - sums.mean(1, keepdim=True), exact - exact.mean()
+    scale = centered.norm(dim=1) * known.norm()
+    # Rounding of equal sums is no variation.
+    tiny = 1e-12 * sums.abs().amax(1) * exact.abs().amax()
+    return torch.where(scale > tiny, centered @ known / scale, 0.0).numpy()

@@ -1,0 +1,294 @@
+"""What scores of maps by many protocols come to, in tables."""
+
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from attributionlab.metric_trials.agreement import without_rounding
+from attributionlab.papers.idsds.environment_scores import (
+    ALIGNED_IDS,
+    ENVIRONMENTS,
+    EXACT,
+    IDS,
+    IDSDS,
+    MASK,
+    PARTS,
+    SDS,
+    UPDATED,
+    UPDATED_IDS,
+)
+from attributionlab.papers.idsds.trained_scores import INTRINSIC
+from attributionlab.ranking import centered_ranks, row_correlations, spearman_interval
+from attributionlab.stats.intervals import (
+    mean_interval,
+    mean_score,
+    paired_difference,
+    with_intervals,
+)
+
+Numbers = NDArray[np.float64]
+
+PUBLISHED = pd.read_csv(Path(__file__).with_name("published_protocols.csv"))
+"""Tables 4 to 7 (ResNet-50, ImageNet), and what the paper calls rows of the panel."""
+LEGEND: dict[str, str] = dict(zip(PUBLISHED.name, PUBLISHED.method, strict=True))
+PAPER = PUBLISHED.set_index("method").drop(columns="name")
+METHODS = [name for name in PAPER.index if name not in INTRINSIC.values()]
+RAW = [name for name in METHODS if f"{name} abs." in METHODS]
+"""Methods that there are raw and absolute maps of."""
+PROTOCOLS = (IDSDS, SDS, IDS, UPDATED_IDS, PARTS)
+READ = {"idsds": IDSDS, "sds": SDS, "ids": IDS, "updated": UPDATED_IDS, "parts": PARTS}
+"""Tables to read, and the protocols in them."""
+SECOND = ENVIRONMENTS["multi-color-sum-distractors"]
+"""The environment that tables to read leave out, and all others have."""
+ALL, UPDATABLE = "all", "updatable"
+"""Sets of maps: all, and those that are made anew in updated IDS."""
+SAME = 1e-6
+"""Mean probabilities that differ by less, in float32, do so by rounding."""
+KEY = ["place", "protocol", "method"]
+
+
+def score_tables(scores: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
+    """Return the tables that need no truth: of scores a row for each map of each image."""
+    units = units_of(scores)
+    table = score_table(scores, units, seed)
+    first = table[~table.place.str.startswith(SECOND)]
+    to_read = {name: readable(first, protocol) for name, protocol in READ.items()}
+    correlations = correlation_table(table, seed)
+    pairs = {(each, raw): (each, f"{raw} abs.") for each in PROTOCOLS for raw in RAW}
+    absolute = difference_table(units, pairs, ("raw", "absolute"), seed)
+    absolute = absolute.rename(columns={"difference": "raw_minus_absolute"})
+    noise = {(IDSDS, f"{name}-U"): (IDSDS, name) for name in ("IG", "RISE")}
+    shown = absolute[~absolute.place.str.startswith(SECOND)]
+    interval = ("low", "high")
+    return {
+        **{name: each for name, each in to_read.items() if len(each)},
+        "rankings": side_by_side(correlations, ["first", "second"], ("correlation", *interval)),
+        "pairs": side_by_side(shown, ["protocol", "method"], ("raw_minus_absolute", *interval)),
+        "correlations": correlations,
+        "absolute": absolute,
+        "preferences": preference_table(absolute),
+        "noise": difference_table(units, noise, ("noise", "baseline"), seed),
+        "gains": gain_table(units, seed),
+        "scores": table,
+    }
+
+
+def units_of(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return what intervals are taken over: means of networks, or scores of images of a single one.
+
+    Methods have the paper's names from here on.
+    """
+    scores = scores.assign(method=scores.method.map(lambda name: LEGEND.get(name, name)))
+    several = scores.groupby(KEY).network.transform("nunique") > 1
+    means = scores[several].groupby([*KEY, "network"], sort=False).score
+    means = means.agg(lambda each: mean_score(each.to_numpy())).reset_index()
+    return pd.concat([scores[~several].assign(over="images"), means.assign(over="networks")])
+
+
+def score_table(scores: pd.DataFrame, units: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return a row for each place, protocol and method: mean, interval, and constant maps."""
+    table = with_intervals(units.rename(columns={"score": "mean"}), KEY, "mean", seed)
+    counts = scores.groupby(KEY, sort=False).agg(
+        images=("score", "size"), constant_maps=("constant", "sum")
+    )
+    table = table.rename(columns={"images": "units"})
+    table["images"] = counts.images.to_numpy()
+    table["constant_maps"] = counts.constant_maps.to_numpy(int)
+    table["paper"] = [_published(*each) for each in zip(table.protocol, table.method, strict=True)]
+    return table
+
+
+def _published(protocol: str, method: str) -> float:
+    known = protocol in PAPER and method in PAPER.index
+    return float(PAPER.loc[method, protocol]) if known else np.nan
+
+
+def readable(scores: pd.DataFrame, protocol: str) -> pd.DataFrame:
+    """One protocol: a row for each method, a column for each place, and how many maps are constant."""
+    shown = [*METHODS, EXACT, MASK, *INTRINSIC.values()]
+    here = scores[(scores.protocol == protocol) & scores.method.isin(shown)]
+    if not len(here):
+        return here
+    table = side_by_side(here, ["method"], ("mean", "low", "high"))
+    table.insert(1, "paper", [_published(protocol, name) for name in table.method])
+    if here.constant_maps.any():
+        text = here.constant_maps.astype(str) + " of " + here.images.astype(str)
+        counted = text.groupby(here.method).agg(", ".join)
+        table["constant_maps"] = counted.reindex(table.method).to_numpy()
+    return table
+
+
+def side_by_side(
+    table: pd.DataFrame, rows: list[str], values: tuple[str, str, str]
+) -> pd.DataFrame:
+    """Return a value and its interval as text: a column for each place."""
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for each in table.to_dict("records"):
+        value, low, high = (each[name] for name in values)
+        text = f"{value:.2f}" + (f" ({low:.2f} to {high:.2f})" if np.isfinite(low) else "")
+        cells = found.setdefault(tuple(each[name] for name in rows), {})
+        cells[each["place"]] = text if np.isfinite(value) else ""
+    filled = [dict(zip(rows, key, strict=True)) | cells for key, cells in found.items()]
+    return pd.DataFrame(filled).fillna("")
+
+
+def correlation_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return Spearman's correlation of two protocols' mean scores of methods, the control left out."""
+    names = [name for name in METHODS if name != "random"]
+    places = {"paper": PAPER} | {
+        place: part.pivot(index="method", columns="protocol", values="mean")
+        for place, part in scores.groupby("place", sort=False)
+    }
+    rows = []
+    for place, wide in places.items():
+        for first, second in combinations([each for each in PROTOCOLS if each in wide], 2):
+            both = wide[[first, second]].reindex(names).dropna()
+            if len(both) < 4:
+                continue
+            found = spearman_interval(*without_rounding(both.to_numpy().T), seed=seed)
+            rows.append(
+                {"place": place, "first": first, "second": second, "correlation": found.value}
+                | {"low": found.low, "high": found.high, "methods": len(both)}
+            )
+    return pd.DataFrame(rows)
+
+
+def difference_table(
+    units: pd.DataFrame,
+    pairs: Mapping[tuple[str, str], tuple[str, str]],
+    names: tuple[str, str],
+    seed: int,
+) -> pd.DataFrame:
+    """Return paired differences of (protocol, method), first - second, in each place that has both.
+
+    Which of `names` is better is told from six networks on, or six images where there is one network.
+    """
+    parts = dict(list(units.groupby(KEY, sort=False)))
+    rows = []
+    for (place, *key), part in parts.items():
+        second = pairs.get((key[0], key[1]), ("", ""))
+        if (place, *second) not in parts or part.score.isna().all():
+            continue
+        other = parts[place, *second].score
+        found = paired_difference(part.score.to_numpy(), other.to_numpy(), seed)
+        better = {"first": names[0], "second": names[1], None: ""}[found.better]
+        rows.append(
+            dict(zip(KEY, (place, *key), strict=True))
+            | {"difference": found.mean, "low": found.low, "high": found.high}
+            | {"units": found.images, "over": part.over.iloc[0], "better": better}
+            | {"paper": _published(*key) - _published(*second)}
+        )
+    columns = [*KEY, "difference", "low", "high", "units", "over", "better", "paper"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def preference_table(absolute: pd.DataFrame) -> pd.DataFrame:
+    """Count for each protocol and place the methods whose raw or absolute maps score higher.
+
+    `..._better` are those that intervals tell apart; `as_paper` of `with_paper` differences of means
+    have the paper's sign.
+    """
+    difference = absolute.raw_minus_absolute.where(absolute.raw_minus_absolute.abs() > SAME, 0)
+    counted = {
+        "methods": absolute.method.notna(),
+        "raw_higher": difference > 0,
+        "absolute_higher": difference < 0,
+        "raw_better": absolute.better == "raw",
+        "absolute_better": absolute.better == "absolute",
+        "paper_raw": absolute.paper > 0,
+        "paper_absolute": absolute.paper < 0,
+        "as_paper": difference * absolute.paper > 0,
+        "with_paper": (difference != 0) & absolute.paper.notna(),
+    }
+    by = absolute[["protocol", "place"]].assign(**counted)
+    return by.groupby(["protocol", "place"], sort=False).sum().reset_index()
+
+
+def gain_table(units: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return what IDS of a method gains where its maps are made anew after each step.
+
+    `ahead` are the three highest updated scores and all that tie with them: where probabilities are 1,
+    IDS tells maps apart by rounding.
+    """
+    aligned = units.place.isin(units.place[units.protocol == ALIGNED_IDS])
+    names = units.method.unique()
+    table = pd.concat(
+        difference_table(
+            part, {(UPDATED_IDS, name): (fixed, name) for name in names}, ("updated", "fixed"), seed
+        ).assign(fixed=fixed)
+        for part, fixed in ((units[aligned], ALIGNED_IDS), (units[~aligned], IDS))
+    ).drop(columns=["protocol", "paper"])
+    means = units[units.protocol == UPDATED_IDS].groupby(["place", "method"]).score.mean()
+    updated = table.join(means, on=["place", "method"]).score
+    third = updated.groupby(table.place).transform(lambda each: each.nlargest(3).iloc[-1])
+    return table.assign(updated=updated, ahead=updated > third - SAME)
+
+
+def intrinsic_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return IDSDS of networks that explain themselves, minus that of plain networks' best method.
+
+    Networks are paired by their number: they share images and labels.
+    """
+    rows = []
+    for place, part in scores[scores.protocol == IDSDS].groupby("place", sort=False):
+        means = part.groupby(["network", "method"]).score.agg(lambda s: mean_score(s.to_numpy()))
+        table = means.unstack()[list(dict.fromkeys(part.method))].rename(columns=LEGEND)
+        others = table.drop(columns=INTRINSIC.values(), errors="ignore")
+        best = others.mean().idxmax()
+        for name in [name for name in INTRINSIC.values() if name in table]:
+            found = paired_difference(table[name].to_numpy(), others[best].to_numpy(), seed)
+            rows.append(
+                {"place": place, "method": name, "mean": table[name].mean()}
+                | {"best": best, "best_mean": others[best].mean()}
+                | {"difference": found.mean, "low": found.low, "high": found.high}
+                | {"networks": found.images, "better": found.better or ""}
+            )
+    return pd.DataFrame(rows)
+
+
+def agreement_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return how far each protocol ranks maps as the truth does, image by image.
+
+    Spearman's correlation over the maps of an image, its mean over images with a bootstrap interval.
+    An image in which a protocol's scores are all equal has no ranking and is left out.
+    """
+    rows = []
+    keys = ["place", "output", "protocol"]
+    for (place, output, protocol), part in scores.groupby(keys, sort=False):
+        for maps, here in {ALL: part, UPDATABLE: part[part.method.isin(UPDATED)]}.items():
+            wide = here.pivot(index="image", columns="method", values=["score", "f1", "cells"])
+            if wide["score"].isna().all().any():
+                continue  # not all of these maps have a score
+            ranks = {  # (images, maps)
+                each: centered_ranks(without_rounding(wide[each].to_numpy(float)))
+                for each in ("score", "f1", "cells")
+            }
+            row = {"place": place.removesuffix(f", {output}"), "output": output, "maps": maps}
+            row["protocol"] = protocol
+            for truth in ("f1", "cells"):
+                found = row_correlations(ranks["score"], ranks[truth])
+                low, high = mean_interval(found, seed) or (np.nan, np.nan)
+                row |= {truth: mean_score(found), f"{truth}_low": low, f"{truth}_high": high}
+            row["images"] = int((~np.isnan(found)).sum())
+            row["constant_maps"] = int(here.constant.sum())
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def above_table(scores: pd.DataFrame) -> pd.DataFrame:
+    """Count by place and protocol the methods whose mean score is above that of the exact values."""
+    rows = []
+    for (place, protocol), part in scores.groupby(["place", "protocol"], sort=False):
+        means = part.set_index("method")["mean"]
+        if protocol not in (IDSDS, SDS, PARTS, ALIGNED_IDS, IDS) or EXACT not in means:
+            continue
+        methods = means.reindex(METHODS).dropna()
+        above = methods[methods > means[EXACT] + SAME]
+        row = {"place": place, "protocol": protocol, "exact": means[EXACT], "above": len(above)}
+        highest = (above.idxmax(), above.max()) if len(above) else ("", np.nan)
+        rows.append(row | dict(zip(("method", "highest"), highest, strict=True)))
+    return pd.DataFrame(rows)

@@ -1,0 +1,497 @@
+"""Figure 2 and Tables 1 and 4 to 7: protocols that delete, side by side and held against the truth."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+from torch import nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.idsds.environment_scores import (
+    ALIGNED_IDS,
+    ENVIRONMENTS,
+    EXACT,
+    IDS,
+    IDSDS,
+    PARTS,
+    SDS,
+    STRENGTHS,
+    UPDATED_IDS,
+    dosed,
+    environment_scores,
+)
+from attributionlab.papers.idsds.maps import refused_rows
+from attributionlab.papers.idsds.properties import (
+    ALIGNED,
+    COMPARABLE,
+    TIGHT,
+    domain_table,
+    leaks,
+    modulo_table,
+    properties_table,
+    recalibration,
+)
+from attributionlab.papers.idsds.protocol_tables import (
+    ALL,
+    METHODS,
+    SAME,
+    SECOND,
+    above_table,
+    agreement_table,
+    intrinsic_table,
+    score_tables,
+    side_by_side,
+)
+from attributionlab.papers.idsds.trained_scores import (
+    INTRINSIC,
+    Explained,
+    Scale,
+    pair_scores,
+    trained_scores,
+)
+from attributionlab.papers.subjects.subjects import Subject, chosen_subject
+from attributionlab.report.plots import dots
+from attributionlab.stats.intervals import FEWEST_FOR_ORDER
+
+FIGURE_2, TABLE_1 = "idsds-figure-2", "idsds-table-1"
+TABLE_4, TABLE_5, TABLE_6, TABLE_7 = (f"idsds-table-{number}" for number in (4, 5, 6, 7))
+FIRST_FIGURE = {TABLE_1: "truth", TABLE_5: "updates", TABLE_6: "protocols", TABLE_7: "protocols"}
+
+ALIKE = 0.7
+"""Spearman's correlation from which two rankings are called much alike here."""
+
+SCALE = Scale(networks=3, training=1500, images=20, epochs=12, fine_tuning=6, updated=8, steps=32)
+QUICK_SCALE = Scale(networks=1, training=200, images=5, epochs=3, fine_tuning=1, updated=2, steps=4)
+MASKS, QUICK_MASKS = 1500, 200
+MODULO_IMAGES = 50
+
+
+def idsds_protocols(
+    run: Run,
+    *,
+    images: str | None = None,
+    model: str | None = None,
+    weights: str | None = None,
+    fine_tuned: str | None = None,
+    layer: str | None = None,
+    classes: str | None = None,
+    size: int = 224,
+) -> Found:
+    """Score the panel's maps by IDSDS, SDS, IDS and single deletion of parts, and compare protocols.
+
+    `run.n` are images of each environment and output, or of each class of given images.
+
+    Parameters
+    ----------
+    images, model : str, optional
+        A folder of class folders and a classifier (``path/to/file.py:name``, see
+        `attributionlab.local_data`), to be judged instead of ours.
+    weights, fine_tuned : str, optional
+        Files with the weights of that classifier, and of the same fine-tuned on images of which half
+        lack a cell (`attributionlab.metrics.patch_deleted`), with the mean color in its place; without
+        the latter there is no IDSDS.
+    layer : str, optional
+        Dotted name of the module of that classifier for rows that explain by a layer, which are left
+        out without.
+    classes : str, optional
+        A text file that names the class folder of each output of the classifier, one in a line, for a
+        folder that has only some of them.
+    size : int
+        Side of the given images, a multiple of 4.
+    """
+
+    def subject(file: str | None) -> Subject | None:
+        own = {"size": size, "layer": layer, "classes": classes, "weights": file}
+        return chosen_subject(images, model, run.n, run.seed, **own)  # type: ignore[arg-type]
+
+    given = subject(weights)
+    if given is not None:
+        tuned = None if fine_tuned is None else subject(fine_tuned)
+        return _of_given(run, given, tuned, layer)
+    if fine_tuned is not None:
+        raise AttributionLabError(
+            f"fine_tuned is {fine_tuned!r} without images and model: pass both, too"
+        )
+    return _of_ours(run)
+
+
+def _of_given(run: Run, given: Subject, tuned: Subject | None, layer: str | None) -> Found:
+    if run.item in (TABLE_1, TABLE_7):
+        raise AttributionLabError(
+            f"{run.item} needs networks whose truth is known, or images whose parts are: leave images "
+            "and model out"
+        )
+    explained = Explained(given.images, given.targets, given.empty, [layer, layer])
+    pair: tuple[nn.Module, nn.Module | None] = given.model, None if tuned is None else tuned.model
+    scale = SCALE._replace(**({"updated": 2, "steps": 8} if run.quick else {}))
+    scores = pair_scores(pair, explained, scale, run.seed, quick=run.quick)
+    tables = score_tables(scores.assign(place=given.name, network=0), run.seed)
+    notes = (
+        *given.notes,
+        *(("fine_tuned is not given: there is no IDSDS.",) if tuned is None else tuned.notes),
+        *refused_rows(given.model, given.images, given.targets),
+    )
+    return Found(tables, _figures(run.item, tables), notes)
+
+
+def _of_ours(run: Run) -> Found:
+    known = [
+        environment_scores(
+            name, output, run.n, run.seed, quick=run.quick, show_progress=run.show_progress
+        )
+        for name in ENVIRONMENTS
+        for output in ("logit", "probability")
+    ]
+    learned, networks, (task, pair) = trained_scores(
+        QUICK_SCALE if run.quick else SCALE,
+        run.seed,
+        quick=run.quick,
+        show_progress=run.show_progress,
+    )
+    of_environments = pd.concat([scores for scores, _ in known], ignore_index=True)
+    unseen = pd.concat([shares for _, shares in known], ignore_index=True)
+    leaked = leaks(task, pair.original, QUICK_MASKS if run.quick else MASKS, run.seed)
+    agreement = agreement_table(of_environments, run.seed)
+    every = agreement[agreement.maps == ALL]
+    tables = {
+        **score_tables(pd.concat([of_environments, learned], ignore_index=True), run.seed),
+        "agreement": agreement,
+        "agreements": side_by_side(
+            every.assign(place=every.place + ", " + every.output),
+            *(["protocol"], ("f1", "f1_low", "f1_high")),
+        ),
+        "properties": properties_table(unseen, leaked, recalibration(task, pair, run.seed)),
+        "domain": domain_table(unseen),
+        "modulo": modulo_table(MODULO_IMAGES, run.seed),
+        "intrinsic": intrinsic_table(learned, run.seed),
+        "networks": networks,
+        "accuracy": networks.drop(columns="network")
+        .groupby(["place", "family"], sort=False)
+        .mean()
+        .reset_index(),
+    }
+    tables["above"] = above_table(tables["scores"])
+    return Found(tables, _figures(run.item, tables))
+
+
+# Figures
+
+
+def _figures(item: str, tables: Tables) -> dict[str, Figure]:
+    """Draw Figure 2's three parts, with a panel for each place, and agreement with the truth."""
+    scores = tables["scores"]
+    shown = [*METHODS, *INTRINSIC.values()]
+    scores = scores[~scores.place.str.startswith(SECOND) & scores["mean"].notna()]
+    scores = scores[scores.method.isin(shown)]
+    correlation = "Spearman's correlation (higher is better)"
+    parts = {
+        "idsds": ("IDSDS (Figure 2a)", (IDSDS,), correlation),
+        "updates": (
+            "IDS with fixed and with updated maps (Figure 2b)",
+            (ALIGNED_IDS, IDS, UPDATED_IDS),
+            "probability of the label (higher is better)",
+        ),
+        "protocols": ("Protocols side by side (Figure 2c)", (IDSDS, SDS, PARTS), correlation),
+    }
+    figures = {}
+    for name, (title, protocols, xlabel) in parts.items():
+        here = scores[scores.protocol.isin(protocols)]
+        # Panels, colors and lines come in the order of the rows.
+        keys = {"method": shown, "protocol": protocols, "place": list(dict.fromkeys(scores.place))}
+        here = here.sort_values(list(keys), key=lambda c: c.map(keys[c.name].index))
+        if len(here):
+            figures[name] = dots(
+                *(here, "mean", "method"),
+                color="protocol",
+                panel="place",
+                title=f"{title}; lines: 95 % intervals",
+                xlabel=xlabel,
+                columns=4,
+                reference=0,
+            )
+    if "agreement" in tables:
+        figures["truth"] = _truth_figure(tables["agreement"])
+    first = FIRST_FIGURE.get(item, "idsds")
+    return {name: figures[name] for name in dict.fromkeys([first, *figures]) if name in figures}
+
+
+def _truth_figure(agreement: pd.DataFrame) -> Figure:
+    every = agreement[agreement.maps == ALL]
+    truths = {"f1": "F1 of the masks", "cells": "exact Shapley values of cells"}
+    parts = [
+        every.assign(
+            truth=f"by {label}",
+            network=every.place + ", " + every.output,
+            value=every[truth],
+            low=every[f"{truth}_low"],
+            high=every[f"{truth}_high"],
+        )
+        for truth, label in truths.items()
+    ]
+    return dots(
+        *(pd.concat(parts), "value", "protocol"),
+        color="network",
+        panel="truth",
+        title="Does a protocol rank maps as the truth does? (lines: 95 % intervals)",
+        xlabel="Spearman with the truth's ranking (1 is best)",
+        reference=0,
+    )
+
+
+# Claims
+
+
+def _told(better: pd.Series, wanted: str) -> bool | None:
+    """Say whether all are told to be as wanted, or one to be the opposite; None where neither is."""
+    if len(better) and (better == wanted).all():
+        return True
+    return False if ((better != wanted) & (better != "")).any() else None
+
+
+def _both(first: bool | None, second: bool | None) -> bool | None:
+    """Say whether both hold; False where one does not, None where that is not decided."""
+    return False if False in (first, second) else None if None in (first, second) else True
+
+
+def _best(tables: Tables, protocol: str, *best: str) -> bool | None:
+    """Say whether methods score higher than all others in each place, by intervals."""
+    scores = tables["scores"]
+    here = scores[(scores.protocol == protocol) & scores.method.isin(METHODS)]
+    here = here[here["mean"].notna() & (here.units >= FEWEST_FOR_ORDER)]
+    ahead, behind = [], []
+    for _, part in here.groupby("place"):
+        own, others = part[part.method.isin(best)], part[~part.method.isin(best)]
+        ahead.append(own.low.min() > others.high.max())
+        behind.append(own.high.min() < others.low.max())
+    return False if any(behind) else True if ahead and all(ahead) else None
+
+
+@claim(
+    *(FIGURE_2, TABLE_4),
+    place="Section 4.2",
+    statement="IG with a uniform baseline has the highest IDSDS of all methods for any network",
+    reason="Small images and networks leave IG little to get wrong; in a sum it is exact",
+)
+def uniform_baseline_is_best(tables: Tables) -> bool | None:
+    return _best(tables, IDSDS, "IG-U")
+
+
+@claim(
+    *(FIGURE_2, TABLE_4),
+    place="Section 4.2",
+    statement="Under IDSDS a uniform baseline is better for IG than that which deletes",
+    reason="Small images and networks leave IG little to get wrong; in a sum it is exact",
+)
+def noise_helps_ig(tables: Tables) -> bool | None:
+    noise = tables["noise"]
+    return _told(noise[noise.method == "IG-U"].better, "noise")
+
+
+@claim(*(FIGURE_2, TABLE_4), place="Section 4.2", statement="For RISE a uniform baseline is worse")
+def noise_harms_rise(tables: Tables) -> bool | None:
+    noise = tables["noise"]
+    return _told(noise[noise.method == "RISE-U"].better, "baseline")
+
+
+@claim(
+    *(FIGURE_2, TABLE_4),
+    place="Section 4.2",
+    statement="Under IDSDS raw maps of IG and IG-U are better than absolute ones",
+)
+def raw_is_better_under_idsds(tables: Tables) -> bool | None:
+    table = tables["absolute"]
+    here = table[(table.protocol == IDSDS) & table.method.isin(("IG", "IG-U"))]
+    # Where nothing speaks against the label, both maps are the same.
+    return _told(here[here.raw_minus_absolute.abs() > SAME].better, "raw")
+
+
+@claim(
+    *(FIGURE_2, TABLE_5),
+    place="Section 4.2",
+    statement="Under IDS, and there alone, absolute maps are always better than raw ones",
+    reason="In small images what speaks against the label goes first, which raises its probability",
+)
+def absolute_is_better_under_ids(tables: Tables) -> bool | None:
+    table = tables["absolute"]
+    told = {name: _told(part.better, "absolute") for name, part in table.groupby("protocol")}
+    others = [told[name] for name in (IDSDS, SDS, PARTS) if name in told]
+    return False if told[IDS] is False or any(others) else told[IDS]
+
+
+@claim(
+    *(FIGURE_2, TABLE_5),
+    place="Section 4.2",
+    statement="Maps made anew in each step raise IDS of raw IxG, IG and IG-U",
+    reason="Raw maps lead already where they are fixed: there is nothing for updating to repair",
+)
+def updating_helps_raw_maps(tables: Tables) -> bool | None:
+    gains = tables["gains"]
+    return _told(gains[gains.method.isin(("IxG", "IG", "IG-U"))].better, "updated")
+
+
+@claim(
+    *(FIGURE_2, TABLE_5, TABLE_6),
+    place="Section 4.2",
+    statement="Under IDS and SDS Grad-CAM and XGrad-CAM are the best",
+    reason="The last maps of our small networks are coarse; in a sum gradients are exact",
+)
+def cams_are_best_out_of_domain(tables: Tables) -> bool | None:
+    cams = ("Grad-CAM", "XGrad-CAM")
+    return _both(_best(tables, IDS, *cams), _best(tables, SDS, *cams))
+
+
+@claim(
+    *(FIGURE_2, TABLE_7),
+    place="Section 4.2",
+    statement="Under single deletion of parts IG is the best",
+    reason="In a sum other maps, such as IxG, are exact, too",
+)
+def ig_is_best_under_parts(tables: Tables) -> bool | None:
+    return _best(tables, PARTS, "IG")
+
+
+@claim(
+    *(FIGURE_2, TABLE_6),
+    place="Section 4.2",
+    statement=f"SDS and IDSDS rank methods much alike (0.89; here: Spearman of {ALIKE} at least)",
+)
+def sds_ranks_as_idsds(tables: Tables) -> bool | None:
+    table = tables["correlations"]
+    here = table[(table["first"] == IDSDS) & (table.second == SDS) & (table.place != "paper")]
+    if (here.high < ALIKE).any():
+        return False
+    return True if len(here) and (here.low >= ALIKE).all() else None
+
+
+@claim(
+    *(FIGURE_2, TABLE_4),
+    place="Section 4.2",
+    statement="B-cos networks and BagNets have a higher IDSDS than the best map of plain networks",
+    reason="Small images and networks leave IG little to get wrong, so that nothing is above it",
+)
+def intrinsic_maps_are_ahead(tables: Tables) -> bool | None:
+    return _told(tables["intrinsic"].better, "first") if "intrinsic" in tables else None
+
+
+def _as_published(tables: Tables, name: str) -> pd.DataFrame:
+    """Return what was measured of a property, with `right` where it comes out as in Table 1."""
+    table = tables["properties"]
+    here = table[(table.property == name) & table.paper.isin(("yes", "no")) & (table.ours != "")]
+    return here.assign(right=here.ours == here.paper)
+
+
+@claim(
+    TABLE_1,
+    place="Table 1",
+    statement="IDSDS and single deletion of parts stay in the domain; SDS and IDS leave it",
+)
+def domains_are_as_published(tables: Tables) -> bool:
+    return bool(_as_published(tables, ALIGNED).right.all())
+
+
+@claim(
+    TABLE_1,
+    place="Table 1",
+    statement="What ROAR deletes tells the class; what IDSDS and deletion of parts delete does not",
+)
+def leaks_are_as_published(tables: Tables) -> bool | None:
+    wrong = _as_published(tables, TIGHT).query("not right")
+    # Few masks, as in a quick run, do not show that anything leaks: that decides nothing.
+    return True if not len(wrong) else None if (wrong.ours == "yes").all() else False
+
+
+@claim(
+    TABLE_1,
+    place="Table 1",
+    statement="Another calibration changes IDS, but neither SDS nor IDSDS",
+)
+def comparisons_are_as_published(tables: Tables) -> bool:
+    return bool(_as_published(tables, COMPARABLE).right.all())
+
+
+@claim(
+    TABLE_1,
+    place="ours",
+    statement="With the true baseline each drop of the logit is the number of the label's pixels in "
+    "the cell, and no output is another than without redundant channels: there SDS is IDSDS",
+)
+def drops_are_exact(tables: Tables) -> bool:
+    idsds = tables["domain"].set_index("protocol").loc[[IDSDS]]
+    return bool((idsds.exact_drops == 1).all() and (idsds.unseen == 0).all())
+
+
+@claim(
+    *(FIGURE_2, TABLE_1, TABLE_6),
+    place="ours",
+    statement="Equally black cells are out of domain, and yet SDS of logits agrees with the truth "
+    "just as IDSDS: redundant channels take the same from each drop, which ranks do not see",
+)
+def equal_cells_leave_ranks_alone(tables: Tables) -> bool | None:
+    if "agreement" not in tables:
+        return None
+    rows = _agreement(tables, "logit")
+    return bool((rows["f1", SDS] == rows["f1", IDSDS]).all())
+
+
+@claim(
+    *(FIGURE_2, TABLE_5, TABLE_6),
+    place="ours",
+    statement="About probabilities two protocols agree less with the truth than IDSDS: IDS with black "
+    "pixels, and SDS where a random half of each cell is black and redundant channels are strongest",
+)
+def leaving_the_domain_harms(tables: Tables) -> bool | None:
+    if "agreement" not in tables:
+        return None
+    return _both(_agrees_less(tables, IDS), _agrees_less(tables, dosed(STRENGTHS[-1])))
+
+
+def _agreement(tables: Tables, output: str) -> pd.DataFrame:
+    """Return agreement with the F1 of all maps: a row for each environment, columns by protocol."""
+    table = tables["agreement"]
+    here = table[(table.maps == ALL) & (table.output == output)]
+    return here.pivot(
+        index="place", columns="protocol", values=["f1", "f1_low", "f1_high", "images"]
+    )
+
+
+def _agrees_less(tables: Tables, protocol: str) -> bool | None:
+    rows = _agreement(tables, "probability")
+    if rows["images"][[protocol, IDSDS]].min().min() < FEWEST_FOR_ORDER:
+        return None
+    if (rows["f1_low", protocol] > rows["f1_high", IDSDS]).any():
+        return False
+    return True if (rows["f1_high", protocol] < rows["f1_low", IDSDS]).all() else None
+
+
+@claim(
+    *(FIGURE_2, TABLE_5),
+    place="ours",
+    statement="Updating gives exact Shapley values of a sum nothing: each pixel has the same share "
+    "whichever others are there",
+)
+def exact_values_gain_nothing(tables: Tables) -> bool | None:
+    gains = tables["gains"]
+    here = gains[gains.method == EXACT].difference
+    return bool((here.abs() < SAME).all()) if len(here) else None
+
+
+@claim(
+    *(FIGURE_2, TABLE_4, TABLE_7),
+    place="ours",
+    statement="By single deletion from logits, in the domain, no method is above exact Shapley values",
+)
+def nothing_is_above_exact_values(tables: Tables) -> bool | None:
+    if "above" not in tables:
+        return None
+    table = tables["above"]
+    here = table[table.place.isin(ENVIRONMENTS.values()) & table.protocol.isin((IDSDS, PARTS))]
+    return bool((here.above == 0).all())
+
+
+@claim(
+    *(TABLE_1, TABLE_7),
+    place="ours",
+    statement="Exact Shapley values of a remainder fail single deletion: it may rise when pixels go",
+)
+def remainders_fail(tables: Tables) -> bool | None:
+    [row] = tables["modulo"].to_dict("records")
+    return None if row["images"] < FEWEST_FOR_ORDER else bool(row["high"] < 1)

@@ -1,0 +1,268 @@
+"""What made-up scores come to in each table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from attributionlab.papers.idsds.environment_scores import (
+    ALIGNED_IDS,
+    EXACT,
+    IDS,
+    IDSDS,
+    MASK,
+    SDS,
+    UPDATED,
+    UPDATED_IDS,
+    environment_scores,
+)
+from attributionlab.papers.idsds.maps import ABSOLUTE, ATTENDED, PANEL
+from attributionlab.papers.idsds.protocol_tables import (
+    ALL,
+    LEGEND,
+    PAPER,
+    RAW,
+    SAME,
+    UPDATABLE,
+    above_table,
+    agreement_table,
+    correlation_table,
+    difference_table,
+    gain_table,
+    intrinsic_table,
+    preference_table,
+    readable,
+    score_table,
+    score_tables,
+    side_by_side,
+    units_of,
+)
+from attributionlab.stats.intervals import mean_interval
+
+IG = "integrated-gradients"
+
+
+def scored(protocol, method, *networks, place="here", constant=False):
+    """A row for each image of each network."""
+    return pd.DataFrame(
+        [
+            (place, protocol, method, number, image, value, constant)
+            for number, values in enumerate(networks)
+            for image, value in enumerate(values)
+        ],
+        columns=["place", "protocol", "method", "network", "image", "score", "constant"],
+    )
+
+
+def table_of(*parts):
+    scores = pd.concat(parts, ignore_index=True)
+    return score_table(scores, units_of(scores), 0)
+
+
+def test_means_are_over_networks_where_there_are_several():
+    [row] = table_of(scored(IDSDS, IG, [0.0, 1.0], [0.25, np.nan], constant=True)).to_dict(
+        "records"
+    )
+    assert row["method"] == "IG"
+    assert row["mean"] == (0.5 + 0.25) / 2
+    assert (row["units"], row["images"], row["constant_maps"]) == (2, 4, 4)
+    assert row["paper"] == PAPER[IDSDS]["IG"] == 0.196
+    assert (row["low"], row["high"]) == mean_interval(np.array([0.5, 0.25]), 0)
+
+
+def test_means_are_over_images_where_there_is_one_network():
+    [row] = table_of(scored(SDS, EXACT, [0.0, 0.5, 1.0])).to_dict("records")
+    assert (row["mean"], row["units"]) == (0.5, 3)
+    assert np.isnan(row["paper"])
+
+
+PAIRS = {(IDSDS, "IG"): (IDSDS, "IG abs.")}
+
+
+def differences(*parts, pairs=PAIRS):
+    return difference_table(units_of(pd.concat(parts)), pairs, ("raw", "absolute"), 0)
+
+
+def test_raw_maps_are_compared_with_absolute_ones_in_pairs():
+    [row] = differences(
+        scored(IDSDS, IG, [0.5, 0.7, 0.9, 0.8, 0.5, 0.5]),
+        scored(IDSDS, f"{IG}{ABSOLUTE}", [0.1, 0.2, 0.3, 0.4, 0.2, 0.1]),
+        scored(IDSDS, "saliency", [0.0] * 6),
+    ).to_dict("records")
+    assert row["difference"] == pytest.approx(2.6 / 6, abs=1e-15)
+    assert (row["method"], row["better"]) == ("IG", "raw")
+    assert (row["units"], row["over"]) == (6, "images")
+    assert row["paper"] == PAPER[IDSDS]["IG"] - PAPER[IDSDS]["IG abs."]
+
+
+@pytest.mark.parametrize(("networks", "better"), [(5, ""), (6, "absolute")])
+def test_fewer_than_six_networks_tell_no_map_from_another(networks, better):
+    table = differences(
+        scored(IDSDS, IG, *[[0.1, 0.2]] * networks),
+        scored(IDSDS, f"{IG}{ABSOLUTE}", *[[0.5, 0.7]] * networks),
+    )
+    [row] = table.to_dict("records")
+    assert (row["better"], row["units"], row["over"]) == (better, networks, "networks")
+
+
+def test_without_its_pair_a_method_has_no_difference():
+    assert not len(differences(scored(IDSDS, IG, [0.5])))
+    one = scored(IDSDS, f"{IG}{ABSOLUTE}", [0.5])
+    assert not len(differences(scored(IDSDS, IG, [np.nan]), one))
+
+
+def test_preferences_count_methods_and_signs_that_are_the_papers():
+    table = pd.DataFrame(
+        [
+            ("IxG", 0.2, "raw", -0.1),
+            ("IG", -0.2, "", 0.1),
+            ("IG-U", 0.2, "", 0.1),
+            ("IG-SG", SAME / 2, "", 0.1),
+            ("IxG-SG", -0.3, "absolute", np.nan),
+        ],
+        columns=["method", "raw_minus_absolute", "better", "paper"],
+    ).assign(protocol=IDSDS, place="here")
+    [row] = preference_table(table).to_dict("records")
+    assert row == {
+        "protocol": IDSDS,
+        "place": "here",
+        "methods": 5,
+        "raw_higher": 2,
+        "absolute_higher": 2,
+        "raw_better": 1,
+        "absolute_better": 1,
+        "paper_raw": 3,
+        "paper_absolute": 1,
+        "as_paper": 1,
+        "with_paper": 3,
+    }
+
+
+def test_correlations_are_those_of_mean_scores_without_the_control():
+    generator = np.random.default_rng(0)
+    scores = table_of(
+        *[scored(each, name, generator.random(2)) for name in PANEL for each in (IDSDS, SDS)]
+    )
+    table = correlation_table(scores, 0).set_index(["place", "first", "second"]).correlation
+    wide = scores.pivot(index="method", columns="protocol", values="mean").drop("random")
+    assert table["here", IDSDS, SDS] == pytest.approx(
+        stats.spearmanr(wide[IDSDS], wide[SDS]).statistic, abs=1e-12
+    )
+    paper = PAPER.dropna()
+    assert table["paper", IDSDS, SDS] == pytest.approx(
+        stats.spearmanr(paper[IDSDS], paper[SDS]).statistic, abs=1e-12
+    )
+
+
+def test_agreement_is_spearmans_correlation_image_by_image():
+    scores, _ = environment_scores("multi-color-sum", "probability", 2, 0, quick=True)
+    table = agreement_table(scores, 0).set_index(["place", "maps", "protocol"])
+    here = scores[scores.protocol == IDS].round(9)  # what differs by rounding alone is a tie
+    for maps, truth in ((ALL, "f1"), (UPDATABLE, "cells")):
+        part = here if maps == ALL else here[here.method.isin(UPDATED)]
+        expected = [
+            stats.spearmanr(each.score, each[truth]).statistic for _, each in part.groupby("image")
+        ]
+        found = table.loc[("sum", maps, IDS)]
+        assert found[truth] == pytest.approx(np.mean(expected), abs=1e-9)
+        assert found.images == 2
+
+
+def test_protocols_that_score_some_maps_alone_agree_over_those():
+    names = (*UPDATED, "rise")
+    parts = [
+        scored(UPDATED_IDS, name, [float(k), -float(k)] if name != "rise" else [np.nan] * 2)
+        for k, name in enumerate(names)
+    ]
+    scores = pd.concat(parts).assign(output="logit", f1=0.0, cells=1.0)
+    scores["f1"] = scores.method.map({name: k / 10 for k, name in enumerate(names)})
+    scores["cells"] = scores.f1
+    [row] = agreement_table(scores, 0).to_dict("records")
+    assert (row["maps"], row["f1"], row["images"]) == (UPDATABLE, 0.0, 2)
+
+
+def test_tables_to_read_have_a_column_for_each_place():
+    scores = table_of(
+        scored(IDSDS, EXACT, [0.5, 0.7], place="one", constant=True),
+        scored(IDSDS, EXACT, [0.25], place="two"),
+    )
+    [row] = readable(scores, IDSDS).to_dict("records")
+    assert row["one"].startswith("0.60 (")
+    assert row["two"] == "0.25"
+    assert row["constant_maps"] == "2 of 2, 0 of 1"
+    table = pd.DataFrame({"row": ["a"], "place": ["x"], "v": [np.nan], "l": [0.0], "h": [0.0]})
+    assert side_by_side(table, ["row"], ("v", "l", "h")).x.tolist() == [""]
+
+
+def test_networks_that_explain_themselves_are_paired_with_the_best_map_of_plain_ones():
+    scores = pd.concat(
+        [
+            scored(IDSDS, IG, *[[0.3, 0.5]] * 6),
+            scored(IDSDS, "input-x-gradient", *[[0.3, 0.3]] * 6),
+            scored(IDSDS, "BagNet", *[[each, each] for each in (0.5, 0.6, 0.7, 0.5, 0.6, 0.7)]),
+        ]
+    )
+    [row] = intrinsic_table(scores, 0).to_dict("records")
+    assert (row["method"], row["best"], row["better"], row["networks"]) == (
+        *("BagNet", "IG", "first", 6),
+    )
+    assert (row["mean"], row["best_mean"], row["difference"]) == pytest.approx((0.6, 0.4, 0.2))
+    [few] = intrinsic_table(scores[scores.network < 5], 0).to_dict("records")
+    assert (few["better"], few["networks"]) == ("", 5)
+
+
+def test_gains_are_over_fixed_maps_of_the_same_baseline_and_ties_are_all_ahead():
+    updated = {"input-x-gradient": 1.0, IG: 1 - 1e-8, "saliency": 1.0, "rise": 1 - 2e-8}
+    scores = [
+        *(scored(UPDATED_IDS, name, [value]) for name, value in updated.items()),
+        *(scored(IDS, name, [0.5]) for name in updated),
+        *(scored(each, EXACT, [0.25], place="sum") for each in (UPDATED_IDS, ALIGNED_IDS)),
+        *(scored(each, "random", [0.5]) for each in (UPDATED_IDS, IDS)),
+        scored(IDS, EXACT, [0.125], place="sum"),
+    ]
+    table = gain_table(units_of(pd.concat(scores)), 0).set_index(["place", "method"])
+    exact = table.loc["sum", EXACT]
+    assert (exact.fixed, exact.updated, exact.difference) == (ALIGNED_IDS, 0.25, 0)
+    assert table.difference["here", "IxG"] == 0.5
+    assert table.fixed["here", "IxG"] == IDS
+    assert table.ahead["here"].to_dict() == {
+        "IxG": True,
+        "IG": True,
+        "Saliency": True,
+        "RISE": True,
+        "random": False,
+    }
+
+
+def test_methods_above_the_exact_values_are_counted():
+    scores = table_of(
+        scored(IDSDS, EXACT, [0.5]),
+        scored(IDSDS, MASK, [0.9]),  # no method
+        scored(IDSDS, IG, [0.75]),
+        scored(IDSDS, "saliency", [0.6]),
+        scored(IDSDS, "rise", [0.5 + SAME / 2]),
+        scored(SDS, EXACT, [0.5]),
+        scored(SDS, IG, [0.25]),
+        scored(IDSDS, IG, [0.75], place="without exact values"),
+    )
+    first, second = above_table(scores).to_dict("records")
+    assert (first["above"], first["method"], first["highest"]) == (2, "IG", 0.75)
+    assert (second["protocol"], second["above"], second["method"]) == (SDS, 0, "")
+
+
+def test_noise_is_compared_with_the_baseline_under_idsds_alone():
+    means = {IG: 0.5, f"{IG}-uniform": 0.25, "rise": 0.125}
+    scores = pd.concat(scored(p, k, [v]) for k, v in means.items() for p in (IDSDS, SDS, IDS))
+    scores = pd.concat([scores, scored(UPDATED_IDS, IG, [0.5])])
+    [row] = score_tables(scores, 0)["noise"].to_dict("records")
+    assert (row["method"], row["difference"]) == ("IG-U", -0.25)
+    assert row["paper"] == 0.255 - 0.196
+
+
+def test_the_paper_and_the_legend_name_the_same_methods():
+    unpublished = {*(LEGEND[name] for name in ATTENDED), "random"}  # ResNet-50 has no attention
+    assert set(LEGEND) == {*PANEL, "B-cos", "BagNet"}
+    for protocol in PAPER:
+        own = set() if protocol == IDSDS else {"B-cos", "BagNet"}
+        assert set(PAPER.index[PAPER[protocol].isna()]) == unpublished | own
+    assert len(RAW) == 5
