@@ -1,9 +1,18 @@
-"""A small task and networks for it that were never trained."""
+"""Scores of two images, and a small task with networks for it that were never trained."""
+
+from functools import cache
 
 import torch
 from torch import nn
 
 from attributionlab.papers.idsds.data import Task
+from attributionlab.papers.idsds.environment_scores import environment_scores
+
+
+@cache
+def sum_scores():
+    """Computed once: a copy is to be changed."""
+    return environment_scores("multi-color-sum", "logit", 2, 0, quick=True)
 
 
 def made_up_task(n=4):

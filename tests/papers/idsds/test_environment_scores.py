@@ -20,14 +20,14 @@ from attributionlab.papers.idsds.environment_scores import (
     UPDATED_IDS,
     Setting,
     dosed,
-    environment_scores,
 )
 from attributionlab.papers.idsds.maps import ATTENDED, PANEL
+from idsds_cases import sum_scores
 
 
 @pytest.fixture(scope="module")
 def found():
-    return environment_scores("multi-color-sum", "logit", 2, 0, quick=True)
+    return sum_scores()
 
 
 @pytest.fixture(scope="module")

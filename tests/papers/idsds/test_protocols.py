@@ -14,7 +14,6 @@ from attributionlab.papers.idsds.environment_scores import (
     IDSDS,
     PARTS,
     SDS,
-    environment_scores,
 )
 from attributionlab.papers.idsds.maps import ATTENDED
 from attributionlab.papers.idsds.properties import ALIGNED, COMPARABLE, ROAR, TIGHT, Leak
@@ -29,7 +28,7 @@ from attributionlab.papers.idsds.trained_scores import Explained, Scale, pair_sc
 from attributionlab.papers.idsds.training import Pair
 from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.subjects import Subject
-from idsds_cases import made_up_network, made_up_task
+from idsds_cases import made_up_network, made_up_task, sum_scores
 
 ITEMS = [name for name, item in items().items() if item.function.startswith("idsds.protocols:")]
 SCALE = Scale(networks=2, training=8, images=2, epochs=1, fine_tuning=1, updated=2, steps=2)
@@ -44,7 +43,7 @@ def found():
     bag = own[(own.protocol == IDSDS) & (own.method == "saliency")].assign(method="BagNet", score=1)
     accuracies = pd.DataFrame({"place": "pictures", "family": "plain", "original": [0.5, 1.0]})
     learned = pd.concat([own, bag]).assign(place="pictures", network=0)
-    logits = environment_scores("multi-color-sum", "logit", 2, 0, quick=True)
+    logits = sum_scores()
     probabilities = logits[0].assign(output="probability", place="sum, probability")
     known = {"logit": logits, "probability": (probabilities, logits[1][:0])}
     leak = Leak("x", 0.5, 0.4, 0.6, 0.5)
