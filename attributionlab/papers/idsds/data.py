@@ -1,4 +1,4 @@
-"""Images, labels and what is known of them, for the networks of `papers.subjects.networks`."""
+"""Images, labels and what is known of them, for networks that are trained."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
@@ -20,21 +19,9 @@ SIDE = 32
 class Task(NamedTuple):
     """What a network learns, and what it is asked afterwards.
 
-    Parameters
-    ----------
-    name : str
-        For tables.
-    training_images, images : Tensor, (B, C, H, W)
-        In [0, 1].
-    training_labels, labels : Tensor, (B,)
-        Classes from 0 on.
-    classes : int
-        How many.
-    baseline : Tensor, (C, 1, 1)
-        The pixel that stands for nothing.
-    truth : Tensor, (B, 1, H, W), or None
-        What the data say about each pixel of `images`: 1 speaks for the label, -1 against it, 0 says
-        nothing. What a trained network uses is not known.
+    Images, (B, C, H, W), lie in [0, 1]; `baseline`, (C, 1, 1), is the pixel that stands for nothing.
+    `truth`, (B, 1, H, W), is what the data say about each pixel of `images`: 1 speaks for the label, -1
+    against it, 0 says nothing. What a trained network uses is not known.
     """
 
     name: str
@@ -48,21 +35,10 @@ class Task(NamedTuple):
 
 
 def colors_task(training: int, n: int, seed: int, side: int = SIDE) -> Task:
-    """Which of four colors has the most pixels: images of the environment multi-color-sum.
+    """Make images of multi-color-sum: which of four colors has the most pixels.
 
-    Parameters
-    ----------
-    training, n : int
-        Images to train on, and to ask about.
-    seed : int
-        Of the images to train on; the others are of the next seed.
-    side : int
-        In pixels.
-
-    Returns
-    -------
-    Task
-        Its truth is 1 on the winning color and -1 on the others.
+    `training` images to learn are of the seed, `n` others of the next one. The truth is 1 on the
+    winning color and -1 on the others.
 
     Examples
     --------
@@ -72,7 +48,7 @@ def colors_task(training: int, n: int, seed: int, side: int = SIDE) -> Task:
     (torch.Size([3, 3, 32, 32]), torch.Size([2, 3, 32, 32]), [-1.0, 0.0, 1.0])
     """
     refuse_if([*integer_problem("training", training, 1), *integer_problem("n", n, 1)])
-    env = _environment(side)
+    env = load(ENVIRONMENT, image_size=side)
     learned, learned_labels = env.batch(training, seed)
     asked, labels = env.batch(n, seed + 1)
     return Task(
@@ -88,38 +64,18 @@ def colors_task(training: int, n: int, seed: int, side: int = SIDE) -> Task:
 
 
 def colors_left(images: Float[Tensor, "batch 3 side side"]) -> Int64[Tensor, "batch 4"]:
-    """How many pixels of each color images of the colors task have, whole or not, in class order.
-
-    Parameters
-    ----------
-    images : Tensor, (B, 3, H, W)
-        In [0, 1]; pixels of other colors do not count.
-    """
-    env = _environment(images.shape[-1])
+    """Count the pixels of each color in images of the colors task, whole or not, in class order."""
+    env = load(ENVIRONMENT, image_size=images.shape[-1])
     with torch.no_grad():
         counts: Tensor = env.model((images * env.max_value).round())
     return counts.round().long()
 
 
-def _environment(side: int) -> Environment:
-    return load(ENVIRONMENT, image_size=side)
-
-
 def pictures_task(training: int, n: int, seed: int) -> Task:
-    """Ten classes of objects on backgrounds that tell a part of the class (`pictures`).
+    """Make ten classes of objects on backgrounds that tell a part of the class (`pictures`).
 
-    Parameters
-    ----------
-    training, n : int
-        Images to train on, and to ask about.
-    seed : int
-        Of the images to train on; the others are of the next seed.
-
-    Returns
-    -------
-    Task
-        Its baseline is the mean color of the images to train on, its truth 1 on the object, which alone
-        tells the class for sure.
+    Seeds are those of `colors_task`. The baseline is the mean color of the images to train on, the
+    truth 1 on the object, which alone tells the class for sure.
 
     Examples
     --------
@@ -146,13 +102,7 @@ TASKS: Mapping[str, Callable[..., Task]] = {"colors": colors_task, "pictures": p
 
 
 def task_named(name: str) -> Callable[..., Task]:
-    """The maker of a task in `TASKS`.
-
-    Raises
-    ------
-    AttributionLabError
-        For an unknown name.
-    """
+    """Return the maker of a task in `TASKS`, or refuse an unknown name."""
     if name not in TASKS:
         raise AttributionLabError(f"no task named {name!r}: {nearest(name, TASKS)}")
     return TASKS[name]

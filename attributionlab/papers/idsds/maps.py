@@ -1,8 +1,7 @@
 """The panel of Hesse et al. (2024), Table 2."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Float64, Int64
@@ -42,20 +41,11 @@ PANEL = (
 """The rows in the order of Table 2, and the control."""
 
 
-@dataclass(frozen=True)
-class Effort:
+class Effort(NamedTuple):
     """Settings that trade time for precision.
 
-    Parameters
-    ----------
-    nodes : int
-        Of the quadrature of integrated gradients.
-    samples : int
-        Noisy samples of each image.
-    starts : int
-        Uniformly random baseline images.
-    masks : int
-        Of RISE.
+    Nodes of the quadrature of integrated gradients, noisy samples of each image, uniformly random
+    baseline images, and masks of RISE.
     """
 
     nodes: int
@@ -67,41 +57,6 @@ class Effort:
 FULL = Effort(nodes=32, samples=8, starts=4, masks=1000)
 QUICK = Effort(nodes=8, samples=4, starts=2, masks=200)
 """Public code of the paper: 50 nodes, 4 samples, one baseline image. RISE's authors: 8,000 masks."""
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """What a row of the panel gets."""
-
-    model: nn.Module
-    images: Tensor
-    targets: Tensor
-    layer: nn.Module | str | None
-    highest: float
-    baselines: Baselines
-    seed: int
-    effort: Effort
-
-    def generator(self) -> torch.Generator:
-        """A fresh one for each row: a row's maps do not depend on which others are asked for."""
-        return torch.Generator().manual_seed(self.seed)
-
-    def by(self, method: str, **settings: Any) -> Tensor:
-        """Maps of a method of the package."""
-        maps: Tensor = METHODS[method](self.model, self.images, self.targets, **settings)
-        return maps
-
-    @property
-    def random(self) -> dict[str, Any]:
-        """What methods that draw values of pixels get."""
-        return {"highest": self.highest, "generator": self.generator()}
-
-    @property
-    def attached(self) -> dict[str, Any]:
-        """What methods that explain by a layer get."""
-        if isinstance(self.layer, str):
-            return {"layer": self.layer}
-        return {"layers": {"gradcam": self.layer}}
 
 
 def panel_maps(
@@ -116,7 +71,7 @@ def panel_maps(
     seed: int,
     quick: bool,
 ) -> dict[str, Float64[Tensor, "batch 1 height width"]]:
-    """Maps of rows of the panel, in the order in which they are asked for.
+    """Compute maps of rows of the panel, in the order of `names`.
 
     Attributions are summed over channels first, as everywhere in this package, and an absolute value
     is that of the sum; so the two cancel where channels disagree. Public code of the paper does the
@@ -124,10 +79,8 @@ def panel_maps(
 
     Parameters
     ----------
-    model : nn.Module
-        (B, C, H, W) -> (B, K); the paper explains logits.
-    images, targets : Tensor
-        (B, C, H, W) and (B,).
+    model, images, targets
+        The paper explains logits.
     names : sequence of str
         In `PANEL`. Each of the `ATTENDED` is left out where it refuses the network (`refused_rows`).
     layer : nn.Module or str or None
@@ -146,11 +99,6 @@ def panel_maps(
     -------
     dict of str to Tensor of float64, (B, 1, H, W)
         On the CPU, in units of the output (squared for "-squared").
-
-    Raises
-    ------
-    AttributionLabError
-        For a name that is not in the panel, and as the methods do.
 
     References
     ----------
@@ -173,21 +121,24 @@ def panel_maps(
     for name in names:
         if name not in PANEL:
             raise AttributionLabError(f"{name!r} is not in the panel: {nearest(name, PANEL)}")
-    asked = Asked(model, images, targets, layer, highest, baselines, seed, QUICK if quick else FULL)
     rows = [name for name in names if layer is not None or name not in ATTACHED]
+    attached = {"layer": layer} if isinstance(layer, str) else {"layers": {"gradcam": layer}}
     raw: dict[str, Tensor] = {}
     with heard():  # what is unusual about a method, faithfulness_test tells
-        needed = {name.removesuffix(ABSOLUTE) for name in rows}
-        for name in sorted(needed):
+        for name in sorted({name.removesuffix(ABSOLUTE) for name in rows}):
             if name in raw:
                 continue
+            # Of its own: a row's maps do not depend on which others there are.
+            drawn = {"highest": highest, "generator": torch.Generator().manual_seed(seed)}
+            settings = _settings(name, QUICK if quick else FULL, baselines, drawn)
+            settings |= attached if name in ATTACHED else {}
             try:
-                of_source = _SOURCES[name](asked)
+                found = _made(name, (model, images, targets), settings)
             except AttributionLabError:
                 if name not in ATTENDED:
                     raise
                 continue
-            raw |= {made: as_maps(maps, images, made) for made, maps in of_source.items()}
+            raw |= {made: as_maps(maps, images, made) for made, maps in found.items()}
     return {
         name: raw[name.removesuffix(ABSOLUTE)].abs() if name.endswith(ABSOLUTE) else raw[name]
         for name in rows
@@ -200,7 +151,7 @@ def refused_rows(
     images: Float[Tensor, "batch channels height width"],
     targets: Int64[Tensor, " batch"],
 ) -> list[str]:
-    """A sentence for each of the `ATTENDED` rows that `panel_maps` leaves out: why it refuses."""
+    """Return for each of the `ATTENDED` rows that `panel_maps` leaves out a sentence that says why."""
     said = []
     for name in ATTENDED:
         try:
@@ -212,96 +163,42 @@ def refused_rows(
     return said
 
 
-def _gradient(asked: Asked) -> Mapping[str, Tensor]:
-    return {GRADIENT: asked.by(GRADIENT)}
-
-
-def _saliency(asked: Asked) -> Mapping[str, Tensor]:
-    return {"saliency": asked.by("saliency").double().sum(1, keepdim=True).abs()}
-
-
-def _integrated(asked: Asked) -> Mapping[str, Tensor]:
-    settings = {"baselines": asked.baselines, "n_steps": asked.effort.nodes}
-    return {INTEGRATED: asked.by(INTEGRATED, **settings)}
-
-
-def _uniform(asked: Asked) -> Mapping[str, Tensor]:
-    settings = {"n_baselines": asked.effort.starts, "n_steps": asked.effort.nodes}
-    return {UNIFORM: asked.by(UNIFORM, **asked.random, **settings)}
-
-
-def _rise(asked: Asked) -> Mapping[str, Tensor]:
-    settings = {"generator": asked.generator(), "baselines": asked.baselines}
-    return {"rise": asked.by("rise", n_samples=asked.effort.masks, **settings)}
-
-
-def _rise_uniform(asked: Asked) -> Mapping[str, Tensor]:
-    return {"rise-uniform": asked.by("rise-uniform", n_samples=asked.effort.masks, **asked.random)}
-
-
-def _gradient_ensemble(asked: Asked) -> Mapping[str, Tensor]:
-    return _reduced(asked, GRADIENT, ("smoothgrad",), {})
-
-
-def _integrated_ensembles(asked: Asked) -> Mapping[str, Tensor]:
-    settings = {"baselines": asked.baselines, "n_steps": asked.effort.nodes}
-    return _reduced(asked, INTEGRATED, ("smoothgrad", "smoothgrad_squared"), settings)
-
-
-def _reduced(
-    asked: Asked, method: str, reductions: Sequence[str], settings: Mapping[str, Any]
-) -> Mapping[str, Tensor]:
-    """Ensembles of a method, all from the same samples."""
-    samples = maps_of_samples(
-        METHODS[method],
-        asked.model,
-        asked.images,
-        asked.targets,
-        highest=asked.highest,
-        generator=asked.generator(),
-        n_samples=asked.effort.samples,
-        **settings,
-    )
-    made = [[REDUCTIONS[each](maps.double()) for each in reductions] for maps in samples]
-    names = [f"{method}-{each.replace('_', '-')}" for each in reductions]
+def _settings(
+    name: str, effort: Effort, baselines: Baselines, drawn: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what a row's method gets beside the network and its images; `drawn` if it is random."""
+    path = {"baselines": baselines, "n_steps": effort.nodes}
+    if "-smoothgrad" in name:
+        sampled = drawn | {"n_samples": effort.samples}
+        return sampled | path if name.startswith(INTEGRATED) else sampled
     return {
-        name: torch.stack(maps) for name, maps in zip(names, zip(*made, strict=True), strict=True)
-    }
+        INTEGRATED: path,
+        UNIFORM: drawn | {"n_baselines": effort.starts, "n_steps": effort.nodes},
+        "rise": {
+            "generator": drawn["generator"],
+            "baselines": baselines,
+            "n_samples": effort.masks,
+        },
+        "rise-uniform": drawn | {"n_samples": effort.masks},
+        "smooth-gradcam-plus-plus": drawn | {"n_samples": effort.samples},
+        CONTROL: {"generator": drawn["generator"]},
+    }.get(name, {})
 
 
-def _class_activation(name: str) -> Callable[[Asked], Mapping[str, Tensor]]:
-    return lambda asked: {name: asked.by(name, **asked.attached)}
-
-
-def _smooth_class_activation(asked: Asked) -> Mapping[str, Tensor]:
-    name = "smooth-gradcam-plus-plus"
-    settings = asked.attached | asked.random
-    return {name: asked.by(name, n_samples=asked.effort.samples, **settings)}
-
-
-def _attention(name: str) -> Callable[[Asked], Mapping[str, Tensor]]:
-    return lambda asked: {name: asked.by(name)}
-
-
-def _random(asked: Asked) -> Mapping[str, Tensor]:
-    batch, _, height, width = asked.images.shape
-    draws = torch.rand((batch, 1, height, width), generator=asked.generator(), dtype=torch.float64)
-    return {CONTROL: draws}
-
-
-_SOURCES: Mapping[str, Callable[[Asked], Mapping[str, Tensor]]] = {
-    GRADIENT: _gradient,
-    f"{GRADIENT}-smoothgrad": _gradient_ensemble,
-    INTEGRATED: _integrated,
-    UNIFORM: _uniform,
-    f"{INTEGRATED}-smoothgrad": _integrated_ensembles,
-    f"{INTEGRATED}-smoothgrad-squared": _integrated_ensembles,
-    "saliency": _saliency,
-    "rise": _rise,
-    "rise-uniform": _rise_uniform,
-    **{name: _class_activation(name) for name in ATTACHED},
-    "smooth-gradcam-plus-plus": _smooth_class_activation,
-    **{name: _attention(name) for name in ATTENDED},
-    CONTROL: _random,
-}
-"""What makes the maps of each row; rows of one source share its samples."""
+def _made(
+    name: str, explained: tuple[nn.Module, Tensor, Tensor], settings: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    """Return maps of a row, and of those that share its samples."""
+    if name == CONTROL:
+        batch, _, height, width = explained[1].shape
+        return {name: torch.rand((batch, 1, height, width), dtype=torch.float64, **settings)}
+    method, smoothed, _ = name.partition("-smoothgrad")
+    if smoothed:
+        squared = ("smoothgrad_squared",) if method == INTEGRATED else ()
+        reductions = ("smoothgrad", *squared)
+        samples = maps_of_samples(METHODS[method], *explained, **settings)
+        made = [[REDUCTIONS[each](maps.double()) for each in reductions] for maps in samples]
+        rows = [f"{method}-{each.replace('_', '-')}" for each in reductions]
+        return dict(zip(rows, map(torch.stack, zip(*made, strict=True)), strict=True))
+    maps = METHODS[name](*explained, **settings)
+    return {name: maps.double().sum(1, keepdim=True).abs() if name == "saliency" else maps}

@@ -50,20 +50,10 @@ def trained_pair(
 ) -> Pair:
     """Train a network on a task by Adam, then fine-tune a copy of it (`fine_tuned`).
 
-    Parameters
-    ----------
-    design : Design
-        Of the network.
-    task : Task
-        What is learned.
-    seed : int
-        Of the weights, of the order of the images, and of what is deleted.
-    patches, replacement, fine_tuning_epochs, fine_tuning_rate
-        Of `fine_tuned`; without a rate it is 0.005, or a tenth of that for B-cos networks.
-    epochs : int
-        Passes over the whole images.
-    learning_rate : float
-        Of Adam at the start; it falls to 0 along a cosine (Loshchilov and Hutter, 2017).
+    Adam's learning rate falls to 0 along a cosine (Loshchilov and Hutter, 2017). `patches`,
+    `replacement` and what begins with `fine_tuning` are those of `fine_tuned`; without a rate it is
+    0.005, or a tenth of that for B-cos networks. The seed is that of the weights, of the order of the
+    images, and of what is deleted.
 
     Examples
     --------
@@ -75,31 +65,21 @@ def trained_pair(
     >>> pair.fine_tuned(task.images).shape
     torch.Size([2, 4])
     """
-    refuse_if(
-        [
-            *integer_problem("epochs", epochs, 1),
-            *number_problem("learning_rate", learning_rate, above=0),
-        ]
-    )
+    _refuse(epochs, learning_rate)
     images, labels = task.training_images, task.training_labels
     _, channels, side, _ = images.shape
     network = network_of(design, channels, task.classes, side, seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     fit_with(
-        optimizer,
-        network,
-        images,
-        labels,
+        *(optimizer, network, images, labels),
         seed=seed,
         epochs=epochs,
         batch_size=BATCH_SIZE,
         schedule=schedule,
     )
     tuned = fine_tuned(
-        network,
-        images,
-        labels,
+        *(network, images, labels),
         seed=seed,
         patches=patches,
         replacement=replacement,
@@ -124,35 +104,16 @@ def fine_tuned(
     epochs: int = FINE_TUNING_EPOCHS,
     learning_rate: float = FINE_TUNING_RATE,
 ) -> nn.Module:
-    """A copy of a trained network, trained on with images of which half lack one patch.
+    """Train a copy of a trained network on with images of which half lack one patch.
 
     Stochastic gradient descent with momentum 0.9 and weight decay 0.0001; the learning rate is
     multiplied by 0.1 after each third of the epochs, rounded down (Hesse et al., 2024, section 4 and
     appendix E, with 30 epochs from 0.001 on). What each image lacks is drawn anew in each epoch.
 
-    Parameters
-    ----------
-    network : torch.nn.Module
-        (B, C, H, W) -> (B, K) logits; it is left as it is.
-    images, labels : Tensor
-        (B, C, H, W) and (B,).
-    seed : int
-        Of the order of the images, and of what they lack.
-    patches : int
-        Cells of the grid, as for `attributionlab.metrics.grid_patches`.
-    replacement : float, Tensor or callable
-        What a deleted pixel becomes; a callable gets the images of a batch and a generator.
-    epochs : int
-        Passes over the images.
-    learning_rate : float
-        At the start.
+    The network, (B, C, H, W) -> (B, K) logits, is left as it is. The seed is that of the order of the
+    images, and of what they lack.
     """
-    refuse_if(
-        [
-            *integer_problem("epochs", epochs, 1),
-            *number_problem("learning_rate", learning_rate, above=0),
-        ]
-    )
+    _refuse(epochs, learning_rate)
 
     def lacking(batch: Tensor, generator: torch.Generator) -> Tensor:
         filling = replacement(batch, generator) if callable(replacement) else replacement
@@ -165,10 +126,7 @@ def fine_tuned(
     milestones = [max(1, epochs * third // DROPS) for third in range(1, DROPS)]
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, DROP)
     fit_with(
-        optimizer,
-        tuned,
-        images,
-        labels,
+        *(optimizer, tuned, images, labels),
         seed=seed,
         epochs=epochs,
         batch_size=BATCH_SIZE,
@@ -176,3 +134,8 @@ def fine_tuned(
         schedule=schedule,
     )
     return tuned
+
+
+def _refuse(epochs: int, learning_rate: float) -> None:
+    rate = number_problem("learning_rate", learning_rate, above=0)
+    refuse_if([*integer_problem("epochs", epochs, 1), *rate])
