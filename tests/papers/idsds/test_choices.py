@@ -1,49 +1,45 @@
-"""How designs change IDSDS: scores by cell, comparisons of setups, the trade-off, and what is said."""
+"""How designs change IDSDS: networks and their scores, comparisons of setups, the trade-off, claims."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import attributionlab as al
-from attributionlab.papers.idsds.choices import experiment as experiment_module
-from attributionlab.papers.idsds.choices import findings, measurement
-from attributionlab.papers.idsds.choices.cells import (
+from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.idsds import choices as module
+from attributionlab.papers.idsds.choices import (
     AFTER,
-    LOGIT,
-    OUTPUTS,
-    PROBABILITY,
-    TRUTH,
-    Explained,
-    cell_scores,
-    cell_sums,
-)
-from attributionlab.papers.idsds.choices.comparisons import (
+    ATTENTION,
+    FIGURE_3,
+    FIGURE_4,
+    FIGURE_5,
+    FIGURE_9,
+    SOFTMAX,
+    STUDIES,
     Comparison,
+    Study,
     compared,
+    designs,
     method_differences,
     network_changes,
     outcome,
     summarized,
 )
-from attributionlab.papers.idsds.choices.experiment import idsds_choices, idsds_softmax
-from attributionlab.papers.idsds.choices.measurement import Scale, measured
-from attributionlab.papers.idsds.choices.studies import STUDIES
-from attributionlab.papers.idsds.choices.tradeoff import Tradeoff, best_scores, tradeoff_of
 from attributionlab.papers.idsds.data import Task
+from attributionlab.papers.idsds.patch_scores import LOGIT, OUTPUTS, PROBABILITY, TRUTH
 from attributionlab.papers.idsds.training import Pair
+from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.networks import Design
-from attributionlab.ranking import CorrelationInterval, spearman
+from attributionlab.ranking import spearman
 
 SIDE = 8
 METHODS = ("input-x-gradient", "saliency", "random")
-SCALE = Scale(
-    images=3, tested=5, training=4, epochs=1, fine_tuning=1, runs=2, methods=METHODS, quick=True
-)
+SIZES = {"training": 4, "tested": 5, "epochs": 1, "fine_tuning": 1, "runs": 2}
 
 
 def linear(seed, classes=3):
@@ -67,81 +63,6 @@ def drawn_task(training, n, seed):
     )
 
 
-def explained(seed=0, n=4):
-    task = drawn_task(1, n, seed)
-    return Explained(linear(seed), None, task.images, task.labels, task.baseline, task.truth)
-
-
-# Cells
-
-
-def test_cell_sums_are_those_of_sixteen_squares():
-    maps = torch.randint(-9, 9, (2, 1, SIDE, SIDE), generator=torch.Generator().manual_seed(0))
-    cells = cell_sums(maps.float())
-    for image in range(2):
-        for cell in range(16):
-            top, left = cell // 4 * 2, cell % 4 * 2
-            own = [int(maps[image, 0, top + y, left + x]) for y in range(2) for x in range(2)]
-            assert cells[image, cell] == sum(own)
-
-
-def test_scores_are_those_of_the_metric_where_maps_or_drops_are_constant_too():
-    held = explained(n=4)
-    held.images[3] = 0  # nothing to delete: all drops are 0
-    maps = torch.rand(4, 1, SIDE, SIDE, generator=torch.Generator().manual_seed(1))
-    maps[1] = 0.25
-    maps[3] = 0.25
-    found = cell_scores(held.references()[LOGIT], cell_sums(maps))
-    metric = al.metrics.single_deletion(
-        held.network, held.images, held.labels, maps, patches=16, replacement=0.0
-    )
-    assert np.array_equal(found.scores, metric.scores.numpy(), equal_nan=True)
-    assert found.scores[1] == 0
-    assert np.isnan(found.scores[3])
-    assert found.constant_maps.tolist() == [False, True, False, False]
-
-
-def test_one_image_of_scores_is_that_image():
-    found = cell_scores(explained().references()[LOGIT], cell_sums(explained().truth))
-    assert found.of(2).scores.tolist() == [found.scores[2]]
-    assert found.of(2).constant_maps.tolist() == [found.constant_maps[2]]
-
-
-def test_maps_can_be_held_against_drops_of_either_output_and_the_truth():
-    held = explained()
-    references = held.references()
-    assert list(references) == [*OUTPUTS, TRUTH]
-    assert references[TRUTH].tolist() == cell_sums(held.truth).tolist()
-    image, label = held.images[1], int(held.labels[1])
-    for cell in (0, 7, 15):
-        without = image.clone()
-        top, left = cell // 4 * 2, cell % 4 * 2
-        without[:, top : top + 2, left : left + 2] = 0
-        with torch.no_grad():
-            logits = held.network(torch.stack([image, without]))
-        for name, outputs in zip(OUTPUTS, (logits, logits.softmax(1)), strict=True):
-            drop = float(outputs[0, label] - outputs[1, label])
-            # float32 in batches of other sizes: some 200 products of the order of 1
-            assert float(references[name][1, cell]) == pytest.approx(drop, abs=1e-4)
-    assert TRUTH not in replace(held, truth=None).references()
-
-
-def test_maps_of_the_logit_of_a_linear_network_have_the_order_of_its_drops():
-    held = explained()
-    [(_, sums)] = held.sums(LOGIT, ("input-x-gradient",), 0, quick=True)
-    assert cell_scores(held.references()[LOGIT], sums).scores.tolist() == [1] * 4
-    [(_, other)] = held.sums(PROBABILITY, ("input-x-gradient",), 0, quick=True)
-    assert (cell_scores(held.references()[LOGIT], other).scores < 1).all()
-
-
-def test_probabilities_are_those_of_the_labels():
-    held = explained()
-    with torch.no_grad():
-        every = held.network(held.images).softmax(1)
-    expected = [float(every[i, label]) for i, label in enumerate(held.labels)]
-    assert held.probabilities().tolist() == expected
-
-
 # Networks
 
 
@@ -154,77 +75,110 @@ def trainings(monkeypatch):
         asked.append((design.name, seed, task, settings))
         return Pair(linear(seed + 10), linear(seed))
 
-    monkeypatch.setattr(measurement, "trained_pair", trained)
-    monkeypatch.setattr(measurement, "TASKS", {"colors": drawn_task})
+    monkeypatch.setattr(module, "trained_pair", trained)
+    monkeypatch.setattr(module, "TASKS", {"colors": drawn_task, "pictures": drawn_task})
+    monkeypatch.setattr(module, "PANEL", METHODS)
     return asked
 
 
-DESIGNS = (Design("plain"), Design("plain", width=8))
+TWO = (Design("plain"), Design("plain", width=8))
 
 
-def test_networks_of_a_run_share_images_and_no_two_runs_do(trainings):
-    measured(DESIGNS, SCALE, task="colors", seed=5)
+def found(monkeypatch, study=None, n=3, seed=0, item=FIGURE_4, **how):
+    """Tables of two designs, of which the second is explained after the softmax."""
+    name = TWO[1].name
+    softmax = Comparison(SOFTMAX, name, name + AFTER, "lower")
+    study = study or Study(TWO, (Comparison("width", TWO[0].name, name, "lower"), softmax))
+    monkeypatch.setitem(STUDIES, item, study)
+    return designs(Run(item, n, seed=seed), **SIZES | how)
+
+
+def test_networks_of_a_run_share_images_and_no_two_runs_do(trainings, monkeypatch):
+    found(monkeypatch, seed=5)
     assert [(name, seed) for name, seed, *_ in trainings] == [
-        (design.name, seed) for seed in (5, 7) for design in DESIGNS
+        (design.name, seed) for seed in (5, 7) for design in TWO
     ]
     first, second, third, _ = (task for _, _, task, _ in trainings)
     assert first is second
     assert not torch.equal(first.images, third.images)
     for _, _, task, settings in trainings:
-        assert len(task.images) == SCALE.tested
-        assert len(task.training_images) == SCALE.training
+        assert len(task.images) == SIZES["tested"]
+        assert len(task.training_images) == SIZES["training"]
         assert settings["replacement"] is task.baseline
         assert (settings["epochs"], settings["fine_tuning_epochs"]) == (1, 1)
 
 
-def test_scores_are_of_the_fine_tuned_network_and_the_first_images(trainings):
-    found = measured(DESIGNS[:1], SCALE, task="colors", seed=0, after_softmax=["plain"])
-    scores = found.scores.set_index(["setup", "run", "method", "against"])
-    assert len(scores) == 2 * 2 * len(METHODS) * 3
-    assert set(found.scores.setup) == {"plain", "plain" + AFTER}
+def test_scores_are_of_the_fine_tuned_network_and_the_first_images(trainings, monkeypatch):
+    tables = found(monkeypatch).tables
+    first, second = (design.name for design in TWO)
+    assert list(dict.fromkeys(tables["scores"].setup)) == [first, second, second + AFTER]
+    scores = tables["scores"].set_index(["setup", "run", "method", "against"])
+    assert len(scores) == 3 * 2 * len(METHODS) * 3
     # input x gradient of a linear network is exact, saliency is not
-    assert scores.score["plain", 1, "input-x-gradient", LOGIT] == 1
-    assert (scores.score["plain", :, "saliency", LOGIT] < 0.9).all()
+    assert scores.score[first, 1, "input-x-gradient", LOGIT] == 1
+    assert (scores.score[first, :, "saliency", LOGIT] < 0.9).all()
     assert (scores.images == 3).all()
-    task = trainings[1][2]
+    task = trainings[2][2]
     network = linear(2)
-    facts = found.networks.iloc[1]
-    assert facts.accuracy == measurement.accuracy_of(network, task.images, task.labels)
+    facts = tables["runs"].set_index(["setup", "run"]).loc[first, 1]
+    assert facts.accuracy == module.accuracy_of(network, task.images, task.labels)
+    before = linear(12)
+    assert facts.accuracy_before == module.accuracy_of(before, task.images, task.labels)
     drops = al.metrics.single_deletion(
         *(network, task.images[:3], task.labels[:3], task.truth[:3]), replacement=0.0
     )
     assert facts.network_truth == pytest.approx(float(drops.scores.mean()))
     assert facts.parameters == 3 * 3 * SIDE**2
+    with torch.no_grad():
+        every = network(task.images[:3]).softmax(1)[torch.arange(3), task.labels[:3]]
+    assert facts.probability == pytest.approx(float(every.mean()), abs=1e-6)  # float32
+    networks = tables["networks"].set_index("setup")
+    own = tables["scores"][tables["scores"].setup == first]
+    means = own[own.method != "random"].groupby("against").score.mean()
+    assert networks.idsds[first] == pytest.approx(means[LOGIT])
+    assert networks.map_truth[first] == pytest.approx(means[TRUTH])
+    control = own[(own.method == "random") & (own.against == LOGIT)].score.mean()
+    assert networks.control[first] == pytest.approx(control)
+    assert networks.runs[first] == 2
 
 
-def test_only_named_designs_are_explained_after_the_softmax(trainings):
-    found = measured(DESIGNS, SCALE, task="colors", seed=0, after_softmax=[DESIGNS[1].name])
-    assert list(dict.fromkeys(found.scores.setup)) == [
-        DESIGNS[0].name,
-        DESIGNS[1].name,
-        DESIGNS[1].name + AFTER,
-    ]
+def test_outputs_have_means_over_methods_that_differ_by_output(trainings, monkeypatch):
+    tables = found(monkeypatch).tables
+    second = TWO[1].name
+    rows = tables["outputs"].set_index(["setup", "against"])
+    assert set(rows.index) == {(s, a) for s in (second, second + AFTER) for a in (*OUTPUTS, TRUTH)}
+    scores = tables["scores"]
+    own = scores[(scores.setup == second) & (scores.against == LOGIT) & (scores.method != "random")]
+    assert rows.score[second, LOGIT] == pytest.approx(own.score.mean())
+    assert rows.maps[second, LOGIT] == 2 * 2 * 3  # runs, methods, images
+    assert rows.constant_maps[second, LOGIT] == 0
 
 
-def test_without_a_truth_nothing_is_held_against_it(trainings, monkeypatch):
+@pytest.mark.usefixtures("trainings")
+def test_without_a_truth_nothing_is_held_against_it(monkeypatch):
     monkeypatch.setattr(
-        measurement, "TASKS", {"pictures": lambda *asked: drawn_task(*asked)._replace(truth=None)}
+        module, "TASKS", {"pictures": lambda *asked: drawn_task(*asked)._replace(truth=None)}
     )
-    found = measured(DESIGNS[:1], SCALE, task="pictures", seed=0)
-    assert set(found.scores.against) == set(OUTPUTS)
-    assert found.networks.network_truth.isna().all()
+    tables = found(monkeypatch, task="pictures").tables
+    assert set(tables["scores"].against) == set(OUTPUTS)
+    assert tables["runs"].network_truth.isna().all()
 
 
-def test_images_whose_drops_are_equal_are_counted_and_left_out():
-    flat = torch.zeros(1, 16, dtype=torch.float64)
-    some = torch.arange(16.0, dtype=torch.float64)[None]
-    found = cell_scores(torch.cat([some, flat, some]), torch.cat([some, some, flat]))
-    assert measurement.summary_of(found) == {
-        "score": 0.5,
-        "constant_maps": 1,
-        "constant_drops": 1,
-        "images": 2,
-    }
+@pytest.mark.usefixtures("trainings")
+def test_images_whose_drops_are_equal_are_counted_and_left_out(monkeypatch):
+    def dark(*asked):
+        task = drawn_task(*asked)
+        task.images[0] = 0
+        return task
+
+    monkeypatch.setattr(module, "TASKS", {"colors": dark})
+    scores = found(monkeypatch).tables["scores"]
+    own = scores[(scores.against == LOGIT) & (scores.method == "input-x-gradient")]
+    own = own[own.setup == TWO[0].name]
+    assert (own.score == 1).all()
+    assert (own.constant_drops == 1).all()
+    assert (own.constant_maps == 0).all()
+    assert (own.images == 2).all()
 
 
 # Comparisons
@@ -309,10 +263,10 @@ def test_summaries_keep_setups_apart_and_count():
     assert np.isnan(table.low["deep"])
 
 
-def test_methods_for_attention_alone_are_placed_among_all_but_the_control():
+def test_methods_are_ranked_without_the_control():
     scores = scores_of(
         {
-            "plain": {"saliency": [0.5, 0.6]},
+            "plain": {"saliency": [0.5, 0.6], "random": [0.9, 0.9]},
             "attention": {
                 "saliency": [0.3, 0.5],
                 "chefer-lrp": [0.6, 0.8],
@@ -321,14 +275,10 @@ def test_methods_for_attention_alone_are_placed_among_all_but_the_control():
             },
         }
     )
-    methods = summarized(scores, 0).assign(against=LOGIT)
-    [told] = findings.attention_findings(methods)
-    assert told.startswith(
-        "attention: methods for attention alone score chefer-lrp +0.700 (+0.600 "
-    )
-    assert "rank 1 of 3; attention-rollout +0.150" in told
-    assert "rank 3 of 3; chefer-lrp is best (+0.700). The paper has" in told
-    assert not list(findings.attention_findings(methods.assign(against=PROBABILITY)))
+    table = summarized(scores, 0).set_index(["setup", "method"])
+    assert table["rank"]["attention"].tolist()[:3] == [2, 1, 3]
+    assert table["rank"]["plain", "saliency"] == 1
+    assert table["rank"].isna().sum() == 2
 
 
 def test_changes_of_networks_are_paired_by_run():
@@ -365,100 +315,21 @@ def test_the_trade_off_is_of_the_best_method_in_runs_that_all_designs_have():
         }
     )
     networks = networks_of({"a": [0.9, 0.7, 0.0], "b": [0.8, 0.8], "c": [0.5, 0.6]})
-    table = best_scores(scores, networks, 0).set_index("setup")
+    tables = module._tradeoff(scores.assign(against=LOGIT), networks, 0)
+    table = tables["tradeoff"].set_index("setup")
     assert table.best_method.tolist() == ["cam", "ig", "cam"]
     assert table.best.tolist() == pytest.approx([0.25, 0.35, 0.65])
     assert table.accuracy.tolist() == pytest.approx([0.8, 0.8, 0.55])
     assert table.runs.tolist() == [2, 2, 2]
-    found = tradeoff_of(scores, networks, 0)
-    assert found.designs == 3
-    assert found.over_designs.value == spearman(table.accuracy, table.best)
+    found = tables["correlation"]
+    assert found.designs.tolist() == [3] * 3
+    assert found.run.tolist() == ["means", "0", "1"]
     # of single runs the best scores are 0.4, 0.3, 0.7 and 0.3, 0.4, 0.6
-    assert found.by_run == (
+    assert found.correlation.tolist() == [
+        spearman(table.accuracy, table.best),
         spearman([0.9, 0.8, 0.5], [0.4, 0.3, 0.7]),
         spearman([0.7, 0.8, 0.6], [0.3, 0.4, 0.6]),
-    )
-
-
-@pytest.mark.parametrize(
-    ("ends", "said"),
-    [
-        ((-0.5, -0.9, -0.1), "That agrees with the paper, which has them anticorrelated."),
-        ((0.5, 0.1, 0.9), "That disagrees with the paper, which has them anticorrelated."),
-        (
-            (-0.5, -0.9, 0.1),
-            "The sign is that of the paper, which has them anticorrelated, but the interval holds 0.",
-        ),
-        ((0.5, -0.1, 0.9), "The sign is not that of the paper, which has them anticorrelated, but"),
-        ((math.nan,) * 3, "no correlation is defined"),
-    ],
-)
-def test_the_trade_off_is_told_as_it_is(ends, said):
-    told = findings.tradeoff_finding(Tradeoff(9, CorrelationInterval(*ends), (0.25, -0.5)))
-    assert said in told
-    if not math.isnan(ends[0]):
-        assert f"of 9 designs have a rank correlation of {ends[0]:+.2f}" in told
-        assert "in single runs +0.25, -0.50" in told
-
-
-# Findings
-
-
-def table_row(outcome, runs=6, against=LOGIT, difference=-0.1, ends=(-0.2, -0.05), **more):
-    return {
-        "part": "(b) depth",
-        "first": "shallow",
-        "second": "deep",
-        "higher": 2,
-        "lower": 7,
-        "methods": 10,
-        "difference": difference,
-        "low": ends[0],
-        "high": ends[1],
-        "runs": runs,
-        "rankings": 0.75,
-        "maps": "all",
-        "against": against,
-        "paper": "lower",
-        "outcome": outcome,
-        **more,
-    }
-
-
-def change(truth, ends, accuracy=(0.1, -0.05, 0.15)):
-    row = {"part": "(b) depth", "first": "shallow", "second": "deep", "truth_difference": truth}
-    return row | {
-        "truth_low": ends[0],
-        "truth_high": ends[1],
-        "accuracy_difference": accuracy[0],
-        "accuracy_low": accuracy[1],
-        "accuracy_high": accuracy[2],
-    }
-
-
-def told_of(row, changes=(), unit="training run"):
-    others = row | {"maps": "not absolute", "methods": 4, "outcome": "undecided"}
-    rows, changes = pd.DataFrame([row, others]), pd.DataFrame(list(changes))
-    return " ".join(findings.comparison_findings(rows, changes, unit))
-
-
-@pytest.mark.parametrize(
-    ("outcome", "said"),
-    [
-        ("agrees", "on average: agrees;"),
-        ("agrees (not sure)", "the majority agrees, but the interval does not exclude 0"),
-        ("disagrees", "on average: disagrees;"),
-        ("disagrees (not sure)", "the majority disagrees, but"),
-        ("undecided", "undecided, since"),
-    ],
-)
-def test_a_comparison_is_told_with_its_numbers_and_outcome(outcome, said):
-    told = told_of(table_row(outcome))
-    assert "the paper has most methods lower on deep than on shallow" in told
-    assert "Here 2 of 10 methods score higher and 7 lower, by -0.100 (-0.200 to -0.050)" in told
-    assert said in told
-    assert "the rankings of methods correlate by 0.75" in told
-    assert "Without absolute values and squares, 2 of 4 methods score higher" in told
+    ]
 
 
 def test_maps_that_are_no_absolute_values_are_compared_by_themselves():
@@ -487,25 +358,6 @@ def test_rollout_is_the_same_before_and_after_the_softmax_and_not_compared():
     assert "attention-rollout" not in set(method_differences(scores, softmax, 0).method)
     networks = Comparison("architecture", "net", "other", "lower")
     assert compared(scores, networks, 0, against=LOGIT)["methods"] == 3
-    facts = pd.DataFrame(
-        {"setup": ["net"], "drops_agree": 0.5, "probability": 0.75, "saturated": 0.0}
-    )
-    scores = pd.concat([scores.assign(against=each) for each in OUTPUTS])
-    rows = [compared(scores[scores.against == each], softmax, 0, against=each) for each in OUTPUTS]
-    told = list(findings.softmax_findings(scores, facts, pd.DataFrame(rows)))
-    assert told[0] == (
-        "attention-rollout is not compared: its maps are the same before and after the softmax."
-    )
-    assert "mean over methods, held against drops of the logit 0.450" in told[1]
-
-
-def test_too_few_runs_are_no_finding():
-    told = told_of(table_row("agrees (not sure)", runs=1, ends=(np.nan, np.nan)))
-    assert "the majority agrees, too few to tell" in told
-    assert "by -0.100 on average" in told
-    assert "Differences are of 1 training run, fewer than 6" in told
-    assert "fewer than 6" not in told_of(table_row("agrees"))
-    assert "set n" in told_of(table_row("agrees (not sure)", runs=2), unit="image")
 
 
 def test_networks_whose_drops_are_all_equal_are_not_compared():
@@ -518,107 +370,127 @@ def test_networks_whose_drops_are_all_equal_are_not_compared():
     row = compared(scores, LOWER, 0, against=LOGIT)
     assert (row["runs"], row["outcome"]) == (0, "undecided")
     assert np.isnan(row["rankings"])
-    told = told_of(row)
-    assert "shallow and deep cannot be compared, since in each training run all drops" in told
-    assert "fewer than" not in told
     networks = networks_of({"shallow": [0.9] * 6, "deep": [0.25] * 6})
-    assert best_scores(scores, networks, 0).setup.tolist() == ["shallow"]
-    assert tradeoff_of(scores, networks, 0).designs == 1
+    found = module._tradeoff(scores.assign(against=LOGIT), networks, 0)
+    assert found["tradeoff"].setup.tolist() == ["shallow"]
+    assert (found["correlation"].designs == 1).all()
 
 
-def test_whether_a_design_changes_the_network_itself_is_said():
-    changed = told_of(table_row("agrees"), [change(-0.2, (-0.3, -0.1))])
-    assert "Accuracy changes by +0.100 (-0.050 to +0.150)" in changed
-    assert "by -0.200 (-0.300 to -0.100): the networks themselves differ" in changed
-    same = told_of(table_row("agrees"), [change(-0.2, (-0.3, 0.1))])
-    assert "no difference of the networks themselves" in same
-    better = told_of(table_row("agrees"), [change(-0.2, (-0.3, 0.1), accuracy=(0.1, 0.05, 0.2))])
-    assert "the networks themselves differ" in better
-    unknown = told_of(table_row("agrees"), [change(np.nan, (np.nan, np.nan))])
-    assert "network's own drops" not in unknown
-    few = told_of(table_row("agrees", runs=5), [change(-0.2, (-0.3, -0.1))])
-    assert "themselves" not in few
+# Claims
+
+
+def claimed(tables, item):
+    """Whether each claim holds, by the name of its function."""
+    return {each.check.__name__: each.holds(tables) for each in CLAIMS if item in each.items}
+
+
+def comparisons(item, outcome, **columns):
+    """Comparisons of an item's study, all with the same outcome."""
+    rows = [each._asdict() for each in STUDIES[item].comparisons]
+    table = pd.DataFrame(rows).assign(outcome=outcome, maps="all", against=LOGIT, **columns)
+    return pd.concat([table, table.assign(maps="not absolute", outcome="undecided")])
+
+
+@pytest.mark.parametrize("item", STUDIES)
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        ("agrees", "agrees"),
+        ("disagrees", "differs"),
+        ("agrees (not sure)", "undecided"),
+        ("undecided", "undecided"),
+    ],
+)
+def test_a_direction_of_the_paper_is_found_where_all_its_comparisons_agree(item, outcome, expected):
+    table = comparisons(item, outcome, runs=1, rankings=0.9, low=-1.0, high=1.0)
+    tables = {"comparisons": table, "runs": pd.DataFrame({"setup": ["a"]})}
+    tables["methods"] = pd.DataFrame(columns=["setup", "against", "method", "runs"])
+    tables["correlation"] = pd.DataFrame({"low": [-1.0], "high": [1.0]})
+    found = claimed(tables, item)
+    judged = [name for name in found if "score_higher" in name or "score_lower" in name]
+    assert judged
+    assert {found[name] for name in judged} == {expected}
+    assert {each for name, each in found.items() if name not in judged} <= {"undecided"}
 
 
 @pytest.mark.parametrize(
-    ("logit", "probability", "said"),
+    ("rankings", "runs", "expected"),
+    [([0.9, 0.8], 6, "agrees"), ([0.9, 0.4], 6, "differs"), ([0.9, 0.9], 5, "undecided")],
+)
+def test_rankings_of_architectures_are_alike_where_both_are(rankings, runs, expected):
+    table = comparisons(FIGURE_3, "agrees", runs=runs)
+    table["rankings"] = (rankings + [0.0] * 2) * 2
+    tables = {"comparisons": table}
+    assert module.architectures_keep_the_ranking(tables) == {
+        "agrees": True, "differs": False, "undecided": None
+    }[expected]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("chefer", "other", "runs", "expected"),
     [
-        (-0.1, 0.1, "each kind of map is ahead by the drops of the output that it explains"),
-        (-0.1, -0.1, "maps of the logit are ahead by either drop"),
-        (0.1, 0.1, "maps of the probability are ahead by either drop"),
-        (0.1, -0.1, "each kind of map is ahead by the drops of the other output"),
-        (0.0, 0.0, "the means are equal by drops of the logit and probability"),
-        (0.1, 0.0, "the means are equal by drops of the probability"),
+        ((0.8, 0.9), (0.1, 0.2), 6, True),
+        ((0.1, 0.2), (0.8, 0.9), 6, False),
+        ((0.1, 0.85), (0.8, 0.9), 6, None),
+        ((0.8, 0.9), (0.1, 0.2), 5, None),
     ],
 )
-def test_what_the_goal_has_to_do_with_the_softmax_is_computed(logit, probability, said):
-    after = f"net{AFTER}"
-    rows = [
-        table_row(
-            "agrees",
-            against=against,
-            difference=value,
-            ends=(value - 0.05, value + 0.05),
-            first="net",
-            second=after,
-        )
-        for against, value in zip(OUTPUTS, (logit, probability), strict=True)
-    ]
-    scores = pd.concat(
-        [
-            scores_of({"net": {"a": [0.5, 0.7]}, after: {"a": [0.2, 0.4]}}).assign(against=each)
-            for each in (*OUTPUTS, TRUTH)
-        ]
-    )
-    scores.loc[(scores.setup == after) & (scores.run == 1), "constant_maps"] = 3
-    facts = pd.DataFrame(
-        {"setup": "net", "drops_agree": [0.5, 0.7], "probability": 0.75, "saturated": [0.5, 0.0]}
-    )
-    told = " ".join(findings.softmax_findings(scores, facts, pd.DataFrame(rows)))
-    assert said in told
-    if probability == 0:
-        assert "is ahead" not in told
-        return
-    assert "though the intervals do not" not in told
-    assert "maps of the logit, mean over methods, held against drops of the logit 0.600" in told
-    assert "the data's truth 0.300" in told
-    assert "correlate by 0.60" in told
-    assert "0.75 on average and rounds to 1 in 25.0% of the images" in told
-    assert "0 of 8 maps of the logit and 3 of 8 of the probability are constant" in told
-    unsure = pd.DataFrame([{**row, "low": -1.0, "high": 1.0} for row in rows])
-    told = " ".join(findings.softmax_findings(scores, facts, unsure))
-    assert "though the intervals do not" in told
-    few = pd.DataFrame([{**row, "runs": 2} for row in rows])
-    assert "though the intervals do not" in " ".join(findings.softmax_findings(scores, facts, few))
+def test_methods_for_attention_are_best_where_all_intervals_say_so(chefer, other, runs, expected):
+    uniform = "integrated-gradients-uniform"
+    rows = [("chefer-lrp", *chefer), (uniform, *chefer), ("saliency", *other), ("random", 2.0, 3.0)]
+    table = pd.DataFrame(rows, columns=["method", "low", "high"])
+    table = table.assign(setup=ATTENTION.name, against=LOGIT, runs=runs)
+    more = table.assign(setup="plain", low=5.0, high=6.0)
+    assert module.methods_for_attention_are_best({"methods": pd.concat([table, more])}) is expected
 
 
-def test_drops_that_are_all_equal_say_nothing_of_the_softmax():
-    after = f"net{AFTER}"
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(-0.9, -0.1, True), (0.1, 0.9, False), (-0.9, 0.1, None), (math.nan, math.nan, None)],
+)
+def test_the_trade_off_is_decided_by_the_interval_over_designs(low, high, expected):
+    table = pd.DataFrame({"low": [low, math.nan], "high": [high, math.nan]})
+    assert module.best_scores_fall_with_accuracy({"correlation": table}) is expected
+
+
+@pytest.mark.parametrize(
+    ("logit", "probability", "runs", "expected"),
+    [
+        (-0.1, 0.1, 6, True),
+        (-0.1, -0.1, 6, False),
+        (0.1, 0.1, 6, False),
+        (-0.1, 0.0, 6, None),
+        (-0.1, 0.1, 5, None),
+        (-0.1, math.nan, 0, None),
+    ],
+)
+def test_the_goal_is_the_reason_where_each_kind_of_map_is_ahead_by_its_own(
+    logit, probability, runs, expected
+):
     rows = [
-        table_row("undecided", against=LOGIT, first="net", second=after),
-        table_row(
-            "undecided",
-            runs=0,
-            against=PROBABILITY,
-            difference=np.nan,
-            ends=(np.nan, np.nan),
-            first="net",
-            second=after,
-        ),
+        {"against": against, "low": value - 0.05, "high": value + 0.05, "runs": number}
+        for against, value, number in ((LOGIT, logit, 6), (PROBABILITY, probability, runs))
     ]
-    scores = pd.concat(
-        [
-            scores_of({name: {"a": [value]} for name in ("net", after)}).assign(against=each)
-            for each, value in ((LOGIT, 0.5), (PROBABILITY, np.nan))
-        ]
-    )
-    facts = pd.DataFrame(
-        {"setup": ["net"], "drops_agree": np.nan, "probability": 1.0, "saturated": 1.0}
-    )
-    [told] = findings.softmax_findings(scores, facts, pd.DataFrame(rows))
-    assert "all drops of the probability are equal in each image" in told
-    assert "rounds to 1 in 100.0% of the images" in told
-    assert "nan" not in told
+    table = pd.DataFrame(rows).assign(part=SOFTMAX, maps="all")
+    assert module.each_kind_of_map_is_ahead_by_its_own_drops({"comparisons": table}) is expected
+
+
+@pytest.mark.parametrize(
+    ("truth", "accuracy", "runs", "expected"),
+    [
+        ((-0.3, -0.1), (-0.1, 0.1), 6, True),
+        ((-0.3, 0.1), (0.1, 0.2), 6, True),
+        ((-0.3, 0.1), (-0.1, 0.1), 6, False),
+        ((math.nan, math.nan), (-0.1, 0.1), 6, False),
+        ((-0.3, -0.1), (0.1, 0.2), 5, None),
+    ],
+)
+def test_designs_change_networks_where_an_interval_excludes_0(truth, accuracy, runs, expected):
+    columns = ["truth_low", "truth_high", "accuracy_low", "accuracy_high"]
+    rows = [(*truth, *accuracy), (0.1, 0.2, 0.1, 0.2)]
+    tables = {"changes": pd.DataFrame(rows, columns=columns)}
+    tables["runs"] = pd.DataFrame({"setup": ["a"] * runs})
+    assert module.designs_change_networks(tables) is expected
 
 
 # Items
@@ -633,45 +505,31 @@ def test_items_compare_what_they_train():
     assert len(STUDIES["idsds-figure-5"].others) >= 5
 
 
-@pytest.fixture
-def small(trainings, monkeypatch):
-    """Items whose networks are linear and whose images are few."""
-    for name in ("FULL", "QUICK"):
-        monkeypatch.setattr(experiment_module, name, SCALE)
-    return trainings
-
-
-def test_the_trade_off_has_all_designs_and_the_others_half_of_the_runs(small):
-    found = idsds_choices("idsds-figure-5", n=None, quick=True, runs=3)
-    trained = pd.Series([name for name, *_ in small]).value_counts()
-    study = STUDIES["idsds-figure-5"]
+def test_the_trade_off_has_all_designs_and_the_others_half_of_the_runs(trainings):
+    outcome = designs(Run(FIGURE_5, 3), **SIZES | {"runs": 3})
+    trained = pd.Series([name for name, *_ in trainings]).value_counts()
+    study = STUDIES[FIGURE_5]
     assert {trained[design.name] for design in study.designs} == {3}
     assert {trained[design.name] for design in study.others} == {2}
-    assert set(found.tables["tradeoff"].setup) == set(trained.index)
-    assert set(found.figures) == {"setups", "tradeoff"}
-    assert set(found.shown) == {"comparisons", "changes", "networks", "tradeoff"}
-    assert "have a rank correlation" in found.findings[-1] or "no correlation" in found.findings[-1]
-    assert list(found.tables["networks"].parameters) == [3 * 3 * SIDE**2] * 9
+    assert set(outcome.tables["tradeoff"].setup) == set(trained.index)
+    assert set(outcome.figures) == {"setups", "tradeoff"}
+    assert list(outcome.tables["networks"].parameters) == [3 * 3 * SIDE**2] * 9
+    labels = [each.get_text() for each in outcome.figures["tradeoff"].axes[0].texts]
+    assert labels == [str(number) for number in range(1, 10)]
 
 
-def test_a_comparison_of_outputs_is_held_against_drops_of_both(small):
-    found = idsds_softmax("idsds-figure-4", n=2, quick=True)
-    table = found.tables["comparisons"]
+@pytest.mark.usefixtures("trainings")
+def test_a_comparison_of_outputs_is_held_against_drops_of_both():
+    outcome = experiment(FIGURE_4, n=2, settings=SIZES)
+    table = outcome.tables["comparisons"]
     assert table.maps.tolist() == ["all", "not absolute"] * 3
     table = table[table.maps == "all"]
     assert table.part.tolist() == ["(a) width", "(b) softmax", "(b) softmax"]
     assert table.against.tolist() == [LOGIT, LOGIT, PROBABILITY]
-    assert set(found.tables["scores"].images) == {2}
-    assert len(found.tables["changes"]) == 1  # the softmax changes no network
-    assert len(found.figures["setups"].axes) == 3
-    said = " ".join(found.findings)
-    assert "Held against drops of the probability" in said
-    assert "The control, maps of random numbers" in said
-
-
-def test_what_attention_is_explained_by_is_said(small):
-    found = idsds_choices("idsds-figure-3", n=None, quick=True, runs=1)
-    assert any("Rollout and CheferLRP" in each for each in found.findings)
+    assert set(outcome.tables["scores"].images) == {2}
+    assert len(outcome.tables["changes"]) == 1  # the softmax changes no network
+    assert len(outcome.figures["setups"].axes) == 3
+    assert {each["here"] for each in outcome.claims} == {"undecided"}  # of two runs
 
 
 @pytest.mark.parametrize(
@@ -679,18 +537,16 @@ def test_what_attention_is_explained_by_is_said(small):
     [
         ({"task": "colours"}, "task is 'colours'"),
         ({"runs": 0}, "runs is 0: take an integer"),
-        ({"n": 0}, "is 0: take an integer"),
+        ({"epochs": 1.5}, "epochs is 1.5: take an integer"),
         ({"images": "there"}, "pass both, or neither"),
     ],
 )
 def test_impossible_settings_are_refused(settings, problem):
     with pytest.raises(al.AttributionLabError, match=problem):
-        idsds_softmax("idsds-figure-9", **({"n": None, "quick": True} | settings))
+        experiment(FIGURE_9, settings=settings)
 
 
 def test_a_network_of_ones_own_is_explained_before_and_after_its_softmax(tmp_path):
-    from PIL import Image
-
     rng = np.random.default_rng(0)
     for name in ("dark", "light"):
         (tmp_path / "images" / name).mkdir(parents=True)
@@ -703,15 +559,8 @@ def test_a_network_of_ones_own_is_explained_before_and_after_its_softmax(tmp_pat
         "    with torch.random.fork_rng():\n        torch.manual_seed(0)\n"
         "        return nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))\n"
     )
-    found = idsds_softmax(
-        "idsds-figure-9",
-        n=3,
-        quick=True,
-        images=str(tmp_path / "images"),
-        model=f"{model}:net",
-        layer="0",
-        size=SIDE,
-    )
+    own = {"images": str(tmp_path / "images"), "model": f"{model}:net", "layer": "0", "size": SIDE}
+    found = experiment(FIGURE_9, n=3, quick=True, settings=own)
     table = found.tables["comparisons"]
     assert table.against.tolist() == [LOGIT, LOGIT, PROBABILITY, PROBABILITY]
     assert set(table.runs) == {6}  # images
@@ -722,7 +571,9 @@ def test_a_network_of_ones_own_is_explained_before_and_after_its_softmax(tmp_pat
     assert "changes" not in found.tables  # of one network there are none
     assert any("These are its SDS" in each for each in found.findings)
     assert any("chefer-lrp is left out: needs" in each for each in found.findings)
-    assert [each.get_xlabel() for each in found.figures["setups"].axes] == [
-        "SDS (higher is better)",
-        "as SDS, drops of the probability (higher is better)",
-    ]
+    assert {each["here"] for each in found.claims} <= {"agrees", "differs", "undecided"}
+    left, right = found.figures["setups"].axes
+    assert left.get_xlabel() == "SDS (higher is better)"
+    assert right.get_title() == "softmax, drops of the probability"
+    single = experiment(FIGURE_9, quick=True, settings=own)
+    assert set(single.tables["comparisons"].runs) == {2}  # one image of each class

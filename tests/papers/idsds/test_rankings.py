@@ -9,19 +9,27 @@ import torch
 from scipy.stats import spearmanr
 
 import attributionlab as al
-from attributionlab.papers.idsds.alignment import rankings as module
-from attributionlab.papers.idsds.alignment.conditions import agreement, judged
-from attributionlab.papers.idsds.alignment.fillings import (
+from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.idsds import rankings as module
+from attributionlab.papers.idsds.data import colors_task, pictures_task
+from attributionlab.papers.idsds.maps import panel_maps
+from attributionlab.papers.idsds.rankings import (
+    FIGURE_6,
+    FIGURE_7,
+    FILLING,
+    NUMBER,
+    TRAINING,
+    TUNING,
+    agreement,
     blurred,
     fillings,
     for_images,
+    judged,
+    rankings,
     uniform_noise,
 )
-from attributionlab.papers.idsds.alignment.ranking_findings import ranking_findings
-from attributionlab.papers.idsds.alignment.rankings import ITEMS, idsds_rankings
-from attributionlab.papers.idsds.data import colors_task, pictures_task
-from attributionlab.papers.idsds.maps import panel_maps
 from attributionlab.papers.idsds.training import Pair
+from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 
 METHODS = ("input-x-gradient", "saliency", "gradcam", "random")
@@ -63,13 +71,13 @@ def test_maps_are_judged_by_the_networks_drops_and_by_the_data():
     task = colors_task(training=1, n=3, seed=0)
     network = network_of(Design(width=2), 3, 4, 32, seed=0).eval()
     settings = {"seed": 0, "quick": True}
-    found = judged(network, task, METHODS, patches=16, replacement=0.0, **settings)
+    found = judged(network, task, METHODS, 16, 0.0, 0)
     assert list(found.methods) == list(METHODS)
     asked = (network, task.images, task.labels)
     maps = panel_maps(*asked, METHODS, layer=gradcam_layer(network), **settings)
     for index, name in enumerate(METHODS):
         scores = al.metrics.idsds(*asked, maps[name], patches=16, replacement=0.0)
-        assert found.idsds[index].tolist() == scores.tolist()
+        assert found.scores["logit"][index].tolist() == scores.tolist()
 
     def cells(values):
         return values[:, 0].double().reshape(3, 4, 8, 4, 8).sum((2, 4)).flatten(1)
@@ -79,12 +87,10 @@ def test_maps_are_judged_by_the_networks_drops_and_by_the_data():
     drops = al.metrics.deletion_drops(*asked, patches=16, replacement=0.0)
     for image in range(3):
         expected = spearmanr(cells(held)[image], truth[image]).statistic
-        assert found.truth[0, image] == pytest.approx(expected)
+        assert found.scores["truth"][0, image] == pytest.approx(expected)
         assert found.network[image] == pytest.approx(spearmanr(drops[image], truth[image])[0])
-    unknown = judged(
-        network, task._replace(truth=None), METHODS[:1], patches=4, replacement=0.0, **settings
-    )
-    assert unknown.truth is None
+    unknown = judged(network, task._replace(truth=None), METHODS[:1], 4, 0.0, 0)
+    assert list(unknown.scores) == ["logit"]
     assert unknown.network is None
 
 
@@ -136,17 +142,24 @@ def untrained(monkeypatch):
 
     monkeypatch.setattr(module, "trained_pair", pair)
     monkeypatch.setattr(module, "fine_tuned", tuned)
-    scale = module.Scale(40, 3, 1, 1, 2, 3, METHODS)
-    monkeypatch.setattr(module, "FULL", scale)
+    monkeypatch.setattr(module, "PANEL", METHODS)
     return asked
 
 
+def figure_6(n):
+    return rankings(Run(FIGURE_6, n), training=40, epochs=1, fine_tuning=1, runs=2).tables
+
+
+def figure_7(n, **how):
+    return rankings(Run(FIGURE_7, n, **how), training=40, epochs=1, fine_tuning=1, runs=3).tables
+
+
 def test_figure_6_fine_tunes_a_network_for_every_condition(untrained):
-    outcome = idsds_rankings("idsds-figure-6", n=None, quick=False)
-    conditions = outcome.tables["conditions"]
+    tables = figure_6(3)
+    conditions = tables["conditions"]
     assert list(zip(conditions.part, conditions.name, strict=True)) == [
-        *(("number of patches", name) for name in ("4", "16", "64")),
-        *(("what deleted pixels become", name) for name in ("zero", "random", "blurred", "true")),
+        *((NUMBER, name) for name in ("4", "16", "64")),
+        *((FILLING, name) for name in ("zero", "random", "blurred", "true")),
     ]
     assert (conditions.runs == 2).all()
     first_run = untrained[:6]
@@ -160,19 +173,24 @@ def test_figure_6_fine_tunes_a_network_for_every_condition(untrained):
     assert {each[1] for each in untrained[6:]} == {1}
     usual, zero = (conditions[conditions.name == name].iloc[0] for name in ("16", "zero"))
     assert usual.idsds == zero.idsds
-    assert len(outcome.tables["agreement"]) == 3 + 6
-    assert set(outcome.shown) <= set(outcome.tables)
-    said = " ".join(outcome.findings)  # of three images
-    assert "with 3 methods two neighbors that change places cost 0.5000" in said  # no control
-    assert "nan" not in said
-    assert "95 % interval" not in said
-    assert "Fewer than 6 images allow no intervals." in said
-    for name in ("agreement", "conditions", "scores"):
-        assert outcome.tables[name][["low", "high"]].isna().all(axis=None)
+    pairs = tables["agreement"].set_index(["first", "second"])
+    assert len(pairs) == 3 + 6
+    assert pairs.paper["4", "16"] == 0.93
+    assert math.isnan(pairs.paper["4", "64"])
+    for name in ("agreement", "conditions", "scores"):  # of three images
+        assert tables[name][["low", "high"]].isna().all(axis=None)
+    spread = tables["spread"].set_index("part")
+    assert (spread.methods == 3).all()  # no control
+    assert (spread.swap == 1 - spearmanr([1, 2, 3], [2, 1, 3]).statistic).all()
+    numbers = tables["agreement"][:3].correlation
+    assert spread.loc[NUMBER, ["pairs", "least", "mean", "most"]].tolist() == pytest.approx(
+        [3, numbers.min(), numbers.mean(), numbers.max()]
+    )
+    assert {each.holds(tables) for each in CLAIMS if FIGURE_6 in each.items} == {"undecided"}
 
 
 def test_figure_7_has_seeds_of_fine_tuning_and_seeds_of_all(untrained):
-    outcome = idsds_rankings("idsds-figure-7", n=2, quick=False, seed=4)
+    tables = figure_7(2, seed=4)
     assert [each[:2] for each in untrained] == [
         ("trained", 4),
         ("tuned", 5),
@@ -180,66 +198,85 @@ def test_figure_7_has_seeds_of_fine_tuning_and_seeds_of_all(untrained):
         ("tuned", 6),
         ("trained", 6),
     ]
-    conditions = outcome.tables["conditions"]
+    conditions = tables["conditions"]
     assert conditions.name.tolist() == ["4", "5", "6"] * 2
     assert conditions.part.nunique() == 2
-    assert len(outcome.tables["agreement"]) == 2 * 3
-    scores = outcome.tables["scores"]
+    assert len(tables["agreement"]) == 2 * 3
+    scores = tables["scores"]
     for row in conditions.itertuples():
         here = scores[(scores.part == row.part) & (scores.name == row.name)]
         assert set(here.method) == set(METHODS)
         own = here[here.method != "random"].idsds.mean()
         assert row.idsds == pytest.approx(own)  # the control is left out
-    assert ITEMS["idsds-figure-7"] == outcome.title
 
 
-def test_without_truth_the_ranking_by_it_is_left_out(untrained, monkeypatch):
+@pytest.mark.usefixtures("untrained")
+def test_without_truth_the_ranking_by_it_is_left_out(monkeypatch):
     task = pictures_task(40, 2, 0)._replace(truth=None)
     monkeypatch.setattr(module, "task_named", lambda name: lambda *_: task)
-    outcome = idsds_rankings("idsds-figure-7", n=2, quick=False)
-    assert "truth" not in outcome.tables["conditions"]
-    assert "data say" not in " ".join(outcome.findings)
+    assert "truth" not in figure_7(2)["conditions"]
 
 
-def test_findings_say_the_papers_numbers_and_do_not_test_against_them():
-    rows = [
-        ("number of patches", "4", "16", 0.9, 0.8, 0.95),
-        ("number of patches", "16", "64", 0.5, 0.3, 0.7),
-        ("number of patches", "4", "64", 0.6, 0.4, 0.8),
-        ("what deleted pixels become", "zero", "random", 1.0, 0.995, 1.0),
-    ]
-    names = ["part", "first", "second", "correlation", "low", "high"]
-    conditions = pd.DataFrame(
-        {"part": ["number of patches"] * 2, "name": ["4", "16"], "idsds": [0.5, 0.25]}
+def test_one_seed_has_no_pairs():
+    with pytest.raises(al.AttributionLabError, match="runs is 1: take an integer"):
+        experiment(FIGURE_7, settings={"runs": 1})
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0.75, 0.9, True), (0.3, 0.6, False), (0.6, 0.9, None), (math.nan, math.nan, None)],
+)
+def test_rankings_are_alike_where_all_published_pairs_are(low, high, expected):
+    table = pd.DataFrame(
+        {
+            "part": [NUMBER, NUMBER, FILLING, TUNING],
+            "paper": [0.9, math.nan, 0.9, 0.996],
+            "low": [low, 0.0, low, low],
+            "high": [high, 0.1, high, high],
+        }
     )
-    tables = {"agreement": pd.DataFrame(rows, columns=names), "conditions": conditions}
-    said = " ".join(ranking_findings("idsds-figure-6", tables, images=9, methods=13))
-    assert "0.900 (95 % interval 0.800 to 0.950); in the paper 0.93." in said
-    assert "0.700); in the paper 0.9." in said
-    assert "1.000); in the paper 0.99." in said
-    for verdict in ("below", "above", "lies within"):
-        assert verdict not in said
-    swapped = [2, 1, *range(3, 14)]
-    cost = 1 - spearmanr(range(1, 14), swapped).statistic
-    assert "over 9 images (the paper's over 50,000)" in said
-    assert f"with 13 methods two neighbors that change places cost {cost:.4f}" in said
-    assert "Fewer than 6" not in said
-    assert "Pairs without a number in the paper: 4 and 64 0.600" in said
-    assert "Mean IDSDS of methods by number of patches: 4 0.50, 16 0.25." in said
+    tables = {"agreement": table}
+    assert module.patches_keep_the_ranking(tables) is expected
+    assert module.fillings_keep_the_ranking(tables) is expected
+    assert module.seeds_of_fine_tuning_keep_the_ranking(tables) is expected
 
 
-def test_noise_of_images_alone_is_not_told_from_the_papers_agreement_of_seeds():
-    """Two conditions whose true rankings are the same."""
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([(0.6, 0.5, 0.4), (0.5, 0.4, 0.3), (0.1, 0.2, 0.3)], True),
+        ([(0.4, 0.5, 0.6), (0.3, 0.4, 0.5), (0.3, 0.2, 0.1)], False),
+        ([(0.6, 0.5, 0.6), (0.5, 0.4, 0.5), (0.1, 0.2, 0.3)], None),
+    ],
+)
+def test_scores_fall_where_those_of_most_methods_do_at_each_step(scores, expected):
+    rows = [
+        (NUMBER, name, f"method {index}", value, 0.0)
+        for index, values in enumerate(scores)
+        for name, value in zip(("4", "16", "64"), values, strict=True)
+    ]
+    rows += [(NUMBER, name, "random", value, 0.0) for name, value in (("4", 0.0), ("16", 1.0))]
+    table = pd.DataFrame(rows, columns=["part", "name", "method", "idsds", "low"])
+    assert module.scores_fall_with_patches({"scores": table}) is expected
+    assert module.scores_fall_with_patches({"scores": table.assign(low=math.nan)}) is None
+
+
+@pytest.mark.parametrize(
+    ("tuning", "training", "expected"),
+    [
+        ((0.98, 0.99, 1.0), (0.8, 0.9, 0.97), True),
+        ((0.9, 0.95, 1.0), (0.8, 0.9, 0.97), None),
+        ((0.8, 0.9, 0.95), (0.9, 0.95, 1.0), False),
+    ],
+)
+def test_trainings_differ_more_where_no_pair_of_them_is_as_alike(tuning, training, expected):
+    table = pd.DataFrame([tuning, training], columns=["least", "mean", "most"])
+    tables = {"spread": table.assign(part=[TUNING, TRAINING])}
+    assert module.trainings_differ_more(tables) is expected
+
+
+def test_noise_of_images_alone_makes_equal_rankings_less_alike_than_the_papers_seeds():
     generator = np.random.default_rng(0)
     true = np.linspace(0, 0.6, 13)[:, None]
     alike = agreement(*(true + 0.3 * generator.normal(size=(2, 13, 64))), seed=0)
     assert alike.high < 0.996
-    row = {"part": "seed of fine-tuning", "first": "0", "second": "1"} | alike._asdict()
-    conditions = pd.DataFrame({"part": ["seed of fine-tuning"], "name": ["0"], "idsds": [0.3]})
-    tables = {"agreement": pd.DataFrame([row]), "conditions": conditions}
-    said = " ".join(ranking_findings("idsds-figure-7", tables, images=64, methods=13))
-    assert "rankings by IDSDS correlate by at least 0.996." in said
-    assert f"The least is of 0 and 1, {alike.correlation:.3f} (95 % interval" in said
-    assert "below" not in said
-    assert "images explain" not in said
-    assert "cannot be held against the paper's" in said

@@ -8,19 +8,19 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.methods import METHODS
-from attributionlab.papers.idsds.alignment import network_pairs
-from attributionlab.papers.idsds.alignment import similarity as module
-from attributionlab.papers.idsds.alignment.likeness import (
-    Seen,
+from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.idsds import similarity as module
+from attributionlab.papers.idsds.data import task_named
+from attributionlab.papers.idsds.similarity import (
+    View,
     excitations,
     overlap,
-    seen,
+    similarity,
     strongest,
+    view,
 )
-from attributionlab.papers.idsds.alignment.similarity import ITEMS, idsds_similarity
-from attributionlab.papers.idsds.alignment.similarity_findings import similarity_findings
-from attributionlab.papers.idsds.data import task_named
 from attributionlab.papers.idsds.training import Pair
+from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 
 
@@ -32,7 +32,7 @@ def test_what_is_compared_is_the_labels_probability_and_the_scaled_map():
     network, images = network_of(Design(width=2), 3, 4, 16, seed=0).eval(), images_of(70)
     labels = torch.arange(70) % 4
     layer = gradcam_layer(network)
-    found = seen(network, images, labels, layer)
+    found = view(network, images, labels, layer)
     logits = network(images).detach()
     expected = logits.exp()[torch.arange(70), labels] / logits.exp().sum(1)
     # Batches of another size add in another order.
@@ -43,23 +43,24 @@ def test_what_is_compared_is_the_labels_probability_and_the_scaled_map():
         assert torch.allclose(scaled, own / most if most > 0 else torch.zeros(1), atol=1e-6)
     assert float(found.maps.min()) == 0
     assert set(found.maps.amax((1, 2, 3)).tolist()) <= {0.0, 1.0}
-    assert seen(network, images, labels, None).maps is None
-    named = seen(network, images[:3], labels[:3], "7")  # the last ReLU's name
-    assert torch.allclose(named.maps, found.maps[:3], atol=1e-5)
+    assert found.accuracy == float((logits.argmax(1) == labels).double().mean())
+    assert torch.equal(found.excited, excitations(network, images, layer))
+    bare = view(network, images, labels, None)
+    assert bare.maps is bare.excited is None
     with torch.no_grad():
         network[-1].weight[2] = -network[-1].weight[2].abs()  # nothing speaks for class 2
-    scaled = seen(network, images[:3], labels[:3], layer).maps
+    scaled = view(network, images[:3], labels[:3], layer).maps
     assert scaled.amax((1, 2, 3))[2] == 0
 
 
 def test_differences_are_absolute_and_means_over_pixels():
-    first = Seen(torch.tensor([0.5, 0.25]), torch.zeros(2, 1, 2, 2))
+    first = View(torch.tensor([0.5, 0.25]), 1.0, torch.zeros(2, 1, 2, 2), None)
     maps = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.5, 0.5]]).view(2, 1, 2, 2)
-    second = Seen(torch.tensor([0.25, 0.5]), maps)
+    second = View(torch.tensor([0.25, 0.5]), 1.0, maps, None)
     found = first.differences(second)
     assert found["output"].tolist() == [0.25, 0.25]
     assert found["map"].tolist() == [0.25, 0.75]
-    assert list(first.differences(Seen(second.probabilities, None))) == ["output"]
+    assert list(first.differences(second._replace(maps=None))) == ["output"]
 
 
 def test_an_excitation_is_the_largest_value_of_a_channel():
@@ -69,7 +70,6 @@ def test_an_excitation_is_the_largest_value_of_a_channel():
     maps = network[:8](images)
     assert layer is network[7]
     assert torch.allclose(found, maps.flatten(2).max(2).values, atol=1e-6)
-    assert torch.equal(excitations(network, images, "7"), found)
     assert not layer._forward_hooks
     with pytest.raises(
         al.AttributionLabError, match=r"returns shape \(1, 4\): name one that returns maps"
@@ -104,15 +104,13 @@ def outcome():
         return Pair(*(network.eval() for network in networks))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network_pairs, "trained_pair", fake)
-        patch.setattr(module, "QUICK", module.Scale(1, 20, 1, 1, 2))
-        return idsds_similarity("idsds-figure-10", n=None, quick=True)
+        patch.setattr(module, "trained_pair", fake)
+        sizes = {"training": 1, "epochs": 1, "fine_tuning": 1, "runs": 2}
+        return similarity(Run("idsds-figure-10", 20), **sizes)
 
 
 def test_an_item_has_both_figures_and_its_own_comes_first(outcome):
     assert list(outcome.figures) == ["channels", "differences"]
-    assert {first for _, first in ITEMS.values()} == set(outcome.figures)
-    assert set(outcome.shown) <= set(outcome.tables)
 
 
 def test_networks_are_compared_with_themselves_each_other_and_another_training(outcome):
@@ -157,47 +155,62 @@ def test_channels_are_compared_within_a_family_alone(outcome):
         assert row.channels + row.not_compared == 2 * 16  # of two runs
 
 
-def test_findings_say_whether_fine_tuned_networks_are_nearer():
-    generator = np.random.default_rng(0)
-    far = {"output": 0.5 + 0.1 * generator.random(20)}
-    near = {"output": 0.1 * generator.random(20)}
-    table = pd.DataFrame(
-        {
-            "comparison": ["a and its fine-tuned self"],
-            "measure": ["output"],
-            "mean": [0.05],
-            "low": [0.01],
-            "high": [0.09],
-            "runs": [2],
-        }
-    )
-    channels = pd.DataFrame(
-        {
-            "comparison": ["a and its fine-tuned self"],
-            "same": [0.9],
-            "low": [0.8],
-            "high": [0.95],
-            "others": [0.2],
-            "chance": [0.1],
-            "channels": [30],
-            "not_compared": [2],
-        }
-    )
+def test_distances_are_paired_over_images(outcome):
+    table = outcome.tables["nearer"]
+    assert list(zip(table.network, table.than, strict=True)) == [
+        (network, than)
+        for network, other in (("residual", "plain"), ("plain", "residual"))
+        for than in (other, other, "another training of it", "another training of it")
+    ]
+    means = outcome.tables["differences"].set_index(["comparison", "measure"])["mean"]
+    for row in table.itertuples():
+        pair = f"{row.network} and {row.than}"
+        pair = "residual and plain" if row.than in ("residual", "plain") else pair
+        own = means[f"{row.network} and its fine-tuned self", row.measure]
+        assert row.difference == pytest.approx(means[pair, row.measure] - own)
+        assert row.low <= row.difference <= row.high
 
-    def told(own, other, channels=channels):
-        differences = {"a and its fine-tuned self": [own, own], "a and b": [other, other]}
-        tables = {"differences": table, "channels": channels}
-        return " ".join(similarity_findings(tables, differences, 20, 0))
 
-    said = told(near, far)
-    assert "means over 2 training runs (95 % interval over images): a and its fine-tuned" in said
-    assert "From a its fine-tuned self differs, compared with b: less in the label's prob" in said
-    assert "90% excite the same channel" in said
-    assert "2 that no image excites, or all alike, are left out), more than other channels" in said
-    assert "compared with b: more in the label's" in told(far, near)
-    assert "compared with b: not clearly more or less" in told(near, near)
-    low = channels.assign(low=0.1)
-    assert "not clearly more than other channels do (20%)" in told(near, far, low)
+def answers(tables):
+    """Whether each claim holds, by the name of its function."""
+    return {x.check.__name__: x.holds(tables) for x in CLAIMS if "idsds-section-4-1" in x.items}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (["nearer", "nearer"], "agrees"),
+        (["nearer", "farther"], "differs"),
+        (["nearer", "undecided"], "undecided"),
+    ],
+)
+def test_fine_tuned_networks_are_nearer_where_all_are(found, expected):
+    for than, name in (
+        ("b", "fine_tuned_networks_are_nearer_than_other_designs"),
+        ("another training of it", "fine_tuned_networks_are_nearer_than_other_trainings"),
+    ):
+        table = pd.DataFrame({"than": [than] * 2, "fine_tuned_self": found})
+        other = pd.DataFrame({"than": ["c" if than != "b" else module.AGAIN]})
+        table = pd.concat([table, other.assign(fine_tuned_self="nearer")])
+        assert answers({"nearer": table})[name] == expected
+    assert set(answers({}).values()) == {"undecided"}
+
+
+@pytest.mark.parametrize(
+    ("own", "again", "keep", "correspond"),
+    [
+        ((0.8, 0.9, 0.2), (0.1, 0.2, 0.1), "agrees", "agrees"),
+        ((0.1, 0.3, 0.2), (0.4, 0.6, 0.1), "differs", "differs"),
+        ((0.4, 0.6, 0.2), (0.3, 0.5, 0.1), "undecided", "undecided"),
+        ((0.6, 0.9, 0.7), (0.1, 0.2, 0.1), "undecided", "agrees"),
+    ],
+)
+def test_channels_keep_their_images_where_more_than_half_are_common(own, again, keep, correspond):
+    table = pd.DataFrame([own, again], columns=["low", "high", "others"])
+    table = table.assign(comparison=[f"a and {module.SELF}", f"a and {module.AGAIN}"])
+    found = answers({"channels": table})
+    assert found["channels_keep_their_images"] == keep
+    assert found["channels_of_other_trainings_do_not_correspond"] == correspond
 
 
 def test_a_network_of_ones_own_is_compared_with_its_fine_tuned_self(tmp_path):
@@ -223,10 +236,12 @@ def test_a_network_of_ones_own_is_compared_with_its_fine_tuned_self(tmp_path):
         "fine_tuned": str(tmp_path / "w.pt"),
         "size": 16,
     }
-    outcome = idsds_similarity("idsds-section-4-1", n=4, quick=True, layer="0", **settings)
+    outcome = experiment("idsds-section-4-1", n=4, settings=settings | {"layer": "0"})
     assert outcome.tables["differences"]["mean"].tolist() == [0, 0]
     assert outcome.tables["channels"].same.tolist() == [1]
     assert list(outcome.figures) == ["differences", "channels"]
-    outcome = idsds_similarity("idsds-figure-10", n=4, quick=True, **settings)
+    outcome = experiment("idsds-figure-10", n=4, settings=settings)
     assert list(outcome.tables) == ["differences"]
     assert list(outcome.figures) == ["differences"]
+    assert {each["here"] for each in outcome.claims} == {"undecided"}
+    assert "8 images" in outcome.findings[-1]

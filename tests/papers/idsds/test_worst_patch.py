@@ -1,23 +1,28 @@
 """Accuracy without the worst patch, and what is true without it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import attributionlab as al
-from attributionlab.papers.idsds.alignment import accuracies as module
-from attributionlab.papers.idsds.alignment.accuracies import idsds_table_3
-from attributionlab.papers.idsds.alignment.accuracy_findings import accuracy_findings
-from attributionlab.papers.idsds.alignment.worst_patch import (
+from attributionlab.local_data import images_in
+from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.idsds import worst_patch as module
+from attributionlab.papers.idsds.data import colors_task, task_named
+from attributionlab.papers.idsds.training import Pair
+from attributionlab.papers.idsds.worst_patch import (
+    ITEM,
     Answers,
     LeftTruth,
     answers,
     left_truth,
     rights,
+    worst_patch,
 )
-from attributionlab.papers.idsds.data import colors_task, task_named
-from attributionlab.papers.idsds.training import Pair
+from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.networks import Design, network_of
 
 
@@ -62,13 +67,14 @@ def test_right_without_the_worst_patch_is_right_without_each():
     winner = torch.tensor([[0, 0, 0], [0, 1, 0], [0, 0, -1], [2, 0, -1]])
     found = Answers(torch.tensor([0, 0, 1, 1]), deleted)
     right = rights(found, labels, LeftTruth(winner, winner == 0))
-    assert {name: each.tolist() for name, each in right.items()} == {
+    assert right.to_dict("list") == {
+        "image": [0, 1, 2, 3],
         "whole": [1, 1, 0, 0],
         "worst": [1, 0, 0, 1],
         "same": [1, 1, 0, 1],  # the second is wrong only where the label is no longer true
         "left": [1, 1, 0, 0],  # the fourth keeps to a label that lost; a tie does not count
     }
-    assert list(rights(found, labels)) == ["whole", "worst"]
+    assert list(rights(found, labels)) == ["image", "whole", "worst"]
 
 
 @pytest.fixture
@@ -80,16 +86,20 @@ def untrained(monkeypatch):
         return Pair(*(network.eval() for network in networks))
 
     monkeypatch.setattr(module, "trained_pair", fake)
-    scale = module.Scale(1, 9, 1, 1, 2, (Design(), Design("bag")))
-    monkeypatch.setattr(module, "FULL", scale)
+    monkeypatch.setattr(module, "DESIGNS", (Design(), Design("bag")))
+
+
+def tables_of(n, **how):
+    sizes = {"training": 1, "epochs": 1, "fine_tuning": 1, "runs": 2}
+    seed = how.pop("seed", 0)
+    return worst_patch(Run(ITEM, n, seed=seed), **sizes, **how).tables
 
 
 @pytest.mark.usefixtures("untrained")
 def test_the_table_has_means_over_runs_of_each_design():
-    outcome = idsds_table_3(n=None, quick=False, seed=1)
-    assert list(outcome.tables) == ["accuracies", "losses", "runs"]
-    assert set(outcome.shown) <= set(outcome.tables)
-    runs, accuracies = outcome.tables["runs"], outcome.tables["accuracies"]
+    tables = tables_of(9, seed=1)
+    assert list(tables) == ["accuracies", "changes", "losses", "costs", "runs"]
+    runs, accuracies = tables["runs"], tables["accuracies"]
     assert len(runs) == 2 * 2 * 2
     data = task_named("colors")(1, 9, 1)
     network = network_of(Design(width=2), 3, 4, 32, 51).eval()
@@ -103,7 +113,7 @@ def test_the_table_has_means_over_runs_of_each_design():
         change = 100 * (here["after"] - here["before"])
         assert each.whole_change == pytest.approx(change)
         assert each.whole_low <= change + 1e-9 <= each.whole_high + 2e-9
-    for each in outcome.tables["losses"].itertuples():
+    for each in tables["losses"].itertuples():
         here = runs[(runs.network == each.network) & (runs.version == each.version)].mean(
             numeric_only=True
         )
@@ -111,61 +121,68 @@ def test_the_table_has_means_over_runs_of_each_design():
         assert each.truth == pytest.approx(100 * (here.same - here.worst))
         assert each.truth + each.network_own == pytest.approx(each.loss)
     exact = float(left_truth(data.images, data.labels, 16, 0.0).same.all(1).double().mean())
-    assert f"is right on {exact:.0%} without the worst" in " ".join(outcome.findings)
+    assert tables["costs"].exact.tolist() == pytest.approx([100 * exact] * 2)
+    for each in tables["costs"].itertuples():
+        here = tables["losses"][tables["losses"].version == each.version]
+        assert each.loss == pytest.approx(here.loss.mean())
+        assert each.share == pytest.approx(here.truth.sum() / here.loss.sum())
+    whole = tables["changes"].iloc[0]
+    assert (whole["where"], whole.networks, whole.images) == ("whole", 2, 9)
+    change = accuracies.whole_change
+    assert [whole.least, whole.most, whole["mean"]] == [change.min(), change.max(), change.mean()]
+    assert whole.up == (accuracies.whole_low > 0).sum()
+    assert whole.down == (accuracies.whole_high < 0).sum()
+    assert np.isnan(whole.low)  # of two networks
 
 
 @pytest.mark.usefixtures("untrained")
 def test_pictures_have_no_truth_without_a_patch():
-    outcome = idsds_table_3(n=4, quick=False, task="pictures")
-    assert list(outcome.tables) == ["accuracies", "runs"]
-    assert "color" not in " ".join(outcome.findings)
+    assert list(tables_of(4, task="pictures")) == ["accuracies", "changes", "runs"]
 
 
-def test_findings_say_how_many_networks_change_and_whose_the_loss_is():
-    import pandas as pd
+def test_six_networks_have_an_interval_of_their_mean():
+    changes = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
+    rows = {f"whole_{key}": 50.0 for key in ("before", "after")}
+    table = pd.DataFrame({"whole_change": changes, "worst_change": changes}).assign(**rows)
+    table = table.assign(worst_before=50.0, worst_after=50.0)
+    for each in ("whole", "worst"):
+        table = table.assign(**{f"{each}_low": 0.1, f"{each}_high": 5.0})
+    by_image = pd.DataFrame(index=pd.Index(range(7), name="image"))
+    by_image.index = pd.MultiIndex.from_arrays([by_image.index], names=["image"])
+    found = module._changes(table, by_image, 0).iloc[1]
+    assert 0.5 <= found.low < 1.75 < found.high <= 3.0
+    assert (found.up, found.down, found.networks, found.images) == (6, 0, 6, 7)
+    assert (found.paper_least, found.paper_most) == (4.13, 12.58)
 
-    def told(whole, worst, truth, own):
-        networks = [f"net {index}" for index in range(6)]
-        table = pd.DataFrame({"network": networks})
-        for asked, change in (("whole", whole), ("worst", worst)):
-            table[f"{asked}_before"], table[f"{asked}_after"] = 50.0, 50.0 + change
-            table[f"{asked}_change"] = change
-            table[f"{asked}_low"], table[f"{asked}_high"] = change - 1, change + 1
-        losses = pd.DataFrame(
-            {
-                "network": networks * 2,
-                "version": ["before"] * 6 + ["after"] * 6,
-                "loss": truth + own,
-                "truth": truth,
-                "network_own": own,
-                "left": 30.0,
-            }
-        )
-        tables = {"accuracies": table, "losses": losses}
-        return " ".join(accuracy_findings(tables, 7, 0.25, 0, unseen=True))
 
-    said = told(whole=0.5, worst=np.full(6, 8.0), truth=10.0, own=5.0)
-    assert "On whole images accuracy changes by +0.5 to +0.5 points, +0.5 on average (95 %" in said
-    assert "from 50.0 to 50.5 %, clearly up for 0 and clearly down for 0 of 6 networks" in said
-    assert "Without the worst patch accuracy changes by +8.0 to +8.0" in said
-    assert "clearly up for 6 and" in said
-    assert "who counts exactly is right on 25%" in said
-    assert "Before fine-tuning the worst patch costs 15.0 points on average: 10.0 (67%)" in said
-    assert "no fault of the network" in said
-    assert "no longer there" not in said  # accuracy by what is left does not fall
-    assert "All on 7 images that no network was trained on." in said
-    assert "points on whole images from" not in said
-    said = told(whole=-9.0, worst=-8.0, truth=5.0, own=10.0)
-    assert "takes more than 5 points on whole images from: net 0 -9.0, net 1" in said
-    assert "clearly up for 0 and clearly down for 6" in said
-    assert "is the networks' own" in said
+@pytest.mark.parametrize(
+    ("down", "low", "high", "whole", "worst"),
+    [
+        (0, 0.1, 2.0, True, True),
+        (1, -3.0, 2.0, False, False),
+        (0, -3.0, 6.0, None, None),
+        (np.nan, np.nan, np.nan, None, None),
+    ],
+)
+def test_accuracies_are_judged_over_networks(down, low, high, whole, worst):
+    table = pd.DataFrame({"where": ["whole", "worst"], "down": down, "low": low, "high": high})
+    assert module.whole_images_keep_their_accuracy({"changes": table}) is whole
+    assert module.the_worst_patch_costs_less({"changes": table}) is worst
+
+
+@pytest.mark.parametrize(
+    ("truth", "own", "expected"),
+    [([9, 8], [5, 7], True), ([5, 7], [9, 8], False), ([9, 7], [5, 8], None)],
+)
+def test_the_cost_is_the_truths_where_it_is_for_all_networks(truth, own, expected):
+    tables = {"losses": pd.DataFrame({"truth": truth, "network_own": own})}
+    assert module.most_of_the_cost_is_the_truths(tables) is expected
+    assert module.most_of_the_cost_is_the_truths({}) is None
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Two classes of images, a network, and two files of weights for it."""
-    from PIL import Image
-
     for index, name in enumerate(("dark", "light")):
         (tmp_path / "images" / name).mkdir(parents=True)
         for number in range(2):
@@ -193,7 +210,7 @@ def own(folder):
 
 
 def test_a_network_of_ones_own_is_judged_before_and_after(folder):
-    outcome = idsds_table_3(n=2, quick=True, fine_tuned=str(folder / "1.pt"), **own(folder))
+    outcome = experiment(ITEM, n=2, settings={"fine_tuned": str(folder / "1.pt"), **own(folder)})
     [row] = outcome.tables["accuracies"].itertuples()
     assert row.network == "images"
     networks = []
@@ -201,37 +218,38 @@ def test_a_network_of_ones_own_is_judged_before_and_after(folder):
         torch.manual_seed(seed)
         network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 2))
         networks.append(network.eval())
-    from attributionlab.local_data import images_in
-
     given = images_in(folder / "images", size=16, n=2, seed=0)
     right = [
         100 * float((network(given.images).argmax(1) == given.labels).double().mean())
         for network in networks
     ]
     assert [row.whole_before, row.whole_after] == right
-    assert "On 4 images" not in outcome.findings[0]
-    assert outcome.findings[-1].startswith("All on 4 images; nothing is known here of")
-    assert "Fewer than 6 images allow no intervals." in outcome.findings[-1]
+    assert outcome.tables["changes"].images.tolist() == [4, 4]
+    assert "4 images" in outcome.findings[-1]
+    assert {each["here"] for each in outcome.claims} == {"undecided"}
+    single = experiment(ITEM, settings={"fine_tuned": str(folder / "1.pt"), **own(folder)})
+    assert single.tables["changes"].images.tolist() == [2, 2]  # one of each class
 
 
 @pytest.mark.usefixtures("untrained")
 def test_no_network_is_clearly_better_on_fewer_than_six_images():
-    outcome = idsds_table_3(n=5, quick=False)
-    table = outcome.tables["accuracies"]
     ends = ["whole_low", "whole_high", "worst_low", "worst_high"]
-    assert table[ends].isna().all(axis=None)
-    said = " ".join(outcome.findings)
-    assert "clearly" not in said
-    assert "nan" not in said
-    assert "Fewer than 6 images allow no intervals." in said
-    outcome = idsds_table_3(n=6, quick=False)
-    assert outcome.tables["accuracies"][ends].notna().all(axis=None)
-    assert "clearly" in " ".join(outcome.findings)
-    assert "Fewer than 6" not in " ".join(outcome.findings)
+    few, enough = tables_of(5), tables_of(6)
+    assert few["accuracies"][ends].isna().all(axis=None)
+    assert few["changes"][["up", "down"]].isna().all(axis=None)
+    claims = [each for each in CLAIMS if ITEM in each.items]
+    assert {each.holds(few) for each in claims[:2]} == {"undecided"}
+    assert enough["accuracies"][ends].notna().all(axis=None)
+    assert enough["changes"][["up", "down"]].notna().all(axis=None)
 
 
 def test_fine_tuned_weights_and_a_model_need_each_other(folder):
     with pytest.raises(al.AttributionLabError, match="without fine_tuned: pass the weights"):
-        idsds_table_3(n=1, quick=True, **own(folder))
+        experiment(ITEM, n=1, settings=own(folder))
     with pytest.raises(al.AttributionLabError, match=r"fine_tuned is 'w.pt' without a model"):
-        idsds_table_3(n=1, quick=True, fine_tuned="w.pt")
+        experiment(ITEM, n=1, settings={"fine_tuned": "w.pt"})
+
+
+def test_impossible_numbers_of_runs_are_refused():
+    with pytest.raises(al.AttributionLabError, match="runs is 0: take an integer"):
+        experiment(ITEM, settings={"runs": 0})

@@ -1,1 +1,0 @@
-"""What fine-tuning on images without a patch changes: accuracy, features, rankings of methods."""

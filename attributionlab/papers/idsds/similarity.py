@@ -1,0 +1,456 @@
+"""Section 4.1 and Figure 10 of Hesse et al. (2024): does fine-tuning change what a network uses?"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int64
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.local_data import local_model
+from attributionlab.methods import METHODS
+from attributionlab.methods.layers import find_layer, observe
+from attributionlab.methods.layout import channels_first, layout_of
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.idsds.data import task_named
+from attributionlab.papers.idsds.training import trained_pair
+from attributionlab.papers.subjects.networks import Design, gradcam_layer
+from attributionlab.papers.subjects.subjects import Subject, chosen_subject
+from attributionlab.report.plots import dots, map_grid
+from attributionlab.stats.intervals import mean_interval, paired_difference
+from attributionlab.validation import integer_problem
+
+Images = Float[Tensor, "batch channels height width"]
+Labels = Int64[Tensor, " batch"]
+
+PATCHES, BLACK = 16, 0.0
+"""What deleted pixels become; no image that networks are trained on first has it."""
+ITEMS = ("idsds-section-4-1", "idsds-figure-10")
+AT_ONCE = 64
+ORIGINAL, TUNED = "original", "fine-tuned"
+FAMILIES = {"residual": Design("residual", batch_norm=True), "plain": Design("plain")}
+SELF, AGAIN = "its fine-tuned self", "another training of it"
+"""How names of comparisons end."""
+STRONGEST, DRAWN = 8, 2
+"""Images that count as exciting a channel most; channels of each network that are drawn."""
+MEASURES = {
+    "output": "difference of the label's probability",
+    "map": "difference of GradCAM's maps",
+}
+PUBLISHED_DIFFERENCES = {
+    f"residual and {SELF}": {"output": 0.049, "map": 0.047},
+    f"plain and {SELF}": {"output": 0.028, "map": 0.039},
+    "residual and plain": {"output": 0.133, "map": 0.193},
+}
+"""Of ResNet-50 and VGG-16 on ImageNet."""
+
+
+class GivenPair(NamedTuple):
+    """A user's images and network, and that network with the weights after fine-tuning."""
+
+    subject: Subject
+    fine_tuned: nn.Module
+
+
+def given_pair(
+    run: Run,
+    images: str | None,
+    model: str | None,
+    weights: str | None,
+    fine_tuned: str | None,
+    layer: str | None,
+    classes: str | None,
+    size: int,
+) -> GivenPair | None:
+    """Return a `chosen_subject` and what became of it; None without images and model.
+
+    Raises
+    ------
+    AttributionLabError
+        As for `chosen_subject`; and for fine-tuned weights without a model, or a model without them.
+    """
+    own = {"size": size, "layer": layer, "classes": classes, "weights": weights}
+    subject = chosen_subject(images, model, run.n, run.seed, **own)
+    if subject is None:
+        if fine_tuned is not None:
+            raise AttributionLabError(
+                f"fine_tuned is {fine_tuned!r} without a model: pass images and model, too"
+            )
+        return None
+    if fine_tuned is None:
+        raise AttributionLabError(
+            f"model is {model!r} without fine_tuned: pass the weights of that network after training "
+            "on images without a patch (attributionlab.papers.idsds.training.fine_tuned)"
+        )
+    assert model is not None
+    return GivenPair(subject, local_model(model, fine_tuned))
+
+
+class View(NamedTuple):
+    """What is compared of a network.
+
+    Parameters
+    ----------
+    probabilities : Tensor, (B,)
+        Of the labels.
+    accuracy : float
+        Share of images on which the network is right.
+    maps : Tensor, (B, 1, H, W), or None
+        GradCAM's, of the label's logit, the positive part divided by its maximum; 0 where there is no
+        positive part. None without a layer.
+    excited : Tensor, (B, kernels), or None
+        The layer's `excitations`.
+    """
+
+    probabilities: Float[Tensor, " batch"]
+    accuracy: float
+    maps: Float[Tensor, "batch 1 height width"] | None
+    excited: Float[Tensor, "batch kernels"] | None
+
+    def differences(self, other: "View") -> dict[str, NDArray[np.float64]]:
+        """Return each image's mean absolute differences: "output" and, where both have maps, "map"."""
+        found = {"output": (self.probabilities - other.probabilities).abs()}
+        if self.maps is not None and other.maps is not None:
+            found["map"] = (self.maps - other.maps).abs().mean((1, 2, 3))
+        return {name: values.double().numpy() for name, values in found.items()}
+
+
+def similarity(
+    run: Run,
+    *,
+    training: int,
+    epochs: int,
+    fine_tuning: int,
+    runs: int,
+    task: str = "pictures",
+    images: str | None = None,
+    model: str | None = None,
+    weights: str | None = None,
+    fine_tuned: str | None = None,
+    layer: str | None = None,
+    classes: str | None = None,
+    size: int = 224,
+) -> Found:
+    """Compare networks before and after fine-tuning with each other and with other networks.
+
+    `task` is "pictures" or "colors". A network of one's own is compared with its fine-tuned self
+    instead where `images` and `model` are given (`given_pair`); `layer` is the dotted name of its
+    last convolution, without which outputs alone are compared.
+    """
+    refuse_if(integer_problem("runs", runs, 1))
+    given = given_pair(run, images, model, weights, fine_tuned, layer, classes, size)
+    views: dict[tuple[str, str], list[View]] = {}
+    if given is not None:
+        subject = given.subject
+        shown, families = subject.images, [subject.name]
+        for version, network in ((ORIGINAL, subject.model), (TUNED, given.fine_tuned)):
+            module = None if layer is None else find_layer(network, layer, None, "gradcam")
+            views[subject.name, version] = [view(network, shown, subject.targets, module)]
+    else:
+        data = task_named(task)(training, run.n, run.seed)
+        shown, families = data.images, list(FAMILIES)
+        for family, own in run.track([(family, own) for family in FAMILIES for own in range(runs)]):
+            pair = trained_pair(
+                *(FAMILIES[family], data),
+                seed=run.seed + own,
+                patches=PATCHES,
+                replacement=BLACK,
+                epochs=epochs,
+                fine_tuning_epochs=fine_tuning,
+            )
+            for version, network in zip((ORIGINAL, TUNED), pair, strict=True):
+                seen = view(network, shown, data.labels, gradcam_layer(network))
+                views.setdefault((family, version), []).append(seen)
+    tables, figures = _compared(views, families, shown, run)
+    if given is None:
+        tables["accuracies"] = pd.DataFrame(
+            [
+                {"network": ", ".join(key), "run": own, "accuracy": seen.accuracy}
+                for key, of_key in views.items()
+                for own, seen in enumerate(of_key)
+            ]
+        )
+    return Found(tables, figures, given.subject.notes[:1] if given is not None else ())
+
+
+@claim(
+    *ITEMS,
+    place="Section 4.1",
+    statement="A network differs less from its fine-tuned self than from another design, in the "
+    "label's probability and in GradCAM's maps",
+)
+def fine_tuned_networks_are_nearer_than_other_designs(tables: Tables) -> bool | None:
+    return _nearer(tables, again=False)
+
+
+@claim(
+    *ITEMS,
+    place="ours",
+    statement="It also differs less from its fine-tuned self than from another training of its design",
+)
+def fine_tuned_networks_are_nearer_than_other_trainings(tables: Tables) -> bool | None:
+    return _nearer(tables, again=True)
+
+
+@claim(
+    *ITEMS,
+    place="Section 4.1, Figure 10",
+    statement="Channels of the original and the fine-tuned network are excited most by more or less "
+    "the same images (here: by more than half, and more than by other channels)",
+)
+def channels_keep_their_images(tables: Tables) -> bool | None:
+    table = _channels_of(tables, SELF)
+    if table.empty:
+        return None
+    least = table.others.clip(lower=0.5)
+    return True if (table.low > least).all() else False if (table.high < least).any() else None
+
+
+@claim(
+    *ITEMS,
+    place="ours",
+    statement="That is no matter of the design: channels of two trainings share fewer images",
+)
+def channels_of_other_trainings_do_not_correspond(tables: Tables) -> bool | None:
+    own, again = (_channels_of(tables, name) for name in (SELF, AGAIN))
+    if own.empty or again.empty:
+        return None
+    if again.high.max() < own.low.min():
+        return True
+    return False if again.low.max() > own.high.min() else None
+
+
+def _nearer(tables: Tables, again: bool) -> bool | None:
+    if "nearer" not in tables:
+        return None
+    table = tables["nearer"]
+    found = set(table.fine_tuned_self[(table.than == AGAIN) == again])
+    return True if found == {"nearer"} else False if "farther" in found else None
+
+
+def _channels_of(tables: Tables, ending: str) -> pd.DataFrame:
+    table = tables.get("channels", pd.DataFrame({"comparison": []}, dtype=str))
+    return table[table.comparison.str.endswith(ending)]
+
+
+def view(network: nn.Module, images: Images, labels: Labels, layer: nn.Module | None) -> View:
+    """Return the label's probability and, by a layer, GradCAM's maps and excitations."""
+    with torch.no_grad():
+        logits = torch.cat([network(part) for part in torch.split(images, AT_ONCE)])
+    chosen = logits.softmax(1).gather(1, labels[:, None])[:, 0]
+    accuracy = float((logits.argmax(1) == labels).double().mean())
+    if layer is None:
+        return View(chosen, accuracy, None, None)
+    maps = METHODS["gradcam"](network, images, labels, layers={"gradcam": layer})
+    maps = maps.detach().clamp(min=0)
+    most = maps.amax((1, 2, 3), keepdim=True)
+    scaled = torch.where(most > 0, maps / most, 0.0)
+    return View(chosen, accuracy, scaled, excitations(network, images, layer))
+
+
+def excitations(
+    network: nn.Module, images: Images, layer: nn.Module
+) -> Float[Tensor, "batch kernels"]:
+    """Return the largest value of each channel of a layer's maps over all places, for each image."""
+    layout = layout_of(network, layer, images, None, "excitations")
+    maps = (observe(network, layer, part)[0] for part in torch.split(images, AT_ONCE))
+    return torch.cat([channels_first(each, layout).amax((2, 3)) for each in maps])
+
+
+def strongest(
+    excited: Float[Tensor, "batch kernels"], number: int
+) -> Int64[Tensor, "kernels number"]:
+    """Return the images that excite each channel most, in falling order; of equal ones the first."""
+    return excited.argsort(dim=0, descending=True, stable=True)[:number].T
+
+
+class Overlap(NamedTuple):
+    """Shares of common images among those that excite channels most.
+
+    Parameters
+    ----------
+    same : array, (channels,)
+        Of a channel of one network and the same channel of the other.
+    others : array, (channels,)
+        Of a channel of one network and all other channels of the other, their mean.
+    compared : Tensor, (kernels,)
+        Which channels these are: those that some image excites in both networks, and not all alike.
+    """
+
+    same: NDArray[np.float64]
+    others: NDArray[np.float64]
+    compared: Bool[Tensor, " kernels"]
+
+
+def overlap(
+    first: Float[Tensor, "batch kernels"], second: Float[Tensor, "batch kernels"], number: int
+) -> Overlap:
+    """Compare which images excite the same channels of two networks most.
+
+    `number` images count as exciting a channel most. Two channels that have nothing in common share
+    number / B of them in expectation.
+    """
+    compared = (first.amax(0) > first.amin(0)) & (second.amax(0) > second.amin(0))
+    members = []
+    for excited in (first, second):
+        chosen = strongest(excited[:, compared], number)
+        members.append(torch.zeros(len(chosen), len(excited)).scatter_(1, chosen, 1.0))
+    shares = (members[0] @ members[1].T / number).double().numpy()  # (channels, channels)
+    same = np.diagonal(shares)
+    others = (shares.sum(1) - same) / max(1, len(shares) - 1)
+    return Overlap(same.copy(), others, compared)
+
+
+def few_of(images: int) -> int:
+    """Return how many images count as exciting a channel most."""
+    return min(STRONGEST, max(1, images // 4))
+
+
+def _comparisons(families: Sequence[str]) -> dict[str, tuple[str, str, str, int]]:
+    """By name: a network, the other's family and version, and how many runs the other is behind."""
+    found = {f"{family} and {SELF}": (family, family, TUNED, 0) for family in families}
+    if len(families) > 1:
+        first, second = families
+        found[f"{first} and {second}"] = (first, second, ORIGINAL, 0)
+        found |= {f"{family} and {AGAIN}": (family, family, ORIGINAL, 1) for family in families}
+    return found
+
+
+def _compared(
+    views: Mapping[tuple[str, str], Sequence[View]],
+    families: Sequence[str],
+    images: Images,
+    run: Run,
+) -> tuple[dict[str, pd.DataFrame], dict[str, Figure]]:
+    """Return tables and figures; those of `views` have one view for each training run."""
+    few = few_of(len(images))
+    every: dict[tuple[str, str], NDArray[np.float64]] = {}  # (runs, images)
+    channels = []
+    for name, (family, other, version, later) in _comparisons(families).items():
+        firsts, seconds = views[family, ORIGINAL], views[other, version]
+        pairs = [(first, seconds[(own + later) % len(seconds)]) for own, first in enumerate(firsts)]
+        found = [first.differences(second) for first, second in pairs]
+        every |= {(name, measure): np.stack([of[measure] for of in found]) for measure in found[0]}
+        excited = [(first.excited, second.excited) for first, second in pairs]
+        shared = [overlap(a, b, few) for a, b in excited if a is not None and b is not None]
+        if shared and family == other:  # channels of other designs do not correspond
+            channels.append({"comparison": name, **_shares(shared, few / len(images), run.seed)})
+    tables = {"differences": _differences(every, run.seed)}
+    nearer = _distances(every, families, run.seed)
+    if len(nearer):
+        tables["nearer"] = nearer
+    figures = {"differences": _difference_figure(tables["differences"], len(images))}
+    if channels:
+        tables["channels"] = pd.DataFrame(channels)
+        strips = {
+            name: cells
+            for family in families
+            for name, cells in _strips(family, views, images, run)
+        }
+        if strips:
+            title = f"The {few} images that excite channels most (Figure 10)"
+            figures["channels"] = map_grid(dict(strips), title=title)
+    first = "channels" if run.item == "idsds-figure-10" else "differences"
+    return tables, dict(sorted(figures.items(), key=lambda each: each[0] != first))
+
+
+def _differences(every: Mapping[tuple[str, str], NDArray[np.float64]], seed: int) -> pd.DataFrame:
+    rows = []
+    for (name, measure), values in every.items():
+        low, high = mean_interval(values.mean(0), seed) or (np.nan, np.nan)
+        of_runs = values.mean(1)
+        rows.append(
+            {
+                "comparison": name,
+                "measure": measure,
+                "mean": of_runs.mean(),
+                "low": low,
+                "high": high,
+                "least": of_runs.min(),
+                "most": of_runs.max(),
+                "runs": len(values),
+                "paper": PUBLISHED_DIFFERENCES.get(name, {}).get(measure, np.nan),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _distances(
+    every: Mapping[tuple[str, str], NDArray[np.float64]], families: Sequence[str], seed: int
+) -> pd.DataFrame:
+    """Return whether a fine-tuned network differs less from the original one than another does."""
+    rows = []
+    for family in families:
+        for (name, measure), values in every.items():
+            than = [each for each in name.split(" and ") if each != family]
+            if len(than) > 1 or than == [SELF]:
+                continue
+            own = every[f"{family} and {SELF}", measure]
+            found = paired_difference(values.mean(0), own.mean(0), seed)
+            where = {"first": "nearer", "second": "farther", None: "undecided"}[found.better]
+            rows.append(
+                {
+                    "network": family,
+                    "than": than[0],
+                    "measure": measure,
+                    "fine_tuned_self": where,
+                    "difference": found.mean,
+                    "low": found.low,
+                    "high": found.high,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _shares(shared: Sequence[Overlap], chance: float, seed: int) -> dict[str, float]:
+    same, others = (
+        np.concatenate([getattr(of, key) for of in shared]) for key in ("same", "others")
+    )
+    low, high = mean_interval(same, seed) or (np.nan, np.nan)
+    return {
+        "same": same.mean() if len(same) else np.nan,
+        "low": low,
+        "high": high,
+        "others": others.mean() if len(others) else np.nan,
+        "chance": chance,
+        "channels": len(same),
+        "not_compared": sum(int((~of.compared).sum()) for of in shared),
+    }
+
+
+def _strips(
+    family: str, views: Mapping[tuple[str, str], Sequence[View]], images: Images, run: Run
+) -> list[tuple[str, list[NDArray[np.float32]]]]:
+    """Return images for channels drawn at random from those that compare, a row for each version."""
+    few = few_of(len(images))
+    excited = {
+        version: of_first
+        for version in (ORIGINAL, TUNED)
+        if (of_first := views[family, version][0].excited) is not None
+    }
+    compared = overlap(excited[ORIGINAL], excited[TUNED], few).compared.nonzero()[:, 0]
+    generator = torch.Generator().manual_seed(run.seed)
+    channels = compared[torch.randperm(len(compared), generator=generator)[:DRAWN]].sort().values
+    shown = images.clamp(0, 1).cpu().numpy()
+    return [
+        (
+            f"{family}, channel {channel}, {version}",
+            [shown[index] for index in strongest(of_version, few)[channel].tolist()],
+        )
+        for channel in channels.tolist()
+        for version, of_version in excited.items()
+    ]
+
+
+def _difference_figure(differences: pd.DataFrame, images: int) -> Figure:
+    return dots(
+        *(differences.assign(measure=differences.measure.map(MEASURES)), "mean", "comparison"),
+        panel="measure",
+        title=f"How much networks differ, with 95 % intervals over {images} images (section 4.1)",
+        xlabel="mean absolute difference (lower: more alike)",
+    )

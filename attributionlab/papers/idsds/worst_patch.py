@@ -1,0 +1,294 @@
+"""Table 3 of Hesse et al. (2024): accuracy before and after fine-tuning on images without a patch."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int64
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from attributionlab.errors import refuse_if
+from attributionlab.metrics import grid_patches
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.idsds.data import colors_left, task_named
+from attributionlab.papers.idsds.patch_scores import interval_over_images
+from attributionlab.papers.idsds.similarity import BLACK, PATCHES, given_pair
+from attributionlab.papers.idsds.training import trained_pair
+from attributionlab.papers.subjects.networks import Design
+from attributionlab.report.plots import dots
+from attributionlab.stats.intervals import mean_interval
+from attributionlab.validation import Replacement, broadcast_replacement, integer_problem
+
+Images = Float[Tensor, "batch channels height width"]
+Labels = Int64[Tensor, " batch"]
+
+ITEM = "idsds-table-3"
+BEFORE, AFTER = "before", "after"
+DESIGNS = (
+    *(Design("residual", batch_norm=True), Design("residual", depth=2, batch_norm=True)),
+    *(Design("residual", width=24, batch_norm=True), Design("residual")),
+    *(Design("residual", bias=False), Design("plain")),
+    *(Design("attention"), Design("b-cos"), Design("bag")),
+)
+"""In the order of the paper's table; of its four depths two have a counterpart."""
+QUICK_DESIGNS = (Design("residual", batch_norm=True), Design("plain"), Design("bag"))
+QUESTIONS = {
+    "whole": "whole images",
+    "worst": "without the worst patch",
+    "same": "without the worst patch that leaves the label true",
+    "left": "without the worst patch, by what wins then",
+}
+"""The columns of `rights`."""
+PUBLISHED_CHANGES = {"whole": (-0.67, 4.16), "worst": (4.13, 12.58)}
+"""Least and largest change of accuracy of eleven networks on ImageNet, in points."""
+FEWEST_NETWORKS = 6
+"""For an interval over them."""
+
+
+def worst_patch(
+    run: Run,
+    *,
+    training: int,
+    epochs: int,
+    fine_tuning: int,
+    runs: int,
+    task: str = "colors",
+    images: str | None = None,
+    model: str | None = None,
+    weights: str | None = None,
+    fine_tuned: str | None = None,
+    layer: str | None = None,
+    classes: str | None = None,
+    size: int = 224,
+) -> Found:
+    """Count how often networks are right before and after fine-tuning: whole, and without each patch.
+
+    `task` is "colors" or "pictures"; what is true of an image without a patch is known of the colors
+    alone. A network of one's own is judged instead where `images` and `model` are given, with `weights`
+    before and `fine_tuned` after fine-tuning (`given_pair`); the mean color of the images then
+    takes the place of black.
+    """
+    refuse_if(integer_problem("runs", runs, 1))
+    given = given_pair(run, images, model, weights, fine_tuned, layer, classes, size)
+    right, truth = [], None
+    if given is not None:
+        subject = given.subject
+        for version, network in ((BEFORE, subject.model), (AFTER, given.fine_tuned)):
+            found = answers(network, subject.images, PATCHES, subject.empty)
+            key = {"network": subject.name, "run": 0, "version": version}
+            right.append(rights(found, subject.targets).assign(**key))
+    else:
+        data = task_named(task)(training, run.n, run.seed)
+        if data.name == "colors":
+            truth = left_truth(data.images, data.labels, PATCHES, BLACK)
+        plans = [
+            (design, own)
+            for design in (QUICK_DESIGNS if run.quick else DESIGNS)
+            for own in range(runs)
+        ]
+        for design, own in run.track(plans):
+            pair = trained_pair(
+                *(design, data),
+                seed=run.seed + own,
+                patches=PATCHES,
+                replacement=BLACK,
+                epochs=epochs,
+                fine_tuning_epochs=fine_tuning,
+            )
+            for version, network in zip((BEFORE, AFTER), pair, strict=True):
+                found = answers(network, data.images, PATCHES, BLACK)
+                key = {"network": design.name, "run": own, "version": version}
+                right.append(rights(found, data.labels, truth).assign(**key))
+    every = pd.concat(right)
+    questions = [name for name in QUESTIONS if name in every]
+    by_image = 100 * every.groupby(["network", "version", "image"], sort=False)[questions].mean()
+    accuracies = _accuracies(by_image, run.seed)
+    tables = {"accuracies": accuracies, "changes": _changes(accuracies, by_image, run.seed)}
+    if truth is not None:
+        tables["losses"] = losses = _losses(by_image)
+        means = losses.groupby("version", sort=False).mean(numeric_only=True).reset_index()
+        means.insert(2, "share", (means.truth / means.loss).where(means.loss > 0))
+        tables["costs"] = means.assign(exact=100 * float(truth.same.all(1).double().mean()))
+    if given is None:
+        columns = ["network", "run", "version"]
+        tables["runs"] = every.groupby(columns, sort=False)[questions].mean().reset_index()
+    return Found(
+        tables,
+        {"accuracies": _accuracy_figure(by_image, run)},
+        given.subject.notes[:1] if given is not None else (),
+    )
+
+
+@claim(
+    ITEM,
+    place="Table 3",
+    statement="Fine-tuning hardly costs accuracy on whole images: changes of -0.67 to +4.16 points "
+    "(here: no network clearly loses any, and the mean is above -1)",
+    reason="The rate of fine-tuning spoils some of our designs",
+)
+def whole_images_keep_their_accuracy(tables: Tables) -> bool | None:
+    row = tables["changes"].set_index("where").loc["whole"]
+    return False if row.down > 0 else True if row.low > -1 else None
+
+
+@claim(
+    ITEM,
+    place="Table 3",
+    statement="It raises accuracy without the worst patch, by 4.13 to 12.58 points",
+    reason="Our evidence is concentrated: one patch can hold all of a color",
+)
+def the_worst_patch_costs_less(tables: Tables) -> bool | None:
+    row = tables["changes"].set_index("where").loc["worst"]
+    return True if row.low > 0 else False if row.high < PUBLISHED_CHANGES["worst"][0] else None
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Most of what the worst patch costs is no fault of the network: without that patch "
+    "another color wins. The paper cannot tell",
+)
+def most_of_the_cost_is_the_truths(tables: Tables) -> bool | None:
+    if "losses" not in tables:
+        return None
+    more = tables["losses"].truth > tables["losses"].network_own
+    return True if more.all() else False if not more.any() else None
+
+
+class Answers(NamedTuple):
+    """The classes that a network names."""
+
+    whole: Int64[Tensor, " batch"]
+    deleted: Int64[Tensor, "batch patches"]
+
+
+class LeftTruth(NamedTuple):
+    """What is true of images without a patch, one column for each patch.
+
+    Parameters
+    ----------
+    winner : Tensor, (B, P)
+        The color that has the most pixels then; -1 where two have.
+    same : Tensor, (B, P)
+        Whether that still is the label of the whole image.
+    """
+
+    winner: Int64[Tensor, "batch patches"]
+    same: Bool[Tensor, "batch patches"]
+
+
+def answers(network: nn.Module, images: Images, patches: int, replacement: Replacement) -> Answers:
+    """Return what a network names on images, whole and without each patch of a grid."""
+    with torch.no_grad():
+        columns = [network(each).argmax(1) for each in _without_each(images, patches, replacement)]
+        return Answers(network(images).argmax(1), torch.stack(columns, 1))
+
+
+def left_truth(images: Images, labels: Labels, patches: int, replacement: Replacement) -> LeftTruth:
+    """Return the winning color of images of the colors task without each patch."""
+    deleted = torch.cat(_without_each(images, patches, replacement))
+    pixels, colors = colors_left(deleted).topk(2, dim=1)
+    sole = torch.where(pixels[:, 0] > pixels[:, 1], colors[:, 0], -1)
+    winner = sole.view(patches, len(images)).T
+    return LeftTruth(winner, winner == labels[:, None])
+
+
+def _without_each(images: Images, patches: int, replacement: Replacement) -> list[Images]:
+    filling = broadcast_replacement(replacement, images).to(images)
+    cells = grid_patches(*images.shape[2:], patches).to(images.device)
+    return [torch.where(cells == cell, filling, images) for cell in range(patches)]
+
+
+def rights(found: Answers, labels: Labels, truth: LeftTruth | None = None) -> pd.DataFrame:
+    """Return where a network is right (1 or 0), in up to four ways, a row for each image.
+
+    "whole": on the image. "worst": without whichever patch, so on the image without the worst one (the
+    paper's accuracy on corrupted images). "same": without whichever patch of those that leave the
+    label the truth. "left": without whichever patch, held against the color that wins then; ties
+    are left out.
+    """
+    named = found.deleted == labels[:, None]
+    right = {"whole": found.whole == labels, "worst": named.all(1)}
+    if truth is not None:
+        right["same"] = (named | ~truth.same).all(1)
+        right["left"] = ((found.deleted == truth.winner) | (truth.winner < 0)).all(1)
+    columns = {name: each.double().cpu().numpy() for name, each in right.items()}
+    return pd.DataFrame({"image": range(len(labels)), **columns})
+
+
+def _accuracies(by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
+    rows = []
+    for network, part in by_image.groupby("network", sort=False):
+        before, after = (part.xs(each, level="version") for each in (BEFORE, AFTER))
+        row = {"network": network}
+        for asked in PUBLISHED_CHANGES:
+            change = (after[asked] - before[asked]).to_numpy()
+            low, high = interval_over_images(change, seed)
+            row |= {f"{asked}_before": before[asked].mean(), f"{asked}_after": after[asked].mean()}
+            row |= {f"{asked}_change": change.mean(), f"{asked}_low": low, f"{asked}_high": high}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _changes(accuracies: pd.DataFrame, by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return what accuracies and their changes are over networks."""
+    rows = []
+    for asked, (paper_least, paper_most) in PUBLISHED_CHANGES.items():
+        change, low, high = (accuracies[f"{asked}_{each}"] for each in ("change", "low", "high"))
+        known = low.notna().all()
+        interval = (
+            mean_interval(change.to_numpy(), seed) if len(change) >= FEWEST_NETWORKS else None
+        )
+        over_networks = dict(zip(("low", "high"), interval or (np.nan, np.nan), strict=True))
+        rows.append(
+            {
+                "where": asked,
+                "before": accuracies[f"{asked}_before"].mean(),
+                "after": accuracies[f"{asked}_after"].mean(),
+                "least": change.min(),
+                "most": change.max(),
+                "mean": change.mean(),
+                **over_networks,
+                "up": float((low > 0).sum()) if known else np.nan,
+                "down": float((high < 0).sum()) if known else np.nan,
+                "networks": len(change),
+                "images": by_image.index.get_level_values("image").nunique(),
+                "paper_least": paper_least,
+                "paper_most": paper_most,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _losses(by_image: pd.DataFrame) -> pd.DataFrame:
+    """loss = whole - worst = (whole - same) + (same - worst), the network's part and the truth's."""
+    mean = by_image.groupby(["network", "version"], sort=False).mean()
+    columns = {
+        "loss": mean.whole - mean.worst,
+        "truth": mean.same - mean.worst,
+        "network_own": mean.whole - mean.same,
+        "left": mean.left,
+    }
+    return pd.DataFrame(columns).reset_index()
+
+
+def _accuracy_figure(by_image: pd.DataFrame, run: Run) -> Figure:
+    long = by_image.rename(columns=QUESTIONS).rename_axis(columns="question").stack()
+    rows = []
+    for (question, network, version), part in long.groupby(
+        ["question", "network", "version"], sort=False
+    ):
+        low, high = interval_over_images(part.to_numpy(), run.seed)
+        row = {"question": question, "network": network, "version": f"{version} fine-tuning"}
+        rows.append(row | {"accuracy": part.mean(), "low": low, "high": high})
+    images = by_image.index.get_level_values("image").nunique()
+    return dots(
+        *(pd.DataFrame(rows), "accuracy", "network"),
+        color="version",
+        panel="question",
+        columns=2,
+        title=f"Accuracy with 95 % intervals over {images} images (Table 3)",
+        xlabel="accuracy in % (higher is better)",
+    )
