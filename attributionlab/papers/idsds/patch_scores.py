@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float, Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -52,55 +53,48 @@ def references(
 
 
 def panel_scores(
-    model: nn.Module,
+    network: nn.Module,
     images: Images,
     labels: Labels,
     held: Mapping[str, Patches],
     methods: Sequence[str],
     *,
+    outputs: Sequence[str] = (LOGIT,),
     patches: int,
     layer: nn.Module | None,
     baselines: Baselines = 0.0,
     seed: int,
     quick: bool,
 ) -> pd.DataFrame:
-    """Explain images by the panel's methods and correlate each map's ranks of patches with others'.
+    """Explain outputs by the panel's methods and correlate the ranks of each map's patches.
 
     Returns
     -------
     DataFrame
-        A row for each method, what its maps are held `against`, and image. `score` is Spearman's
-        correlation: NaN where the other side is constant (`constant_drops`), else 0 where the map is
+        A row for each output, method, what its maps are held `against`, and image. `score`: Spearman's
+        correlation, NaN where the other side is constant (`constant_drops`), else 0 where the map is
         (`constant_maps`).
     """
-    maps = panel_maps(
-        *(model, images, labels, methods), layer=layer, baselines=baselines, seed=seed, quick=quick
-    )
+    how: dict[str, Any] = {"layer": layer, "baselines": baselines, "seed": seed, "quick": quick}
     parts = []
-    for method, of_method in maps.items():
-        sums = patch_sums(of_method.detach().cpu(), patches)
-        for against, reference in held.items():
-            found = judged_by_drops(sums, reference)
+    for output in outputs:
+        maps = panel_maps(returning(network, output), images, labels, methods, **how)
+        for (method, of_method), against in product(maps.items(), held):
+            sums = patch_sums(of_method.detach().cpu(), patches)
+            found = judged_by_drops(sums, held[against])
             columns = {
                 "score": found.scores.numpy(),
                 "constant_maps": (found.constant_maps & ~found.constant_drops).numpy(),
                 "constant_drops": found.scores.isnan().numpy(),
             }
-            key = {"method": method, "against": against, "image": range(len(sums))}
-            parts.append(pd.DataFrame(key | columns))
+            key = {"output": output, "method": method, "against": against}
+            parts.append(pd.DataFrame(key | {"image": range(len(sums))} | columns))
     return pd.concat(parts, ignore_index=True)
 
 
 def correlations(sums: Patches, reference: Patches) -> Scores:
     """Return Spearman's correlation over the patches of each image, NaN for a constant reference."""
     return np.asarray(judged_by_drops(sums, reference).scores.numpy())
-
-
-def probabilities(network: nn.Module, images: Images, labels: Labels) -> Float[Tensor, " batch"]:
-    """Return the probability of each image's label."""
-    with torch.no_grad():
-        every: Tensor = returning(network, PROBABILITY)(images)
-    return every[torch.arange(len(every)), labels]
 
 
 def interval_over_images(values: Scores, seed: int) -> tuple[float, float]:

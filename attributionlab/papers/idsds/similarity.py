@@ -1,6 +1,7 @@
 """Section 4.1 and Figure 10 of Hesse et al. (2024): does fine-tuning change what a network uses?"""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -50,13 +51,6 @@ PUBLISHED_DIFFERENCES = {
 """Of ResNet-50 and VGG-16 on ImageNet."""
 
 
-class GivenPair(NamedTuple):
-    """A user's images and network, and that network with the weights after fine-tuning."""
-
-    subject: Subject
-    fine_tuned: nn.Module
-
-
 def given_pair(
     run: Run,
     images: str | None,
@@ -66,14 +60,8 @@ def given_pair(
     layer: str | None,
     classes: str | None,
     size: int,
-) -> GivenPair | None:
-    """Return a `chosen_subject` and what became of it; None without images and model.
-
-    Raises
-    ------
-    AttributionLabError
-        As for `chosen_subject`; and for fine-tuned weights without a model, or a model without them.
-    """
+) -> tuple[Subject, nn.Module] | None:
+    """Return a `chosen_subject` and its fine-tuned network; None without images and model."""
     own = {"size": size, "layer": layer, "classes": classes, "weights": weights}
     subject = chosen_subject(images, model, run.n, run.seed, **own)
     if subject is None:
@@ -88,7 +76,7 @@ def given_pair(
             "on images without a patch (attributionlab.papers.idsds.training.fine_tuned)"
         )
     assert model is not None
-    return GivenPair(subject, local_model(model, fine_tuned))
+    return subject, local_model(model, fine_tuned)
 
 
 class View(NamedTuple):
@@ -146,15 +134,15 @@ def similarity(
     given = given_pair(run, images, model, weights, fine_tuned, layer, classes, size)
     views: dict[tuple[str, str], list[View]] = {}
     if given is not None:
-        subject = given.subject
+        subject, tuned = given
         shown, families = subject.images, [subject.name]
-        for version, network in ((ORIGINAL, subject.model), (TUNED, given.fine_tuned)):
+        for version, network in ((ORIGINAL, subject.model), (TUNED, tuned)):
             module = None if layer is None else find_layer(network, layer, None, "gradcam")
             views[subject.name, version] = [view(network, shown, subject.targets, module)]
     else:
         data = task_named(task)(training, run.n, run.seed)
         shown, families = data.images, list(FAMILIES)
-        for family, own in run.track([(family, own) for family in FAMILIES for own in range(runs)]):
+        for family, own in run.track(product(FAMILIES, range(runs))):
             pair = trained_pair(
                 *(FAMILIES[family], data),
                 seed=run.seed + own,
@@ -168,14 +156,13 @@ def similarity(
                 views.setdefault((family, version), []).append(seen)
     tables, figures = _compared(views, families, shown, run)
     if given is None:
-        tables["accuracies"] = pd.DataFrame(
-            [
-                {"network": ", ".join(key), "run": own, "accuracy": seen.accuracy}
-                for key, of_key in views.items()
-                for own, seen in enumerate(of_key)
-            ]
-        )
-    return Found(tables, figures, given.subject.notes[:1] if given is not None else ())
+        accuracies = [
+            {"network": ", ".join(key), "run": own, "accuracy": seen.accuracy}
+            for key, of_key in views.items()
+            for own, seen in enumerate(of_key)
+        ]
+        tables["accuracies"] = pd.DataFrame(accuracies)
+    return Found(tables, figures, () if given is None else given[0].notes[:1])
 
 
 @claim(
@@ -337,8 +324,12 @@ def _compared(
         found = [first.differences(second) for first, second in pairs]
         every |= {(name, measure): np.stack([of[measure] for of in found]) for measure in found[0]}
         excited = [(first.excited, second.excited) for first, second in pairs]
-        shared = [overlap(a, b, few) for a, b in excited if a is not None and b is not None]
-        if shared and family == other:  # channels of other designs do not correspond
+        shared = [
+            overlap(a, b, few)
+            for a, b in excited
+            if a is not None and b is not None and family == other  # channels correspond
+        ]
+        if shared:
             channels.append({"comparison": name, **_shares(shared, few / len(images), run.seed)})
     tables = {"differences": _differences(every, run.seed)}
     nearer = _distances(every, families, run.seed)

@@ -1,11 +1,11 @@
 """Table 3 of Hesse et al. (2024): accuracy before and after fine-tuning on images without a patch."""
 
-from typing import NamedTuple
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
@@ -23,6 +23,7 @@ from attributionlab.validation import Replacement, broadcast_replacement, intege
 
 Images = Float[Tensor, "batch channels height width"]
 Labels = Int64[Tensor, " batch"]
+Winners = Int64[Tensor, "batch patches"]
 
 ITEM = "idsds-table-3"
 BEFORE, AFTER = "before", "after"
@@ -72,23 +73,18 @@ def worst_patch(
     """
     refuse_if(integer_problem("runs", runs, 1))
     given = given_pair(run, images, model, weights, fine_tuned, layer, classes, size)
-    right, truth = [], None
+    right, winners = [], None
     if given is not None:
-        subject = given.subject
-        for version, network in ((BEFORE, subject.model), (AFTER, given.fine_tuned)):
-            found = answers(network, subject.images, PATCHES, subject.empty)
-            key = {"network": subject.name, "run": 0, "version": version}
-            right.append(rights(found, subject.targets).assign(**key))
+        subject, tuned = given
+        for version, network in ((BEFORE, subject.model), (AFTER, tuned)):
+            found = rights(network, subject.images, subject.targets, PATCHES, subject.empty)
+            right.append(found.assign(network=subject.name, run=0, version=version))
     else:
         data = task_named(task)(training, run.n, run.seed)
         if data.name == "colors":
-            truth = left_truth(data.images, data.labels, PATCHES, BLACK)
-        plans = [
-            (design, own)
-            for design in (QUICK_DESIGNS if run.quick else DESIGNS)
-            for own in range(runs)
-        ]
-        for design, own in run.track(plans):
+            winners = left_truth(data.images, PATCHES, BLACK)
+        designs = QUICK_DESIGNS if run.quick else DESIGNS
+        for design, own in run.track(product(designs, range(runs))):
             pair = trained_pair(
                 *(design, data),
                 seed=run.seed + own,
@@ -98,26 +94,26 @@ def worst_patch(
                 fine_tuning_epochs=fine_tuning,
             )
             for version, network in zip((BEFORE, AFTER), pair, strict=True):
-                found = answers(network, data.images, PATCHES, BLACK)
-                key = {"network": design.name, "run": own, "version": version}
-                right.append(rights(found, data.labels, truth).assign(**key))
+                found = rights(network, data.images, data.labels, PATCHES, BLACK, winners)
+                right.append(found.assign(network=design.name, run=own, version=version))
     every = pd.concat(right)
     questions = [name for name in QUESTIONS if name in every]
     by_image = 100 * every.groupby(["network", "version", "image"], sort=False)[questions].mean()
     accuracies = _accuracies(by_image, run.seed)
     tables = {"accuracies": accuracies, "changes": _changes(accuracies, by_image, run.seed)}
-    if truth is not None:
+    if winners is not None:
         tables["losses"] = losses = _losses(by_image)
         means = losses.groupby("version", sort=False).mean(numeric_only=True).reset_index()
         means.insert(2, "share", (means.truth / means.loss).where(means.loss > 0))
-        tables["costs"] = means.assign(exact=100 * float(truth.same.all(1).double().mean()))
+        kept = (winners == data.labels[:, None]).all(1)
+        tables["costs"] = means.assign(exact=100 * float(kept.double().mean()))
     if given is None:
         columns = ["network", "run", "version"]
         tables["runs"] = every.groupby(columns, sort=False)[questions].mean().reset_index()
     return Found(
         tables,
         {"accuracies": _accuracy_figure(by_image, run)},
-        given.subject.notes[:1] if given is not None else (),
+        () if given is None else given[0].notes[:1],
     )
 
 
@@ -157,65 +153,48 @@ def most_of_the_cost_is_the_truths(tables: Tables) -> bool | None:
     return True if more.all() else False if not more.any() else None
 
 
-class Answers(NamedTuple):
-    """The classes that a network names."""
+def left_truth(images: Images, patches: int, replacement: Replacement) -> Winners:
+    """Return the color that has the most pixels in images of the colors task without each patch.
 
-    whole: Int64[Tensor, " batch"]
-    deleted: Int64[Tensor, "batch patches"]
-
-
-class LeftTruth(NamedTuple):
-    """What is true of images without a patch, one column for each patch.
-
-    Parameters
-    ----------
-    winner : Tensor, (B, P)
-        The color that has the most pixels then; -1 where two have.
-    same : Tensor, (B, P)
-        Whether that still is the label of the whole image.
+    It is -1 where two have.
     """
-
-    winner: Int64[Tensor, "batch patches"]
-    same: Bool[Tensor, "batch patches"]
-
-
-def answers(network: nn.Module, images: Images, patches: int, replacement: Replacement) -> Answers:
-    """Return what a network names on images, whole and without each patch of a grid."""
-    with torch.no_grad():
-        columns = [network(each).argmax(1) for each in _without_each(images, patches, replacement)]
-        return Answers(network(images).argmax(1), torch.stack(columns, 1))
-
-
-def left_truth(images: Images, labels: Labels, patches: int, replacement: Replacement) -> LeftTruth:
-    """Return the winning color of images of the colors task without each patch."""
     deleted = torch.cat(_without_each(images, patches, replacement))
     pixels, colors = colors_left(deleted).topk(2, dim=1)
     sole = torch.where(pixels[:, 0] > pixels[:, 1], colors[:, 0], -1)
-    winner = sole.view(patches, len(images)).T
-    return LeftTruth(winner, winner == labels[:, None])
+    return sole.view(patches, len(images)).T
+
+
+def rights(
+    network: nn.Module,
+    images: Images,
+    labels: Labels,
+    patches: int,
+    replacement: Replacement,
+    winners: Winners | None = None,
+) -> pd.DataFrame:
+    """Return where a network is right (1 or 0), in up to four ways, a row for each image.
+
+    "whole": on the image. "worst": without whichever patch, so on the image without the worst one (the
+    paper's accuracy on corrupted images). "same": without whichever patch of those that leave the
+    label the winner. "left": without whichever patch, held against the color that wins then; ties
+    are left out.
+    """
+    with torch.no_grad():
+        named = [network(each).argmax(1) for each in _without_each(images, patches, replacement)]
+        right = {"whole": network(images).argmax(1) == labels}
+    answers, wanted = torch.stack(named, 1), labels[:, None]
+    right["worst"] = (answers == wanted).all(1)
+    if winners is not None:
+        right["same"] = ((answers == wanted) | (winners != wanted)).all(1)
+        right["left"] = ((answers == winners) | (winners < 0)).all(1)
+    columns = {name: each.double().cpu().numpy() for name, each in right.items()}
+    return pd.DataFrame({"image": range(len(labels)), **columns})
 
 
 def _without_each(images: Images, patches: int, replacement: Replacement) -> list[Images]:
     filling = broadcast_replacement(replacement, images).to(images)
     cells = grid_patches(*images.shape[2:], patches).to(images.device)
     return [torch.where(cells == cell, filling, images) for cell in range(patches)]
-
-
-def rights(found: Answers, labels: Labels, truth: LeftTruth | None = None) -> pd.DataFrame:
-    """Return where a network is right (1 or 0), in up to four ways, a row for each image.
-
-    "whole": on the image. "worst": without whichever patch, so on the image without the worst one (the
-    paper's accuracy on corrupted images). "same": without whichever patch of those that leave the
-    label the truth. "left": without whichever patch, held against the color that wins then; ties
-    are left out.
-    """
-    named = found.deleted == labels[:, None]
-    right = {"whole": found.whole == labels, "worst": named.all(1)}
-    if truth is not None:
-        right["same"] = (named | ~truth.same).all(1)
-        right["left"] = ((found.deleted == truth.winner) | (truth.winner < 0)).all(1)
-    columns = {name: each.double().cpu().numpy() for name, each in right.items()}
-    return pd.DataFrame({"image": range(len(labels)), **columns})
 
 
 def _accuracies(by_image: pd.DataFrame, seed: int) -> pd.DataFrame:

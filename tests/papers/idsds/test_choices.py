@@ -13,7 +13,6 @@ import attributionlab as al
 from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.idsds import choices as module
 from attributionlab.papers.idsds.choices import (
-    AFTER,
     ATTENTION,
     FIGURE_3,
     FIGURE_4,
@@ -21,14 +20,18 @@ from attributionlab.papers.idsds.choices import (
     FIGURE_9,
     SOFTMAX,
     STUDIES,
-    Comparison,
     Study,
-    compared,
     designs,
+)
+from attributionlab.papers.idsds.comparisons import (
+    AFTER,
+    Comparison,
+    compared,
     method_differences,
     network_changes,
     outcome,
     summarized,
+    tradeoff,
 )
 from attributionlab.papers.idsds.data import Task
 from attributionlab.papers.idsds.patch_scores import LOGIT, OUTPUTS, PROBABILITY, TRUTH
@@ -315,7 +318,7 @@ def test_the_trade_off_is_of_the_best_method_in_runs_that_all_designs_have():
         }
     )
     networks = networks_of({"a": [0.9, 0.7, 0.0], "b": [0.8, 0.8], "c": [0.5, 0.6]})
-    tables = module._tradeoff(scores.assign(against=LOGIT), networks, 0)
+    tables = tradeoff(scores.assign(against=LOGIT), networks, 0)
     table = tables["tradeoff"].set_index("setup")
     assert table.best_method.tolist() == ["cam", "ig", "cam"]
     assert table.best.tolist() == pytest.approx([0.25, 0.35, 0.65])
@@ -371,7 +374,7 @@ def test_networks_whose_drops_are_all_equal_are_not_compared():
     assert (row["runs"], row["outcome"]) == (0, "undecided")
     assert np.isnan(row["rankings"])
     networks = networks_of({"shallow": [0.9] * 6, "deep": [0.25] * 6})
-    found = module._tradeoff(scores.assign(against=LOGIT), networks, 0)
+    found = tradeoff(scores.assign(against=LOGIT), networks, 0)
     assert found["tradeoff"].setup.tolist() == ["shallow"]
     assert (found["correlation"].designs == 1).all()
 
@@ -380,8 +383,8 @@ def test_networks_whose_drops_are_all_equal_are_not_compared():
 
 
 def claimed(tables, item):
-    """Whether each claim holds, by the name of its function."""
-    return {each.check.__name__: each.holds(tables) for each in CLAIMS if item in each.items}
+    """Whether each claim holds, by what the paper says."""
+    return {each.statement: each.holds(tables) for each in CLAIMS if item in each.items}
 
 
 def comparisons(item, outcome, **columns):
@@ -407,10 +410,22 @@ def test_a_direction_of_the_paper_is_found_where_all_its_comparisons_agree(item,
     tables["methods"] = pd.DataFrame(columns=["setup", "against", "method", "runs"])
     tables["correlation"] = pd.DataFrame({"low": [-1.0], "high": [1.0]})
     found = claimed(tables, item)
-    judged = [name for name in found if "score_higher" in name or "score_lower" in name]
-    assert judged
+    judged = [name for name in found if "methods score" in name]
+    assert len(judged) == {FIGURE_3: 3, FIGURE_4: 2, FIGURE_5: 2, FIGURE_9: 1}.get(item, 3)
     assert {found[name] for name in judged} == {expected}
     assert {each for name, each in found.items() if name not in judged} <= {"undecided"}
+
+
+def test_a_claim_about_one_of_several_comparisons_is_decided_by_it_alone():
+    table = comparisons(FIGURE_5, "agrees", runs=1)
+    table["outcome"] = ["agrees", "disagrees"] * 2
+    tables = {"comparisons": table, "correlation": pd.DataFrame({"low": [-1.0], "high": [1.0]})}
+    assert list(claimed(tables, FIGURE_5).values()) == [
+        "agrees",
+        "differs",
+        "undecided",
+        "undecided",
+    ]
 
 
 @pytest.mark.parametrize(

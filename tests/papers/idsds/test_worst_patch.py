@@ -15,9 +15,6 @@ from attributionlab.papers.idsds.data import colors_task, task_named
 from attributionlab.papers.idsds.training import Pair
 from attributionlab.papers.idsds.worst_patch import (
     ITEM,
-    Answers,
-    LeftTruth,
-    answers,
     left_truth,
     rights,
     worst_patch,
@@ -26,25 +23,10 @@ from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.networks import Design, network_of
 
 
-def test_answers_are_of_the_whole_image_and_without_each_patch():
-    """A twin with the four quarters written out."""
-    images = torch.rand(3, 2, 4, 4, generator=torch.Generator().manual_seed(0))
-    network = network_of(Design(width=2), 2, 3, 8, seed=0)
-    network = nn.Sequential(nn.Upsample(8), network).eval()
-    filling = torch.tensor([0.25, 0.75]).view(2, 1, 1)
-    found = answers(network, images, 4, filling)
-    quarters = [(slice(a, a + 2), slice(b, b + 2)) for a in (0, 2) for b in (0, 2)]
-    for column, (rows, columns) in enumerate(quarters):
-        deleted = images.clone()
-        deleted[:, :, rows, columns] = filling
-        assert torch.equal(found.deleted[:, column], network(deleted).argmax(1))
-    assert torch.equal(found.whole, network(images).argmax(1))
-
-
 def test_the_color_that_is_left_wins_and_a_tie_has_no_winner():
     """Pixels of each color counted in what remains."""
     task = colors_task(training=1, n=12, seed=0)
-    truth = left_truth(task.images, task.labels, 16, 0.0)
+    winners = left_truth(task.images, 16, 0.0)
     env = al.load("multi-color-sum-in-distribution", image_size=32)
     ties = 0
     for index, image in enumerate(task.images):
@@ -53,20 +35,30 @@ def test_the_color_that_is_left_wins_and_a_tie_has_no_winner():
             deleted = image.clone()
             deleted[:, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8] = 0
             counts = env.model((255 * deleted[None]).round())[0].tolist()
-            winners = [color for color in range(4) if counts[color] == max(counts)]
-            ties += len(winners) > 1
-            expected = winners[0] if len(winners) == 1 else -1
-            assert int(truth.winner[index, patch]) == expected
-            assert bool(truth.same[index, patch]) == (expected == int(task.labels[index]))
+            first = [color for color in range(4) if counts[color] == max(counts)]
+            ties += len(first) > 1
+            assert int(winners[index, patch]) == (first[0] if len(first) == 1 else -1)
     assert ties > 0
 
 
+class Fixed(nn.Module):
+    """Names the classes it is given, one call after the other."""
+
+    def __init__(self, *answers):
+        super().__init__()
+        self.answers = list(answers)
+
+    def forward(self, images):
+        return nn.functional.one_hot(torch.tensor(self.answers.pop(0)), 3).float()
+
+
 def test_right_without_the_worst_patch_is_right_without_each():
-    labels = torch.tensor([0, 0, 0, 0])
-    deleted = torch.tensor([[0, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 0]])
-    winner = torch.tensor([[0, 0, 0], [0, 1, 0], [0, 0, -1], [2, 0, -1]])
-    found = Answers(torch.tensor([0, 0, 1, 1]), deleted)
-    right = rights(found, labels, LeftTruth(winner, winner == 0))
+    deleted = [[0, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]  # a row for each patch
+    winners = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [2, 0, -1, 0]])
+    images, labels = torch.zeros(4, 3, 4, 4), torch.tensor([0, 0, 0, 0])
+    asked = (images, labels, 4, 0.0)
+    whole = [0, 0, 1, 1]
+    right = rights(Fixed(*deleted, whole), *asked, winners)
     assert right.to_dict("list") == {
         "image": [0, 1, 2, 3],
         "whole": [1, 1, 0, 0],
@@ -74,7 +66,26 @@ def test_right_without_the_worst_patch_is_right_without_each():
         "same": [1, 1, 0, 1],  # the second is wrong only where the label is no longer true
         "left": [1, 1, 0, 0],  # the fourth keeps to a label that lost; a tie does not count
     }
-    assert list(rights(found, labels)) == ["image", "whole", "worst"]
+    assert list(rights(Fixed(*deleted, whole), *asked)) == ["image", "whole", "worst"]
+
+
+def test_a_network_is_asked_about_the_image_without_each_patch():
+    """A twin with the four quarters written out."""
+    images = torch.rand(9, 2, 4, 4, generator=torch.Generator().manual_seed(0))
+    network = network_of(Design(width=2), 2, 3, 8, seed=0)
+    network = nn.Sequential(nn.Upsample(8), network).eval()
+    filling = torch.tensor([0.25, 0.75]).view(2, 1, 1)
+    labels = network(images).argmax(1)
+    expected = torch.ones(9, dtype=torch.bool)
+    for rows in (slice(0, 2), slice(2, 4)):
+        for columns in (slice(0, 2), slice(2, 4)):
+            deleted = images.clone()
+            deleted[:, :, rows, columns] = filling
+            expected &= network(deleted).argmax(1) == labels
+    right = rights(network, images, labels, 4, filling)
+    assert (right.whole == 1).all()
+    assert right.worst.tolist() == expected.double().tolist()
+    assert 0 < right.worst.sum() < 9
 
 
 @pytest.fixture
@@ -120,7 +131,8 @@ def test_the_table_has_means_over_runs_of_each_design():
         assert each.loss == pytest.approx(100 * (here.whole - here.worst))
         assert each.truth == pytest.approx(100 * (here.same - here.worst))
         assert each.truth + each.network_own == pytest.approx(each.loss)
-    exact = float(left_truth(data.images, data.labels, 16, 0.0).same.all(1).double().mean())
+    kept = left_truth(data.images, 16, 0.0) == data.labels[:, None]
+    exact = float(kept.all(1).double().mean())
     assert tables["costs"].exact.tolist() == pytest.approx([100 * exact] * 2)
     for each in tables["costs"].itertuples():
         here = tables["losses"][tables["losses"].version == each.version]
