@@ -1,7 +1,7 @@
 """Figures 3, 4, 5, 8 and 9 of Hesse et al. (2024): which designs have more correct attributions?"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -62,7 +62,10 @@ from attributionlab.validation import integer_problem
 
 FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_8, FIGURE_9 = (f"idsds-figure-{n}" for n in (3, 4, 5, 8, 9))
 PATCHES = 16
-TASKS = {"colors": partial(colors_task, side=16), "pictures": pictures_task}
+TASKS: Mapping[str, Callable[[int, int, int], Task]] = {
+    "colors": partial(colors_task, side=16),
+    "pictures": pictures_task,
+}
 """(images to train on, to explain, seed) -> Task"""
 QUICK_METHODS = (
     *("input-x-gradient", "integrated-gradients", "input-x-gradient-absolute"),
@@ -102,7 +105,7 @@ DEEP, DEEP_PLAIN = (
     tuple(replace(each, depth=depth) for depth in (1, 2, 3)) for each in (RESIDUAL, PLAIN)
 )
 BARE, BARE_PLAIN = (
-    tuple(replace(each, **how) for how in ({"batch_norm": True}, {}, {"bias": False}))
+    (replace(each, batch_norm=True), each, replace(each, bias=False))
     for each in (Design("residual"), PLAIN)
 )
 """With batch norm, without it, and without bias as well."""
@@ -240,7 +243,7 @@ def designs_or_softmax(
     That is a classifier that returns logits, as for `given_subject`. It is asked as it is: what it
     scores is IDSDS if its training has seen images without a patch, and SDS if not.
     """
-    own = {"size": size, "layer": layer, "classes": classes, "weights": weights}
+    own: dict[str, Any] = {"size": size, "layer": layer, "classes": classes, "weights": weights}
     subject = chosen_subject(images, model, run.n, run.seed, **own)
     if subject is None:
         return designs(

@@ -330,7 +330,7 @@ def _tables(found: dict[Condition, list[Judged]], run: Run) -> dict[str, pd.Data
             low, high = interval_over_images(values, run.seed)
             row = {"method": method, "idsds": np.nanmean(values), "low": low, "high": high}
             scores.append(key | row)
-        facts = {"idsds": np.nanmean(mean.own())}
+        facts: dict[str, Any] = {"idsds": np.nanmean(mean.own())}
         if mean.network is not None:
             by_both = agreement(mean.own(), mean.own(TRUTH), run.seed)
             facts |= {"truth": np.nanmean(mean.own(TRUTH)), "network": np.nanmean(mean.network)}

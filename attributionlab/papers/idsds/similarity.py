@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from attributionlab.papers.idsds.training import trained_pair
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
 from attributionlab.papers.subjects.subjects import Subject, chosen_subject
 from attributionlab.report.plots import dots, map_grid
-from attributionlab.stats.intervals import mean_interval, paired_difference
+from attributionlab.stats.intervals import mean_interval, mean_score, paired_difference
 from attributionlab.validation import integer_problem
 
 Images = Float[Tensor, "batch channels height width"]
@@ -43,10 +43,13 @@ MEASURES = {
     "output": "difference of the label's probability",
     "map": "difference of GradCAM's maps",
 }
-PUBLISHED_DIFFERENCES = {
-    f"residual and {SELF}": {"output": 0.049, "map": 0.047},
-    f"plain and {SELF}": {"output": 0.028, "map": 0.039},
-    "residual and plain": {"output": 0.133, "map": 0.193},
+PUBLISHED = {
+    (f"residual and {SELF}", "output"): 0.049,
+    (f"residual and {SELF}", "map"): 0.047,
+    (f"plain and {SELF}", "output"): 0.028,
+    (f"plain and {SELF}", "map"): 0.039,
+    ("residual and plain", "output"): 0.133,
+    ("residual and plain", "map"): 0.193,
 }
 """Of ResNet-50 and VGG-16 on ImageNet."""
 
@@ -62,7 +65,7 @@ def given_pair(
     size: int,
 ) -> tuple[Subject, nn.Module] | None:
     """Return a `chosen_subject` and its fine-tuned network; None without images and model."""
-    own = {"size": size, "layer": layer, "classes": classes, "weights": weights}
+    own: dict[str, Any] = {"size": size, "layer": layer, "classes": classes, "weights": weights}
     subject = chosen_subject(images, model, run.n, run.seed, **own)
     if subject is None:
         if fine_tuned is not None:
@@ -335,14 +338,14 @@ def _compared(
     nearer = _distances(every, families, run.seed)
     if len(nearer):
         tables["nearer"] = nearer
-    figures = {"differences": _difference_figure(tables["differences"], len(images))}
+    drawn = tables["differences"].assign(measure=lambda table: table.measure.map(MEASURES))
+    title = f"How much networks differ, with 95 % intervals over {len(images)} images (section 4.1)"
+    axis = "mean absolute difference (lower: more alike)"
+    figure = dots(drawn, "mean", "comparison", panel="measure", title=title, xlabel=axis)
+    figures = {"differences": figure}
     if channels:
         tables["channels"] = pd.DataFrame(channels)
-        strips = {
-            name: cells
-            for family in families
-            for name, cells in _strips(family, views, images, run)
-        }
+        strips = [strip for family in families for strip in _strips(family, views, images, run)]
         if strips:
             title = f"The {few} images that excite channels most (Figure 10)"
             figures["channels"] = map_grid(dict(strips), title=title)
@@ -353,64 +356,44 @@ def _compared(
 def _differences(every: Mapping[tuple[str, str], NDArray[np.float64]], seed: int) -> pd.DataFrame:
     rows = []
     for (name, measure), values in every.items():
-        low, high = mean_interval(values.mean(0), seed) or (np.nan, np.nan)
-        of_runs = values.mean(1)
-        rows.append(
-            {
-                "comparison": name,
-                "measure": measure,
-                "mean": of_runs.mean(),
-                "low": low,
-                "high": high,
-                "least": of_runs.min(),
-                "most": of_runs.max(),
-                "runs": len(values),
-                "paper": PUBLISHED_DIFFERENCES.get(name, {}).get(measure, np.nan),
-            }
-        )
-    return pd.DataFrame(rows)
+        ends = mean_interval(values.mean(0), seed) or (np.nan, np.nan)
+        runs = values.mean(1)
+        paper = PUBLISHED.get((name, measure), np.nan)
+        of_runs = (runs.min(), runs.max(), len(runs))
+        rows.append((name, measure, runs.mean(), *ends, *of_runs, paper))
+    columns = ["comparison", "measure", "mean", "low", "high", "least", "most", "runs", "paper"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _distances(
     every: Mapping[tuple[str, str], NDArray[np.float64]], families: Sequence[str], seed: int
 ) -> pd.DataFrame:
     """Return whether a fine-tuned network differs less from the original one than another does."""
+    sides = {"first": "nearer", "second": "farther", None: "undecided"}
     rows = []
-    for family in families:
-        for (name, measure), values in every.items():
-            than = [each for each in name.split(" and ") if each != family]
-            if len(than) > 1 or than == [SELF]:
-                continue
+    for family, ((name, measure), values) in product(families, every.items()):
+        than = [each for each in name.split(" and ") if each != family]
+        if len(than) == 1 and than != [SELF]:
             own = every[f"{family} and {SELF}", measure]
             found = paired_difference(values.mean(0), own.mean(0), seed)
-            where = {"first": "nearer", "second": "farther", None: "undecided"}[found.better]
-            rows.append(
-                {
-                    "network": family,
-                    "than": than[0],
-                    "measure": measure,
-                    "fine_tuned_self": where,
-                    "difference": found.mean,
-                    "low": found.low,
-                    "high": found.high,
-                }
-            )
-    return pd.DataFrame(rows)
+            by = (found.mean, found.low, found.high)
+            rows.append((family, *than, measure, sides[found.better], *by))
+    columns = ["network", "than", "measure", "fine_tuned_self", "difference", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _shares(shared: Sequence[Overlap], chance: float, seed: int) -> dict[str, float]:
-    same, others = (
-        np.concatenate([getattr(of, key) for of in shared]) for key in ("same", "others")
-    )
+    same, others = (np.concatenate([each[index] for each in shared]) for index in (0, 1))
     low, high = mean_interval(same, seed) or (np.nan, np.nan)
+    left_out = sum(int((~of.compared).sum()) for of in shared)
     return {
-        "same": same.mean() if len(same) else np.nan,
+        "same": mean_score(same),
         "low": low,
         "high": high,
-        "others": others.mean() if len(others) else np.nan,
+        "others": mean_score(others),
         "chance": chance,
         "channels": len(same),
-        "not_compared": sum(int((~of.compared).sum()) for of in shared),
+        "not_compared": left_out,
     }
 
 
@@ -436,12 +419,3 @@ def _strips(
         for channel in channels.tolist()
         for version, of_version in excited.items()
     ]
-
-
-def _difference_figure(differences: pd.DataFrame, images: int) -> Figure:
-    return dots(
-        *(differences.assign(measure=differences.measure.map(MEASURES)), "mean", "comparison"),
-        panel="measure",
-        title=f"How much networks differ, with 95 % intervals over {images} images (section 4.1)",
-        xlabel="mean absolute difference (lower: more alike)",
-    )

@@ -193,7 +193,8 @@ def rights(
 
 def _without_each(images: Images, patches: int, replacement: Replacement) -> list[Images]:
     filling = broadcast_replacement(replacement, images).to(images)
-    cells = grid_patches(*images.shape[2:], patches).to(images.device)
+    _, _, height, width = images.shape
+    cells = grid_patches(height, width, patches).to(images.device)
     return [torch.where(cells == cell, filling, images) for cell in range(patches)]
 
 
@@ -214,31 +215,17 @@ def _accuracies(by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
 def _changes(accuracies: pd.DataFrame, by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return what accuracies and their changes are over networks."""
     rows = []
-    for asked, (paper_least, paper_most) in PUBLISHED_CHANGES.items():
+    images = by_image.index.get_level_values("image").nunique()
+    for asked, paper in PUBLISHED_CHANGES.items():
         change, low, high = (accuracies[f"{asked}_{each}"] for each in ("change", "low", "high"))
-        known = low.notna().all()
-        interval = (
-            mean_interval(change.to_numpy(), seed) if len(change) >= FEWEST_NETWORKS else None
-        )
-        over_networks = dict(zip(("low", "high"), interval or (np.nan, np.nan), strict=True))
-        rows.append(
-            {
-                "where": asked,
-                "before": accuracies[f"{asked}_before"].mean(),
-                "after": accuracies[f"{asked}_after"].mean(),
-                "least": change.min(),
-                "most": change.max(),
-                "mean": change.mean(),
-                **over_networks,
-                "up": float((low > 0).sum()) if known else np.nan,
-                "down": float((high < 0).sum()) if known else np.nan,
-                "networks": len(change),
-                "images": by_image.index.get_level_values("image").nunique(),
-                "paper_least": paper_least,
-                "paper_most": paper_most,
-            }
-        )
-    return pd.DataFrame(rows)
+        means = [accuracies[f"{asked}_{each}"].mean() for each in (BEFORE, AFTER)]
+        enough = len(change) >= FEWEST_NETWORKS
+        ends = (mean_interval(change.to_numpy(), seed) if enough else None) or (np.nan, np.nan)
+        clear = [(low > 0).sum(), (high < 0).sum()] if low.notna().all() else [np.nan, np.nan]
+        middle = (change.min(), change.max(), change.mean(), *ends)
+        rows.append((asked, *means, *middle, *clear, len(change), images, *paper))
+    columns = ["where", "before", "after", "least", "most", "mean", "low", "high", "up", "down"]
+    return pd.DataFrame(rows, columns=[*columns, "networks", "images", "paper_least", "paper_most"])
 
 
 def _losses(by_image: pd.DataFrame) -> pd.DataFrame:
