@@ -391,7 +391,10 @@ def comparisons(item, outcome, **columns):
     """Comparisons of an item's study, all with the same outcome."""
     rows = [each._asdict() for each in STUDIES[item].comparisons]
     table = pd.DataFrame(rows).assign(outcome=outcome, maps="all", against=LOGIT, **columns)
-    return pd.concat([table, table.assign(maps="not absolute", outcome="undecided")])
+    others = table.assign(outcome="undecided")
+    return pd.concat(
+        [table, others.assign(maps="not absolute"), others.assign(against=PROBABILITY)]
+    )
 
 
 @pytest.mark.parametrize("item", STUDIES)
@@ -416,9 +419,23 @@ def test_a_direction_of_the_paper_is_found_where_all_its_comparisons_agree(item,
     assert {each for name, each in found.items() if name not in judged} <= {"undecided"}
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        (["agrees", "undecided"], None),
+        (["agrees", "disagrees"], False),
+        (["undecided", "agrees (not sure)"], None),
+    ],
+)
+def test_steps_of_a_depth_agree_where_all_do(outcomes, expected):
+    table = pd.DataFrame({"second": ["b", "c"], "outcome": outcomes})
+    tables = {"comparisons": table.assign(part="(b) depth", maps="all", against=LOGIT)}
+    assert module._direction("depth")(tables) is expected
+
+
 def test_a_claim_about_one_of_several_comparisons_is_decided_by_it_alone():
     table = comparisons(FIGURE_5, "agrees", runs=1)
-    table["outcome"] = ["agrees", "disagrees"] * 2
+    table["outcome"] = ["agrees", "disagrees"] * 3
     tables = {"comparisons": table, "correlation": pd.DataFrame({"low": [-1.0], "high": [1.0]})}
     assert list(claimed(tables, FIGURE_5).values()) == [
         "agrees",
@@ -434,7 +451,7 @@ def test_a_claim_about_one_of_several_comparisons_is_decided_by_it_alone():
 )
 def test_rankings_of_architectures_are_alike_where_both_are(rankings, runs, expected):
     table = comparisons(FIGURE_3, "agrees", runs=runs)
-    table["rankings"] = (rankings + [0.0] * 2) * 2
+    table["rankings"] = [*rankings, *[0.0] * 10]
     tables = {"comparisons": table}
     assert module.architectures_keep_the_ranking(tables) == {
         "agrees": True, "differs": False, "undecided": None

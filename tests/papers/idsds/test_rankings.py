@@ -235,7 +235,8 @@ def test_rankings_are_alike_where_all_published_pairs_are(low, high, expected):
             "high": [high, 0.1, high, high],
         }
     )
-    tables = {"agreement": table}
+    alike = table.assign(low=0.8, high=0.95)  # never what decides
+    tables = {"agreement": pd.concat([table, alike])}
     assert module.patches_keep_the_ranking(tables) is expected
     assert module.fillings_keep_the_ranking(tables) is expected
     assert module.seeds_of_fine_tuning_keep_the_ranking(tables) is expected
