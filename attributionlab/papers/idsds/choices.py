@@ -184,14 +184,14 @@ def designs(
             fine_tuning_epochs=fine_tuning,
         )
         network, few = pair.fine_tuned, slice(run.n)
-        asked = (network, given.images[few], given.labels[few])
+        case = (network, given.images[few], given.labels[few])
         held = references(
-            *(*asked, None if given.truth is None else given.truth[few]),
+            *(*case, None if given.truth is None else given.truth[few]),
             patches=PATCHES,
             replacement=given.baseline,
         )
         table = panel_scores(
-            *(*asked, held, QUICK_METHODS if run.quick else PANEL),
+            *(*case, held, QUICK_METHODS if run.quick else PANEL),
             outputs=OUTPUTS if design.name in softmax else OUTPUTS[:1],
             patches=PATCHES,
             layer=gradcam_layer(network),
@@ -207,7 +207,7 @@ def designs(
                 "parameters": sum(each.numel() for each in network.parameters()),
                 "accuracy_before": accuracy_of(pair.original, given.images, given.labels),
                 "accuracy": accuracy_of(network, given.images, given.labels),
-                **_facts(*asked, held).mean(),
+                **_facts(*case, held).mean(),
             }
         )
     of_runs = pd.DataFrame(networks)
@@ -240,7 +240,7 @@ def designs_or_softmax(
 ) -> Found:
     """Train `designs`, or compare maps of the logit and the probability of a network of one's own.
 
-    That is a classifier that returns logits, as for `given_subject`. It is asked as it is: what it
+    That is a classifier that returns logits, as for `given_subject`. It is explained as it is: what it
     scores is IDSDS if its training has seen images without a patch, and SDS if not.
     """
     own: dict[str, Any] = {"size": size, "layer": layer, "classes": classes, "weights": weights}
@@ -255,12 +255,12 @@ def designs_or_softmax(
             runs=runs,
             task=task,
         )
-    asked = (subject.model, subject.images, subject.targets)
-    held = references(*asked, None, patches=PATCHES, replacement=subject.empty)
+    case = (subject.model, subject.images, subject.targets)
+    held = references(*case, None, patches=PATCHES, replacement=subject.empty)
     # A name may mean something else in the same network with a softmax behind it.
     named = None if layer is None else find_layer(subject.model, layer, None, "gradcam")
     scores = panel_scores(
-        *(*asked, held, QUICK_METHODS if run.quick else PANEL),
+        *(*case, held, QUICK_METHODS if run.quick else PANEL),
         outputs=OUTPUTS,
         patches=PATCHES,
         layer=named,
@@ -270,7 +270,7 @@ def designs_or_softmax(
     )
     with torch.no_grad():
         right = subject.model(subject.images).argmax(1) == subject.targets
-    networks = _facts(*asked, held).assign(
+    networks = _facts(*case, held).assign(
         setup=subject.name,
         run=range(len(subject.images)),
         parameters=sum(each.numel() for each in subject.model.parameters()),
@@ -287,7 +287,7 @@ def designs_or_softmax(
         "The network is explained as it is. These are its SDS, and its IDSDS if its training has "
         "seen images without a cell, which the mean color of yours replaces."
     )
-    return replace(found, notes=(*subject.notes, *refused_rows(*asked), explained))
+    return replace(found, notes=(*subject.notes, *refused_rows(*case), explained))
 
 
 def _rows(tables: Tables, part: str, against: str = LOGIT) -> pd.DataFrame:

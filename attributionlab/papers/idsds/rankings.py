@@ -65,7 +65,7 @@ Step = tuple[list[Condition], nn.Module, int, Filling]
 """The conditions that a fine-tuned network serves, the network, patches, and filling."""
 
 
-class Judged(NamedTuple):
+class MethodScores(NamedTuple):
     """Scores of a network's maps, the mean over networks where there are several.
 
     Parameters
@@ -106,7 +106,7 @@ def rankings(
 ) -> Found:
     """Score the panel of methods by IDSDS under several conditions, and compare the rankings.
 
-    For each condition networks are fine-tuned as they are judged. `runs` are trainings of figure 6, and
+    For each condition networks are fine-tuned as they are scored. `runs` are trainings of figure 6, and
     seeds of figure 7; `task` is "colors" or "pictures".
     """
     refuse_if([*integer_problem("runs", runs, 1 if run.item == FIGURE_6 else 2)])
@@ -122,13 +122,13 @@ def rankings(
         plan, total = _patches_and_fillings(pair, tuned, data, run.seed, runs), 6 * runs
     else:
         plan, total = _seeds(pair, tuned, data, run.seed, runs), 2 * runs - 1
-    found: dict[Condition, list[Judged]] = {}
+    found: dict[Condition, list[MethodScores]] = {}
     methods = QUICK_METHODS if run.quick else PANEL
     for conditions, network, patches, filling in track(plan, total, run.item, run.show_progress):
         replacement = for_images(filling, data.images, run.seed)
-        judged_here = judged(network, data, methods, patches, replacement, run.seed)
+        scores = score_methods(network, data, methods, patches, replacement, run.seed)
         for condition in conditions:
-            found.setdefault(condition, []).append(judged_here)
+            found.setdefault(condition, []).append(scores)
     tables = _tables(found, run)
     title = f"{items()[run.item].title}\nn = {run.n}, bars: 95 % intervals over images"
     figure = dots(
@@ -247,25 +247,25 @@ def blurred(images: Images, generator: torch.Generator | None = None) -> Images:
     return nn.functional.conv2d(rows, line[:, :, None], groups=channels)
 
 
-def judged(
+def score_methods(
     network: nn.Module,
     task: Task,
     methods: Sequence[str],
     patches: int,
     replacement: Replacement,
     seed: int,
-) -> Judged:
+) -> MethodScores:
     """Explain a network's logits of the labels of a task's images, and score the maps."""
-    asked = (network, task.images, task.labels)
+    case = (network, task.images, task.labels)
     held = references(
-        *(*asked, task.truth), outputs=(LOGIT,), patches=patches, replacement=replacement
+        *(*case, task.truth), outputs=(LOGIT,), patches=patches, replacement=replacement
     )
     layer = gradcam_layer(network)
     table = panel_scores(
-        *(*asked, held, methods), patches=patches, layer=layer, seed=seed, quick=True
+        *(*case, held, methods), patches=patches, layer=layer, seed=seed, quick=True
     )
     number = len(task.images)
-    return Judged(
+    return MethodScores(
         list(dict.fromkeys(table.method)),
         {name: own.score.to_numpy().reshape(-1, number) for name, own in table.groupby("against")},
         correlations(held[LOGIT], held[TRUTH]) if TRUTH in held else None,
@@ -320,7 +320,7 @@ def _seeds(
         yield [(TRAINING, str(other))], pair(seed=other, **how).fine_tuned, USUAL, filling
 
 
-def _tables(found: dict[Condition, list[Judged]], run: Run) -> dict[str, pd.DataFrame]:
+def _tables(found: dict[Condition, list[MethodScores]], run: Run) -> dict[str, pd.DataFrame]:
     parts = list(dict.fromkeys(part for part, _ in found))
     means = {key: _mean(found[key]) for key in sorted(found, key=lambda key: parts.index(key[0]))}
     scores, conditions, pairs = [], [], []
@@ -362,10 +362,10 @@ def _tables(found: dict[Condition, list[Judged]], run: Run) -> dict[str, pd.Data
     }
 
 
-def _mean(runs: Sequence[Judged]) -> Judged:
+def _mean(runs: Sequence[MethodScores]) -> MethodScores:
     """Return scores of each image, means over training runs."""
     networks = [run.network for run in runs if run.network is not None]
-    return Judged(
+    return MethodScores(
         runs[0].methods,
         {key: np.mean([run.scores[key] for run in runs], axis=0) for key in runs[0].scores},
         np.mean(networks, axis=0) if networks else None,

@@ -203,11 +203,13 @@ def _accuracies(by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
     for network, part in by_image.groupby("network", sort=False):
         before, after = (part.xs(each, level="version") for each in (BEFORE, AFTER))
         row = {"network": network}
-        for asked in PUBLISHED_CHANGES:
-            change = (after[asked] - before[asked]).to_numpy()
-            low, high = interval_over_images(change, seed)
-            row |= {f"{asked}_before": before[asked].mean(), f"{asked}_after": after[asked].mean()}
-            row |= {f"{asked}_change": change.mean(), f"{asked}_low": low, f"{asked}_high": high}
+        for name in PUBLISHED_CHANGES:
+            old, new = before[name], after[name]
+            change = (new - old).to_numpy()
+            ends = interval_over_images(change, seed)
+            row[f"{name}_before"], row[f"{name}_after"] = old.mean(), new.mean()
+            row[f"{name}_change"] = change.mean()
+            row[f"{name}_low"], row[f"{name}_high"] = ends
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -216,14 +218,14 @@ def _changes(accuracies: pd.DataFrame, by_image: pd.DataFrame, seed: int) -> pd.
     """Return what accuracies and their changes are over networks."""
     rows = []
     images = by_image.index.get_level_values("image").nunique()
-    for asked, paper in PUBLISHED_CHANGES.items():
-        change, low, high = (accuracies[f"{asked}_{each}"] for each in ("change", "low", "high"))
-        means = [accuracies[f"{asked}_{each}"].mean() for each in (BEFORE, AFTER)]
+    for question, paper in PUBLISHED_CHANGES.items():
+        change, low, high = (accuracies[f"{question}_{each}"] for each in ("change", "low", "high"))
+        means = [accuracies[f"{question}_{each}"].mean() for each in (BEFORE, AFTER)]
         enough = len(change) >= FEWEST_NETWORKS
         ends = (mean_interval(change.to_numpy(), seed) if enough else None) or (np.nan, np.nan)
         clear = [(low > 0).sum(), (high < 0).sum()] if low.notna().all() else [np.nan, np.nan]
         middle = (change.min(), change.max(), change.mean(), *ends)
-        rows.append((asked, *means, *middle, *clear, len(change), images, *paper))
+        rows.append((question, *means, *middle, *clear, len(change), images, *paper))
     columns = ["where", "before", "after", "least", "most", "mean", "low", "high", "up", "down"]
     return pd.DataFrame(rows, columns=[*columns, "networks", "images", "paper_least", "paper_most"])
 

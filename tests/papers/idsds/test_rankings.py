@@ -24,8 +24,8 @@ from attributionlab.papers.idsds.rankings import (
     blurred,
     fillings,
     for_images,
-    judged,
     rankings,
+    score_methods,
     uniform_noise,
 )
 from attributionlab.papers.idsds.training import Pair
@@ -71,7 +71,7 @@ def test_maps_are_judged_by_the_networks_drops_and_by_the_data():
     task = colors_task(training=1, n=3, seed=0)
     network = network_of(Design(width=2), 3, 4, 32, seed=0).eval()
     settings = {"seed": 0, "quick": True}
-    found = judged(network, task, METHODS, 16, 0.0, 0)
+    found = score_methods(network, task, METHODS, 16, 0.0, 0)
     assert list(found.methods) == list(METHODS)
     asked = (network, task.images, task.labels)
     maps = panel_maps(*asked, METHODS, layer=gradcam_layer(network), **settings)
@@ -89,7 +89,7 @@ def test_maps_are_judged_by_the_networks_drops_and_by_the_data():
         expected = spearmanr(cells(held)[image], truth[image]).statistic
         assert found.scores["truth"][0, image] == pytest.approx(expected)
         assert found.network[image] == pytest.approx(spearmanr(drops[image], truth[image])[0])
-    unknown = judged(network, task._replace(truth=None), METHODS[:1], 4, 0.0, 0)
+    unknown = score_methods(network, task._replace(truth=None), METHODS[:1], 4, 0.0, 0)
     assert list(unknown.scores) == ["logit"]
     assert unknown.network is None
 
