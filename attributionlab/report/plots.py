@@ -48,6 +48,7 @@ def curves(
     dashed: Sequence[str] = (),
     reference: float | None = None,
     log: str = "",
+    limits: tuple[float, float] | None = None,
 ) -> Figure:
     """Draw lines, one a value of `color`, in panels, one a value of `panel`.
 
@@ -68,6 +69,8 @@ def curves(
         Where a horizontal line is drawn.
     log : str
         Which axes are logarithmic: "x", "y" or "xy".
+    limits : tuple of float, optional
+        What the vertical axes show at least; without it each panel shows what its lines need.
     """
     figure, axes = _panels(table, panel, title, columns, height=3.1)
     looks = _looks(table, color)
@@ -82,6 +85,9 @@ def curves(
                 )
         if reference is not None:
             axis.axhline(reference, color=DARK, linewidth=0.9)
+        if limits is not None:
+            axis.update_datalim([(line[x].iloc[0], each) for each in limits])
+            axis.autoscale_view(scalex=False)
         _dress(axis, xlabel or x, ylabel or y, log)
     _legend(figure, looks, dashed)
     return figure

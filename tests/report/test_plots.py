@@ -8,6 +8,7 @@ from matplotlib.colors import to_hex
 
 from attributionlab.report import plots, to_png
 from attributionlab.report.palette import LINE_COLORS
+from attributionlab.report.plots import curves
 
 LINES = pd.DataFrame(
     {
@@ -127,3 +128,16 @@ def test_the_grid_shows_pictures_and_maps_empty_cells_notes_and_boxes():
 def test_every_plot_becomes_a_png(signed):
     figure = plots.map_grid({"map": [np.ones((2, 2))]}, signed=signed, title="a title " * 20)
     assert to_png(figure)[:4] == b"\x89PNG"
+
+
+def test_vertical_axes_show_at_least_the_limits_and_every_line():
+    table = pd.DataFrame(
+        {"x": [0.0, 1.0] * 2, "y": [1.0, 1.0, 0.5, 2.0], "line": "a", "panel": list("ppqq")}
+    )
+    flat, risen = curves(table, "x", "y", "line", panel="panel", limits=(0, 1)).axes
+    for axis, highest in ((flat, 1), (risen, 2)):
+        low, high = axis.get_ylim()
+        # matplotlib adds a margin of 5 % on either side
+        assert -0.11 < low < 0
+        assert highest < high < 1.06 * highest + 0.01
+        assert -0.1 < axis.get_xlim()[0] < 0
