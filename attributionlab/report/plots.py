@@ -275,6 +275,7 @@ def map_grid(
     boxes: Sequence[Sequence[tuple[int, int, int, int]]] = (),
     title: str = "",
     signed: bool = True,
+    limits: tuple[float, float] | None = None,
 ) -> Figure:
     """Draw pictures and maps in a grid: a row for each name, a column for each image.
 
@@ -293,6 +294,8 @@ def map_grid(
         Above all.
     signed : bool
         Whether maps have either sign: their colors then meet at 0.
+    limits : tuple of float, optional
+        Values at the ends of the colors of all maps, which are then not divided.
     """
     columns = max(len(cells) for cells in rows.values())
     width = max(1.9 + CELL * columns, 6.5)
@@ -318,7 +321,7 @@ def map_grid(
             if cell.ndim == 3:
                 _picture(axis, cell)
             else:
-                drawn = _map(axis, cell, signed)
+                drawn = _map(axis, cell, signed, limits)
             for top, left, bottom, right in boxes[index] if index < len(boxes) else ():
                 edges = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
                 axis.plot(
@@ -326,7 +329,8 @@ def map_grid(
                 )
     if drawn is not None:
         bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.5, aspect=40)
-        bar.set_label("attribution, share of the map's largest magnitude", fontsize=8)
+        unit = "" if limits else ", share of the map's largest magnitude"
+        bar.set_label(f"attribution{unit}", fontsize=8)
         bar.ax.tick_params(labelsize=8)
     return figure
 
@@ -339,12 +343,13 @@ def _picture(axis: Any, cell: NDArray[Any]) -> None:
         axis.imshow(shown, interpolation="nearest")
 
 
-def _map(axis: Any, cell: NDArray[Any], signed: bool) -> Any:
+def _map(axis: Any, cell: NDArray[Any], signed: bool, limits: tuple[float, float] | None) -> Any:
+    low, high = limits or (-1 if signed else 0, 1)
     drawn = axis.imshow(
-        cell / (np.abs(cell).max() or 1),
+        cell if limits else cell / (np.abs(cell).max() or 1),
         cmap=DIVERGING if signed else SEQUENTIAL,
-        vmin=-1 if signed else 0,
-        vmax=1,
+        vmin=low,
+        vmax=high,
         interpolation="nearest",
     )
     if not cell.any():

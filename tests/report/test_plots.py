@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 
 from attributionlab.report import plots, to_png
 from attributionlab.report.palette import LINE_COLORS
-from attributionlab.report.plots import curves
+from attributionlab.report.plots import curves, map_grid
 
 LINES = pd.DataFrame(
     {
@@ -141,3 +141,11 @@ def test_vertical_axes_show_at_least_the_limits_and_every_line():
         assert -0.11 < low < 0
         assert highest < high < 1.06 * highest + 0.01
         assert -0.1 < axis.get_xlim()[0] < 0
+
+
+@pytest.mark.parametrize(("limits", "shown"), [(None, 1.0), ((0, 1), 0.25)])
+def test_maps_are_divided_by_their_largest_value_unless_all_share_limits(limits, shown):
+    figure = map_grid({"a": [np.full((2, 2), 0.25)]}, signed=False, limits=limits)
+    [image] = figure.axes[0].images
+    assert image.get_array().max() == shown
+    assert image.get_clim() == (0, 1)
