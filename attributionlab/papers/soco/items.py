@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 
 from attributionlab.papers.reproduction import Reproduction
-from attributionlab.papers.soco.gaussian.experiment import soco_figure_6
 from attributionlab.papers.soco.methods.experiment import ITEMS as METHODS
 from attributionlab.papers.soco.methods.experiment import soco_methods
 from attributionlab.papers.soco.modifications.experiment import ITEMS as MODIFICATIONS
@@ -20,7 +19,6 @@ SOCO_ITEMS: dict[str, Callable[..., Reproduction]] = {
     **{item: partial(soco_modifications, item) for item in MODIFICATIONS},
     **{item: partial(soco_retraining, item) for item in RETRAINING},
     **{item: partial(soco_watermarks, item) for item in WATERMARKS},
-    "soco-figure-6": soco_figure_6,
     **{item: partial(soco_methods, item) for item in METHODS},
     "soco-section-3-3": soco_order_example,
     "soundness-truth": soundness_truth,

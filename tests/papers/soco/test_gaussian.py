@@ -1,36 +1,33 @@
-"""Rows of Gaussian features: the compiled loop, both algorithms and the trials, against definitions."""
+"""Rows of Gaussian features: the compiled loop, both algorithms, trials and claims, by definitions."""
 
+from functools import partial
 from itertools import permutations
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.papers.soco.gaussian import experiment as gaussian
-from attributionlab.papers.soco.gaussian import findings as gaussian_findings
-from attributionlab.papers.soco.gaussian.experiment import soco_figure_6
-from attributionlab.papers.soco.gaussian.loops import imputed_sums
-from attributionlab.papers.soco.gaussian.rows import (
+from attributionlab.metrics.completeness_curves import THRESHOLDS
+from attributionlab.papers.catalog import CLAIMS
+from attributionlab.papers.registry import experiment
+from attributionlab.papers.soco import gaussian
+from attributionlab.papers.soco.gaussian import (
+    INTRODUCE,
+    ITEM,
+    LEVELS,
     NOISE,
     RATIOS,
+    REMOVE,
+    TRUTH,
     completeness_of,
     gaussian_rows,
+    modified_truth,
     soundness_of,
-)
-from attributionlab.papers.soco.gaussian.trials import (
-    LEVELS,
-    READINGS,
-    THRESHOLDS,
-    Modification,
-    random_shifts,
-    silent_features,
-    single_features,
     trial_rows,
 )
 
-HOW = Modification(0.5, 1.5)
+modify = partial(modified_truth, share=0.5, strength=1.5)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +80,7 @@ def naive_sum(features, noise, weights, keep):
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.9, 1.0])
 def test_the_compiled_loop_adds_up_interpolated_rows(rows, share):
     keep = np.random.default_rng(2).random(rows.features.shape) < share
-    found = imputed_sums(rows.features, rows.noise_sums, rows.weights, keep)
+    found = gaussian._compiled_sums()(rows.features, rows.noise_sums, rows.weights, keep)
     expected = [
         naive_sum(x, e, rows.weights, k)
         for x, e, k in zip(rows.features, rows.noise, keep, strict=True)
@@ -142,26 +139,26 @@ def test_soundness_of_rows_is_soundness_of_images(rows, maps):
         **trial_settings(rows),
     )
     levels = (0.2, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
-    found = {each.level: each for each in soundness_of(rows, maps, levels)}
+    found = {each["level"]: each for each in soundness_of(rows, maps, levels)}
     expected = {level: sweep.at(level) for level in levels}
     assert set(found) == {level for level, each in expected.items() if each.reached}
     assert 2 < len(found) < len(levels)
     for level, each in found.items():
         wanted = expected[level]
-        assert (each.ratio, each.performance, each.jumped) == (
+        assert (each["ratio"], each["performance"], each["jumped"]) == (
             *(wanted.ratio, wanted.performance, wanted.jumped),
         )
-        assert each.soundness == pytest.approx(wanted.soundness, abs=1e-12)
-        kept = al.metrics.included_pixels(as_images(maps), each.ratio, expansion="attributed")
+        assert each["soundness"] == pytest.approx(wanted.soundness, abs=1e-12)
+        kept = al.metrics.included_pixels(as_images(maps), each["ratio"], expansion="attributed")
         for true, information in (
-            (each.true, rows.truth),
-            (each.true_of_all, abs(rows.contributions)),
+            (each["true"], rows.truth),
+            (each["true_of_all"], abs(rows.contributions)),
         ):
             ratio = al.metrics.true_soundness(
                 as_images(maps), as_images(information), included=kept
             )
             assert true == pytest.approx(float(ratio.nanmean()), abs=1e-12)
-    assert len({each.soundness for each in found.values()}) > 1
+    assert len({each["soundness"] for each in found.values()}) > 1
 
 
 def test_completeness_of_rows_is_completeness_of_images(rows, maps):
@@ -175,46 +172,44 @@ def test_completeness_of_rows_is_completeness_of_images(rows, maps):
         **trial_settings(rows),
     )
     found = list(completeness_of(rows, maps, thresholds))
-    assert [each.threshold for each in found] == list(thresholds)
-    assert [each.difference for each in found] == curve.differences.tolist()
+    assert [each["threshold"] for each in found] == list(thresholds)
+    assert [each["difference"] for each in found] == curve.differences.tolist()
     for each in found:
         for true, information in (
-            (each.true, rows.truth),
-            (each.true_of_all, abs(rows.contributions)),
+            (each["true"], rows.truth),
+            (each["true_of_all"], abs(rows.contributions)),
         ):
             ratio = al.metrics.true_completeness(
-                as_images(maps), as_images(information), threshold=each.threshold
+                as_images(maps), as_images(information), threshold=each["threshold"]
             )
             assert true == pytest.approx(float(ratio.mean()), abs=1e-12)
 
 
 def test_remove_empties_a_share_of_the_attributed_features_and_introduce_gives_to_the_others():
     rows = gaussian_rows(200, 50, 0, silent=0.5)
-    how = Modification(0.3, 2.0)
     attributed = rows.truth > 0
 
-    def modified(modify, direction):
-        return modify(rows, direction, how, np.random.default_rng(0))
+    def changed_by(reading, direction):
+        return modified_truth(rows, reading, direction, 0.3, 2.0, np.random.default_rng(0))
 
-    for modify in (single_features, silent_features):
-        removed = modified(modify, "remove")
+    for reading in ("features", "silent"):
+        removed = changed_by(reading, "remove")
         assert ((removed == rows.truth) | (removed == 0)).all()
         # Of about 2,500 features: a standard error of 0.9 %, five of which are allowed
         assert (removed[attributed] == 0).mean() == pytest.approx(0.3, abs=0.046)
-    introduced = modified(single_features, "introduce")
+    introduced = changed_by("features", "introduce")
     changed = introduced != rows.truth
     assert not changed[attributed].any()
     assert changed[~attributed].mean() == pytest.approx(0.3, abs=0.027)
     assert 1.98 < introduced[changed].max() <= 2.0
-    introduced = modified(silent_features, "introduce")
-    changed = introduced != rows.truth
+    changed = changed_by("silent", "introduce") != rows.truth
     assert changed[:, rows.weights == 0].mean() == pytest.approx(0.3, abs=0.033)
     assert not changed[:, rows.weights == 1].any()
 
 
 def test_random_shifts_go_one_way_within_the_unit_interval(rows):
     removed, introduced = (
-        random_shifts(rows, direction, HOW, np.random.default_rng(0))
+        modify(rows, "shifts", direction, generator=np.random.default_rng(0))
         for direction in ("remove", "introduce")
     )
     assert (removed <= rows.truth).all()
@@ -225,21 +220,19 @@ def test_random_shifts_go_one_way_within_the_unit_interval(rows):
 
 
 def test_a_trial_repeats_itself_and_only_the_first_has_the_unmodified_truth(rows):
-    reading = READINGS["features"]
-    first, again, other, reseeded = (
-        list(trial_rows(reading, rows, HOW, seed, trial))
-        for seed, trial in ((0, 1), (0, 1), (0, 2), (1, 1))
-    )
+    def of_trial(seed, trial):
+        return list(trial_rows(rows, "features", 0.5, 1.5, seed, trial))
+
+    first, again, other, reseeded = (of_trial(*each) for each in ((0, 1), (0, 1), (0, 2), (1, 1)))
     assert first == again
     measured, *others = (
         [row["difference"] for table, row in each if table == "completeness"]
         for each in (first, other, reseeded)
     )
     assert all(each != measured for each in others)
-    assert {row["attribution"] for _, row in first} == {"Remove", "Introduce"}
-    named = {row["attribution"] for _, row in trial_rows(reading, rows, HOW, 0, 0)}
-    assert named == {"ground truth", "Remove", "Introduce"}
-    counted = [table for table, row in first if row["attribution"] == "Remove"]
+    assert {row["attribution"] for _, row in first} == {REMOVE, INTRODUCE}
+    assert {row["attribution"] for _, row in of_trial(0, 0)} == {TRUTH, REMOVE, INTRODUCE}
+    counted = [table for table, row in first if row["attribution"] == REMOVE]
     assert counted.count("completeness") == len(THRESHOLDS)
 
 
@@ -253,6 +246,7 @@ def test_means_and_deviations_are_over_trials_and_unreached_levels_are_counted()
     ]
     table = gaussian._means(rows, "level", "soundness", {"features": 2})
     table = table.set_index("attribution")
+    assert table.trials.to_dict() == {TRUTH: 1, REMOVE: 2, INTRODUCE: 1}
     assert table.reached.to_dict() == {"ground truth": 1, "Remove": 1, "Introduce": 0.5}
     assert table.soundness["Remove"] == pytest.approx(0.6)
     assert table.sd["Remove"] == pytest.approx(0.2 / np.sqrt(2))
@@ -260,7 +254,7 @@ def test_means_and_deviations_are_over_trials_and_unreached_levels_are_counted()
 
 @pytest.fixture(scope="module")
 def outcome():
-    return soco_figure_6(n=60, quick=True, trials=2)
+    return experiment(ITEM, n=60, quick=True, settings={"trials": 2})
 
 
 def test_truth_and_remove_are_sound_and_introduce_is_not(outcome):
@@ -302,10 +296,7 @@ def test_the_whole_of_algorithm_3_counts_what_the_first_step_adds(outcome):
     assert sweeps.loc["zero", "probability"].first_step < 0.9
 
 
-def test_tables_figures_and_run_are_whole(outcome):
-    assert set(outcome.figures) == {"metrics", "strengths"}
-    long = {"soundness", "completeness", "sweeps", "strengths"}
-    assert set(outcome.tables) == {"figure-6a", "figure-6b"} | long
+def test_the_wide_tables_hold_the_numbers_of_the_long_ones(outcome):
     for name, of, at in (("figure-6a", "soundness", 0.4), ("figure-6b", "completeness", 0.3)):
         wide, table = outcome.tables[name], outcome.tables[of]
         column = {"soundness": "level", "completeness": "threshold"}[of]
@@ -314,31 +305,103 @@ def test_tables_figures_and_run_are_whole(outcome):
         assert wide[f"at {at}"].dropna().tolist() == points[value].tolist()
         assert wide[f"true {at}"].dropna().tolist() == points.true.tolist()
     assert set(outcome.shown) <= set(outcome.tables)
+    assert set(outcome.figures) == {"soundness", "completeness", "strengths"}
     assert 1.5 in set(outcome.tables["strengths"].strength)
 
 
-def test_findings_follow_the_tables(outcome):
-    counts = {"features": 2, "shifts": 2, "silent": 1}
-    said = " ".join(outcome.findings)
-    assert "exactly 1 at every level" in said
-    assert "Nowhere does Remove outperform" in said
-    tables = {name: table.copy() for name, table in outcome.tables.items()}
-    sound = tables["soundness"]
-    sound.loc[sound.attribution == "Remove", "soundness"] = 0.9
-    complete = tables["completeness"]
-    complete.loc[complete.attribution == "Remove", "difference"] = 1.3
-    graded = {1.0: 1.0, 2.0: 0.5, 3.0: 1.0}  # blind, then graded, and blind again by chance
-    tables["strengths"] = pd.DataFrame(
-        {"strength": strength, "level": level, "soundness": soundness, "true": soundness - 0.25}
-        for strength, soundness in graded.items()
-        for level in LEVELS
-    )
-    changed = " ".join(gaussian_findings.findings_of(tables, HOW, counts))
-    assert "at least 1.000 and 0.900" in changed
-    assert "Remove outperforms the truth by up to" in changed
-    assert "Up to a strength of 1 Algorithm 1 gives Introduce 1" in changed
-    assert "the true ratio falls to 0.75" in changed
-    assert "below 1 at all four levels at 2: introduced" in changed
+def test_the_order_counts_thresholds_of_completeness_beside_the_truth(outcome):
+    table = outcome.tables["completeness"].set_index(["reading", "attribution"])
+    for row in outcome.tables["order"].itertuples():
+        truth = table.loc[(row.reading, TRUTH)].difference.to_numpy()
+        gaps = table.loc[(row.reading, row.attribution)].difference.to_numpy() - truth
+        assert row.below == (gaps < -0.01).sum()
+        assert row.above == (gaps > 0.01).sum()
+        assert row.below + row.equal + row.above == len(THRESHOLDS)
+        assert (row.least_gap, row.largest_gap) == (gaps.min(), gaps.max())
+
+
+def answers(tables):
+    """Whether each claim holds, by the name of its function."""
+    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEM in each.items}
+
+
+def changed(tables, name, where, **values):
+    """Tables of which one has other values in some rows."""
+    table = tables[name].copy()
+    table.loc[table.eval(where), list(values)] = list(values.values())
+    return {**tables, name: table}
+
+
+def test_what_the_paper_says_agrees_but_for_remove(outcome):
+    found = answers(outcome.tables)
+    assert found["truth_and_remove_are_sound"] == "agrees"
+    assert found["introduce_is_less_sound"] == "agrees"
+    assert found["introduce_is_less_complete"] == "agrees"
+    assert found["remove_is_more_complete"] == "differs"
+    assert "undecided" not in found.values()
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "where", "agreeing", "differing"),
+    [
+        (
+            *("truth_and_remove_are_sound", "soundness", "attribution == 'Remove'"),
+            *({"soundness": 1.0}, {"soundness": 0.9}),
+        ),
+        (
+            *("introduce_is_less_sound", "soundness", "attribution == 'Introduce'"),
+            *({"soundness": 0.9}, {"soundness": 1.0}),
+        ),
+        (
+            *("remove_is_more_complete", "order", "attribution == 'Remove'"),
+            *({"above": 3}, {"above": 0}),
+        ),
+        (
+            *("introduce_is_less_complete", "order", "attribution == 'Introduce'"),
+            *({"below": 3, "above": 0}, {"below": 3, "above": 1}),
+        ),
+        (
+            *("order_is_that_of_the_definition", "order", "reading != 'features'"),
+            *({"below": 0, "above": 0}, {"below": 1, "above": 0}),
+        ),
+        (
+            *("weak_introduce_is_not_seen", "strengths", "strength <= 0.75"),
+            *({"soundness": 1.0, "true": 0.8}, {"soundness": 1.0, "true": 1.0}),
+        ),
+        (
+            *("truth_jumps_over_levels", "soundness", "attribution == 'ground truth'"),
+            *({"jumped": 1.0, "ratio": 0.98}, {"jumped": 0.0, "ratio": 0.98}),
+        ),
+        (
+            *("whole_sweep_calls_the_truth_false", "sweeps", "indicator == 'accuracy'"),
+            *({"all_steps": 0.1}, {"all_steps": 0.9}),
+        ),
+        (
+            *("probability_needs_zeros", "sweeps", "imputation == 'zero'"),
+            *({"first_step": 0.7, "highest": 0.9}, {"first_step": 1.0, "highest": 1.0}),
+        ),
+        (
+            *("released_code_agrees_at_levels", "sweeps", "variant == 'released'"),
+            *({"at_0.2": 1.0}, {"at_0.2": 0.9}),
+        ),
+        (
+            *("chance_counts_as_sound", "soundness", "attribution == 'Introduce'"),
+            *({"soundness": 1.0, "true": 0.0}, {"soundness": 0.0, "true": 0.0}),
+        ),
+    ],
+)
+def test_each_claim_follows_its_table(outcome, name, table, where, agreeing, differing):
+    for values, expected in ((agreeing, "agrees"), (differing, "differs")):
+        assert answers(changed(outcome.tables, table, where, **values))[name] == expected
+
+
+def test_levels_that_no_trial_reached_decide_nothing(outcome):
+    table = outcome.tables["soundness"].query("attribution != 'Introduce'")
+    weak = outcome.tables["strengths"].query("strength > 0.75")
+    found = answers({**outcome.tables, "soundness": table, "strengths": weak})
+    assert found["introduce_is_less_sound"] == "undecided"
+    assert found["chance_counts_as_sound"] == "undecided"
+    assert found["weak_introduce_is_not_seen"] == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -349,6 +412,7 @@ def test_findings_follow_the_tables(outcome):
         ({"strength": 0}, "strength is 0: take a number above 0"),
     ],
 )
-def test_impossible_settings_are_refused(settings, problem):
+def test_impossible_settings_are_refused_before_anything_runs(settings, problem, monkeypatch):
+    monkeypatch.delattr(gaussian, "gaussian_rows")
     with pytest.raises(al.AttributionLabError, match=problem):
-        soco_figure_6(n=10, quick=True, **settings)
+        experiment(ITEM, n=10, quick=True, settings=settings)
