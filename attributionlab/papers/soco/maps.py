@@ -1,13 +1,17 @@
-"""Maps of the methods that soundness and completeness judge, as their thresholds need them."""
+"""Maps that soundness and completeness judge, and the settings of the metrics that judge them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from attributionlab.imputation import constant, noisy_linear, true_baseline
 from attributionlab.methods import METHODS, as_method, heard
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
+from attributionlab.metrics import Setup, label_probability
 from attributionlab.papers.soco.scaling import scaled
 from attributionlab.papers.subjects.subjects import ATTACHED, Subject, maps_of
 
@@ -28,13 +32,19 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
     "input-iba": {"epochs": 1, "samples": 40, "steps": 10},
 }
 SAMPLES, QUICK_SAMPLES = 20, 8
+INDICATORS = ("accuracy", "label probability")
+NOISE = 0.01
+"""Of linear imputation, in units of the value range (Rong et al., 2022)."""
+BLACK = partial(constant, value=0.0)
+"""What Deletion fills with."""
 
 
 def method_maps(
     subject: Subject, names: Sequence[str], seed: int, *, quick: bool = False, repeat: int = 0
 ) -> Iterator[tuple[str, Tensor]]:
-    """What is positive of the maps of built-in methods, each divided by its maximum: (B, 1, H, W); with
-    `repeat` those of methods that have so many runs beside the first.
+    """Yield names and maps (B, 1, H, W): what is positive, divided by each map's maximum.
+
+    With `repeat`, those of methods that have so many runs beside the first.
     """
     for name in names:
         if name in (*ATTACHED, "input-iba") and not subject.offered:
@@ -46,23 +56,11 @@ def method_maps(
 
 
 def ensemble_maps(
-    subject: Subject,
-    noise: float,
-    seed: int,
-    *,
-    images: int | None = None,
-    quick: bool = False,
+    subject: Subject, noise: float, seed: int, *, images: int | None = None, quick: bool = False
 ) -> dict[str, Tensor]:
-    """What is positive of the maps of the ensembles, from the same samples.
+    """Return maps of the ensembles, as `method_maps` does, from the same samples.
 
-    Parameters
-    ----------
-    noise : float
-        Standard deviation in units of the value range.
-    images : int, optional
-        Of how many images; all by default.
-    quick : bool
-        Fewer samples.
+    `noise` is a standard deviation in units of the value range; `images`: of the first so many.
     """
     generator = torch.Generator().manual_seed(seed)
     with heard():
@@ -82,3 +80,43 @@ def ensemble_maps(
         name: scaled(torch.stack(maps).sum(1, keepdim=True))
         for name, maps in zip(ENSEMBLES, zip(*reduced, strict=True), strict=True)
     }
+
+
+def imputation_of(subject: Subject, name: str, seed: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a function of images and keep that stores its results: indicators share them."""
+    known: dict[bytes, Tensor] = {}
+
+    def imputed(images: Tensor, keep: Tensor) -> Tensor:
+        key = np.packbits(keep.numpy()).tobytes()
+        if key not in known:
+            if name == "true-baseline":
+                known[key] = true_baseline(images, keep, baseline=subject.empty)
+            else:
+                known[key] = noisy_linear(
+                    images,
+                    keep,
+                    noise=NOISE,
+                    value_range=subject.highest,
+                    generator=torch.Generator().manual_seed(seed),
+                )
+        return known[key]
+
+    return imputed
+
+
+def setups(subject: Subject, imputation: str, seed: int) -> Iterator[tuple[str, Setup]]:
+    """Yield, by indicator, the keywords of every metric; both share imputed images."""
+    impute = imputation_of(subject, imputation, seed)
+    for name in INDICATORS:
+        indicator: Any = "accuracy"
+        if name != "accuracy":
+            indicator = partial(label_probability, temperature=subject.temperature)
+        yield (
+            name,
+            Setup(
+                indicator=indicator,
+                value_range=(0.0, subject.highest),
+                nothing_kept=subject.empty,
+                imputation=impute,
+            ),
+        )

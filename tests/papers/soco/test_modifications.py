@@ -7,21 +7,24 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.papers.soco.methods.measures import imputation_of
-from attributionlab.papers.soco.modifications import experiment as experiment_module
-from attributionlab.papers.soco.modifications import findings as modifications_findings
-from attributionlab.papers.soco.modifications.curves import (
+from attributionlab.papers.catalog import CLAIMS, Run, items
+from attributionlab.papers.registry import experiment
+from attributionlab.papers.soco import modifications as module
+from attributionlab.papers.soco.maps import imputation_of
+from attributionlab.papers.soco.modifications import (
     BY_ORDER,
+    ENVIRONMENT,
+    ITEMS,
     LEVELS,
     METRICS,
     UNCLIPPED,
-    change_rows,
     curves_of,
     distances,
+    modification_rows,
     modifications,
+    modified_maps_apart,
     paired_differences,
 )
-from attributionlab.papers.soco.modifications.experiment import ITEMS, soco_modifications
 from attributionlab.papers.soco.modified_maps import SCHEMES, modified
 from attributionlab.papers.subjects.subjects import TRAINED, Subject, trained_subject
 
@@ -95,7 +98,7 @@ def test_metrics_of_order_alone_take_maps_of_either_sign(subject, maps):
 
 
 def test_a_constant_that_is_not_clamped_leaves_metrics_of_order_exactly_alike(subject, maps):
-    versions = modifications(maps, "constant", 0, clip=False)
+    versions = modifications(maps, UNCLIPPED, 0)
     first, *others = (
         {key[:2]: key[2].tolist() for key in curves_of(subject, each, 0, RATIOS, BY_ORDER)}
         for each in versions.values()
@@ -129,42 +132,44 @@ def test_a_curve_without_points_has_no_distance():
     assert np.isnan(found["smallest"])
 
 
-def test_changes_count_ties_and_ranks(maps):
-    versions = modifications(maps, "constant", 0)
-    rows = {row["direction"]: row for row in change_rows(maps, versions)}
+def test_changes_count_ties_and_ranks(subject, maps):
+    found = [
+        row for table, row in modification_rows(subject, maps, 0, RATIOS) if table == "changes"
+    ]
+    assert [row["scheme"] for row in found] == [each for each in SCHEMES for _ in range(2)]
+    rows = {row["direction"]: row for row in found if row["scheme"] == "constant"}
     assert set(rows) == {"Remove", "Introduce"}
     assert rows["Remove"]["at_0"] == pytest.approx(float((maps <= 0.6).double().mean()))
     assert rows["Introduce"]["at_1"] == pytest.approx(float((maps + 0.6 >= 1).double().mean()))
-    change = (maps - modified(maps, "constant", "remove")).abs().mean()
+    after = modified(maps, "constant", "remove")
+    change = (maps - after).abs().mean()
     assert rows["Remove"]["value_change"] == pytest.approx(float(change))
-    same = next(change_rows(maps, {"Original": maps, "Remove": maps}))
-    assert same["rank_correlation"] == pytest.approx(1)
+    ranks = al.metrics.rank_correlation(maps, after).nanmean()
+    assert rows["Remove"]["rank_correlation"] == pytest.approx(float(ranks))
 
 
 @pytest.fixture(scope="module")
 def outcome(maps):
-    """The experiment on made-up subjects, with two methods that cost nothing."""
+    """The item on made-up subjects, with two methods that cost nothing."""
 
     def cheap(subject, names, seed, *, quick):
-        yield from zip(names, (maps, maps**2), strict=False)
+        exponent = {"gradcam": 1, "integrated-gradients": 2}
+        yield from ((name, maps ** exponent[name]) for name in names if name in exponent)
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, replacement in {
-            "method_maps": cheap,
-            "trained_subject": lambda n, training, seed: made_up(TRAINED),
-            "load": lambda name, image_size: name,
-            "environment_subject": lambda env, n, seed: made_up(env),
-            "QUICK_RATIOS": RATIOS[::4],
-        }.items():
-            patch.setattr(experiment_module, name, replacement)
-        return soco_modifications("soco-figure-13", n=6, quick=True)
+        patch.setattr(module, "method_maps", cheap)
+        patch.setattr(
+            module, "_own_subjects", lambda run, training: [made_up(TRAINED), made_up(ENVIRONMENT)]
+        )
+        run = Run("soco-figure-13", n=6, quick=True)
+        return modified_maps_apart(run, training=1, step=7)
 
 
 def test_the_summary_is_over_schemes_and_methods(outcome):
     pairs, summary = outcome.tables["pairs"], outcome.tables["distances"]
     assert set(pairs.scheme) == {*SCHEMES, UNCLIPPED}
     assert len(summary) == 2 * 2 * len(METRICS)
-    assert set(outcome.shown) <= set(outcome.tables)
+    assert set(items()["soco-figure-13"].tables) <= set(outcome.tables)
     for row in summary.itertuples():
         here = pairs[
             (pairs.subject == row.subject)
@@ -173,22 +178,51 @@ def test_the_summary_is_over_schemes_and_methods(outcome):
             & (pairs.scheme != UNCLIPPED)
         ].smallest.dropna()
         assert row.cases == len(here) <= 6
-        assert row.mean == pytest.approx(here.mean())
-        assert row.sd == pytest.approx(here.std())
+        assert row.mean == pytest.approx(here.mean(), nan_ok=True)
+        assert row.sd == pytest.approx(here.std(), nan_ok=True)
+    published = summary[summary.metric == "ROAD"].set_index("indicator").paper
+    assert published["accuracy"].tolist() == [0.014, 0.014]
+    assert published["label probability"].isna().all()
     free = pairs[pairs.scheme == UNCLIPPED]
     order = free[free.metric.isin(BY_ORDER)]
-    assert (order[[name for name in order if " - " in name]] == 0).all(axis=None)
+    assert (order[module.PAIRS] == 0).all(axis=None)
     values = free[free.metric == "Completeness"]
     assert (values["Original - Introduce"] > 0).all()
     assert values["Original - Remove"].isna().all()
-    said = " ".join(outcome.findings)
-    assert "exactly 0, as they must be" in said
 
 
-def test_an_item_has_both_figures_and_its_own_comes_first(outcome):
-    assert outcome.item == "soco-figure-13"
-    assert list(outcome.figures) == ["maps", "curves"]
-    assert {first for _, first in ITEMS.values()} == {"distances", "curves", "maps"}
+def test_metrics_and_networks_are_counted_from_the_pairs_and_curves(outcome):
+    pairs, curves = outcome.tables["pairs"], outcome.tables["curves"]
+    for row in outcome.tables["metrics"].itertuples():
+        here = pairs[(pairs.metric == row.metric) & (pairs.scheme != UNCLIPPED)]
+        of_random = here[here.scheme == "random"].smallest
+        assert row.random == pytest.approx(of_random.mean(), nan_ok=True)
+        known = here[here.smallest.notna()]
+        assert row.cases == len(known)
+        assert row.at_0 == (known.smallest == 0).sum()
+        assert row.decides == max(
+            (known[module.PAIRS].idxmin(axis=1) == p).sum() for p in module.PAIRS
+        )
+        constant = here[here.scheme == "constant"]
+        every = constant[module.PAIRS].stack().dropna()
+        assert row.constant_largest == pytest.approx(max(every, default=np.nan), nan_ok=True)
+    for row in outcome.tables["networks"].itertuples():
+        here = curves[(curves.subject == row.subject) & (curves.scheme != UNCLIPPED)]
+        keys = ["method", "scheme", "indicator", "map"]
+        flat = at_once = 0
+        groups = here[here.metric == "Soundness"].groupby(keys)
+        for key, of_levels in groups:
+            steps = here[here.metric == "Soundness, every step"].set_index(keys).loc[key]
+            flat += (of_levels.y == 1).all()
+            at_once += (of_levels.y == 1).all() and of_levels.x.max() <= steps.x.iloc[0]
+        assert (row.images, row.soundness_curves) == (6, len(groups))
+        assert (row.soundness_1, row.at_first_step) == (flat, at_once)
+        assert 0 <= row.removal_same <= row.removal_cases == 2 * 2 * len(SCHEMES)
+
+
+def test_an_item_has_all_figures_and_its_own_come_first(outcome):
+    curves = ["curves-completeness", "curves-soundness", "curves-removal"]
+    assert list(outcome.figures) == ["maps", *curves]
 
 
 def apart(completeness, soundness):
@@ -237,61 +271,57 @@ def test_differences_are_paired_by_method_and_scheme():
     assert (row.difference, row.low, row.high, row.cases) == (0, 0, 0, 2)
 
 
-def test_findings_follow_the_distances():
-    metrics = ["Completeness", "Soundness", "Deletion", "ROAD"]
-    pairs = pd.DataFrame(
-        {
-            "scheme": "constant",
-            "metric": metrics,
-            "Original - Remove": [0.5, 0.01, 0.02, 0.02],
-            "Original - Introduce": [0.6, 0.02, 0.03, 0.03],
-            "smallest": [0.5, 0.01, 0.02, 0.02],
-        }
-    )
-    pairs = pairs.assign(subject="s", indicator="accuracy", method="m")
-    free = pairs.assign(scheme=UNCLIPPED)
-    summary = pairs.assign(mean=pairs.smallest, sd=0.1, cases=1)
-    changes = pd.DataFrame(
-        {
-            "scheme": "constant",
-            "direction": ["Remove", "Introduce"],
-            "at_0": [0.5, 0.0],
-            "at_1": [0.0, 0.25],
-            "rank_correlation": [0.8, 0.9],
-        }
-    )
-    curves = pd.DataFrame(
-        [
-            ("Soundness", "Original", 0.5, 1.0),
-            ("Soundness", "Original", 0.6, 0.9),
-            ("Soundness", "Remove", 0.5, 1.0),
-            ("Soundness", "Introduce", 0.5, 1.0),
-            ("Soundness, every step", "Original", 0.5, 1.0),
-            ("Soundness, every step", "Remove", 0.55, 1.0),
-            ("Soundness, every step", "Introduce", 0.4, 1.0),
-            ("Soundness, every step", "Introduce", 0.6, 1.0),
-        ],
-        columns=["metric", "map", "x", "y"],
-    ).assign(subject="s", method="m", scheme="constant", indicator="accuracy")
+def answers(tables):
+    """Whether each claim holds, by the name of its function."""
+    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEMS[0] in each.items}
+
+
+@pytest.mark.parametrize(
+    ("ends", "cases", "expected"),
+    [
+        ((0.01, 0.2), 9, "agrees"),
+        ((0.01, 0.2), 5, "undecided"),
+        ((-0.1, 0.2), 9, "undecided"),
+        ((-0.2, -0.1), 9, "differs"),
+    ],
+)
+def test_metrics_of_values_are_judged_by_intervals_that_may_decide_nothing(
+    outcome, ends, cases, expected
+):
+    for metric in ("completeness", "soundness"):
+        table = apart(**{"completeness": (-0.1, 0.1), "soundness": (-0.1, 0.1), metric: ends})
+        found = answers({**outcome.tables, "differences": table.assign(cases=cases)})
+        assert found[f"{metric}_is_farther_apart"] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "column", "agreeing", "differing"),
+    [
+        ("order_is_left_without_clamping", "metrics", "unclipped_largest", 0.0, 0.1),
+        ("order_is_left_without_clamping", "metrics", "unclipped_introduce", 0.1, 0.0),
+        ("modifications_change_the_order", "changes", "rank_correlation", 0.5, 1.0),
+        ("removals_are_one_measurement", "networks", "removal_same", 12, 11),
+        ("soundness_is_saturated", "distances", "max", 0.0, 0.1),
+    ],
+)
+def test_each_claim_follows_its_table(outcome, name, table, column, agreeing, differing):
     tables = {
-        "distances": summary,
-        "differences": apart(completeness=(0.1, 0.2), soundness=(-0.1, 0.1)),
-        "pairs": pd.concat([pairs, free]),
-        "changes": changes,
-        "curves": curves,
+        **outcome.tables,
+        "metrics": outcome.tables["metrics"].assign(unclipped_largest=0, unclipped_introduce=1),
     }
-    said = " ".join(modifications_findings.findings_of(tables, {"s": 6}))
-    assert "Completeness 0.500 ± 0.100" in said
-    assert "on 6 images (± is the standard deviation over 1 cases" in said
-    assert "Completeness - ROAD 0.150 (0.100 to 0.200), Soundness - Deletion 0.000 (-0.100" in said
-    assert "Completeness alone is farther apart" in said
-    assert "s: Deletion (black) and ROAD have the same distance in 1 of 1 cases" in said
-    assert "so that they are one measurement" in said
-    assert "soundness is 1 at every level that is reached in 2 of 3 curves; in 1 the first" in said
-    assert "constant: Completeness 0.500, Soundness 0.010, Deletion 0.020, ROAD 0.020" in said
-    assert "up to 0.030, since rounding ties" in said
-    assert "50% of the pixels become 0 (Remove) and 25% become 1" in said
-    assert "Soundness by Original - Remove in 1 of 1 cases, 0 in 0" in said
+    for value, expected in ((agreeing, "agrees"), (differing, "differs")):
+        found = answers({**tables, table: tables[table].assign(**{column: value})})
+        assert found[name] == expected
+
+
+def test_own_images_say_nothing_of_our_environment(outcome):
+    tables = {
+        name: table.query("subject != @ENVIRONMENT") if "subject" in table else table
+        for name, table in outcome.tables.items()
+    }
+    found = answers(tables)
+    assert found["removals_are_one_measurement"] == "undecided"
+    assert found["soundness_is_saturated"] == "undecided"
 
 
 def test_the_trained_network_is_better_than_chance_on_pictures_it_has_not_seen():
@@ -314,7 +344,7 @@ def test_the_trained_network_is_better_than_chance_on_pictures_it_has_not_seen()
 )
 def test_impossible_settings_are_refused(settings, problem):
     with pytest.raises(al.AttributionLabError, match=problem):
-        soco_modifications("soco-table-1", **({"n": None, "quick": True} | settings))
+        experiment("soco-table-1", n=settings.pop("n", None), quick=True, settings=settings)
 
 
 @pytest.mark.slow
@@ -332,24 +362,17 @@ def test_given_images_and_a_given_model_are_judged(tmp_path):
         "    with torch.random.fork_rng():\n        torch.manual_seed(0)\n"
         "        return nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))\n"
     )
-    outcome = soco_modifications(
+    outcome = experiment(
         "soco-figure-13",
-        n=1,
         quick=True,
-        images=str(tmp_path / "images"),
-        model=f"{model}:net",
-        layer="0",
-        size=8,
+        settings={
+            "images": str(tmp_path / "images"),
+            "model": f"{model}:net",
+            "layer": "0",
+            "size": 8,
+        },
     )
+    assert outcome.run["n"] == 1
+    assert "is right on" in outcome.findings[-1]
     assert set(outcome.tables["pairs"].subject) == {"images"}
     assert set(outcome.tables["pairs"].method) == {"GradCAM", "IG", "ExPerturb"}
-
-
-def test_findings_say_which_metrics_of_values_are_farther_apart_than_those_of_order():
-    def told(**ends):
-        [said] = modifications_findings._message(apart(**ends))
-        return said
-
-    assert "both are farther apart" in told(completeness=(0.1, 0.2), soundness=(0.01, 0.3))
-    assert "Soundness alone is farther" in told(completeness=(0.0, 0.2), soundness=(0.01, 0.3))
-    assert "neither is clearly" in told(completeness=(-0.2, -0.1), soundness=(-0.1, 0.3))

@@ -10,27 +10,16 @@ import torch
 from scipy.integrate import trapezoid
 
 import attributionlab as al
-from attributionlab.papers.soco.scaling import scaled
-from attributionlab.papers.soco.truth import assumption_findings
-from attributionlab.papers.soco.truth import findings as told
-from attributionlab.papers.soco.truth.assumption import (
+from attributionlab.papers.catalog import CLAIMS
+from attributionlab.papers.registry import experiment
+from attributionlab.papers.soco.assumption import (
     assumption_rows,
     compared_pairs,
     counterexample_rows,
     kept_sets,
     theorem_row,
 )
-from attributionlab.papers.soco.truth.conditions import (
-    INDICATORS,
-    REFERENCE,
-    SEEN,
-    Condition,
-    Place,
-    conditions_of,
-)
-from attributionlab.papers.soco.truth.experiment import soundness_truth
-from attributionlab.papers.soco.truth.panel import TRUTHS, panel_of
-from attributionlab.papers.soco.truth.ratios import (
+from attributionlab.papers.soco.ratios import (
     FEW_KEPT,
     FEW_REMOVED,
     LEVELS,
@@ -38,21 +27,28 @@ from attributionlab.papers.soco.truth.ratios import (
     OWN_FRACTIONS,
     THRESHOLDS,
     Ends,
-    ends_of,
-    ratio_rows,
-    schedule,
-    soundness_rows,
-)
-from attributionlab.papers.soco.truth.summaries import (
     agreement_table,
+    ends_of,
     error_table,
     held_out_table,
     ordered_share,
     rank_agreement,
+    ratio_rows,
+    schedule,
+    soundness_rows,
 )
-
-LINEAR = Condition("multi-color-sum", 1.0, "noisy-linear")
-CLEAN_LINEAR = Condition("multi-color-sum", 0.0, "noisy-linear")
+from attributionlab.papers.soco.scaling import scaled
+from attributionlab.papers.soco.truth import CLEAN, DISTURBED, ITEM
+from attributionlab.papers.soco.truth_conditions import (
+    INDICATORS,
+    REFERENCE,
+    SEEN,
+    TRUTHS,
+    Condition,
+    Place,
+    conditions_of,
+    panel_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -317,7 +313,7 @@ def test_nothing_is_imputed_and_no_network_asked_twice(place, monkeypatch):
     calls = []
     linear = al.imputation.noisy_linear
     monkeypatch.setattr(
-        "attributionlab.papers.soco.truth.conditions.noisy_linear",
+        "attributionlab.papers.soco.truth_conditions.noisy_linear",
         lambda *args, **settings: calls.append(1) or linear(*args, **settings),
     )
     place.forget()
@@ -330,7 +326,7 @@ def test_nothing_is_imputed_and_no_network_asked_twice(place, monkeypatch):
     distinct = len({keep.numpy().tobytes() for keep in sets["some"]})
     assert len(calls) == distinct
     place.forget()
-    assumption_row(place, LINEAR, "accuracy", sets)
+    assumption_row(place, DISTURBED, "accuracy", sets)
     assert len(calls) == 2 * distinct
 
 
@@ -342,7 +338,7 @@ def test_what_every_network_has_seen_is_answered_alike_by_all_strengths(place, i
         for s in (0.0, 4.0)
     )
     assert weak | {"strength": 4.0} == strong
-    unseen = assumption_row(place, LINEAR._replace(strength=4.0), "label logit", sets)
+    unseen = assumption_row(place, DISTURBED._replace(strength=4.0), "label logit", sets)
     assert unseen["reversed"] > strong["reversed"]
 
 
@@ -358,7 +354,7 @@ def test_conditions_are_distinct_and_a_quick_run_has_some_of_them():
     every = conditions_of(False)
     assert len(set(every)) == len(every)
     assert set(conditions_of(True)) < set(every)
-    assert {REFERENCE, LINEAR, CLEAN_LINEAR} <= set(conditions_of(True))
+    assert {REFERENCE, DISTURBED, CLEAN} <= set(conditions_of(True))
 
 
 def test_the_single_color_environment_is_asked_for_its_count():
@@ -504,6 +500,7 @@ def test_errors_are_summed_up_by_condition():
     assert row["error"] == pytest.approx((0.5 + 0.25 + 0.2) / 3)
     assert row["rank"] == pytest.approx(-0.5)
     assert row["rank_of_all"] == 1
+    assert (row["largest"], row["rated_1"], row["least_of_1"]) == (1.0, 1, 0.5)
 
 
 def test_of_two_attributions_the_one_that_loses_more_is_to_take_more():
@@ -589,69 +586,111 @@ def test_scores_that_agree_within_rounding_are_not_distinct():
     assert (first["ranked"], first["distinct"]) == (2, 1)
 
 
-def assumption_table(violated):
-    return pd.DataFrame(
-        {
-            **REFERENCE._asdict(),
-            "performance_of": "data set",
-            "indicator": ["accuracy", "label logit"],
-            "reversed": [violated, 0],
-            "no_more": [0, 0],
-            "reversed_share": [violated / 10, 0.0],
-            "no_more_share": [0.0, 0.0],
-        }
-    )
+def made_up_tables(**changes):
+    """Small tables with which every claim agrees, but for one that is changed in part."""
+    indicators = {"indicator": list(INDICATORS["classification"])}
+    reference = REFERENCE._asdict() | indicators
+    estimated = {"low": 0.1, "high": 0.9, "error": 0.05, "bias": 0.2, "bias_from_nothing": 0.19}
+    by_condition = [
+        each._asdict() | {"indicator": "accuracy", "reached": reached}
+        for each, reached in ((CLEAN, 0.9), (DISTURBED, 0.1))
+    ]
+    pairs = {"performance_of": "data set", "no_more": 0, "reversed": 0, "differ": 10}
+    spoiled = [
+        row | pairs | {"reversed": reversed_}
+        for row, reversed_ in zip(by_condition, (0, 4), strict=True)
+    ]
+    scores = {OWN_FRACTIONS: 2, "removal, most first": 9}
+    tables = {
+        "soundness": pd.concat([pd.DataFrame(reference | estimated), pd.DataFrame(by_condition)]),
+        "completeness": pd.DataFrame(reference | estimated),
+        "schedule-held-out": pd.DataFrame(
+            {"indicator": "accuracy", "chosen": [False, True], "error": [0.2, 0.1]}
+        ),
+        "assumption": pd.concat(
+            [
+                pd.DataFrame(reference | pairs | {"reversed": [3, 2, 0]}),
+                pd.DataFrame(spoiled),
+            ]
+        ),
+        "counterexamples": pd.DataFrame(
+            [
+                REFERENCE._asdict()
+                | {"indicator": "accuracy", "worse": "1 rival", "better": "nothing"}
+            ]
+        ),
+        "theorem": pd.DataFrame(reference | {"theorem": 0.5, "truth": 0.5}),
+        "thresholds": pd.DataFrame(reference | {"threshold": 0.0, "ordered": 1.0}),
+        "metrics": pd.DataFrame(
+            DISTURBED._asdict()
+            | {
+                "indicator": "accuracy",
+                "metric": metric,
+                "truth": "completeness",
+                "distinct": count,
+            }
+            for metric, count in scores.items()
+        ),
+    }
+    for name, columns in changes.items():
+        tables[name] = tables[name].assign(**columns)
+    return tables
 
 
-def examples(worse):
-    return pd.DataFrame({"kind": ["no more"], "worse": [worse], "indicator": ["accuracy"]})
+def answers(tables):
+    """Whether each claim holds, by the name of its function."""
+    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEM in each.items}
 
 
-def test_whether_the_assumption_holds_is_told_from_the_table():
-    said = assumption_findings._holds(assumption_table(3), examples("1 rival"))
-    assert "holds in all of these pairs for label logit." in said
-    assert "fails in some for accuracy." in said
-    assert "competes with the label's lower accuracy" in said
-    assert "30% at worst" in assumption_findings._everywhere(assumption_table(3))
-    assert "no pair in 1," in assumption_findings._everywhere(assumption_table(3))
+def test_claims_agree_with_tables_made_for_them_but_for_the_assumption():
+    found = answers(made_up_tables())
+    assert found.pop("performance_is_information") == "differs"
+    assert set(found.values()) == {"agrees"}
+    found = answers(made_up_tables(assumption={"reversed": 0}))
+    assert found["performance_is_information"] == "agrees"
 
 
-def test_no_reason_is_given_without_a_counterexample_that_shows_it():
-    said = assumption_findings._holds(assumption_table(3), examples("1 label"))
-    assert "competes" not in said
-    said = assumption_findings._holds(assumption_table(0), examples("1 label").iloc[:0])
-    assert said == "It holds in all of these pairs for accuracy and label logit."
-
-
-def test_how_much_of_a_bias_is_the_first_step_s_is_told_from_the_table():
-    table = pd.DataFrame(
-        {
-            "indicator": ["accuracy", "label logit"],
-            "bias": [0.2, 0.1],
-            "bias_from_nothing": [0.1, 0.1],
-        }
-    )
-    said = told._why_biased(table)
-    assert "too high on average by accuracy and label logit." in said
-    assert "accuracy +0.100 instead of +0.200" in said
-    assert "explains 50% of a bias at most" in said
-    said = told._why_biased(table.assign(bias=-0.1))
-    assert "too high by no indicator" in said
-    assert "explains" not in said
+@pytest.mark.parametrize(
+    ("name", "table", "columns", "expected"),
+    [
+        ("soundness_approximates_the_truth", "soundness", {"error": 0.2}, "differs"),
+        ("soundness_orders_attributions", "soundness", {"low": -0.1}, "undecided"),
+        ("soundness_orders_attributions", "soundness", {"low": -0.9, "high": -0.1}, "differs"),
+        ("first_step_explains_little", "soundness", {"bias_from_nothing": 0.1}, "differs"),
+        ("first_step_explains_little", "soundness", {"bias": -0.1}, "undecided"),
+        ("other_schedules_are_nearer", "schedule-held-out", {"error": 0.1}, "differs"),
+        ("completeness_orders_attributions", "completeness", {"low": math.nan}, "undecided"),
+        ("completeness_orders_attributions", "completeness", {"low": -1, "high": -0.1}, "differs"),
+        ("performance_is_information", "assumption", {"no_more": 1}, "differs"),
+        ("assumption_holds_for_the_logit", "assumption", {"reversed": 1}, "differs"),
+        ("assumption_holds_for_the_logit", "assumption", {"reversed": 0}, "differs"),
+        ("a_rival_pixel_contradicts", "counterexamples", {"worse": "1 label"}, "differs"),
+        ("theorem_gives_the_true_soundness", "theorem", {"theorem": [0.5, 0.2, 0.5]}, "differs"),
+        ("theorem_orders_by_completeness", "thresholds", {"ordered": [1.0, 0.9, 1.0]}, "differs"),
+        ("theorem_orders_by_completeness", "thresholds", {"ordered": math.nan}, "undecided"),
+        ("unseen_colors_spoil_estimates", "soundness", {"reached": 0.5}, "differs"),
+        ("unseen_colors_spoil_estimates", "assumption", {"reversed": 1}, "differs"),
+        ("roads_fractions_tell_less_apart", "metrics", {"distinct": 5}, "differs"),
+    ],
+)
+def test_each_claim_follows_its_table(name, table, columns, expected):
+    assert answers(made_up_tables(**{table: columns}))[name] == expected
 
 
 @pytest.mark.parametrize("n", [0, -1, True, 1.5])
 def test_no_images_and_parts_of_images_are_refused(n):
     with pytest.raises(al.AttributionLabError, match=f"n is {n}: take an integer"):
-        soundness_truth(n=n, quick=True)
+        experiment(ITEM, n=n, quick=True)
 
 
 @pytest.mark.slow
 def test_a_quick_run_has_every_table_and_says_what_is_in_it():
-    outcome = soundness_truth(n=2, quick=True)
+    outcome = experiment(ITEM, n=2, quick=True)
     tables = outcome.tables
     assert outcome.item == "soundness-truth"
-    assert set(outcome.figures) == {"ratios", "ranks-accuracy", "ranks-label-probability"}
+    ranks = {"ranks-accuracy", "ranks-label-probability"}
+    assert set(outcome.figures) == {"soundness", "completeness", *ranks}
+    assert tables["panel"][["graded", "real", "images"]].to_numpy().tolist() == [[14, 4, 2]]
     assert outcome.shown.keys() <= tables.keys()
     conditions = {tuple(row) for row in tables["soundness"].iloc[:, :3].to_numpy()}
     assert conditions == {tuple(each) for each in conditions_of(True)}
@@ -660,6 +699,4 @@ def test_a_quick_run_has_every_table_and_says_what_is_in_it():
         "imputation == 'true-baseline' and indicator == 'label logit'"
     )
     assert reference["rank"].item() > 0.9
-    text = " ".join(outcome.findings)
-    assert "nan" not in text
-    assert "{" not in text
+    assert {each["here"] for each in outcome.claims} <= {"agrees", "differs", "undecided"}

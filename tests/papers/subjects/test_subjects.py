@@ -7,8 +7,7 @@ from PIL import Image
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.papers.soco.methods.experiment import soco_methods
-from attributionlab.papers.soco.modifications.experiment import soco_modifications
+from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects import subjects
 from attributionlab.papers.subjects.subjects import chosen_subject, given_subject, maps_of
 
@@ -178,11 +177,8 @@ def test_without_images_and_model_there_is_no_subject_and_nothing_else_may_be_gi
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("experiment", "item"),
-    [(soco_methods, "soco-figure-8"), (soco_modifications, "soco-table-1")],
-)
-def test_experiments_on_own_networks_take_weights(experiment, item, own):
+@pytest.mark.parametrize("item", ["soco-figure-8", "soco-table-1"])
+def test_experiments_on_own_networks_take_weights(item, own):
     own["weights"] = "none.pt"
     with pytest.raises(AttributionLabError, match=r"no file of weights at 'none\.pt'"):
-        experiment(item, n=1, quick=True, size=SIZE, **own)
+        experiment(item, n=1, quick=True, settings={"size": SIZE, **own})

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attributionlab.metrics import removal_order
 from attributionlab.metrics.performance import Performance
-from attributionlab.papers.soco.truth.conditions import Condition, Place
+from attributionlab.papers.soco.truth_conditions import Condition, Place
 
 SAME = 1e-9
 """Performances, and informations as shares, that differ by less are equal: rounding."""

@@ -1,0 +1,362 @@
+"""Algorithms 1 and 2 and Assumption 4.10 beside Definitions 4.8 and 4.9, where information is known."""
+
+from collections import defaultdict
+from itertools import product
+from typing import Any
+
+import pandas as pd
+
+from attributionlab.environment.catalog import load
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.soco.assumption import (
+    assumption_rows,
+    counterexample_rows,
+    kept_sets,
+    theorem_row,
+)
+from attributionlab.papers.soco.ratios import (
+    CONDITION,
+    MIDDLE,
+    OWN_FRACTIONS,
+    PAPER_SCHEDULE,
+    THRESHOLDS,
+    agreement_table,
+    ends_of,
+    error_table,
+    held_out_table,
+    ratio_rows,
+    soundness_rows,
+)
+from attributionlab.papers.soco.truth_conditions import (
+    INDICATORS,
+    LINEAR,
+    REFERENCE,
+    SEEN,
+    Condition,
+    Entry,
+    Place,
+    conditions_of,
+    of_condition,
+    panel_of,
+)
+from attributionlab.report.plots import dots, scatter
+
+ITEM = "soundness-truth"
+STEPS, EPSILONS = (4.0, 1.0, 0.25), (0.0, 0.01, 0.05)
+"""Percent of the area, and rises of the performance, of Algorithm 1."""
+LOW = 0.1
+"""The lowest of Algorithm 4's thresholds: nearest to Definition 4.9's 0."""
+NEAR = 0.1
+"""Mean absolute error up to which an estimate approximates the truth."""
+CLEAN, DISTURBED = (Condition(REFERENCE.environment, strength, LINEAR) for strength in (0.0, 1.0))
+"""Noisy linear imputation, without and with channels that fire on unseen colors."""
+QUALITIES = {
+    "soundness": "true soundness",
+    "completeness": "true completeness (Definition 4.9)",
+    "completeness of thresholds": "true completeness, mean over thresholds",
+    "f1": "F1",
+}
+
+
+def estimates_beside_truth(run: Run, *, image_size: int) -> Found:
+    """Compare Algorithms 1 and 2 and Assumption 4.10 with Definitions 4.8 and 4.9.
+
+    Tables "soundness" and "completeness" (`error_table`) are of one level and threshold, "levels" and
+    "thresholds" of all; "metrics" is `agreement_table`; "schedule" is by step and epsilon;
+    "assumption" is of all sets, "assumption-by-sets" of each kind. A quick run has fewer attributions
+    and conditions.
+    """
+    conditions = conditions_of(run.quick)
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    places = {
+        name: _place(name, run, image_size)
+        for name in dict.fromkeys(each.environment for each in conditions)
+    }
+    cases = {
+        name: [
+            (condition, indicator)
+            for condition in conditions
+            if condition.environment == name
+            for indicator in INDICATORS[place.env.task]
+        ]
+        for name, place in places.items()
+    }
+    for name, entry in run.track([(n, e) for n in places for e in places[n].panel.entries]):
+        place = places[name]
+        for condition, indicator in cases[name]:
+            for table, found in ratio_rows(place, condition, indicator, entry).items():
+                rows[table] += found
+        if name == REFERENCE.environment:
+            rows["schedule"] += _schedule_rows(place, entry)
+        place.forget()
+    for name, place in places.items():
+        sets = kept_sets(place, run.seed)
+        for condition, indicator in cases[name]:
+            rows["assumption"] += assumption_rows(place, condition, indicator, sets)
+            rows["counterexamples"] += counterexample_rows(place, condition, indicator)
+            rows["theorem"].append(theorem_row(place, condition, indicator))
+        place.forget()
+    tables = _tables({name: pd.DataFrame(of_name) for name, of_name in rows.items()}, run.n)
+    return Found(tables, _figures(tables, f"{run.n} images of {image_size} x {image_size} pixels"))
+
+
+def _place(name: str, run: Run, image_size: int) -> Place:
+    env = load(name, image_size=image_size)
+    return Place(panel_of(env, run.n, run.seed, THRESHOLDS[:-1], quick=run.quick), run.seed)
+
+
+def _schedule_rows(place: Place, entry: Entry) -> list[dict[str, Any]]:
+    """Algorithm 1 by step and epsilon, at every level."""
+    rows: list[dict[str, Any]] = []
+    for indicator in INDICATORS[place.env.task]:
+        ends = ends_of(place, REFERENCE, indicator)
+        for step, epsilon in product(STEPS, EPSILONS):
+            keys = {"step": step, "epsilon": epsilon, "indicator": indicator}
+            found = soundness_rows(
+                place, REFERENCE, indicator, entry, ends, step=step, epsilon=epsilon
+            )
+            rows += [{**keys, "attribution": entry.name, **row} for row in found]
+    return rows
+
+
+def _tables(every: dict[str, pd.DataFrame], n: int) -> dict[str, pd.DataFrame]:
+    levels = error_table(every["soundness"], [*CONDITION, "share"])
+    thresholds = error_table(every["completeness"], [*CONDITION, "threshold"])
+    of_all = every["assumption"].sets == "all"
+    middle = every["schedule"][every["schedule"].share == MIDDLE]
+    distinct = every["scores"].drop_duplicates(["environment", "attribution"])
+    panel = distinct.groupby(["environment", "kind"], sort=False).size().unstack("kind")
+    return {
+        "panel": panel.reset_index().assign(images=n),
+        "soundness": levels[levels.share == MIDDLE].drop(columns="share"),
+        "completeness": thresholds[thresholds.threshold == LOW].drop(columns="threshold"),
+        "metrics": agreement_table(every["scores"]),
+        "assumption": every["assumption"][of_all].drop(columns="sets"),
+        "assumption-by-sets": every["assumption"][~of_all],
+        "counterexamples": every["counterexamples"],
+        "theorem": every["theorem"],
+        "schedule": error_table(middle, ["step", "epsilon", "indicator"]),
+        "schedule-held-out": held_out_table(middle, PAPER_SCHEDULE),
+        "levels": levels,
+        "thresholds": thresholds,
+        "soundness-attributions": every["soundness"],
+        "completeness-attributions": every["completeness"],
+        "scores": every["scores"],
+    }
+
+
+def _figures(tables: Tables, counted: str) -> dict[str, Any]:
+    """Estimates beside true ratios, and how far metrics rank attributions as the truth does."""
+    main = REFERENCE.environment
+    figures = {}
+    for name, place, at, xlabel, ylabel in (
+        (
+            *("soundness", "share", MIDDLE, "true soundness of the same pixels"),
+            f"soundness at the level {MIDDLE:g} (Algorithm 1)",
+        ),
+        (
+            *("completeness", "threshold", LOW, f"true completeness at the threshold {LOW:g}"),
+            f"share of the performance lost at\nthe threshold {LOW:g} (Algorithm 2)",
+        ),
+    ):
+        table = tables[f"{name}-attributions"]
+        table = table[table[place] == at]
+        shown = pd.concat(
+            of_condition(table, each).assign(condition=_condition(each))
+            for each in (REFERENCE, CLEAN, DISTURBED)
+        )
+        figures[name] = scatter(
+            *(shown, "truth", "estimate"),
+            color="indicator",
+            panel="condition",
+            title=f"One point for each attribution ({main}, {counted})",
+            xlabel=xlabel,
+            ylabel=ylabel,
+            diagonal="estimate = truth",
+        )
+    metrics = tables["metrics"]
+    conditions = [
+        f"{row.environment}, {_condition(Condition(row.environment, row.strength, row.imputation))}"
+        for row in metrics.itertuples()
+    ]
+    metrics = metrics.assign(condition=conditions, quality=metrics.truth.map(QUALITIES))
+    for indicator in INDICATORS["classification"][:2]:
+        figures[f"ranks-{indicator.replace(' ', '-')}"] = dots(
+            *(metrics[metrics.indicator == indicator], "rank", "condition"),
+            color="metric",
+            panel="quality",
+            columns=4,
+            title=f"Do metrics rank attributions as the truth does? Indicator: {indicator}, "
+            f"{counted}; lines: 95 % intervals",
+            xlabel="Spearman correlation (1 is best)",
+            reference=0,
+        )
+    return figures
+
+
+def _condition(condition: Condition) -> str:
+    """In words, without the environment."""
+    if condition.imputation in SEEN:
+        return f"{condition.imputation} (nothing unseen)"
+    unseen = f"unseen data x {condition.strength:g}" if condition.strength else "no unseen data"
+    return f"{condition.imputation}, {unseen}"
+
+
+def _ordered(rows: pd.DataFrame) -> bool | None:
+    """Whether all intervals of ranks lie above 0; False where one lies below."""
+    return True if (rows.low > 0).all() else False if (rows.high < 0).any() else None
+
+
+def _violated(tables: Tables) -> pd.DataFrame:
+    """Rows of the assumption on data sets, with the number of pairs for which it fails."""
+    rows = tables["assumption"].query("performance_of == 'data set'")
+    return rows.assign(violated=rows.reversed + rows.no_more)
+
+
+def _rank(tables: Tables, condition: Condition, metric: str, truth: str) -> Any:
+    table = of_condition(tables["metrics"], condition, "accuracy")
+    [row] = table[(table.metric == metric) & (table.truth == truth)].itertuples()
+    return row
+
+
+@claim(
+    ITEM,
+    place="Algorithm 1",
+    statement="Soundness at a level approximates the true soundness of the included pixels (mean "
+    "absolute error up to 0.1, nothing unseen)",
+    reason="a step that raises the performance is credited with all the attribution that it adds",
+)
+def soundness_approximates_the_truth(tables: Tables) -> bool:
+    return bool((of_condition(tables["soundness"], REFERENCE).error <= NEAR).all())
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Where nothing is unseen, soundness at a level ranks attributions as the truth does",
+)
+def soundness_orders_attributions(tables: Tables) -> bool | None:
+    return _ordered(of_condition(tables["soundness"], REFERENCE))
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Algorithm 1 compares its first step with 0; the performance on nothing in its place "
+    "explains at most a fifth of what is too high",
+)
+def first_step_explains_little(tables: Tables) -> bool | None:
+    rows = of_condition(tables["soundness"], REFERENCE).query("bias > 0")
+    explained = 1 - rows.bias_from_nothing / rows.bias
+    return bool((explained <= 0.2).all()) if len(rows) else None
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Smaller steps or a larger epsilon, chosen on half of the attributions, have less error "
+    "on the other half by every indicator",
+)
+def other_schedules_are_nearer(tables: Tables) -> bool:
+    errors = tables["schedule-held-out"].pivot(index="indicator", columns="chosen", values="error")
+    return bool((errors[True] < errors[False]).all())
+
+
+@claim(
+    ITEM,
+    place="Algorithm 2",
+    statement="Completeness at a threshold ranks attributions as the true completeness there does "
+    "(nothing unseen)",
+)
+def completeness_orders_attributions(tables: Tables) -> bool | None:
+    return _ordered(of_condition(tables["completeness"], REFERENCE))
+
+
+@claim(
+    ITEM,
+    place="Assumption 4.10",
+    statement="The set of pixels with the higher performance has more information (under every "
+    "condition and indicator)",
+    reason="pixels of rival or unseen colors lower the performance, which an information of at least 0 "
+    "cannot say",
+)
+def performance_is_information(tables: Tables) -> bool:
+    return bool((_violated(tables).violated == 0).all())
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="The assumption holds in all pairs by the label's logit where nothing is unseen, and "
+    "fails in some by accuracy and by the label's probability",
+)
+def assumption_holds_for_the_logit(tables: Tables) -> bool:
+    rows = of_condition(_violated(tables), REFERENCE).set_index("indicator").violated
+    return bool(rows["label logit"] == 0 and (rows.drop("label logit") > 0).all())
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="One pixel of a rival color is enough to contradict the assumption by accuracy",
+)
+def a_rival_pixel_contradicts(tables: Tables) -> bool:
+    rows = of_condition(tables["counterexamples"], REFERENCE, "accuracy")
+    return bool(((rows.worse == "1 rival") & (rows.better == "nothing")).any())
+
+
+@claim(
+    ITEM,
+    place="Theorem 4.11",
+    statement="The soundness of a set is the share of its smallest part of equal performance (sets of "
+    "a few pixels, nothing unseen)",
+    reason="the proof takes equal performance for equal information, which the assumption does not say",
+)
+def theorem_gives_the_true_soundness(tables: Tables) -> bool:
+    rows = of_condition(tables["theorem"], REFERENCE)
+    return bool((rows.theorem == rows.truth).all())
+
+
+@claim(
+    ITEM,
+    place="Theorem 4.12",
+    statement="Of two attributions, the one that loses more performance is the more complete "
+    "(threshold 0, which is Definition 4.9; nothing unseen)",
+    reason="the theorem rests on the assumption, and follows by the indicator for which that holds",
+)
+def theorem_orders_by_completeness(tables: Tables) -> bool | None:
+    rows = of_condition(tables["thresholds"], REFERENCE).query("threshold == 0")
+    known = rows.ordered.dropna()
+    return bool((known == 1).all()) if len(known) else None
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Colors that no image has spoil the estimates: by accuracy fewer attributions reach the "
+    "level, and the assumption fails more often",
+)
+def unseen_colors_spoil_estimates(tables: Tables) -> bool:
+    clean, disturbed = (
+        (
+            of_condition(tables["soundness"], each, "accuracy").reached.item(),
+            (failing := of_condition(_violated(tables), each, "accuracy")).violated.item()
+            / max(1, failing.differ.item()),
+        )
+        for each in (CLEAN, DISTURBED)
+    )
+    return bool(disturbed[0] < clean[0] and disturbed[1] > clean[1])
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="ROAD's own fractions begin at 10 % of the area, where a good map has nothing left to "
+    "remove: with unseen data they give fewer different scores than fractions up to 10 %",
+)
+def roads_fractions_tell_less_apart(tables: Tables) -> bool:
+    own, few = (
+        _rank(tables, DISTURBED, metric, "completeness").distinct
+        for metric in (OWN_FRACTIONS, "removal, most first")
+    )
+    return bool(own < few)
