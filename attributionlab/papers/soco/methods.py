@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from attributionlab.environment.catalog import load
 from attributionlab.errors import refuse_if
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import (
-    Order,
     Setup,
     area_under_curve,
     completeness_curve,
@@ -29,7 +28,6 @@ from attributionlab.metrics import (
     true_soundness,
 )
 from attributionlab.metrics.performance import Performance
-from attributionlab.papers.attributionlab.comparison_plan import environment_of
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import (
     BLACK,
@@ -41,6 +39,16 @@ from attributionlab.papers.soco.maps import (
     method_maps,
     setups,
 )
+from attributionlab.papers.soco.method_tables import (
+    GAIN,
+    LEVELS,
+    REMOVALS,
+    agreement_table,
+    leaders_table,
+    levels_table,
+    networks_table,
+    with_other_runs,
+)
 from attributionlab.papers.subjects.subjects import (
     TRAINED,
     Subject,
@@ -48,9 +56,7 @@ from attributionlab.papers.subjects.subjects import (
     environment_subject,
     trained_subject,
 )
-from attributionlab.ranking import fisher_interval, spearman
 from attributionlab.report.plots import curves, map_grid
-from attributionlab.stats.runs import over_runs
 from attributionlab.validation import number_problem
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -72,30 +78,14 @@ NOISE_IMAGES, DRAWN_IMAGES = 2, 3
 FIGURE_INDICATOR = "label probability"
 GROUPS = {"ensembles": (PLAIN, *ENSEMBLES), "methods": (PLAIN, *OTHERS)}
 EVERY = tuple(dict.fromkeys(name for names in GROUPS.values() for name in names))
-LEVELS = tuple(tenth / 10 for tenth in range(1, 10))
-"""Predictive levels, from that of an image of which nothing is kept (0) to that of the image (1)."""
 THRESHOLDS = tuple(tenth / 10 for tenth in range(1, 10))
 FRACTIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 RATIOS = tuple(
     1 - kept / 1000 for kept in (*range(1, 20), *range(20, 100, 10), *range(100, 1001, 50))
 )
 """Masked shares of the area; steps of a thousandth at first, because patches are that small."""
-REMOVALS: Mapping[str, Order] = {
-    "road-morf": "morf",
-    "road-lerf": "lerf",
-    "deletion-morf": "morf",
-    "deletion-lerf": "lerf",
-}
-SIGNS = {
-    "soundness": 1,
-    "completeness": 1,
-    **{metric: 1 if order == "lerf" else -1 for metric, order in REMOVALS.items()},
-}
-"""Which way is better."""
-FEWEST, FEWEST_NETWORKS = 4, 3
-"""Methods that an interval of a correlation needs, and networks that decide a claim."""
-GAIN = 0.01
-"""Smaller differences are none."""
+FEWEST_NETWORKS = 3
+"""That decide a claim."""
 
 
 def measured_rows(subject: Subject, maps: Tensor, setup: Setup) -> Rows:
@@ -225,124 +215,6 @@ def noise_rows(subject: Subject, noise: float, maps: Mapping[str, Tensor]) -> Ro
     return {"noise": rows}
 
 
-def with_other_runs(summary: pd.DataFrame, others: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Add rows of the lowest and highest numbers below each method that optimizes.
-
-    `summary` is of the first run; `others` are rows of the other runs.
-    """
-    keys = [
-        each for each in ("environment", "imputation", "indicator", "method") if each in summary
-    ]
-    numbers = [name for name in summary if name not in keys]
-    known: dict[Any, list[Any]] = defaultdict(list)
-    for row in others:
-        known[tuple(row[key] for key in keys)].append(row)
-    rows = []
-    for first in summary.to_dict("records"):
-        rows.append(first)
-        found = [first, *known.get(tuple(first[key] for key in keys), [])]
-        for name, end in over_runs(len(found)).items():
-            ends = {number: end([float(run[number]) for run in found]) for number in numbers}
-            rows.append({**first, "method": f"{first['method']}, {name}", **ends})
-    return pd.DataFrame(rows, columns=list(summary)).astype(summary.dtypes.to_dict())
-
-
-def agreement_table(summary: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Correlate each metric with its own truth and with both, over the methods of each group."""
-    rows = []
-    keys = ["environment", "imputation", "indicator"]
-    for key, here in summary.groupby(keys, sort=False):
-        for group, names in groups.items():
-            chosen = here[here.method.isin(names)]
-            for metric, sign in SIGNS.items():
-                scores = sign * chosen[metric].to_numpy(float)
-                rows.append(
-                    {
-                        **dict(zip(keys, key, strict=True)),
-                        "methods": group,
-                        "metric": metric,
-                        **_own(scores, chosen.get(f"true_{metric}")),
-                        "with_soundness": _correlation(scores, chosen.all_soundness),
-                        "with_completeness": _correlation(scores, chosen.true_completeness),
-                    }
-                )
-    columns = [*keys, "methods", "metric", "with_own", "low", "high", "count"]
-    return pd.DataFrame(rows, columns=[*columns, "with_soundness", "with_completeness"])
-
-
-def _own(scores: Any, truth: Any) -> dict[str, Any]:
-    """With the truth that a metric estimates; ROAD and Deletion estimate none."""
-    nothing = {"with_own": math.nan, "low": math.nan, "high": math.nan, "count": 0}
-    if truth is None:
-        return nothing
-    count = int((np.isfinite(scores) & np.isfinite(truth.to_numpy(float))).sum())
-    correlation = _correlation(scores, truth)
-    # Fisher's z of a perfect correlation is infinite, and its interval has no width.
-    if math.isnan(correlation) or abs(correlation) > 1 - 1e-12 or count < FEWEST:
-        return nothing | {"with_own": correlation, "count": count}
-    interval = fisher_interval(correlation, count)
-    return {"with_own": correlation, "low": interval.low, "high": interval.high, "count": count}
-
-
-def _correlation(first: Any, second: Any) -> float:
-    return spearman(first, second.to_numpy(float), missing="omit")
-
-
-def networks_table(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return what metrics say of each method on several networks of one kind, by one indicator."""
-    rows = []
-    for metric, sign in SIGNS.items():
-        wide = summary.pivot(index="environment", columns="method", values=metric)
-        for method in dict.fromkeys(summary.method):
-            values = wide[method]
-            gains = sign * (values - wide[PLAIN])
-            rows.append(
-                {
-                    "method": method,
-                    "metric": metric,
-                    "mean": float(values.mean()),
-                    "least": float(values.min()),
-                    "greatest": float(values.max()),
-                    "better": int((gains > GAIN).sum()),
-                    "worse": int((gains < -GAIN).sum()),
-                    "networks": int(values.notna().sum()),
-                }
-            )
-    columns = ["method", "metric", "mean", "least", "greatest", "better", "worse", "networks"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def leaders_table(methods: pd.DataFrame, networks: pd.DataFrame) -> pd.DataFrame:
-    """Return, by case and ratio, the methods that are worse than the best by at most `GAIN`.
-
-    `methods` has a row for each method of a case, `networks` means over trained networks.
-    """
-    means = networks.pivot_table(index="method", columns="metric", values="mean", sort=False)
-    cases = [
-        ((name, imputation), here.set_index("method"))
-        for (name, imputation), here in methods.groupby(["environment", "imputation"], sort=False)
-    ]
-    if len(means):
-        cases.append(((f"{TRAINED}, mean", LINEAR), means))
-    rows = []
-    for (name, imputation), here in cases:
-        for ratio in ("soundness", "true_soundness", "completeness", "true_completeness"):
-            values = here[ratio].dropna() if ratio in here else pd.Series(dtype=float)
-            if len(values):
-                leading = ", ".join(values[values >= values.max() - GAIN].index)
-                keys = {"environment": name, "imputation": imputation, "ratio": ratio}
-                rows.append({**keys, "leaders": leading, "value": values.max()})
-    return pd.DataFrame(rows, columns=["environment", "imputation", "ratio", "leaders", "value"])
-
-
-def levels_table(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return how many predictive levels all maps reach, by indicator, and how many in a jump."""
-    table = summary.groupby("indicator", sort=False)[["levels", "jumped"]].sum().reset_index()
-    count = summary.groupby("indicator", sort=False).size().to_numpy()
-    table.insert(1, "tried", len(LEVELS) * count)
-    return table.rename(columns={"levels": "reached"})
-
-
 def methods_compared(
     run: Run,
     *,
@@ -405,10 +277,7 @@ def methods_compared(
 
 
 def _environments(run: Run) -> list[Subject]:
-    return [
-        environment_subject(environment_of(name, False, image_size=SIDE), run.n, run.seed)
-        for name in CASES
-    ]
+    return [environment_subject(load(name, image_size=SIDE), run.n, run.seed) for name in CASES]
 
 
 def _maps(subject: Subject, noise: float, run: Run) -> dict[str, Tensor]:

@@ -31,28 +31,14 @@ def modified(
     *,
     clip: bool = True,
 ) -> Maps:
-    """Maps from which attribution is taken, or to which it is added.
+    """Take attribution from maps in [0, 1], or add it.
 
-    Parameters
-    ----------
-    maps : Tensor, (B, 1, H, W)
-        In [0, 1].
-    scheme : {"constant", "random", "partial"}
-        Shift all pixels by 0.6; shift each by its own number from U(0, 0.6); set pixels of ranks 0.6 to
-        0.8 (ascending) to 0, or those of ranks 0 to 0.4 to the map's 0.8 quantile. Of equal values
-        those that come first rank lower; quantiles are interpolated linearly.
-    direction : {"remove", "introduce"}
-        Down or up.
-    generator : torch.Generator, optional
-        Of the random shifts, which no other scheme needs.
-    clip : bool
-        Clamp to [0, 1] afterwards. The paper does not say so, but neither its metrics nor the 8 bits
-        of its code have room for other values. Without it shifting by a constant leaves the order of
-        pixels as it is; with it pixels become equal.
-
-    Returns
-    -------
-    Tensor, (B, 1, H, W)
+    "constant" shifts all pixels by 0.6; "random" each by its own number from U(0, 0.6), drawn by the
+    generator; "partial" sets pixels of ranks 0.6 to 0.8 (ascending) to 0, or those of ranks 0 to 0.4 to
+    the map's 0.8 quantile. Of equal values those that come first rank lower; quantiles are interpolated
+    linearly. `clip` clamps to [0, 1] afterwards: the paper does not say so, but neither its metrics nor
+    the 8 bits of its code have room for other values. Without it shifting by a constant leaves the
+    order of pixels as it is; with it pixels become equal.
 
     References
     ----------

@@ -161,12 +161,15 @@ def _figures(tables: Tables, counted: str) -> dict[str, Any]:
     ):
         table = tables[f"{name}-attributions"]
         table = table[table[place] == at]
-        shown = pd.concat(
-            of_condition(table, each).assign(condition=_condition(each))
-            for each in (REFERENCE, CLEAN, DISTURBED)
-        )
+        shown = []
+        for each in (REFERENCE, CLEAN, DISTURBED):
+            here = of_condition(table, each)
+            missing = f"{here.estimate.isna().sum()} of {len(here)} without an estimate"
+            shown.append(
+                here.dropna(subset="estimate").assign(condition=f"{_condition(each)}; {missing}")
+            )
         figures[name] = scatter(
-            *(shown, "truth", "estimate"),
+            *(pd.concat(shown), "truth", "estimate"),
             color="indicator",
             panel="condition",
             title=f"One point for each attribution ({main}, {counted})",
@@ -187,7 +190,7 @@ def _figures(tables: Tables, counted: str) -> dict[str, Any]:
             panel="quality",
             columns=4,
             title=f"Do metrics rank attributions as the truth does? Indicator: {indicator}, "
-            f"{counted}; lines: 95 % intervals",
+            f"{counted}; lines: 95 % intervals; without a dot there is no ranking",
             xlabel="Spearman correlation (1 is best)",
             reference=0,
         )

@@ -23,21 +23,23 @@ from attributionlab.papers.soco.maps import (
     method_maps,
     setups,
 )
+from attributionlab.papers.soco.method_tables import (
+    REMOVALS,
+    agreement_table,
+    leaders_table,
+    levels_table,
+    networks_table,
+    with_other_runs,
+)
 from attributionlab.papers.soco.methods import (
     FRACTIONS,
     ITEMS,
     LINEAR,
-    REMOVALS,
     SEEN,
     UNSEEN,
-    agreement_table,
     case_rows,
-    leaders_table,
-    levels_table,
     measured_rows,
-    networks_table,
     noise_rows,
-    with_other_runs,
 )
 from attributionlab.papers.subjects.subjects import (
     TRAINED,
