@@ -30,44 +30,28 @@ LABEL, RIVAL, BACKGROUND = 3, 3, 1
 """Pixels of the images of which every subset is looked at."""
 
 
-class Pairs(NamedTuple):
-    """How often the assumption holds, by pairs of sets."""
-
-    pairs: int
-    differ: int
-    """pairs of different performance"""
-    reversed: int
-    """of those, where the better one has less information"""
-    no_more: int
-    """of those, where the better one has as much"""
-    ties: int
-    """pairs of equal performance"""
-    hidden: int
-    """of those, where the information differs all the same"""
-
-
 def compared_pairs(
     performance: Float64[Tensor, "sets images"], information: Float64[Tensor, "sets images"]
-) -> Pairs:
-    """All pairs of the sets of each image."""
-    counts = np.zeros(6, dtype=np.int64)
-    upper = torch.ones(len(performance), len(performance)).triu(1).bool()
-    for p, phi in zip(performance.T, information.T, strict=True):
-        better, richer = (_signs(values)[upper] for values in (p, phi))
-        counts += [
-            len(better),
-            int((better != 0).sum()),
-            int((better * richer < 0).sum()),
-            int(((better != 0) & (richer == 0)).sum()),
-            int((better == 0).sum()),
-            int(((better == 0) & (richer != 0)).sum()),
-        ]
-    return Pairs(*counts.tolist())
+) -> dict[str, int]:
+    """Count, over all pairs of the sets of each image, how often the assumption holds.
 
-
-def _signs(values: Tensor) -> Tensor:
-    differences = values[:, None] - values[None, :]
-    return torch.where(differences.abs() > SAME, differences, 0).sign()
+    Of pairs that "differ" in performance the better set has less information ("reversed") or "no_more";
+    of "ties" in performance the information differs all the same where it is "hidden".
+    """
+    first, second = torch.triu_indices(len(performance), len(performance), 1)
+    better, richer = (
+        torch.where(gaps.abs() > SAME, gaps, 0).sign()
+        for gaps in (each[first] - each[second] for each in (performance, information))
+    )
+    found = {
+        "pairs": torch.ones_like(better).bool(),
+        "differ": better != 0,
+        "reversed": better * richer < 0,
+        "no_more": (better != 0) & (richer == 0),
+        "ties": better == 0,
+        "hidden": (better == 0) & (richer != 0),
+    }
+    return {name: int(where.sum()) for name, where in found.items()}
 
 
 def kept_sets(place: Place, seed: int) -> dict[str, list[Bool[Tensor, "batch 1 height width"]]]:
@@ -112,7 +96,7 @@ def assumption_rows(
     kind of sets both are of that kind.
     """
     panel = place.panel
-    asked = Performance(
+    measured = Performance(
         place.network(condition.strength),
         panel.images,
         panel.targets,
@@ -120,7 +104,7 @@ def assumption_rows(
     )
     kinds = [kind for kind, of_kind in sets.items() for _ in of_kind]
     every = [keep for of_kind in sets.values() for keep in of_kind]
-    performance = torch.stack([asked.keeping(keep) for keep in every])
+    performance = torch.stack([measured.keeping(keep) for keep in every])
     phi = place.information(indicator)
     information = torch.stack([(phi * keep).sum((1, 2, 3)) for keep in every])
     compared = {
@@ -136,10 +120,10 @@ def assumption_rows(
                 "indicator": indicator,
                 "performance_of": of,
                 "sets": kind,
-                **found._asdict(),
-                "reversed_share": found.reversed / max(1, found.differ),
-                "no_more_share": found.no_more / max(1, found.differ),
-                "hidden_share": found.hidden / max(1, found.ties),
+                **found,
+                "reversed_share": found["reversed"] / max(1, found["differ"]),
+                "no_more_share": found["no_more"] / max(1, found["differ"]),
+                "hidden_share": found["hidden"] / max(1, found["ties"]),
             }
 
 
@@ -164,8 +148,8 @@ def counterexample_rows(
 ) -> Iterator[dict[str, Any]]:
     """The smallest pair of each kind, of all pairs of sets of a few pixels of the first image.
 
-    Kinds are "reversed", "no more" and "hidden", as in `Pairs`; none where the assumption, and what
-    the theorem needs besides, hold for all pairs.
+    Kinds are "reversed", "no more" and "hidden", as in `compared_pairs`; none where the assumption, and
+    what the theorem needs besides, hold for all pairs.
     """
     subsets = _subsets(place, condition, indicator)
     sizes = subsets.members.sum(1)
@@ -235,14 +219,14 @@ def _subsets(place: Place, condition: Condition, indicator: str) -> _Subsets:
         places += chosen
         kinds += [kind] * len(chosen)
     members = np.array(list(product((False, True), repeat=len(places))))
-    asked = Performance(
+    measured = Performance(
         place.network(condition.strength), image, target, **place.setup(condition, indicator)
     )
     performance = []
     for kept in members:
         keep = torch.zeros(phi.shape, dtype=torch.bool)
         keep[torch.tensor(places)[torch.from_numpy(kept)]] = True
-        performance.append(float(asked.keeping(keep.view(1, 1, *image.shape[2:]))[0]))
+        performance.append(float(measured.keeping(keep.view(1, 1, *image.shape[2:]))[0]))
     labels = np.array(kinds) == "label"
     return _Subsets(members, kinds, np.array(performance), members[:, labels].sum(1).astype(float))
 

@@ -396,11 +396,14 @@ def _order(table: pd.DataFrame) -> pd.DataFrame:
 def _sweeps(rows: GaussianRows) -> Iterator[dict[str, Any]]:
     """Algorithms 1 and 3 on the unmodified truth, as published and as released."""
     margin = 2 * float(abs(rows.features @ rows.weights).mean())
-    indicators = {
+    indicators: dict[str, Any] = {
         "accuracy": "accuracy",
         "probability": partial(label_probability, temperature=margin),
     }
-    imputations = {"noisy linear": rows.imputation, "zero": partial(constant, value=0.0)}
+    imputations: dict[str, Any] = {
+        "noisy linear": rows.imputation,
+        "zero": partial(constant, value=0.0),
+    }
     bound = float(abs(rows.features).max())
     maps = torch.from_numpy(rows.truth)[:, None, None]
     for imputed, imputation in imputations.items():
@@ -409,7 +412,7 @@ def _sweeps(rows: GaussianRows) -> Iterator[dict[str, Any]]:
                 every, inside = (
                     soundness_sweep(
                         *(rows.model(), rows.images, rows.targets, maps),
-                        indicator=indicator,  # type: ignore[arg-type]
+                        indicator=indicator,
                         imputation=imputation,
                         value_range=(-bound, bound),
                         nothing_kept=0.0,

@@ -395,7 +395,7 @@ def _figures(
                 limits=(0, 1),
             )
     for subject, maps in drawn:
-        rows = {"image": (subject.images[:DRAWN_IMAGES] / subject.highest).numpy()}
+        rows: dict[str, Any] = {"image": (subject.images[:DRAWN_IMAGES] / subject.highest).numpy()}
         if subject.information is not None:
             rows["information"] = subject.information[:DRAWN_IMAGES, 0].numpy()
         rows |= {name: of_name[:DRAWN_IMAGES, 0].numpy() for name, of_name in maps.items()}

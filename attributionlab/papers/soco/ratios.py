@@ -42,7 +42,7 @@ REMOVALS: Mapping[str, tuple[Order, tuple[float, ...]]] = {
 }
 """Metrics: order and fractions. With noisy linear imputation they are ROAD, with black Deletion."""
 FINE, COARSE = 30.0, 5.0
-"""Percent of the area up to which steps are those that are asked for, and steps beyond: by then most
+"""Percent of the area up to which steps are those of the schedule, and steps beyond: by then most
 attributions are past the levels."""
 ROUNDING = 1e-12
 """By which a rise of float64 performances may be off."""
@@ -77,11 +77,11 @@ def schedule(step: float = 1.0) -> list[float]:
 
 def ends_of(place: Place, condition: Condition, indicator: str) -> Ends:
     """Of one network and indicator."""
-    ask, network = indicator_of(place.indicator(indicator)), place.network(condition.strength)
+    score, network = indicator_of(place.indicator(indicator)), place.network(condition.strength)
     images, targets = place.panel.images, place.panel.targets
     with torch.no_grad():
         nothing, everything = (
-            float(ask(network(each), targets).mean())
+            float(score(network(each), targets).mean())
             for each in (place.env.baseline.expand_as(images), images)
         )
     return Ends(nothing, everything)
@@ -98,7 +98,7 @@ def ratio_rows(place: Place, condition: Condition, indicator: str, entry: Entry)
     keys = {**condition.keys, "indicator": indicator, "attribution": entry.name, "kind": entry.kind}
     sound = [keys | row for row in soundness_rows(place, condition, indicator, entry, ends)]
     complete = [keys | row for row in _completeness_rows(place, condition, indicator, entry, ends)]
-    asked = place.network(condition.strength), place.panel.images, place.panel.targets, entry.maps
+    given = place.network(condition.strength), place.panel.images, place.panel.targets, entry.maps
     setup = place.setup(condition, indicator)
     [middle] = [row["estimate"] for row in sound if row["share"] == MIDDLE]
     estimates = [row["estimate"] for row in complete if row["threshold"] > 0]
@@ -107,7 +107,7 @@ def ratio_rows(place: Place, condition: Condition, indicator: str, entry: Entry)
         "completeness": sum(estimates) / len(estimates),
     }
     for metric, (order, fractions) in REMOVALS.items():
-        area = float(road(*asked, order=order, fractions=fractions, **setup))
+        area = float(road(*given, order=order, fractions=fractions, **setup))
         scores[metric] = -area if order == "morf" else area
     ranked = [
         {**keys, "metric": metric, "score": score, **entry.truths}
@@ -128,7 +128,7 @@ def soundness_rows(
     """Algorithm 1 at every level, and the true soundness of the same pixels and of all attributed.
 
     Algorithm 1 holds its first step against a performance of 0. "estimate_from_nothing" is what comes
-    out if that step is held against the performance on nothing.
+    out if that step is compared with the performance on nothing.
     """
     maps, information, ratios = entry.maps, place.panel.information, schedule(step)
     sweep = soundness_sweep(
@@ -143,7 +143,7 @@ def soundness_rows(
     )
     first = included_pixels(maps, ratios[0], expansion="attributed")
     informs = float(sweep.performance[0]) - ends.nothing >= epsilon - ROUNDING
-    turned = int(informs) - int(not sweep.false[0])  # -1: sound only because it is held against 0
+    turned = int(informs) - int(not sweep.false[0])  # -1: sound only because it is compared with 0
     for share in LEVELS:
         found = sweep.at(ends.level(share))
         truth = from_nothing = torch.nan
