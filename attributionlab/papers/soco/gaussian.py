@@ -419,7 +419,7 @@ def _sweeps(rows: GaussianRows) -> Iterator[dict[str, Any]]:
                         batch_size=len(maps),
                         ratios=RATIOS,
                         variant=variant,
-                        expansion=expansion,  # type: ignore[arg-type]
+                        expansion=expansion,
                     )
                     for expansion in ("area", "attributed")
                 )

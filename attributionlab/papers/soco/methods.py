@@ -412,20 +412,20 @@ def _on_networks(tables: Tables, metric: str) -> pd.DataFrame | None:
     return here if len(here) and here.networks.min() >= FEWEST_NETWORKS else None
 
 
-def _leaders(tables: Tables, ratio: str, *, trained: bool) -> list[set[str]]:
-    """Leading methods of each case: the mean of trained networks, or all."""
-    table = tables["leaders"]
-    table = table[table.ratio == ratio]
-    if trained:
-        table = table[table.environment.str.startswith(TRAINED)]
-    return [set(each.split(", ")) for each in table.leaders]
+def _leaders(tables: Tables) -> dict[str, dict[str, set[str]]]:
+    """By case and ratio, where the ratio is known."""
+    found: dict[str, dict[str, set[str]]] = defaultdict(dict)
+    for row in tables["leaders"].itertuples():
+        found[f"{row.environment}, {row.imputation}"][row.ratio] = set(row.leaders.split(", "))
+    return found
 
 
 def _leads(tables: Tables, ratio: str, *names: str) -> bool | None:
+    """Whether methods lead on the mean of trained networks."""
     if _on_networks(tables, ratio) is None:
         return None
-    [leaders] = _leaders(tables, ratio, trained=True)
-    return set(names) <= leaders
+    leaders = _leaders(tables)[f"{TRAINED}, mean, {LINEAR}"].get(ratio)
+    return None if leaders is None else set(names) <= leaders
 
 
 @claim(
@@ -493,12 +493,13 @@ def ensembles_gain_nothing_true(tables: Tables) -> bool | None:
     statement="No method leads both in soundness and in completeness",
     reason="without unseen colors integrated gradients finds what the network uses, and leads in both",
 )
-def no_method_leads_in_both(tables: Tables) -> bool:
-    pairs = zip(
-        *(_leaders(tables, each, trained=False) for each in ("soundness", "completeness")),
-        strict=True,
-    )
-    return not any(sound & complete for sound, complete in pairs)
+def no_method_leads_in_both(tables: Tables) -> bool | None:
+    both = [
+        each["soundness"] & each["completeness"]
+        for each in _leaders(tables).values()
+        if {"soundness", "completeness"} <= each.keys()
+    ]
+    return not any(both) if both else None
 
 
 @claim(
