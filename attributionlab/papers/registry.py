@@ -22,7 +22,6 @@ from attributionlab.papers.attributionlab.trained_network import figure_3
 from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_dose
 from attributionlab.papers.attributionlab.which_truth import which_truth
 from attributionlab.papers.catalog import Run, items, reproduce
-from attributionlab.papers.metarank.items import METARANK_ITEMS
 from attributionlab.papers.reproduction import Reproduction
 from attributionlab.papers.soco.items import SOCO_ITEMS
 from attributionlab.progress import follow
@@ -46,7 +45,7 @@ PAPERS: dict[str, dict[str, Callable[..., Any]]] = {
     "Soundness and completeness": SOCO_ITEMS,
     "IDSDS": {},
     "Unified study": {},
-    "Meta-Rank": METARANK_ITEMS,
+    "Meta-Rank": {},
 }
 """Items by the paper that they belong to; what we add stands with the paper that it goes on from."""
 

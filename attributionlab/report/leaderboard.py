@@ -1,8 +1,7 @@
-"""A leaderboard as a figure, and correlations between rankings as matrices."""
+"""A leaderboard as a figure."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,13 +9,9 @@ from numpy.typing import NDArray
 
 from attributionlab.report.palette import LINE_COLORS
 
-RANKS, CORRELATIONS = "cividis_r", "RdBu"
+RANKS = "cividis_r"
 LETTERS = 13
 """Of a title, to the inch."""
-CELL, LETTER = 0.4, 0.062
-"""Width of a cell and of a letter, in inches."""
-DARK = 0.55
-"""Of a color map, where white letters are easier to read than black ones."""
 
 
 def leaderboard_figure(
@@ -82,71 +77,3 @@ def leaderboard_figure(
     bar.ax.tick_params(labelsize=8)
     bar.ax.invert_yaxis()
     return figure
-
-
-class CorrelationMatrix(NamedTuple):
-    """Correlations of some rankings with each other.
-
-    Parameters
-    ----------
-    title : str
-        What the rankings share.
-    rows, columns : sequence of str
-        Whose rankings.
-    values : ndarray, (rows, columns)
-        In [-1, 1]; NaN where there is none, which is left white.
-    """
-
-    title: str
-    rows: Sequence[str]
-    columns: Sequence[str]
-    values: NDArray[np.float64]
-
-
-def correlation_matrices_figure(
-    rows: Mapping[str, Sequence[CorrelationMatrix]], title: str
-) -> Figure:
-    """Matrices of correlations, one color for each value in all of them, numbers in the cells.
-
-    Parameters
-    ----------
-    rows : mapping of str to sequence of CorrelationMatrix
-        From top to bottom: what a row is about, and its matrices.
-    title : str
-        Above all.
-    """
-    columns = max(len(row) for row in rows.values())
-    every = [each for row in rows.values() for each in row]
-    letters = LETTER * max(len(name) for each in every for name in (*each.rows, *each.columns))
-    cells = CELL * max(len(each.columns) for each in every)
-    width = (letters + cells + 0.3) * columns + 1.2
-    heights = [letters + CELL * max(len(each.rows) for each in row) + 0.4 for row in rows.values()]
-    figure = Figure(figsize=(width, 0.7 + sum(heights)), layout="constrained")
-    figure.suptitle(textwrap.fill(title, int(LETTERS * width)), fontsize=10)
-    axes: Any = figure.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
-    image = None
-    for line, (label, matrices) in zip(axes, rows.items(), strict=True):
-        for axis in line[len(matrices) :]:
-            axis.set_axis_off()
-        for axis, matrix in zip(line, matrices, strict=False):
-            image = _draw(axis, matrix)
-        line[0].set_ylabel(label, fontsize=9)
-    if image is not None:
-        bar = figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01)
-        bar.set_label("Spearman correlation of two rankings", fontsize=8)
-        bar.ax.tick_params(labelsize=8)
-    return figure
-
-
-def _draw(axis: Any, matrix: CorrelationMatrix) -> Any:
-    image = axis.imshow(matrix.values, cmap=CORRELATIONS, vmin=-1, vmax=1)
-    for (row, column), value in np.ndenumerate(matrix.values):
-        if not np.isnan(value):
-            color = "white" if abs(value) > DARK else "black"
-            axis.text(
-                column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=color
-            )
-    axis.set_xticks(range(len(matrix.columns)), matrix.columns, rotation=90, fontsize=7)
-    axis.set_yticks(range(len(matrix.rows)), matrix.rows, fontsize=7)
-    axis.set_title(textwrap.fill(matrix.title, 34), fontsize=8)
-    return image

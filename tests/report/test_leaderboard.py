@@ -1,13 +1,8 @@
-"""Figures of leaderboards, of correlation matrices and of seconds."""
+"""Figures of leaderboards."""
 
 import numpy as np
 
-from attributionlab.report.leaderboard import (
-    CorrelationMatrix,
-    correlation_matrices_figure,
-    leaderboard_figure,
-)
-from attributionlab.report.seconds import SecondsLine, seconds_figure
+from attributionlab.report.leaderboard import leaderboard_figure
 
 
 def test_a_leaderboard_shows_scores_truth_and_ranks_in_one_order():
@@ -31,26 +26,3 @@ def test_a_leaderboard_shows_scores_truth_and_ranks_in_one_order():
     assert shown.mask.tolist() == np.isnan(ranks).tolist()
     assert "1 is best" in bar.get_ylabel()
     assert "higher is better" in fused.get_xlabel()
-
-
-def test_matrices_have_numbers_in_cells_that_there_are():
-    whole = CorrelationMatrix("whole", ["a", "b"], ["a", "b"], np.array([[1, -0.5], [-0.5, 1]]))
-    part = CorrelationMatrix("part", ["a"], ["c", "d"], np.array([[0.25, np.nan]]))
-    figure = correlation_matrices_figure({"first": [whole, part], "second": [part]}, "title")
-    drawn = [axis for axis in figure.axes if axis.get_images()]
-    assert [[text.get_text() for text in axis.texts] for axis in drawn] == [
-        ["1.00", "-0.50", "-0.50", "1.00"],
-        ["0.25"],
-        ["0.25"],
-    ]
-    assert drawn[0].get_ylabel() == "first"
-    assert drawn[0].texts[0].get_color() == "white"
-    assert drawn[1].texts[0].get_color() == "black"
-
-
-def test_seconds_are_drawn_on_logarithmic_axes():
-    line = SecondsLine(np.array([1.0, 10.0]), np.array([0.1, 1.0]))
-    [axis] = seconds_figure({"way": line}, xlabel="methods", title="title").axes
-    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
-    assert axis.get_legend().get_texts()[0].get_text() == "way"
-    assert "lower is better" in axis.get_ylabel()

@@ -1,274 +1,333 @@
-"""Table 4 of Duan et al. (2024): the leaderboard of eight methods, beside the truth's."""
+"""Table 4 and Figure 3 of Duan et al. (2024): eight methods in 26 cases, fused, and case by case.
 
-from collections.abc import Iterator, Sequence
+The cases are ours: networks whose weights are set by hand, whose images and random weights are drawn
+several times.
+"""
+
+from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from attributionlab.errors import refuse_if
-from attributionlab.leaderboard import PAPER_METHODS, Leaderboard
+from attributionlab.leaderboard import (
+    PAIRS,
+    PAPER_METHODS,
+    CaseScores,
+    Leaderboard,
+    rank_methods,
+)
 from attributionlab.leaderboard.agreement import SCORE_DIGITS, placed
 from attributionlab.leaderboard.cases import ALL
-from attributionlab.leaderboard.report import CONTROL, interval_said, left_out_said
-from attributionlab.metric_trials.agreement import RankedBy
-from attributionlab.papers.metarank.boards import boards_of
-from attributionlab.papers.metarank.reading import draws_interval, row_said
-from attributionlab.papers.reproduction import Reproduction
-from attributionlab.ranking import CorrelationInterval, fisher_interval, spearman
+from attributionlab.leaderboard.report import CONTROL, moved_by_leaving_out
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.metarank.correlation_strength import (
+    STRONG,
+    above,
+    is_strong,
+    over_draws,
+    shares,
+    with_fisher_interval,
+)
+from attributionlab.ranking import spearman
+from attributionlab.report.plots import heat_map
 from attributionlab.validation import integer_problem
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-ITEM = "metarank-table-4"
-IMAGES, SIZE, SEEDS = 8, 48, 6
-QUICK_IMAGES, QUICK_SIZE, QUICK_SEEDS = 4, 32, 2
+FUSED, CONSISTENCY = "metarank-table-4", "metarank-figure-3"
 ORDER = {method: place for place, method in enumerate(PAPER_METHODS, start=1)}
 """The paper prints the order alone in the text that we have, and no scores."""
-RANKINGS: dict[RankedBy, str] = {
-    "signed": "lowest F1",
-    "overall": "F1 without signs",
-    "positive": "F1 on what speaks for the label",
-}
-SHOWN = {
-    "leaderboard": "score, low and high: mean Meta-Rank score over draws of images and weights, with "
-    "its 95 % interval; truth: lowest F1 of all masks; paper place: of its Table 4",
-    "recovery": "Spearman correlation of fused rankings with the truth's, mean over draws; single "
-    "case: of one case's ranking with the same truth",
-}
+CLEAN, UNSEEN = "no unseen data", "unseen data"
+MODEL, DATA, PROTOCOL = "model", "data set", "protocol"
+LEVELS = {MODEL: "network", DATA: "data", PROTOCOL: "protocol"}
+"""What two cases may differ in, and the attribute of a case that says it."""
 
 
-def metarank_leaderboard(
-    *,
-    n: int | None,
-    quick: bool,
-    seed: int = 0,
-    seeds: int | None = None,
-    device: str | None = None,
-    show_progress: bool = False,
-) -> Reproduction:
-    """The paper's eight methods in 26 cases of ours, fused, beside the paper's order and the truth's.
+def fused_leaderboard(run: Run, *, image_size: int, seeds: int) -> Found:
+    """Fuse the rankings of the paper's methods, beside the paper's order and the truth's.
 
-    Parameters
-    ----------
-    n : int, optional
-        Images of each pair of images and network.
-    quick : bool
-        Fewer and smaller images, two draws.
-    seed : int
-        The first draw.
-    seeds : int, optional
-        How many draws of images and random weights; 6 by default.
-    device : str, optional
-        Where methods compute.
-    show_progress : bool
-        Show progress on standard error.
-
-    Returns
-    -------
-    Reproduction
-        Tables "leaderboard", "recovery", "draws" (every draw's scores) and "cases" (the first draw's
-        ranks); figure "leaderboard" (the first draw).
+    Means are over `seeds` draws of images and random weights; table "cases" and the figure are of the
+    first one.
     """
-    number = seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS
-    refuse_if(integer_problem("seeds", number, 1))
-    boards = boards_of(
-        ITEM,
-        n if n is not None else QUICK_IMAGES if quick else IMAGES,
-        QUICK_SIZE if quick else SIZE,
-        number,
-        seed,
-        device,
-        show_progress,
-    )
-    draws = _draws(boards)
+    boards = _boards(run, image_size, seeds)
+    frames = [board.to_frame().assign(seed=board.seed) for board in boards]
+    draws = pd.concat(frames, ignore_index=True)
+    leaderboard = _leaderboard(draws, run.seed)
+    moved = moved_by_leaving_out(boards[0])
     tables = {
-        "leaderboard": _leaderboard(draws, seed),
-        "recovery": _recovery(boards, seed),
+        "leaderboard": leaderboard,
+        "orders": _orders(leaderboard),
+        "recovery": _recovery(boards, run.seed),
+        "checks": _checks(boards, frames),
+        "left-out": pd.DataFrame({"left_out": [*moved], "moved": [*moved.values()]}),
         "draws": draws,
         "cases": boards[0].per_case(),
     }
-    return Reproduction(
-        item=ITEM,
-        title="Meta-Rank of eight methods, the paper's order and the truth's (Duan et al., Table 4)",
-        tables=tables,
-        figures={"leaderboard": boards[0].figure()},
-        findings=[
-            *_order(tables["leaderboard"]),
-            *_stability(boards),
-            *_recovered(tables["recovery"], boards),
-            *left_out_said(boards[0]),
-            *_checks(boards),
-        ],
-        shown=SHOWN,
-    )
+    return Found(tables, {"leaderboard": boards[0].figure()})
 
 
-def _draws(boards: Sequence[Leaderboard]) -> "pd.DataFrame":
-    """Scores of every draw."""
-    import pandas as pd
+@claim(
+    FUSED,
+    place="Table 4",
+    statement="Best first: " + ", ".join(ORDER),
+    reason="Networks whose weights are set by hand, and two kinds of removal, in place of six trained "
+    "architectures on photographs",
+)
+def order_is_the_paper_s(tables: Tables) -> bool | None:
+    row = tables["orders"].iloc[0]
+    return above(row.low, row.high, 0)
 
-    frames = [board.to_frame().assign(seed=board.seed) for board in boards]
-    return pd.concat(frames, ignore_index=True)
+
+@claim(FUSED, place="ours", statement="Fusing comes nearer to the truth than a single case does")
+def fusing_gains(tables: Tables) -> bool | None:
+    row = _recovered(tables, ALL, "signed")
+    return above(row.gain_low, row.gain_high, 0)
 
 
-def _leaderboard(draws: "pd.DataFrame", seed: int) -> "pd.DataFrame":
-    """Means over draws, best method first."""
-    import pandas as pd
+@claim(
+    FUSED,
+    place="ours",
+    statement="Fusing cannot undo an error that cases share: those without unseen data come nearer to "
+    "the truth than those with it",
+)
+def unseen_data_remains(tables: Tables) -> bool | None:
+    clean, unseen = (_recovered(tables, name, "signed") for name in (CLEAN, UNSEEN))
+    return True if clean.low > unseen.high else False if clean.high < unseen.low else None
 
-    rows = []
-    for method, here in draws.groupby("method", sort=False):
-        low, high = draws_interval(here.score, seed)
-        rows.append(
-            {
-                "method": method,
-                "score": float(here.score.mean()),
-                "low": low,
-                "high": high,
-                "truth": float(here.truth.mean()),
-                "paper_place": float(ORDER.get(str(method), np.nan)),
-            }
-        )
-    table = pd.DataFrame(rows).round({"score": SCORE_DIGITS})
+
+@claim(
+    FUSED,
+    place="ours",
+    statement="With unseen data, removal ranks methods the wrong way round by their F1 on what speaks "
+    "for the label, and no number of cases helps",
+)
+def unseen_data_reverses(tables: Tables) -> bool | None:
+    row = _recovered(tables, UNSEEN, "positive")
+    return above(-row.high, -row.low, 0)
+
+
+def consistency(run: Run, *, image_size: int, seeds: int) -> Found:
+    """Correlate the rankings of cases that differ in one thing alone (Spearman).
+
+    Two cases differ in the model where images and protocol are the same, and the networks have other
+    doses of redundant channels or another replacement; in the data set where dose and protocol are the
+    same; in the protocol where images and network are.
+    """
+    boards = _boards(run, image_size, seeds)
+    correlations = pd.DataFrame([row for board in boards for row in _pairs_of_cases(board)])
+    figures = {
+        f"by-{level.replace(' ', '-')}": _matrices(boards[0].cases, correlations, level, seeds)
+        for level in LEVELS
+    }
+    return Found({"levels": _levels(correlations, run.seed), "correlations": correlations}, figures)
+
+
+@claim(
+    CONSISTENCY,
+    place="Figure 3",
+    statement="Models rank methods differently: correlations are strong between ResNet-18 and "
+    "Inception-v4 on Food-101 alone (here: the mean correlation is not strong)",
+    reason="Our models are one network with other doses of redundant channels",
+)
+def models_differ(tables: Tables) -> bool | None:
+    return _differ(tables, MODEL)
+
+
+@claim(
+    CONSISTENCY,
+    place="Figure 3",
+    statement="Data sets rank methods differently: few correlations are strong (here: the mean "
+    "correlation is not strong)",
+)
+def data_sets_differ(tables: Tables) -> bool | None:
+    return _differ(tables, DATA)
+
+
+@claim(
+    CONSISTENCY,
+    place="Figure 3",
+    statement="MoRF and LeRF rank methods differently: none of nine correlations is strong (here: the "
+    "mean correlation is not strong)",
+)
+def protocols_differ(tables: Tables) -> bool | None:
+    return _differ(tables, PROTOCOL)
+
+
+@claim(
+    CONSISTENCY,
+    place="ours",
+    statement="It is the evaluation that differs between networks and data sets, not which method is "
+    "right: the truth's own rankings correlate strongly",
+    reason="Methods are right in one case and wrong in another",
+)
+def truth_is_consistent(tables: Tables) -> bool | None:
+    table = tables["levels"].set_index(["differ_in", "cases"])
+    rows = [table.loc[level, "all"] for level in (MODEL, DATA)]
+    return is_strong(min(row.truth_low for row in rows), min(row.truth_high for row in rows))
+
+
+def _boards(run: Run, image_size: int, seeds: int) -> list[Leaderboard]:
+    """Return leaderboards of the same cases with images and weights of seed, seed + 1, ..."""
+    refuse_if(integer_problem("seeds", seeds, 1))
+    return [
+        rank_methods(PAPER_METHODS, run.n, seed, pairs=PAIRS, size=image_size, device=run.device)
+        for seed in run.track(range(run.seed, run.seed + seeds))
+    ]
+
+
+def _leaderboard(draws: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return means over draws, best method first."""
+    table = over_draws(draws, ["method"], "score", seed)
+    table["truth"] = table.method.map(draws.groupby("method").truth.mean())
+    table["paper_place"] = table.method.map(ORDER).astype(float)
+    table = table.round({"score": SCORE_DIGITS})
     table = table.sort_values("score", ascending=False, ignore_index=True)
     table.insert(1, "place", placed(table.score.to_numpy(float)))
     table["truth_place"] = placed(table.truth.round(6).to_numpy(float))
     return table
 
 
-def _recovery(boards: Sequence[Leaderboard], seed: int) -> "pd.DataFrame":
-    """Correlations with the truth, mean over draws."""
-    import pandas as pd
+def _orders(leaderboard: pd.DataFrame) -> pd.DataFrame:
+    """Return how the fused order and the truth's correlate with the paper's."""
+    methods = leaderboard[leaderboard.method.isin(list(ORDER))]
+    orders = {"Meta-Rank here": methods.score, "truth here": methods.truth.round(6)}
+    return pd.DataFrame(
+        {
+            "order": name,
+            "other": "the paper's",
+            **with_fisher_interval(spearman(-scores, methods.paper_place), len(methods)),
+        }
+        for name, scores in orders.items()
+    )
 
-    every = pd.concat([board.agreement() for board in boards], ignore_index=True)
+
+def _recovery(boards: Sequence[Leaderboard], seed: int) -> pd.DataFrame:
+    """Return correlations with the truth's rankings, means over draws."""
+    every = pd.concat(
+        [
+            board.agreement().assign(
+                ceiling=[fit.ceiling[by] for fit in board.fusions.values() for by in fit.agreement]
+            )
+            for board in boards
+        ]
+    ).rename(columns={"ranked_by": "truth"})
+    keys = ["fused", "truth"]
+    rest = every.groupby(keys, sort=False).agg(
+        {"cases": "first", "single_case": "mean", "residual": "mean", "ceiling": "mean"}
+    )
+    gains = over_draws(every, keys, "gain", seed)
+    gains = gains.rename(columns={"low": "gain_low", "high": "gain_high"})
+    table = over_draws(every, keys, "correlation", seed).merge(gains, on=keys)
+    return table.merge(rest.reset_index(), on=keys)
+
+
+def _recovered(tables: Tables, fused: str, truth: str) -> Any:
+    return tables["recovery"].set_index(["fused", "truth"]).loc[fused, truth]
+
+
+def _checks(boards: Sequence[Leaderboard], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return how stable fusing is over draws, and where the control and the oracle end up."""
+    fits = [board.fusions[ALL] for board in boards]
+    pairs = combinations([fit.scores for fit in fits], 2)
+    same = [spearman(one, other) for one, other in pairs] or [np.nan]
+    places = [int(frame.place[frame.method == CONTROL].iloc[0]) for frame in frames]
+    last = sum(place == len(frame) for place, frame in zip(places, frames, strict=True))
+    wins = [win for board in boards for win in board.oracle_wins()]
+    draws = len(boards)
+    rows = [
+        ("correlation of two draws' fused orders, mean", np.mean(same), draws * (draws - 1) // 2),
+        ("correlation of two draws' fused orders, least", min(same), draws * (draws - 1) // 2),
+        ("draws in which the control random is last", last, draws),
+        ("best place of the control random", min(places), draws),
+        ("cases in which no method beats the exact signed mask", sum(wins), len(wins)),
+        (
+            "standard deviation of fused scores, mean",
+            np.mean([f.scores.std() for f in fits]),
+            draws,
+        ),
+        ("residual of the log odds, mean", np.mean([fit.residual for fit in fits]), draws),
+    ]
+    return pd.DataFrame(rows, columns=["check", "value", "of"])
+
+
+def level_of(first: CaseScores, second: CaseScores) -> str | None:
+    """Return in what alone two cases differ; None where in more, or in nothing."""
+    different = [
+        level for level, name in LEVELS.items() if getattr(first, name) != getattr(second, name)
+    ]
+    return different[0] if len(different) == 1 else None
+
+
+def _pairs_of_cases(board: Leaderboard) -> list[dict[str, Any]]:
+    """Return every correlation of two cases that differ in one thing; the control is left out."""
+    ranks = board.ranks[board.judged]
+    truth = board.truth[board.judged].round(6)
     rows = []
-    for (fused, by), here in every.groupby(["fused", "ranked_by"], sort=False):
-        correlation, gain = here.correlation.dropna(), here.gain.dropna()
-        low, high = draws_interval(correlation, seed)
-        gain_low, gain_high = draws_interval(gain, seed)
-        rows.append(
-            {
-                "fused": fused,
-                "truth": by,
-                "cases": int(here.cases.iloc[0]),
-                "correlation": float(correlation.mean()),
-                "low": low,
-                "high": high,
-                "single_case": float(here.single_case.mean()),
-                "gain": float(gain.mean()),
-                "gain_low": gain_low,
-                "gain_high": gain_high,
-                "residual": float(here.residual.mean()),
-            }
-        )
+    for (one, first), (other, second) in combinations(enumerate(board.cases), 2):
+        level = level_of(first, second)
+        if level is not None:
+            rows.append(
+                {
+                    "level": level,
+                    "first": first.name,
+                    "second": second.name,
+                    "unseen": first.unseen + second.unseen,
+                    "correlation": spearman(ranks[:, one], ranks[:, other], missing="omit"),
+                    "truth": spearman(truth[:, one], truth[:, other], missing="omit"),
+                    "seed": board.seed,
+                }
+            )
+    return rows
+
+
+def _levels(correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return means by what differs, with intervals over draws."""
+    rows = []
+    for level in LEVELS:
+        here = correlations[correlations.level == level]
+        for which, part in (("all", here), (CLEAN, here[here.unseen == 0])):
+            of_draw = part.groupby("seed")[["correlation", "truth"]].mean().assign(cases=which)
+            row: dict[str, Any] = {"differ_in": level, "cases": which}
+            row["pairs"] = len(part) // max(1, part.seed.nunique())
+            for value, prefix in (("correlation", ""), ("truth", "truth_")):
+                found = over_draws(of_draw, ["cases"], value, seed)
+                mean, low, high = found.iloc[0, 1:] if len(found) else (np.nan,) * 3
+                row |= {value: mean, f"{prefix}low": low, f"{prefix}high": high}
+            row["truth"] = float(part.truth.mean())
+            rows.append(row | shares(part.correlation))
     return pd.DataFrame(rows)
 
 
-def _order(table: "pd.DataFrame") -> Iterator[str]:
-    yield f"The paper, best first: {', '.join(ORDER)}."
-    yield f"Here, best first: {', '.join(table.method)}."
-    methods = table[table.method.isin(list(ORDER))]
-    ours = spearman(-methods.score, methods.paper_place)
-    true = spearman(-methods.truth.round(6), methods.paper_place)
-    interval = fisher_interval(ours, len(methods))
-    outcome = (
-        "the two orders agree more than by chance"
-        if interval.low > 0
-        else "the two orders contradict each other"
-        if interval.high < 0
-        else "eight methods do not show whether the two orders agree"
-    )
-    yield (
-        f"Spearman correlation of our order with the paper's: {ours:.2f} [{interval.low:.2f}, "
-        f"{interval.high:.2f}] (Fisher's z, {len(methods)} methods): {outcome}. The truth's order here "
-        f"correlates with the paper's by {true:.2f}. Ours are networks whose weights are set by hand, "
-        "with two kinds of removal, in place of six trained architectures on photographs."
-    )
+def _differ(tables: Tables, level: str) -> bool | None:
+    """Return whether the mean correlation of cases that differ in a level is shown not to be strong."""
+    row = tables["levels"].set_index(["differ_in", "cases"]).loc[level, "all"]
+    return above(-row.high, -row.low, -STRONG)
 
 
-def _stability(boards: Sequence[Leaderboard]) -> Iterator[str]:
-    """Whether other images and weights give the same order."""
-    scores = [board.fusions[ALL].scores for board in boards]
-    each = [spearman(one, other) for one, other in combinations(scores, 2)]
-    if each:
-        yield (
-            f"Fused orders of two draws of images and weights correlate by {np.mean(each):.2f} on "
-            f"average over {len(each)} pairs of draws (least {min(each):.2f})."
+def _matrices(
+    cases: Sequence[CaseScores], correlations: pd.DataFrame, level: str, draws: int
+) -> Figure:
+    """Draw the mean correlations of cases that differ in a level, a panel for what they share."""
+    case_of = {case.name: case for case in cases}
+    here = correlations[correlations.level == level]
+    means = here.groupby(["first", "second"], sort=False).correlation.mean()
+    rows = []
+    for (first, second), mean in means.items():
+        one, other = case_of[first], case_of[second]
+        shared = [getattr(one, name) for key, name in LEVELS.items() if key != level]
+        across, down, panel = (
+            (one.network, one.data, "MoRF with LeRF")
+            if level == PROTOCOL
+            else (getattr(other, LEVELS[level]), getattr(one, LEVELS[level]), ", ".join(shared))
         )
-
-
-def _checks(boards: Sequence[Leaderboard]) -> Iterator[str]:
-    """Where the control and the oracle end up, and what fusing leaves unexplained."""
-    tables = [board.to_frame() for board in boards]
-    places = [int(table[table.method == CONTROL].place.iloc[0]) for table in tables]
-    last = sum(place == len(table) for place, table in zip(places, tables, strict=True))
-    yield f"The control random is last in {last} of {len(boards)} draws (best place: {min(places)})."
-    wins = [win for board in boards for win in board.oracle_wins()]
-    yield (
-        f"The exact signed mask, which is not ranked, is beaten by no method in {sum(wins)} of "
-        f"{len(wins)} cases."
-    )
-    fits = [board.fusions[ALL] for board in boards]
-    residual = np.mean([fit.residual for fit in fits])
-    spread = np.mean([fit.scores.std() for fit in fits])
-    yield (
-        "Log odds are not transitive: scores that spread by "
-        f"{spread:.2f} (standard deviation) leave a residual of {residual:.2f} (root mean square), on "
-        "average over draws."
-    )
-
-
-def _recovered(table: "pd.DataFrame", boards: Sequence[Leaderboard]) -> Iterator[str]:
-    signed = table[table.truth == "signed"].set_index("fused")
-    row = signed.loc[ALL]
-    gain = CorrelationInterval(row.gain, row.gain_low, row.gain_high)
-    better = (
-        f"{len(boards)} draws give no interval, and no verdict"
-        if np.isnan(row.gain_low)
-        else "fusing comes nearer to the truth than a single case"
-        if row.gain_low > 0
-        else "fusing is farther from the truth than a single case"
-        if row.gain_high < 0
-        else "a gain from fusing is not shown"
-    )
-    yield (
-        f"Does fusing recover the truth? The fused ranking correlates with it by {row_said(row)}, a "
-        f"single case's by {row.single_case:.2f} on average; gain {interval_said(gain)} (intervals "
-        f"over draws): {better}."
-    )
-    parts = table[table.fused == ALL].set_index("truth")
-    ceilings = {
-        by: np.mean([board.fusions[ALL].ceiling[by] for board in boards]) for by in RANKINGS
-    }
-    yield (
-        "That truth is the lowest F1 of all masks. By each of the truth's rankings: "
-        + "; ".join(
-            f"{name} {row_said(parts.loc[by])} (a ranking without ties: at most {ceilings[by]:.2f})"
-            for by, name in RANKINGS.items()
-        )
-        + "."
-    )
-    clean, unseen = (signed.loc[name] for name in ("no unseen data", "unseen data"))
-    apart = clean.low > unseen.high
-    yield (
-        f"Cases without unseen data: {row_said(clean)}; with it: {row_said(unseen)}"
-        + (
-            "."
-            if np.isnan(clean.low) or np.isnan(unseen.low)
-            else ": what fusing cannot undo is the error that cases share."
-            if apart
-            else ": the intervals do not show that unseen data makes a difference."
-        )
-    )
-    positive = table[table.truth == "positive"].set_index("fused")
-    clean, unseen = (positive.loc[name] for name in ("no unseen data", "unseen data"))
-    yield (
-        "By F1 on what speaks for the label alone, fused rankings correlate with the truth by "
-        f"{row_said(clean)} without unseen data and by {row_said(unseen)} with it"
-        + (
-            ": there removal ranks methods the wrong way round, and no number of cases helps."
-            if unseen.high < 0
-            else "."
-        )
+        rows.append({"across": across, "down": down, "panel": panel, "correlation": mean})
+    return heat_map(
+        *(pd.DataFrame(rows), "across", "down", "correlation"),
+        panel="panel",
+        title=f"Rankings of eight methods by two cases that differ in the {level} alone: mean over "
+        f"{draws} {'draw' if draws == 1 else 'draws'} of images and weights",
+        label="Spearman correlation of two rankings",
+        limits=(-1, 1),
     )

@@ -1,212 +1,311 @@
-"""Figure 2 of Duan et al. (2024): accuracy while pixels are removed, by method and case."""
+"""Figure 2 and Table 3 of Duan et al. (2024): the methods' ranks by curves of removed pixels.
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+Figure 2 has the accuracy while pixels become black, Table 3 asks whether ROAD's imputation of the
+removed pixels makes rankings in different cases more alike.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import combinations
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
+from attributionlab.environment import Environment
+from attributionlab.environment.spec import known_colors
+from attributionlab.errors import refuse_if
+from attributionlab.imputation import constant, nearest_known_color, noisy_linear
 from attributionlab.leaderboard import PAPER_METHODS, PROTOCOLS, Pair
 from attributionlab.leaderboard.agreement import ranks_of
-from attributionlab.leaderboard.evaluation import explained, indicator_curves, removed_pixel
-from attributionlab.metrics import area_under_curve, curve_fractions, removal_order
-from attributionlab.papers.metarank.reading import convention
-from attributionlab.papers.reproduction import Reproduction
-from attributionlab.progress import track
-from attributionlab.ranking import fisher_interval, spearman
-from attributionlab.report.metric_panels import MetricLine, MetricPanel, metric_panels_figure
+from attributionlab.leaderboard.evaluation import (
+    Explained,
+    explained,
+    f1_of,
+    indicator_curves,
+    removed_pixel,
+)
+from attributionlab.metric_trials.agreement import lowest_part
+from attributionlab.metrics import area_under_curve, curve_fractions, removal_curve, removal_order
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.metarank.correlation_strength import (
+    is_strong,
+    over_draws,
+    shares,
+    with_fisher_interval,
+)
+from attributionlab.ranking import spearman
+from attributionlab.report.plots import curves, heat_map
+from attributionlab.validation import integer_problem
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-Numbers = NDArray[np.float64]
-
-ITEM = "metarank-figure-2"
-IMAGES, SIZE = 48, 48
-QUICK_IMAGES, QUICK_SIZE = 12, 32
-PAIRS = (
+CURVES, ROAD_ITEM = "metarank-figure-2", "metarank-table-3"
+CURVE_PAIRS = (
     Pair("multi-color-sum", 0, label="four colors"),
     Pair("multi-color-sum", 1, label="four colors"),
     Pair("multi-color-sum-distractors", 1, label="distractors"),
 )
-SHOWN_FRACTIONS = (0, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, *(part / 20 for part in range(2, 21)))
-"""Closer where patches, a few percent of the image, are removed."""
-SAME = 0.03
-"""Of accuracy: about the width of a line."""
+ROAD_PAIRS = (CURVE_PAIRS[1], Pair("multi-color-sum-distractors", 4, label="distractors"))
+DRAWN = (0, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, *(part / 20 for part in range(2, 21)))
+"""Fractions, closer where patches, a few percent of the image, are removed."""
+FRACTIONS = tuple(tenth / 10 for tenth in range(10))
 BETTER = {"MoRF": "lower", "LeRF": "higher"}
-SHOWN = {
-    "places": "place of every method by the area under its curve, 1 is best; equal areas share a place"
-}
+NOISE = 0.01
+ROAD, KNOWN, BLACK = "noisy linear (ROAD)", "nearest known color", "black"
 
 
-def metarank_removal(
-    *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
-) -> Reproduction:
-    """Curves of the accuracy of eight methods in eight cases, from none to all pixels removed.
+def accuracy_curves(run: Run, *, image_size: int) -> Found:
+    """Remove pixels by the maps of eight methods in six cases, and follow the accuracy.
 
-    Parameters
-    ----------
-    n : int, optional
-        Images of each pair of images and network.
-    quick : bool
-        Fewer and smaller images.
-    seed : int
-        Of images and random weights.
-    show_progress : bool
-        Show progress on standard error.
-
-    Returns
-    -------
-    Reproduction
-        Tables "places", "areas" and "curves" (means over images); figure "curves".
+    Table "curves" has means over images, "places" every method's rank by the area under its curve.
     """
-    import pandas as pd
-
-    images = n if n is not None else QUICK_IMAGES if quick else IMAGES
-    side = QUICK_SIZE if quick else SIZE
-    fractions = curve_fractions(side * side)
-    shown = np.unique(np.round(np.array(SHOWN_FRACTIONS) * side * side).astype(int))
-    titles: dict[str, list[str]] = {protocol: [] for protocol in PROTOCOLS}
-    drawn: dict[str, list[dict[str, Numbers]]] = {protocol: [] for protocol in PROTOCOLS}
-    areas: list[dict[str, Any]] = []
-    curves: list[dict[str, Any]] = []
-    for pair in track(PAIRS, len(PAIRS), ITEM, show_progress):
-        env = pair.load(side, seed)
-        seen = explained(PAPER_METHODS, env, images, seed)
+    fractions = curve_fractions(image_size * image_size)
+    drawn = np.unique(np.round(np.array(DRAWN) * image_size * image_size).astype(int))
+    areas, lines = [], []
+    for pair in run.track(CURVE_PAIRS):
+        env = pair.load(image_size, run.seed)
+        seen = explained(PAPER_METHODS, env, run.n, run.seed)
         for protocol, order in PROTOCOLS.items():
             orders = [removal_order(maps, order=order) for maps in seen.maps.values()]
-            found = torch.stack(
-                list(
-                    indicator_curves(
-                        env.model,
-                        seen.images,
-                        seen.targets,
-                        torch.stack(orders, 1),
-                        replacement=removed_pixel(env, pair.removed_to),
-                        indicator="accuracy",
-                        temperature=1.0,
-                    )
-                )
+            parts = indicator_curves(
+                *(env.model, seen.images, seen.targets, torch.stack(orders, 1)),
+                replacement=removed_pixel(env, pair.removed_to),
+                indicator="accuracy",
+                temperature=1.0,
             )
+            means = torch.stack(list(parts)).mean(0)
             keys = {"data": pair.data, "network": pair.network, "protocol": protocol}
-            of_methods = dict(zip(seen.maps, found.unbind(1), strict=True))
-            means = {method: each.mean(0) for method, each in of_methods.items()}
-            areas += [
-                {**keys, "method": method, "area": float(area_under_curve(mean, fractions))}
-                for method, mean in means.items()
-            ]
-            curves += [
-                {
-                    **keys,
-                    "method": method,
-                    "removed": float(fractions[at]),
-                    "accuracy": float(mean[at]),
-                }
-                for method, mean in means.items()
-                for at in shown
-            ]
-            titles[protocol].append(f"{pair.name}, {protocol}")
-            drawn[protocol].append({name: mean[shown].numpy() for name, mean in means.items()})
-    table = pd.DataFrame(areas)
-    ranked = _ranked(table)
-    title = f"Eight methods, means over {images} images of {side} x {side} pixels each"
-    return Reproduction(
-        item=ITEM,
-        title="Accuracy while pixels are removed (Duan et al., Figure 2)",
-        tables={"places": _wide(ranked), "areas": ranked, "curves": pd.DataFrame(curves)},
-        figures={"curves": _figure(titles, drawn, fractions[shown].numpy(), title)},
-        findings=_findings(ranked),
-        shown=SHOWN,
-    )
-
-
-def _figure(
-    titles: Mapping[str, Sequence[str]],
-    curves: Mapping[str, Sequence[Mapping[str, Numbers]]],
-    fractions: Numbers,
-    title: str,
-) -> "Figure":
-    """A row for each protocol; methods whose curves coincide everywhere are one line."""
-    every = [panel for row in curves.values() for panel in row]
-    groups = coinciding(every)
-    rows = [
-        [
-            MetricPanel(
-                name,
-                "fraction removed",
-                f"accuracy ({BETTER[protocol]} is better)",
-                {" = ".join(group): MetricLine(fractions, panel[group[0]]) for group in groups},
-            )
-            for name, panel in zip(titles[protocol], row, strict=True)
-        ]
-        for protocol, row in curves.items()
+            for method, mean in zip(seen.maps, means, strict=True):
+                area = float(area_under_curve(mean, fractions))
+                areas.append({**keys, "method": method, "area": area})
+                line = {"method": method, "removed": fractions[drawn], "accuracy": mean[drawn]}
+                lines.append(pd.DataFrame(keys | line))
+    ranked, along = _ranked(pd.DataFrame(areas)), pd.concat(lines, ignore_index=True)
+    tables = {
+        "places": _places(ranked),
+        "protocols": _protocols(ranked),
+        "areas": ranked,
+        "curves": along,
+    }
+    panels = [
+        f"{row.data}, {row.network}, {row.protocol} ({BETTER[row.protocol]} is better)"
+        for row in along.itertuples()
     ]
-    return metric_panels_figure(rows, title)
+    drawing = along.assign(panel=panels).sort_values("protocol", ascending=False, kind="stable")
+    figure = curves(
+        *(drawing, "removed", "accuracy", "method"),
+        panel="panel",
+        title=f"Eight methods, means over {run.n} images of {image_size} x {image_size} pixels each",
+        xlabel="fraction of pixels removed",
+    )
+    return Found(tables, {"curves": figure})
 
 
-def coinciding(panels: Sequence[Mapping[str, Numbers]]) -> list[list[str]]:
-    """Names in groups whose curves are nowhere farther apart than `SAME` from the first one's.
+@claim(
+    CURVES,
+    place="Figure 2",
+    statement="The order of methods differs by model, data set and protocol: one that is last in some "
+    "case is among the better half in another, as LRP under MoRF on ImageNet (last with Inception-v4, "
+    "much better with ResNet-18 and VGG-19)",
+)
+def last_is_good_elsewhere(tables: Tables) -> bool:
+    ranks = tables["places"].set_index("case")
+    last = ranks.eq(ranks.max(axis=1), axis=0) & ranks.ne(ranks.min(axis=1), axis=0)
+    better_half = ranks.le((ranks.shape[1] + 1) / 2).any()
+    return bool((last.any() & better_half).any())
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.papers.metarank.removal import coinciding
-    >>> coinciding([{"a": np.zeros(2), "b": np.ones(2), "c": np.zeros(2)}])
-    [['a', 'c'], ['b']]
+
+def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
+    """Correlate the rankings of four cases, with removed pixels imputed or not (Spearman).
+
+    Two pairs of images and network, each MoRF and LeRF. Pixels become what ROAD's noisy linear
+    interpolation makes of them; the known color nearest to that, which no network has an unforeseen
+    reaction to; or black, as in the rest of the paper.
     """
-    groups: list[list[str]] = []
-    for name in panels[0]:
-        for group in groups:
-            if all(np.abs(panel[name] - panel[group[0]]).max() <= SAME for panel in panels):
-                group.append(name)
-                break
-        else:
-            groups.append([name])
-    return groups
+    refuse_if(integer_problem("seeds", seeds, 1))
+    rows = []
+    every = [(seed, pair) for seed in range(run.seed, run.seed + seeds) for pair in ROAD_PAIRS]
+    for seed, pair in run.track(every):
+        env = pair.load(image_size, seed)
+        seen = explained(PAPER_METHODS, env, run.n, seed)
+        rows += [
+            {"seed": seed, "environment": pair.data, "network": pair.network, **row}
+            for row in _imputed_ranks(env, seen, seed)
+        ]
+    ranks = pd.DataFrame(rows)
+    draws = pd.DataFrame(
+        {"seed": seed, "imputation": imputation, **row}
+        for (seed, imputation), part in ranks.groupby(["seed", "imputation"], sort=False)
+        for row in _correlations(part)
+    )
+    keys = ["imputation", "first", "second"]
+    correlations = over_draws(draws, keys, "correlation", run.seed)
+    correlations["truth"] = draws.groupby(keys, sort=False).truth.mean().to_numpy()
+    tables = {
+        "correlations": correlations,
+        "strength": _strength(correlations, ranks),
+        "differences": _differences(draws, run.seed),
+        "draws": draws,
+        "ranks": ranks,
+    }
+    figure = heat_map(
+        *(correlations, "second", "first", "correlation"),
+        panel="imputation",
+        title="Rankings of eight methods by two cases: mean over "
+        f"{seeds} {'draw' if seeds == 1 else 'draws'} of images and weights",
+        label="Spearman correlation of two rankings",
+        limits=(-1, 1),
+        columns=3,
+    )
+    return Found(tables, {"matrices": figure})
 
 
-def _ranked(areas: "pd.DataFrame") -> "pd.DataFrame":
-    """With each method's rank within its case."""
+@claim(
+    ROAD_ITEM,
+    place="Table 3",
+    statement="With ROAD all correlations of four cases are moderate or weak",
+)
+def road_is_not_strong(tables: Tables) -> bool | None:
+    row = tables["strength"].set_index("imputation").loc[ROAD]
+    return False if row.shown_strong else None if row.undecided else True
+
+
+@claim(
+    ROAD_ITEM,
+    place="Finding 3",
+    statement="ROAD ranks methods no more consistently than removal to a constant does",
+)
+def road_is_no_better(tables: Tables) -> bool | None:
+    row = tables["differences"].iloc[0]
+    return False if row.low > 0 else True if row.high <= 0 else None
+
+
+@claim(
+    ROAD_ITEM,
+    place="ours",
+    statement="In most cases ROAD gives the very ranks of removal to black: redundant channels react "
+    "to every unknown color, so that an interpolated color with noise is as unseen as black",
+)
+def road_is_as_unseen_as_black(tables: Tables) -> bool:
+    row = tables["strength"].set_index("imputation").loc[ROAD]
+    return bool(row.same_as_black > row.cases / 2)
+
+
+def _ranked(areas: pd.DataFrame) -> pd.DataFrame:
+    """Add each method's rank within its case, 1 is best."""
     table = areas.assign(case=areas.data + ", " + areas.network + ", " + areas.protocol, rank=0.0)
-    for _, here in table.groupby("case", sort=False):
-        lower = bool((here.protocol == "MoRF").all())
-        table.loc[here.index, "rank"] = ranks_of(here.area.to_numpy(float)[:, None], [lower])[:, 0]
+    for _, part in table.groupby("case", sort=False):
+        lower = bool((part.protocol == "MoRF").all())
+        table.loc[part.index, "rank"] = ranks_of(part.area.to_numpy(float)[:, None], [lower])[:, 0]
     return table
 
 
-def _wide(ranked: "pd.DataFrame") -> "pd.DataFrame":
-    """A row for each case, a column for each method."""
+def _places(ranked: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each case, a column for each method."""
     wide = ranked.pivot(index="case", columns="method", values="rank")
     cases, methods = ranked.case.unique(), ranked.method.unique()
     return wide.loc[list(cases), list(methods)].reset_index().rename_axis(columns=None)
 
 
-def _findings(ranked: "pd.DataFrame") -> list[str]:
-    wide = ranked.pivot(index="case", columns="method", values="rank")
-    reach = wide.max() - wide.min()
-    moved = str(reach.idxmax())
-    best, worst = str(wide[moved].idxmin()), str(wide[moved].idxmax())
-    firsts = {
-        str(case): [str(name) for name in row.index[row == row.min()]]
-        for case, row in wide.iterrows()
+def _protocols(ranked: pd.DataFrame) -> pd.DataFrame:
+    """Return how alike MoRF and LeRF rank the methods of each pair of images and network."""
+    rows = []
+    for (data, network), part in ranked.groupby(["data", "network"], sort=False):
+        wide = part.pivot(index="method", columns="protocol", values="rank")
+        found = with_fisher_interval(spearman(wide.MoRF, wide.LeRF), len(wide))
+        rows.append({"data": data, "network": network, **found})
+    return pd.DataFrame(rows)
+
+
+def imputations_of(env: Environment, seed: int) -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
+    """Return what fills removed pixels, by name; noise is the same for every mask."""
+    highest = float(env.max_value)
+
+    def road(images: Tensor, keep: Tensor) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        noisy = noisy_linear(images, keep, noise=NOISE, value_range=highest, generator=generator)
+        return noisy.clamp(0, highest)
+
+    colors = torch.tensor(known_colors(env.spec)).float()
+    return {
+        ROAD: road,
+        KNOWN: partial(nearest_known_color, colors=colors, noise=0),
+        BLACK: partial(constant, value=0.0),
     }
-    winners = sorted({name for names in firsts.values() for name in names})
-    found = [
-        "The paper: the order of methods differs by model, data set and protocol; LRP is last on "
-        "ImageNet with Inception-v4 under MoRF and much better with ResNet-18 and VGG-19.",
-        f"Here {moved} moves most: rank {wide[moved].min():g} in {best}, {wide[moved].max():g} in "
-        f"{worst}. First, alone or shared, in some of {len(wide)} cases: {', '.join(winners)}.",
-    ]
-    for data, here in ranked.groupby(["data", "network"], sort=False):
-        of_protocol = here.pivot(index="method", columns="protocol", values="rank")
-        value = spearman(of_protocol.MoRF, of_protocol.LeRF)
-        if np.isnan(value):
-            continue
-        interval = fisher_interval(value, len(of_protocol))
-        found.append(
-            f"{', '.join(data)}: MoRF and LeRF rank eight methods alike by {value:.2f} "
-            f"[{interval.low:.2f}, {interval.high:.2f}] (Spearman; Fisher's z)."
+
+
+def _imputed_ranks(env: Environment, seen: Explained, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield every method's area and rank, by imputation and protocol, and its F1."""
+    truth = lowest_part(f1_of(seen)).mean(1)
+    at = torch.tensor(FRACTIONS, dtype=torch.float64)
+    for imputation, impute in imputations_of(env, seed).items():
+        for protocol, order in PROTOCOLS.items():
+            areas = []
+            for maps in seen.maps.values():
+                scores = removal_curve(
+                    *(env.model, seen.images, seen.targets, maps),
+                    order=order,
+                    fractions=FRACTIONS,
+                    imputation=impute,
+                    value_range=(0.0, float(env.max_value)),
+                )
+                areas.append(float(area_under_curve(scores.mean(0), at)))
+            [ranks] = ranks_of(np.array(areas)[:, None], [order == "morf"]).T
+            keys = {"imputation": imputation, "protocol": protocol}
+            for method, area, rank, f1 in zip(seen.maps, areas, ranks, truth, strict=True):
+                yield {**keys, "method": method, "area": area, "rank": rank, "truth": f1}
+
+
+def _correlations(ranks: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield those of every two of the four cases, and of the truth's rankings there."""
+    cases = ranks.assign(case=ranks.environment + ", " + ranks.protocol)
+    wide = cases.pivot(index="method", columns="case", values="rank")
+    truth = cases.pivot(index="method", columns="case", values="truth").round(6)
+    for first, second in combinations(cases.case.unique(), 2):
+        yield {
+            "first": first,
+            "second": second,
+            "correlation": spearman(wide[first], wide[second], missing="omit"),
+            "truth": spearman(truth[first], truth[second], missing="omit"),
+        }
+
+
+def _strength(correlations: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
+    """Count, for each imputation, what intervals show, and the cases that it ranks as black does."""
+    keys = ["seed", "environment", "protocol", "method"]
+    wide = ranks.pivot(index=keys, columns="imputation", values="rank")
+    rows = []
+    for imputation, part in correlations.groupby("imputation", sort=False):
+        found = [is_strong(row.low, row.high) for row in part.itertuples()]
+        same = (wide[imputation] == wide[BLACK]).groupby(keys[:-1]).all()
+        rows.append(
+            {
+                "imputation": imputation,
+                **shares(part.correlation),
+                "shown_strong": found.count(True),
+                "shown_not_strong": found.count(False),
+                "undecided": found.count(None),
+                "truth": part.truth.mean(),
+                "same_as_black": int(same.sum()),
+                "cases": len(same),
+            }
         )
-    return [*found, convention()]
+    return pd.DataFrame(rows)
+
+
+def _differences(draws: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return how much more alike ROAD's rankings are than other removals', mean over pairs of cases."""
+    data = [draws[column].str.rsplit(", ", n=1).str[0] for column in ("first", "second")]
+    rows = []
+    for pairs, part in (
+        ("all six pairs of cases", draws),
+        ("MoRF with LeRF", draws[data[0] == data[1]]),
+    ):
+        means = part.groupby(["seed", "imputation"]).correlation.mean().unstack("imputation")
+        for other in (BLACK, KNOWN):
+            names = {"pairs": pairs, "against": other}
+            values = pd.DataFrame({**names, "difference": means[ROAD] - means[other]})
+            found = over_draws(values, [*names], "difference", seed)
+            rows.append(found.assign(road=means[ROAD].mean(), other=means[other].mean()))
+    return pd.concat(rows, ignore_index=True)

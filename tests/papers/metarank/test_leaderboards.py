@@ -1,0 +1,162 @@
+"""Table 4 and Figure 3, small: means over draws, what cases differ in, and what the claims rest on."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import attributionlab as al
+from attributionlab.leaderboard import PAIRS, PAPER_METHODS, CaseScores, rank_methods
+from attributionlab.papers.catalog import Run
+from attributionlab.papers.metarank import leaderboards
+from attributionlab.papers.metarank.leaderboards import CONSISTENCY, FUSED, LEVELS
+from attributionlab.ranking import spearman
+
+FEW = tuple(pair for pair in PAIRS if pair.data in ("two colors", "distractors") and pair.dose != 4)
+SIZES = {"image_size": 12, "seeds": 2}
+
+
+@pytest.fixture(scope="module")
+def small_boards():
+    """Of two draws of four pairs."""
+    return [rank_methods(PAPER_METHODS, 1, seed, pairs=FEW, size=12) for seed in (0, 1)]
+
+
+@pytest.fixture
+def with_small_boards(small_boards, monkeypatch):
+    monkeypatch.setattr(leaderboards, "_boards", lambda *_: small_boards)
+
+
+def test_boards_are_of_the_paper_s_methods_and_of_consecutive_seeds(monkeypatch):
+    methods = ("input-x-gradient", "saliency", "gradcam", "deconvolution")
+    monkeypatch.setattr(leaderboards, "PAIRS", FEW[:1])
+    monkeypatch.setattr(leaderboards, "PAPER_METHODS", methods)
+    found = leaderboards._boards(Run(FUSED, n=1, seed=5), 12, 2)
+    assert [board.seed for board in found] == [5, 6]
+    assert found[0].methods == [*methods, "random"]
+    with pytest.raises(al.AttributionLabError, match="seeds is 0"):
+        leaderboards.fused_leaderboard(Run(FUSED, n=2), image_size=12, seeds=0)
+
+
+def test_the_leaderboard_averages_draws_and_compares_orders(small_boards, with_small_boards):
+    tables = leaderboards.fused_leaderboard(Run(FUSED, n=1), **SIZES).tables
+    table = tables["leaderboard"].set_index("method")
+    mean = np.mean([board.fusions["all cases"].scores for board in small_boards], axis=0)
+    for method, score in zip(small_boards[0].methods, mean, strict=True):
+        assert table.score[method] == pytest.approx(score)
+    assert table.paper_place["input-x-gradient"] == 1
+    assert table.paper_place["deconvolution"] == 8
+    assert math.isnan(table.paper_place["random"])
+    methods = table.drop(index="random")
+    expected = spearman(-methods.score, methods.paper_place)
+    assert tables["orders"].correlation[0] == pytest.approx(expected)
+    recovery = tables["recovery"].set_index(["fused", "truth"])
+    assert recovery.low.isna().all()
+    ceiling = np.mean([board.fusions["all cases"].ceiling["overall"] for board in small_boards])
+    assert recovery.ceiling["all cases", "overall"] == pytest.approx(ceiling)
+    values = [board.fusions["MoRF"].agreement["signed"].correlation.value for board in small_boards]
+    assert recovery.correlation["MoRF", "signed"] == pytest.approx(np.mean(values))
+
+
+def test_the_control_the_mask_and_the_residual_are_counted(small_boards, with_small_boards):
+    tables = leaderboards.fused_leaderboard(Run(FUSED, n=1), **SIZES).tables
+    last = [board.to_frame().set_index("method").place["random"] for board in small_boards]
+    wins = [win for board in small_boards for win in board.oracle_wins()]
+    fits = [board.fusions["all cases"] for board in small_boards]
+    same = spearman(fits[0].scores, fits[1].scores)
+    expected = [
+        *((same, 1), (same, 1), (sum(place == 9 for place in last), 2), (min(last), 2)),
+        (sum(wins), len(wins)),
+        (np.mean([fit.scores.std() for fit in fits]), 2),
+        (np.mean([fit.residual for fit in fits]), 2),
+    ]
+    found = tables["checks"][["value", "of"]]
+    assert found.to_numpy().tolist() == [pytest.approx(row) for row in expected]
+    assert len(tables["left-out"]) == 9
+
+
+def fused(low=math.nan, high=math.nan, gain=(math.nan, math.nan), clean=(0.5, 0.6), order=(0, 0)):
+    rows = [
+        *(("all cases", "signed", low, high), ("no unseen data", "signed", *clean)),
+        *(("unseen data", "signed", low, high), ("unseen data", "positive", low, high)),
+    ]
+    table = pd.DataFrame(rows, columns=["fused", "truth", "low", "high"])
+    table = table.assign(gain_low=gain[0], gain_high=gain[1])
+    orders = pd.DataFrame([order], columns=["low", "high"])
+    return {"recovery": table, "orders": orders}
+
+
+@pytest.mark.parametrize(
+    ("check", "tables", "expected"),
+    [
+        ("order_is_the_paper_s", fused(order=(0.1, 0.9)), True),
+        ("order_is_the_paper_s", fused(order=(-0.9, -0.1)), False),
+        ("order_is_the_paper_s", fused(order=(-0.1, 0.9)), None),
+        ("fusing_gains", fused(gain=(0.1, 0.2)), True),
+        ("fusing_gains", fused(gain=(-0.2, -0.1)), False),
+        ("fusing_gains", fused(gain=(-0.1, 0.2)), None),
+        ("fusing_gains", fused(), None),
+        ("unseen_data_remains", fused(0.1, 0.2), True),
+        ("unseen_data_remains", fused(0.8, 0.9), False),
+        ("unseen_data_remains", fused(0.1, 0.55), None),
+        ("unseen_data_remains", fused(), None),
+        ("unseen_data_reverses", fused(-0.2, -0.1), True),
+        ("unseen_data_reverses", fused(0.1, 0.2), False),
+        ("unseen_data_reverses", fused(-0.1, 0.2), None),
+        ("unseen_data_reverses", fused(), None),
+    ],
+)
+def test_claims_about_fusing_follow_intervals(check, tables, expected):
+    assert getattr(leaderboards, check)(tables) is expected
+
+
+def test_cases_are_compared_where_they_differ_in_one_thing(small_boards, with_small_boards):
+    found = leaderboards.consistency(Run(CONSISTENCY, n=1), **SIZES)
+    board, table = small_boards[0], found.tables["correlations"]
+    first = table[table.seed == 0]
+    # Two data sets with two doses in two orders: 8 cases.
+    assert first.level.value_counts().to_dict() == {"model": 4, "data set": 4, "protocol": 4}
+    names = [case.name for case in board.cases]
+    for row in first.itertuples():
+        one, other = names.index(row.first), names.index(row.second)
+        expected = spearman(board.ranks[:8, one], board.ranks[:8, other])
+        assert row.correlation == pytest.approx(expected, nan_ok=True)
+    levels = found.tables["levels"].set_index(["differ_in", "cases"])
+    means = table[table.level == "model"].groupby("seed").correlation.mean()
+    assert levels.correlation["model", "all"] == pytest.approx(means.mean())
+    assert levels.pairs["model", "no unseen data"] == 0
+    assert levels.pairs["data set", "no unseen data"] == 2
+    panels = [len(figure.axes) - 1 for figure in found.figures.values()]  # without color bars
+    assert panels == [4, 4, 1]
+
+
+def case(data, network, protocol):
+    return CaseScores(0, data, network, protocol, False, {}, {}, {})
+
+
+def test_cases_that_differ_in_two_things_are_at_no_level():
+    one = case("a", "dose 0", "MoRF")
+    assert leaderboards.level_of(one, case("a", "dose 1", "MoRF")) == "model"
+    assert leaderboards.level_of(one, case("b", "dose 0", "MoRF")) == "data set"
+    assert leaderboards.level_of(one, case("a", "dose 0", "LeRF")) == "protocol"
+    assert leaderboards.level_of(one, case("b", "dose 0", "LeRF")) is None
+    assert leaderboards.level_of(one, one) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "strong"),
+    [(0.8, 0.9, True), (0.5, 0.6, False), (0.6, 0.8, None), (math.nan, math.nan, None)],
+)
+def test_claims_about_consistency_follow_intervals(low, high, strong):
+    levels = pd.DataFrame({"differ_in": [*LEVELS], "cases": "all"})
+    none = levels.assign(low=math.nan, high=math.nan, truth_low=math.nan, truth_high=math.nan)
+    weak = None if strong is None else not strong
+    for level, check in zip(
+        LEVELS, ("models_differ", "data_sets_differ", "protocols_differ"), strict=True
+    ):
+        table = none.copy()
+        table.loc[table.differ_in == level, ["low", "high"]] = low, high
+        assert getattr(leaderboards, check)({"levels": table}) is weak
+    truth = {"levels": none.assign(truth_low=low, truth_high=high)}
+    assert leaderboards.truth_is_consistent(truth) is strong
