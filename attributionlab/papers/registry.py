@@ -23,7 +23,6 @@ from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_do
 from attributionlab.papers.attributionlab.which_truth import which_truth
 from attributionlab.papers.catalog import Run, items, reproduce
 from attributionlab.papers.reproduction import Reproduction
-from attributionlab.papers.soco.items import SOCO_ITEMS
 from attributionlab.progress import follow
 from attributionlab.validation import MOST_IMAGES, integer_problem
 
@@ -42,7 +41,7 @@ PAPERS: dict[str, dict[str, Callable[..., Any]]] = {
         "which-truth": which_truth,
         "shapley-convergence": shapley_convergence,
     },
-    "Soundness and completeness": SOCO_ITEMS,
+    "Soundness and completeness": {},
     "IDSDS": {},
     "Unified study": {},
     "Meta-Rank": {},

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.soco import order_example as example
-from attributionlab.papers.soco.order_example import example_maps, soco_order_example
+from attributionlab.papers.soco.order_example import ITEM, example_maps, maps_of_one_order
 
 
 def probability(logit):
@@ -15,7 +16,7 @@ def probability(logit):
 
 @pytest.fixture(scope="module")
 def outcome():
-    return soco_order_example(n=None, quick=False)
+    return maps_of_one_order(Run(ITEM, n=1))
 
 
 def test_both_maps_have_the_same_order():
@@ -52,17 +53,28 @@ def test_true_ratios_stand_beside(outcome):
     assert maps.true_completeness.tolist() == pytest.approx([2 / 3, 2 / 3], abs=1e-12)
 
 
-def test_findings_follow_the_values(outcome):
-    said = " ".join(outcome.findings)
-    assert "are equal, bit by bit" in said
-    assert "thresholds 0.3, 0.2, 0.1" in said
-    assert "soundness prefers B and completeness A" in said
-    changed = outcome.tables["values"].copy()
-    changed.loc[changed.metric == "deletion", "equal"] = False
-    assert "deletion tell the maps apart" in example._findings(changed)[0]
+def test_claims_follow_the_values(outcome):
+    tables = {"values": outcome.tables["values"].copy()}
+    values = tables["values"]
+    assert example.orders_are_equal(tables)
+    assert example.values_tell_apart(tables)
+    assert example.preferences_differ(tables)
+    assert values[~values.equal & (values.metric == "completeness")]["at"].tolist() == [
+        0.3,
+        0.2,
+        0.1,
+    ]
+    values.loc[values.metric == "deletion", "equal"] = False
+    assert not example.orders_are_equal(tables)
+    values.loc[values.metric == "soundness", ["A", "B"]] = 0.5, 0.4
+    assert example.values_tell_apart(tables)
+    assert not example.preferences_differ(tables)
+    values.loc[values.metric == "completeness", "equal"] = True
+    assert not example.values_tell_apart(tables)
+    assert not example.preferences_differ(tables)
 
 
 def test_the_model_is_the_stated_sum():
     image = torch.tensor([[[[1.0, 0.5, 1.0]]]])
     assert example.example_model()(image).tolist() == [[3.0, 0.0]]
-    assert set(soco_order_example(n=None, quick=True, seed=1).figures) == {"curves"}
+    assert set(maps_of_one_order(Run(ITEM, n=1, seed=1)).figures) == {"curves"}

@@ -1,0 +1,575 @@
+"""Figures 2, 3, 11 and 12 of Li et al. (2024): maps that know watermarks, by Attr% and ROAD.
+
+Networks are trained on watermarked images, asked what they use, and explained.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from attributionlab.errors import refuse_if
+from attributionlab.methods import deep_shap, gradcam, integrated_gradients
+from attributionlab.methods.findings import Finding, heard
+from attributionlab.metrics import relevance_mass_accuracy
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.soco.road_curves import road_curve
+from attributionlab.papers.soco.watermarked_images import (
+    BLACK,
+    BLANK,
+    MARKS,
+    NUMBER,
+    ON_IMAGES,
+    ORIGINAL,
+    STRIPES,
+    Data,
+    data_sets,
+    natural_images,
+    rectangle_side,
+    stripe_count,
+    stripe_rows,
+    stripe_watermarks,
+    watermarked,
+)
+from attributionlab.papers.subjects.small_network import accuracy_of, fit_network, small_network
+from attributionlab.report.plots import curves, dots, map_grid
+from attributionlab.validation import integer_problem
+
+ATTR, ROAD, SAMPLED, CANVASES = (f"soco-figure-{number}" for number in (2, 3, 11, 12))
+TESTING = 400
+EPOCHS = {ORIGINAL: 12, NUMBER: 6, STRIPES: 3}
+"""Until accuracies on test images hardly rise; stripes are learned in the first."""
+LEARNING_RATE = 2e-3
+FRACTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+"""Of the pixels removed; close at first, since a number's square has 8 % of all."""
+METHODS = ("GradCAM", "IG", "DeepSHAP")
+RECT, POOLING, SQUARED, UNIFORM = "Rect", "Pooling", "Rect, squared", "uniform"
+"""SQUARED: Rect around the center by squared attributions, which many faint ones move less."""
+BASELINES = 8
+"""Training images that DeepSHAP compares with."""
+ROAD_METHODS = {
+    (ORIGINAL, ON_IMAGES): (*METHODS, RECT),
+    (NUMBER, ON_IMAGES): (*METHODS, RECT),
+    (NUMBER, BLANK): METHODS,
+}
+"""What the paper's figures 3 and 12 show."""
+NAMES = dict(
+    zip(
+        ROAD_METHODS,
+        ("original images and labels", "number watermarks on images", "numbers on a blank canvas"),
+        strict=True,
+    )
+)
+SAMPLES = 3
+"""Images of each semi-natural data set that are drawn."""
+PUBLISHED = {
+    (ORIGINAL, ON_IMAGES): 0.704,
+    (NUMBER, ON_IMAGES): 0.994,
+    (NUMBER, BLANK): 0.999,
+    (NUMBER, RECT): 0.92,
+    (STRIPES, POOLING): 0.93,
+}
+"""Accuracies of VGG-16 on CIFAR-100 by data and canvas; Attr% by data and method."""
+LEARNED = 0.95
+"""An accuracy on watermarks from which on they are learned; the paper's are 0.99 and above."""
+AGREED = 0.95
+"""Share of answers from which on they are called those of the watermark."""
+NEAR_CHANCE = 0.05
+"""Three standard errors of a share of 1/8 over 400 images."""
+SAME = 1e-9
+"""Means that differ by less are equal up to rounding."""
+
+Maps = Float[Tensor, "batch 1 height width"]
+Rows = list[dict[str, Any]]
+
+
+@dataclass(eq=False)
+class Study:
+    """Rows of tables, samples of each data set (label, image, region and maps), and guards' counts."""
+
+    networks: Rows = field(default_factory=list)
+    uses: Rows = field(default_factory=list)
+    attr: Rows = field(default_factory=list)
+    road: Rows = field(default_factory=list)
+    curves: Rows = field(default_factory=list)
+    samples: dict[str, Rows] = field(default_factory=dict)
+    notices: Counter[str] = field(default_factory=Counter)
+
+
+def watermark_maps(run: Run, *, networks: int, training: int, images: str | None = None) -> Found:
+    """Train networks on watermarked images, explain them, and score the maps by Attr% and ROAD.
+
+    `run.n` images of each data set are explained; each has so many `networks`, from the seed on.
+    `images` is a folder as in `natural_images`. Tables are means over networks with their extremes;
+    those whose names end in "each" have a row for each network.
+    """
+    refuse_if(
+        [*integer_problem("networks", networks, 1), *integer_problem("training", training, 2)]
+    )
+    natural = natural_images(images, training=training, testing=max(run.n, TESTING), seed=run.seed)
+    data = data_sets(natural, run.seed)
+    study = study_of(data, run, networks)
+    each = {
+        name: pd.DataFrame(getattr(study, name)) for name in ("attr", "road", "networks", "uses")
+    }
+    tables = {
+        "attr": _spread(each["attr"], ["data", "method"], "attr", ["zero_maps"]),
+        "road": _spread(each["road"], ["data", "canvas", "method"], "road"),
+        "networks": _spread(each["networks"], ["data", "canvas"], "accuracy", ["chance"]),
+        "uses": _spread(each["uses"], ["data", "check", "answer"], "agreed", ["images"]),
+    }
+    for name, second in (("attr", "method"), ("networks", "canvas")):
+        pairs = zip(tables[name].data, tables[name][second], strict=True)
+        tables[name]["published"] = [PUBLISHED.get(pair, np.nan) for pair in pairs]
+    tables["road"]["rank"] = tables["road"].groupby(["data", "canvas"], sort=False).road.rank()
+    along = pd.DataFrame(study.curves)
+    tables["curve-means"] = _spread(along, ["data", "canvas", "method", "removed"], "accuracy")
+    tables["distances"] = _distances(tables["curve-means"])
+    tables["notices"] = pd.DataFrame(
+        {"notice": kind, "images": count, "of": study.notices["images"]}
+        for kind, count in study.notices.items()
+        if kind != "images"
+    ).reindex(columns=["notice", "images", "of"])
+    tables |= {f"{name}-each": table for name, table in each.items()} | {"curves": along}
+    n = min(run.n, len(data[0].testing.labels))
+    counted = f"{n} images, {networks} network{'s' * (networks > 1)} for each data set"
+    return Found(tables, _figures(study, tables, natural.source, counted))
+
+
+@claim(
+    *(ATTR, ROAD, SAMPLED, CANVASES),
+    place="Appendix D.1",
+    statement="Networks learn the watermarks (here: every network, to 95 % of the test images)",
+    reason="Maps of a network that did not learn them say little about watermarks",
+)
+def watermarks_are_learned(tables: Tables) -> bool:
+    table = tables["networks"]
+    return bool(table[table.data != ORIGINAL].lowest.min() >= LEARNED)
+
+
+@claim(
+    *(ATTR, SAMPLED),
+    place="Figure 2",
+    statement="The design of the watermark decides which map is better by Attr%: Rect is ahead of "
+    "Pooling on numbers, and Pooling of Rect on stripes",
+)
+def own_watermark_decides(tables: Tables) -> bool | None:
+    rows = tables["attr"].set_index(["data", "method"])
+    orders = [
+        _ahead(rows.loc[NUMBER, RECT], rows.loc[NUMBER, POOLING]),
+        _ahead(rows.loc[STRIPES, POOLING], rows.loc[STRIPES, RECT]),
+    ]
+    return False if False in orders else None if None in orders else True
+
+
+@claim(
+    *(ATTR, SAMPLED),
+    place="ours",
+    statement="The verdict on a map made to measure depends on how it is measured out: Rect has more "
+    "on numbers around the mean place by squared attributions, in which faint ones count less",
+)
+def squares_move_rect(tables: Tables) -> bool | None:
+    rows = tables["attr"].set_index(["data", "method"])
+    return _ahead(rows.loc[NUMBER, SQUARED], rows.loc[NUMBER, RECT])
+
+
+@claim(
+    *(ATTR, SAMPLED),
+    place="ours",
+    statement="On stripes Pooling has exactly IG's own Attr%, and owes nothing to what it knows: it "
+    "moves attribution within regions only, and stripes are whole regions",
+)
+def pooling_is_ig_on_stripes(tables: Tables) -> bool:
+    rows = tables["attr"].set_index(["data", "method"]).attr
+    return bool(abs(rows[STRIPES, POOLING] - rows[STRIPES, "IG"]) < SAME)
+
+
+@claim(
+    *(ATTR, ROAD),
+    place="ours",
+    statement="Networks use the watermark: without it answers are the label by chance, and on another "
+    "image with the same watermark they are the label",
+)
+def watermarks_are_used(tables: Tables) -> bool:
+    table, chance = tables["uses"], tables["networks"].chance.iloc[0]
+    gone = table[table.check == "watermark removed"].agreed
+    moved = table[table.check.str.startswith("on other images")].agreed
+    return bool(gone.max() <= chance + NEAR_CHANCE and moved.min() >= AGREED)
+
+
+@claim(
+    *(ATTR, ROAD),
+    place="ours",
+    statement="The digits suffice, with and without the black pixels around them",
+    reason="Networks need a rectangle, or an image that is not black, around the digits; or else they "
+    "fail because no such image was trained on, which is not told apart here",
+)
+def digits_suffice(tables: Tables) -> bool:
+    agreed = tables["uses"].set_index(["data", "check"]).agreed[NUMBER]
+    checks = ["digits without rectangle", "watermark alone, on black"]
+    return bool(agreed[checks].min() >= AGREED)
+
+
+@claim(
+    *(ATTR, ROAD),
+    place="ours",
+    statement="Networks read regions without a stripe, too: a stripe put there changes their answers, "
+    "although Attr% counts attributions there as false",
+    reason="Networks do not read all stripes alike",
+)
+def absent_stripes_are_read(tables: Tables) -> bool:
+    agreed = tables["uses"].set_index(["data", "check"]).agreed[STRIPES]
+    return bool(agreed[["one stripe removed", "one stripe added"]].min() >= AGREED)
+
+
+@claim(
+    ROAD,
+    place="Figure 3",
+    statement="By ROAD Rect is first on number watermarks, and last on the original images",
+    reason="Rect removes its square in random order, and a part of it (1 less its Attr%) lies beside "
+    "the watermark: which of the two puts it behind is not tested",
+)
+def rect_is_first_and_last(tables: Tables) -> bool:
+    table = tables["road"][tables["road"].canvas == ON_IMAGES]
+    ranks = table.pivot(index="method", columns="data", values="rank")
+    return bool(ranks[NUMBER][RECT] == 1 and ranks[ORIGINAL][RECT] == len(ranks))
+
+
+@claim(
+    CANVASES,
+    place="Figure 12",
+    statement="GradCAM is first on CIFAR-100, and last on semi-natural and pure synthetic images",
+    reason="Why the paper's images reverse the order and these do not is open",
+)
+def gradcam_is_first_and_last(tables: Tables) -> bool:
+    scores = {key: rows.road for key, rows in _three(tables).items()}
+    firsts = [
+        scores[key].idxmin() if key[0] == ORIGINAL else scores[key].idxmax() for key in scores
+    ]
+    return set(firsts) == {"GradCAM"}
+
+
+@claim(
+    CANVASES,
+    place="Figure 12",
+    statement="The original images give another order of methods than the semi-natural ones",
+    reason="They give no other order that networks agree on",
+)
+def original_images_give_another_order(tables: Tables) -> bool:
+    """Compare last methods, and first ones where networks agree on who is ahead."""
+    original, marked = list(_three(tables).values())[:2]
+    apart = True
+    for rows in (original, marked):
+        first, second = rows.sort_values("road").iloc[:2].itertuples()
+        apart &= first.highest < second.lowest
+    return bool(
+        original.road.idxmax() != marked.road.idxmax()
+        or (apart and original.road.idxmin() != marked.road.idxmin())
+    )
+
+
+@claim(
+    CANVASES,
+    place="Figure 12",
+    statement="Curves on semi-natural images are nearer to those on pure synthetic images than to "
+    "those on the original ones",
+)
+def marked_curves_are_like_synthetic_ones(tables: Tables) -> bool | None:
+    distance = tables["distances"].set_index("to").distance
+    return None if distance.isna().any() else bool(distance[NUMBER] < distance[ORIGINAL])
+
+
+def study_of(data: list[Data], run: Run, networks: int) -> Study:
+    """Train networks on every data set, ask what they use, and explain them."""
+    study = Study()
+    for seed, each in run.track(
+        (seed, each) for seed in range(run.seed, run.seed + networks) for each in data
+    ):
+        channels, side = each.training.images.shape[1:3]
+        network = small_network(channels, each.classes, side, seed)
+        fit_network(
+            *(network, each.training.images, each.training.labels),
+            seed=seed,
+            epochs=EPOCHS[each.mark],
+            learning_rate=LEARNING_RATE,
+        )
+        keys = {"data": each.mark, "canvas": each.canvas, "seed": seed}
+        accuracy = accuracy_of(network, each.testing.images, each.testing.labels)
+        study.networks.append({**keys, "accuracy": accuracy, "chance": 1 / each.classes})
+        if each.mark in MARKS and each.canvas == ON_IMAGES:
+            study.uses += [{**keys, **row} for row in use_rows(network, each)]
+        if each.canvas == ON_IMAGES or (each.mark, each.canvas) in ROAD_METHODS:
+            _explain(study, network, each, run, keys)
+    return study
+
+
+def _explain(
+    study: Study, network: nn.Sequential, data: Data, run: Run, keys: dict[str, Any]
+) -> None:
+    """Add how maps of the first images score."""
+    images, labels, region = (each[: run.n] for each in data.testing)
+    rows = stripe_rows(images.shape[2], data.classes)
+    maps, notices = attribution_maps(
+        network, images, labels, training=data.training.images, rows=rows
+    )
+    study.notices["images"] += len(images)
+    for notice in notices:
+        study.notices[notice.kind] += notice.images
+    for method in ROAD_METHODS.get((data.mark, data.canvas), ()):
+        accuracies, height = road_curve(
+            network, images, labels, maps[method], fractions=FRACTIONS, seed=keys["seed"]
+        )
+        study.road.append({**keys, "method": method, "road": height})
+        along = {"data": data.mark, "canvas": data.canvas, "method": method}
+        along["network"] = keys["seed"] - run.seed
+        study.curves += [
+            {**along, "removed": fraction, "accuracy": accuracy}
+            for fraction, accuracy in zip(FRACTIONS, accuracies, strict=True)
+        ]
+    if data.mark in MARKS and data.canvas == ON_IMAGES:
+        for method, values in {**maps, UNIFORM: torch.ones_like(maps["IG"])}.items():
+            share = relevance_mass_accuracy(values, region)
+            zero = (values.flatten(1).amax(1) == 0).double()
+            row = {"attr": float(share.nanmean()), "zero_maps": float(zero.mean())}
+            study.attr.append({**keys, "method": method, **row})
+        marked = [index for index in range(len(images)) if region[index].any()][:SAMPLES]
+        drawn = {name: maps[name] for name in ("IG", RECT, POOLING)}
+        study.samples.setdefault(
+            data.mark,
+            [
+                {"label": int(labels[index]), "image": images[index], "region": region[index, 0]}
+                | {name: values[index, 0] for name, values in drawn.items()}
+                for index in marked
+            ],
+        )
+
+
+def use_rows(network: nn.Module, data: Data) -> Iterator[dict[str, Any]]:
+    """Yield what a network answers where the watermark is removed, alone, moved or changed.
+
+    Each row has a check, what the answers are compared with ("label", or the label that the changed
+    stripes spell), the share of answers that agree, and of how many.
+    """
+    marked, labels, region = data.testing
+    before, classes = data.before, data.classes
+
+    def row(check: str, images: Tensor, expected: Tensor, answer: str = "label") -> dict[str, Any]:
+        agreed = accuracy_of(network, images, expected)
+        return {"check": check, "answer": answer, "agreed": agreed, "images": len(images)}
+
+    elsewhere = watermarked(data.mark, before.roll(1, 0), labels, classes=classes, seed=2**20)
+    color = before.mean((0, 2, 3), keepdim=True)
+    moved = "on other images, elsewhere" if data.mark == NUMBER else "on other images"
+    yield row("watermark removed", before, labels)
+    yield row("watermark alone, on black", torch.where(region, marked, BLACK), labels)
+    yield row("watermark alone, on the mean color", torch.where(region, marked, color), labels)
+    yield row(moved, elsewhere.images, labels)
+    if data.mark == NUMBER:
+        yield row("digits erased", torch.where(region, BLACK, marked), labels)
+        strokes = region & (marked > BLACK).all(1, keepdim=True)
+        yield row("digits without rectangle", torch.where(strokes, marked, before), labels)
+        return
+    changed: dict[str, list[tuple[Tensor, Tensor]]] = {
+        "one stripe removed": [],
+        "one stripe added": [],
+    }
+    for place in range(stripe_count(classes)):
+        spelled = labels ^ (1 << place)
+        for check, chosen in zip(changed, (spelled < labels, spelled > labels), strict=True):
+            kept = chosen & (spelled < classes)
+            if kept.any():
+                other = stripe_watermarks(before[kept], spelled[kept], classes=classes)
+                changed[check].append((other.images, spelled[kept]))
+    for check, pairs in changed.items():
+        if pairs:
+            images, spelled = (torch.cat(each) for each in zip(*pairs, strict=True))
+            yield row(check, images, spelled, "label of the stripes left")
+
+
+def attribution_maps(
+    network: nn.Sequential,
+    images: Float[Tensor, "batch channels height width"],
+    labels: Int[Tensor, " batch"],
+    *,
+    training: Float[Tensor, "training channels height width"],
+    rows: Sequence[slice],
+) -> tuple[dict[str, Maps], list[Finding]]:
+    """Return maps of what speaks for the label, by method, and the methods' notices.
+
+    Logits are explained. Attributions are summed over channels, and negative sums set to 0: GradCAM
+    and Attr% know no others, and so all metrics judge the same maps. IG starts from black, DeepSHAP
+    from the first training images, GradCAM looks at the last ReLU before the linear layer.
+    """
+    last = [module for module in network if isinstance(module, nn.ReLU)][-1]
+    with heard() as notices:
+        found = {
+            "GradCAM": gradcam(network, images, labels, layers={"gradcam": last}),
+            "IG": integrated_gradients(network, images, labels),
+            "DeepSHAP": deep_shap(network, images, labels, baselines=training[:BASELINES]),
+        }
+    maps = {
+        name: values.detach().double().sum(1, keepdim=True).clamp(min=0)
+        for name, values in found.items()
+    }
+    maps[RECT] = rectangle_at_center(maps["IG"])
+    maps[POOLING] = pooled(maps["IG"], rows)
+    maps[SQUARED] = rectangle_at_center(maps["IG"] ** 2)
+    return maps, notices
+
+
+def rectangle_at_center(maps: Maps) -> Maps:
+    """Return ones in a square of the watermark's size around the attribution's center, zeros elsewhere.
+
+    The center is the mean place of the pixels, weighted by their attributions, which are not negative;
+    the square is moved into the image where it would leave it. A map of zeros has its center in the
+    middle.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.papers.soco.watermark_networks import rectangle_at_center
+    >>> values = torch.zeros(1, 1, 4, 8)
+    >>> values[..., 1, 3], values[..., 1, 7] = 3.0, 1.0  # their center is column 4
+    >>> rectangle_at_center(values)[0, 0].int()
+    tensor([[0, 0, 0, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 1, 0, 0, 0],
+            [0, 0, 0, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0, 0, 0, 0]], dtype=torch.int32)
+    """
+    height, width = maps.shape[2:]
+    side = rectangle_side(min(height, width))
+    weights = maps[:, 0].double()
+    weights = torch.where((weights.sum((1, 2)) > 0)[:, None, None], weights, 1.0)
+    total = weights.sum((1, 2))
+    result = torch.zeros_like(maps)
+    for axis_sums, extent, along in ((weights.sum(2), height, 2), (weights.sum(1), width, 3)):
+        place = torch.arange(extent)
+        center = (axis_sums @ place.double()) / total
+        first = (center - (side - 1) / 2).round().clamp(0, extent - side)
+        inside = (place >= first[:, None]) & (place < first[:, None] + side)
+        shaped = inside[:, None, :, None] if along == 2 else inside[:, None, None, :]
+        result = result + shaped
+    return (result == 2).to(maps)
+
+
+def pooled(maps: Maps, rows: Sequence[slice]) -> Maps:
+    """Give each region of rows its mean attribution everywhere.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.papers.soco.watermark_networks import pooled
+    >>> pooled(torch.tensor([[[[0.0, 2.0], [4.0, 6.0]]]]), [slice(0, 1), slice(1, 2)])
+    tensor([[[[1., 1.],
+              [5., 5.]]]])
+    """
+    result = torch.empty_like(maps)
+    for region in rows:
+        result[:, :, region] = maps[:, :, region].mean((2, 3), keepdim=True)
+    return result
+
+
+def _ahead(first: Any, second: Any) -> bool | None:
+    """Return whether all networks' values are above the other's, or below; None where ranges meet."""
+    return (
+        True if first.lowest > second.highest else False if first.highest < second.lowest else None
+    )
+
+
+def _three(tables: Tables) -> dict[tuple[str, str], pd.DataFrame]:
+    """Return ROAD of the three methods on original, semi-natural and pure synthetic images."""
+    road = tables["road"][tables["road"].method.isin(METHODS)]
+    return {
+        (data, canvas): road[(road.data == data) & (road.canvas == canvas)].set_index("method")
+        for data, canvas in ROAD_METHODS
+    }
+
+
+def _spread(
+    each: pd.DataFrame, keys: list[str], value: str, also: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return mean and extremes over networks, and the means of other columns."""
+    groups = each.groupby(keys, sort=False)
+    spread = groups[value].agg(["mean", "min", "max"])
+    spread.columns = [value, "lowest", "highest"]
+    return spread.join(groups[list(also)].mean()).reset_index()
+
+
+def _distances(means: pd.DataFrame) -> pd.DataFrame:
+    """Return how far curves on semi-natural images are from the others, in shares of their starts.
+
+    Means over methods and fractions; NaN where a network is never right.
+    """
+    known = means[means.method.isin(METHODS)].set_index(["data", "canvas", "method", "removed"])
+    known = known.sort_index()
+    starts = known.accuracy.groupby(level=[0, 1, 2], sort=False).transform("first")
+    shares = known.accuracy / (starts if starts.min() > 0 else np.nan)
+    return pd.DataFrame(
+        {"from": NAMES[NUMBER, ON_IMAGES], "to": to, "canvas": canvas}
+        | {"distance": (shares[NUMBER, ON_IMAGES] - shares[to, canvas]).abs().mean()}
+        for to, canvas in ((NUMBER, BLANK), (ORIGINAL, ON_IMAGES))
+    )
+
+
+def _figures(study: Study, tables: Tables, source: str, counted: str) -> dict[str, Figure]:
+    samples = [(mark, one) for mark in MARKS for one in study.samples[mark]]
+    rows = {
+        name: [one[name].numpy() for _, one in samples] for name in ("image", "IG", RECT, POOLING)
+    }
+    accuracy = tables["networks"].set_index(["data", "canvas"]).accuracy
+    means = tables["curve-means"].rename(columns={"lowest": "low", "highest": "high"})
+    means["panel"] = [
+        f"{NAMES[key]} (accuracy on all test images {accuracy[key]:.1%})"
+        for key in zip(means.data, means.canvas, strict=True)
+    ]
+    title = (
+        f"ROAD, most relevant pixels first; bands: lowest to highest network\n{source}; {counted}"
+    )
+    drawn = {
+        "road": means[means.canvas == ON_IMAGES].sort_values("data", kind="stable"),
+        "road-canvases": means[means.method.isin(METHODS)],
+    }
+    attr = tables["attr"].rename(columns={"lowest": "low", "highest": "high"})
+    return {
+        "samples": map_grid(
+            rows,
+            headings=[f"{mark}, label {one['label']}" for mark, one in samples],
+            boxes=[boxes_of(one["region"]) for _, one in samples],
+            title=f"Watermarks, framed, and maps ({source})",
+            signed=False,
+        ),
+        "attr": dots(
+            attr.replace({"method": {UNIFORM: "uniform (share of area)"}}),
+            *("attr", "method"),
+            panel="data",
+            title=f"Attr%, from the lowest to the highest network\n{source}; {counted}",
+            xlabel="share of attribution on the watermark (higher is better)",
+        ),
+        **{
+            name: curves(
+                *(table, "removed", "accuracy", "method"),
+                panel="panel",
+                title=title,
+                xlabel="fraction of pixels removed",
+                ylabel="accuracy (lower is better)",
+            )
+            for name, table in drawn.items()
+        },
+    }
+
+
+def boxes_of(region: Tensor) -> list[tuple[int, int, int, int]]:
+    """Return a frame (top, left, bottom, right) around each run of rows of a region (H, W)."""
+    rows = np.diff(region.any(1).numpy().astype(int), prepend=0, append=0)
+    columns = region.any(0).nonzero().flatten().tolist()
+    return [
+        (int(top), columns[0], int(bottom), columns[-1] + 1)
+        for top, bottom in zip(np.flatnonzero(rows == 1), np.flatnonzero(rows == -1), strict=True)
+    ]
