@@ -14,13 +14,11 @@ from attributionlab.papers.attributionlab.comparison_plan import carry_out
 from attributionlab.papers.attributionlab.deep_shap_signs import deepshap_signs
 from attributionlab.papers.attributionlab.figures import PLANS
 from attributionlab.papers.attributionlab.model_summary import table_1
-from attributionlab.papers.attributionlab.perturbation_items import ITEMS, perturbation_tables
 from attributionlab.papers.attributionlab.photographs.items import PHOTOGRAPH_ITEMS
 from attributionlab.papers.attributionlab.segmentations import figure_24
 from attributionlab.papers.attributionlab.shapley_convergence import shapley_convergence
 from attributionlab.papers.attributionlab.trained_network import figure_3
 from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_dose
-from attributionlab.papers.attributionlab.which_truth import which_truth
 from attributionlab.papers.catalog import Run, items, reproduce
 from attributionlab.papers.reproduction import Reproduction
 from attributionlab.progress import follow
@@ -33,12 +31,10 @@ PAPERS: dict[str, dict[str, Callable[..., Any]]] = {
         **{item: partial(carry_out, replace(plan, item=item)) for item, plan in PLANS.items()},
         **PHOTOGRAPH_ITEMS,
         "figure-24": figure_24,
-        **{item: partial(perturbation_tables, item) for item in ITEMS},
         "deepshap-signs": deepshap_signs,
         "unseen-data-dose": unseen_data_dose,
         "camouflage-drift": camouflage_drift,
         "camouflage-weights": camouflage_weights,
-        "which-truth": which_truth,
         "shapley-convergence": shapley_convergence,
     },
     "Soundness and completeness": {},

@@ -4,10 +4,10 @@ Curves are evaluated at every pixel, and areas are those of all steps; figures g
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -29,65 +29,41 @@ from attributionlab.metrics import (
     normalize,
     subset_effects,
 )
-from attributionlab.stats.runs import OfRuns, over_runs
 
-Numbers = NDArray[np.float64]
-
+CURVES: Mapping[str, Callable[..., Tensor]] = {
+    "insertion": insertion_curve,
+    "deletion": deletion_curve,
+}
+METRICS = ("insertion", "deletion", "sensitivity_n")
+SCORES = ("f1_overall", "f1_positive", *METRICS)
+OPPOSITE = (
+    "Insertion in reading order, Deletion reversed",
+    "Insertion reversed, Deletion in reading order",
+)
+"""Orders of equal pixels that differ between the two metrics."""
 BLACK = 0.0
 """What replaces a pixel (F.4, G.4): the true baseline of binary images, an unseen color of others."""
 DRAWS = 100
 POINTS = 257
-"""Of a curve in a figure."""
+"""Of a curve in a table."""
 QUICK_SIZES = 324
 """How many N of Sensitivity-N a quick run looks at."""
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
+class Study(NamedTuple):
     """What the truth and three metrics say about methods in one environment.
 
-    Parameters
-    ----------
-    env : Environment
-        Where.
-    methods : sequence of str
-        By name.
-    scores : dict of str to array, (methods, images)
-        "f1_overall", "f1_positive" (NaN where not applicable), "insertion", "deletion" (areas) and
-        "sensitivity_n" (mean over all N).
-    curves : dict of str to array, (methods, images, points)
-        Of the three metrics.
-    points : dict of str to array, (points,)
-        The fraction of pixels inserted or deleted, and N.
-    counted : array, (images,)
-        The share of pixels that the network counts.
-    runs : dict of str to dict of str to array, (runs, images)
-        By method that optimizes and by score, `scores` of each of several runs, the first among them.
+    `scores` has a row for each method, run (several of a method that optimizes) and image: the F1s
+    (NaN where not applicable), areas, and Sensitivity-N (mean over all N). `curves` has those of first
+    runs, mean, least and largest over images; `undefined` says at which N no method has a correlation
+    in any image; `counted` is the mean share of pixels that the network counts.
     """
 
     env: Environment
-    methods: Sequence[str]
-    scores: dict[str, Numbers]
-    curves: dict[str, Numbers]
-    points: dict[str, Numbers]
-    counted: Numbers
-    runs: Mapping[str, Mapping[str, Numbers]] = field(default_factory=dict)
-
-    def rows(self, methods: Sequence[str]) -> Iterator[tuple[str, str, OfRuns]]:
-        """Rows of a table: the name of each, its method, and which of the values of the method's runs
-        (`in_run`) it takes: the first and, where the method optimizes, the lowest and the highest.
-        """
-        for method in methods:
-            yield method, method, lambda values: values[0]
-            known = len(next(iter(self.runs[method].values()))) if method in self.runs else 1
-            for name, end in over_runs(known).items():
-                yield f"{method}, {name}", method, end
-
-    def in_run(self, score: str, method: str) -> list[Numbers]:
-        """(images,) for each run of a method."""
-        if method in self.runs:
-            return list(self.runs[method][score])
-        return [self.scores[score][self.methods.index(method)]]
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+    undefined: dict[str, Any]
+    counted: float
 
 
 def study(
@@ -100,70 +76,48 @@ def study(
     quick: bool = False,
     track: Callable[[Sequence[str]], Iterator[str]] = iter,
 ) -> Study:
-    """Run methods with the paper's settings, and score their maps.
+    """Run methods and controls with the paper's settings, and score their maps.
 
-    Parameters
-    ----------
-    env : Environment
-        Where.
-    methods : sequence of str
-        Built-in methods and controls, by name.
-    n, seed : int
-        How many images, and which.
-    unsigned : sequence of str
-        Of these the maps without their signs are scored too, under the name that `magnitude_of` gives.
-    quick : bool
-        Not every N for Sensitivity-N.
-    track : callable
-        Passes the methods on; may show progress.
+    Of the methods in `unsigned` the maps without their signs are scored too, as `magnitude_of` names
+    them. A quick study does not look at every N of Sensitivity-N.
     """
     images, labels = env.batch(n, seed)
-    targets = env.targets(labels)
-    truth = env.truth(images, targets)
-    by_name, others = {}, {}
-    for name in track(methods):
-        by_name[name], *others[name] = _of_runs(name, env, n, seed)
-    by_name |= {magnitude_of(name): by_name[name].abs() for name in unsigned}
-    maps = [*by_name.values(), *(each for of_name in others.values() for each in of_name)]
-    scaled = [normalize(each) for each in maps]
+    targets, truth = env.targets(labels), env.truth(images, env.targets(labels))
+    maps = {
+        (name, run): maps_of(name, env, n, seed, run)
+        for name in track(methods)
+        for run in range(_prepared(name, env)[1].runs)
+    }
+    maps |= {(magnitude_of(name), 0): maps[name, 0].abs() for name in unsigned}
+    every, scaled = list(maps.values()), [normalize(each) for each in maps.values()]
     parts: tuple[Part, ...] = ("overall", "positive")
-    scores = {
-        f"f1_{part}": _stacked(
-            [alignment(magnitudes(each, part), getattr(truth, part)).f1 for each in scaled]
-        )
+    scores: dict[str, list[Tensor]] = {
+        f"f1_{part}": [
+            alignment(magnitudes(each, part), getattr(truth, part)).f1 for each in scaled
+        ]
         for part in parts
     }
-    curves, points = {}, {}
+    points: dict[str, NDArray[Any]] = {}
+    curves: dict[str, NDArray[np.float64]] = {}
     fractions = curve_fractions(images[0, 0].numel())
-    thin = _spread(len(fractions), POINTS)
-    for name, function in (("insertion", insertion_curve), ("deletion", deletion_curve)):
-        drawn = [_curves(function, env, images, targets, each) for each in maps]
-        scores[name] = _stacked([area_under_curve(each, fractions) for each in drawn])
-        curves[name] = _stacked([each[:, thin] for each in drawn])
+    for name, function in CURVES.items():
+        drawn = [_curves(function, env, images, targets, each) for each in every]
+        scores[name] = [area_under_curve(each, fractions) for each in drawn]
+        thin = _spread(len(fractions), POINTS)
         points[name] = fractions[thin].numpy()
-    sizes, correlations = _sensitivity(env, images, targets, maps, seed, quick)
-    scores["sensitivity_n"] = torch.from_numpy(correlations).nanmean(2).numpy()
+        curves[name] = torch.stack([each[:, thin] for each in drawn]).double().numpy()
+    sizes, correlations = _sensitivity(env, images, targets, every, seed, quick)
+    scores["sensitivity_n"] = list(torch.from_numpy(correlations).nanmean(2))
     thin = _spread(len(sizes), POINTS)
-    curves["sensitivity_n"], points["sensitivity_n"] = correlations[:, :, thin], sizes[thin] + 0.0
-    counted = truth.overall.double().mean((1, 2, 3)).numpy()
-    count, places = len(by_name), {name: [place] for place, name in enumerate(by_name)}
-    for name, of_name in others.items():
-        places[name] += range(count, count + len(of_name))
-        count += len(of_name)
-    runs = {
-        name: {score: values[rows] for score, values in scores.items()}
-        for name, rows in places.items()
-        if len(rows) > 1
-    }
-    first = slice(len(by_name))
+    points["sensitivity_n"], curves["sensitivity_n"] = sizes[thin] + 0.0, correlations[..., thin]
+    keys = [(*key, sample) for key in maps for sample in range(n)]
+    values = {name: torch.cat(each).double().numpy() for name, each in scores.items()}
     return Study(
         env=env,
-        methods=tuple(by_name),
-        scores={score: values[first] for score, values in scores.items()},
-        curves={metric: values[first] for metric, values in curves.items()},
-        points=points,
-        counted=counted,
-        runs=runs,
+        scores=pd.DataFrame(keys, columns=["method", "run", "sample"]).assign(**values),
+        curves=_curves_table(list(maps), points, curves),
+        undefined=_undefined(env.name, sizes, correlations),
+        counted=float(truth.overall.double().mean()),
     )
 
 
@@ -177,57 +131,56 @@ def maps_of(name: str, env: Environment, n: int, seed: int, repeat: int = 0) -> 
     `repeat` those of a run of its own.
     """
     prepared, method = _prepared(name, env)
-    output, held = chosen_outputs(env, None, None, prepared, method.output)
-    trial = Trial(env, output, held, "overall", 0.5, n, seed, diagnosed=False)
+    output, truth_output = chosen_outputs(env, None, None, prepared, method.output)
+    trial = Trial(env, output, truth_output, "overall", 0.5, n, seed, diagnosed=False)
     always = always_offered(method, trial)
-    with heard():  # what is unusual about a method is told by `test` and `compare`
+    with heard():  # `test` and `compare` print what is unusual about a method
         scenes = trial.scenes("", show_progress=False)
         found = [attribute_scene(method, trial, each, always, repeat).maps for each in scenes]
     return torch.cat(found)
 
 
-def _of_runs(name: str, env: Environment, n: int, seed: int) -> list[Tensor]:
-    """Maps of every run of a method that optimizes, and of the only one of others."""
-    runs = _prepared(name, env)[1].runs
-    return [maps_of(name, env, n, seed, repeat) for repeat in range(runs)]
+def constant_by_ties(env: Environment, n: int, seed: int) -> pd.DataFrame:
+    """Mean Insertion and Deletion AUC of a map that is 1 everywhere, by the order of its equal pixels:
+    the same for the two metrics, or opposite ones.
+    """
+    images, labels = env.batch(n, seed)
+    ones = torch.ones_like(images[:, :1])
+    # The later a pixel, the more: the order that a constant map has when ties are read backwards.
+    rising = torch.arange(ones[0].numel()).reshape(ones[:1].shape).expand_as(ones)
+    fractions = curve_fractions(ones[0].numel())
+
+    def area(function: Callable[..., Tensor], maps: Tensor, **options: Any) -> float:
+        curves = _curves(function, env, images, env.targets(labels), maps, **options)
+        return float(area_under_curve(curves, fractions).mean())
+
+    source = torch.Generator().manual_seed(seed)
+    first, last = ([area(each, maps) for each in CURVES.values()] for maps in (ones, rising))
+    rows = {
+        "reading order": first,
+        "reversed reading order": last,
+        OPPOSITE[0]: (first[0], last[1]),
+        OPPOSITE[1]: (last[0], first[1]),
+        "random": [area(each, ones, ties="random", generator=source) for each in CURVES.values()],
+    }
+    return pd.DataFrame([(ties, *areas) for ties, areas in rows.items()], columns=["ties", *CURVES])
+
+
+def replacement_table(studies: Sequence[Study]) -> pd.DataFrame:
+    """Logits of an image of the replacement alone: a row for each environment and class."""
+    rows = []
+    for env in (each.env for each in studies):
+        side = env.recipe.image_size
+        with torch.no_grad():
+            logits = env.model(torch.full((1, env.recipe.channels, side, side), BLACK))[0]
+        rows += [(env.name, index, round(number)) for index, number in enumerate(logits.tolist())]
+    return pd.DataFrame(rows, columns=["environment", "class", "logit"])
 
 
 def _prepared(name: str, env: Environment) -> tuple[Preset, Method]:
     """The paper's settings, and the method with them."""
     preset = preset_of("paper", env.task, name)
     return preset, as_method(name, METHODS | CONTROLS, preset.settings)
-
-
-def constant_by_ties(env: Environment, n: int, seed: int) -> dict[str, tuple[float, float]]:
-    """Mean Insertion and Deletion AUC of a map that is 1 everywhere, by how its ties are broken.
-
-    Returns
-    -------
-    dict of str to (float, float)
-        By what orders the pixels: the two metrics in the same way, or in opposite ways.
-    """
-    images, labels = env.batch(n, seed)
-    ones = torch.ones_like(images[:, :1])
-    # The later a pixel, the more: the order that a constant map has when ties are read backwards.
-    rising = torch.arange(ones[0].numel()).reshape(ones[:1].shape).expand_as(ones)
-
-    def areas(maps: Tensor, **options: Any) -> tuple[float, float]:
-        fractions = curve_fractions(ones[0].numel())
-        insertion, deletion = (
-            _curves(function, env, images, env.targets(labels), maps, **options)
-            for function in (insertion_curve, deletion_curve)
-        )
-        insertion, deletion = (area_under_curve(each, fractions) for each in (insertion, deletion))
-        return float(insertion.mean()), float(deletion.mean())
-
-    first, last = areas(ones), areas(rising)
-    return {
-        "reading order": first,
-        "reversed reading order": last,
-        "Insertion in reading order, Deletion reversed": (first[0], last[1]),
-        "Insertion reversed, Deletion in reading order": (last[0], first[1]),
-        "random": areas(ones, ties="random", generator=torch.Generator().manual_seed(seed)),
-    }
 
 
 def _curves(
@@ -258,8 +211,8 @@ def _sensitivity(
     maps: Sequence[Tensor],
     seed: int,
     quick: bool,
-) -> tuple[NDArray[np.int64], Numbers]:
-    """Numbers of pixels N (S,), and the correlations (methods, images, S)."""
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Numbers of pixels N (S,), and the correlations (maps, images, S)."""
     pixels = images[0, 0].numel()
     sizes = 1 + _spread(pixels - 1, QUICK_SIZES if quick else pixels)  # all pixels are one subset
     model = env.explained_model(env.outputs[0])
@@ -278,10 +231,42 @@ def _sensitivity(
     return sizes, np.array(rows).swapaxes(0, 1)
 
 
+def _undefined(
+    name: str, sizes: NDArray[np.int64], correlations: NDArray[np.float64]
+) -> dict[str, Any]:
+    """At which N there is nothing to correlate with: every draw gives the same output."""
+    missing = np.isnan(correlations).all((0, 1))
+    first = int(sizes[missing][0]) if missing.any() else np.nan
+    ever_after = bool(missing.any() and missing[missing.argmax() :].all())
+    return {
+        "environment": name,
+        "share": missing.mean(),
+        "first": first,
+        "all_from_first": ever_after,
+    }
+
+
+def _curves_table(
+    keys: Sequence[tuple[str, int]],
+    points: Mapping[str, NDArray[Any]],
+    curves: Mapping[str, NDArray[np.float64]],
+) -> pd.DataFrame:
+    """The curves of first runs: mean, least and largest over images, where some image has a value."""
+    frames = []
+    for metric, of_metric in curves.items():
+        for (method, run), of_images in zip(keys, of_metric, strict=True):
+            known = ~np.isnan(of_images).all(0)
+            if run == 0:
+                values = {
+                    "x": points[metric][known],
+                    "mean": np.nanmean(of_images[:, known], 0),
+                    "low": np.nanmin(of_images[:, known], 0),
+                    "high": np.nanmax(of_images[:, known], 0),
+                }
+                frames.append(pd.DataFrame({"metric": metric, "method": method, **values}))
+    return pd.concat(frames, ignore_index=True)
+
+
 def _spread(total: int, count: int) -> NDArray[np.int64]:
     """So many indices below a total, or all, evenly spread and with both ends."""
     return np.linspace(0, total - 1, min(count, total)).round().astype(np.int64)
-
-
-def _stacked(each: Sequence[Tensor]) -> Numbers:
-    return torch.stack(list(each)).double().numpy()

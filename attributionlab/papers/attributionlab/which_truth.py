@@ -1,38 +1,41 @@
-"""Which truth? Every environment's definitions of what a pixel contributes, side by side."""
+r"""Which truth? Every environment's definitions of what a pixel contributes, side by side.
+
+How large is one pixel of each color, for a class's probability? With counts k, T the temperature and
+p = softmax(k / T), one pixel of color c changes the probability of the target t by about
+:math:`p_t ([c = t] - p_c) / T`, to first order in 1 / T, and one of every color by exactly nothing. To
+that order, so for T >> 1, a definition that adds up such changes gives the losing colors together
+minus what it gives the target, and definitions differ in how the losers share: ablation by their
+probabilities at the image, insertion into a baseline without counts equally.
+
+Two hold at every temperature: insertion's K - 1 : -1 : ... : -1, whatever the image, and the sum of the
+count path, which integrates the first order itself. Ablation takes a whole pixel away: where the winner
+is sure of itself, the losers together have -exp(-1 / T) times what the target's pixel has.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple, cast, get_args
 
+import numpy as np
+import pandas as pd
 import torch
+from jaxtyping import Float, Float64, Int8
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import environments
+from attributionlab.methods import deep_shap, heard
+from attributionlab.metrics import Part, alignment, cosine, magnitudes, normalize, rank_correlation
 from attributionlab.papers.attributionlab.comparison_plan import environment_of
-from attributionlab.papers.attributionlab.definitions_compared import (
-    agreement_row,
-    definition_rows,
-    opposed,
-    pair_rows,
-)
-from attributionlab.papers.attributionlab.pixel_worth import (
-    PLACES,
-    deep_lift,
-    deep_lift_rows,
-    temperature_rows,
-    worth_rows,
-)
-from attributionlab.papers.attributionlab.which_truth_findings import findings
-from attributionlab.papers.reproduction import Reproduction
-from attributionlab.progress import track
-from attributionlab.report.definitions import DefinitionsRow, definitions_figure, worth_figure
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.report.plots import curves, dots, map_grid
 from attributionlab.truth import Output, Truth, Truths
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
+ITEM = "which-truth"
+PLAIN, UNSEEN = "multi-color-sum-in-distribution", "multi-color-sum"
 BLACK = "multi-color-sum, black"
 """The case whose baseline is a color that the network has never seen."""
 BLACK_SIZE, BLACK_PRECISION = 48, 6e-4
@@ -40,26 +43,29 @@ QUICK_BLACK_SIZE, QUICK_BLACK_PRECISION = 24, 2e-3
 """Its images' sides, and the standard errors of its sampled Shapley values, in probability."""
 BLACK_IMAGES = 4
 TEMPERATURES = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
-TEMPERATURE_CASE = "multi-color-sum-in-distribution"
 TEMPERATURE_IMAGES = 2
 DRAWN = {
-    ("multi-color-sum-in-distribution", "probability"): "no unseen colors\non the way",
-    ("multi-color-sum", "probability"): "the same image;\nunseen colors\non the RGB path",
-    (BLACK, "probability"): "black, an unseen\ncolor, as baseline",
+    (PLAIN, "probability"): "no unseen colors on the way",
+    (UNSEEN, "probability"): "the same image; unseen colors on the RGB path",
+    (BLACK, "probability"): "black, an unseen color, as baseline",
     ("single-color-modulo", "logit"): "count modulo 30",
 }
-SHOWN = {
-    "environments": "shares of pixels on which all definitions agree: of all, and of the relevant "
-    "ones, to which some definition gives a sign; opposed: share of the relevant ones that raise the "
-    "output by one definition and lower it by another; the two definitions that are least alike",
-    "colors": "one pixel of each losing color, on a scale on which the target's is 3; spread: largest "
-    "standard deviation within a color on that scale; sum: of all values, as a share of the output's "
-    "change; f1: against the parts of the mask",
-    "deep-shap": "DeepLift's map from the true baseline held against each definition; signs shared: of "
-    "the pixels with a sign in either map, the share with the same one in both",
+PLACES = ("target", "runner_up", "third", "fourth")
+"""Colors by their number of pixels."""
+DEEP_LIFT, PATH = "deep-shap", "integrated-gradients"
+ALIKE = 1e-6
+"""Cosines that differ from 1 by less are those of proportional values, up to rounding."""
+COLORS = {
+    "all raise": (0.70, 0.09, 0.17),
+    "all lower": (0.13, 0.40, 0.67),
+    "no effect": (1.0, 1.0, 1.0),
+    "only some give a sign": (0.75, 0.75, 0.75),
+    "opposite signs": (0.0, 0.0, 0.0),
 }
-COLORS_OF = "multi-color-sum"
-"""Whose rows of "worth" are printed: where images are the same only integrated gradients differ."""
+"""Of pixels, by what definitions say of them together."""
+Row = dict[str, Any]
+Maps = Float[Tensor, "batch 1 height width"]
+Signs = Int8[Tensor, "batch 1 height width"]
 
 
 class Case(NamedTuple):
@@ -71,94 +77,224 @@ class Case(NamedTuple):
     baseline: Tensor | None = None
     precision: float | None = None
 
-    @property
-    def keys(self) -> dict[str, str]:
-        """What all rows of a case begin with."""
-        return {"environment": self.name, "output": self.output}
 
+def which_truth(run: Run) -> Found:
+    """Compare mask, ablation, insertion, Shapley values and two path integrals, image by image.
 
-def which_truth(
-    *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
-) -> Reproduction:
-    """Hold mask, ablation, insertion, Shapley values and two path integrals against each other.
-
-    Parameters
-    ----------
-    n : int, optional
-        Images; 8, or 2 in a quick run, by default; from a black baseline 4 at most.
-    quick : bool
-        Images of 72 x 72 pixels, and of 24 x 24 instead of 48 x 48 from a black baseline.
-    seed : int
-        Of images and estimates.
-    show_progress : bool
-        Show progress on standard error.
-
-    Returns
-    -------
-    Reproduction
-        Tables of means over images: "environments" (`agreement_row`, and the least alike of the pairs),
-        "definitions" (`definition_rows`), "pairs" (`pair_rows`), "worth" (`worth_rows`), "colors"
-        (those of one environment), "deep-shap" (`deep_lift_rows`), "temperatures"
-        (`temperature_rows`); "images" and "worth-images" have the rows of "definitions" and "worth" by
-        image.
+    Tables are means over images, but for "images" and "importance-images". From a black baseline there
+    are four images at most.
     """
-    import pandas as pd
-
-    n = n or (2 if quick else 8)
-    cases = list(_cases(quick))
+    cases = list(_cases(run.quick))
     work = [
         (case, index)
         for case in cases
-        for index in range(n if case.baseline is None else min(n, BLACK_IMAGES))
+        for index in range(run.n if case.baseline is None else min(run.n, BLACK_IMAGES))
     ]
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    drawn: dict[tuple[str, str], DefinitionsRow] = {}
-    for case, index in track(work, len(work), "which-truth", show_progress):
-        image, target, truths, truth = _asked(case, n, seed, index)
-        keys = {**case.keys, "sample": index}
-        found: dict[str, Iterable[dict[str, Any]]] = {
+    rows: dict[str, list[Row]] = defaultdict(list)
+    drawn: dict[tuple[str, str], tuple[Tensor, Truths, int]] = {}
+    for case, index in run.track(work):
+        image, target, truths, truth = _answers(case, run.n, run.seed, index)
+        found = {
             "agreement": [agreement_row(truths)],
             "definitions": definition_rows(truths, truth),
             "pairs": pair_rows(truths),
         }
         if truth is not None and case.output == "probability":
             lifted = deep_lift(case.env, image, target)
-            found["worth"] = worth_rows(case.env, image, truths, truth, lifted)
+            found["importance"] = importance_rows(case.env, image, truths, truth, lifted)
             found["deep-shap"] = deep_lift_rows(truths, lifted)
         for name, of_image in found.items():
+            keys = {"environment": case.name, "output": case.output, "sample": index}
             rows[name] += [{**keys, **row} for row in of_image]
-        if index == 0 and (label := DRAWN.get((case.name, case.output))):
-            drawn[case.name, case.output] = _drawing(label, case.env, image, truths)
-    temperatures = pd.DataFrame(list(_temperature_rows(quick, min(n, TEMPERATURE_IMAGES), seed)))
+        if index == 0 and (case.name, case.output) in DRAWN:
+            drawn[case.name, case.output] = image, truths, case.env.max_value
     every = {name: pd.DataFrame(of_name) for name, of_name in rows.items()}
     pairs = _means(every["pairs"], ["first", "second"])
-    worth = _means(every["worth"], ["definition"])
+    importance = _means(every["importance"], ["definition"])
+    temperatures = pd.DataFrame(_temperatures(run))
     tables = {
         "environments": _environments(_means(every["agreement"], []), pairs),
         "definitions": _means(every["definitions"], ["definition", "source"]),
         "pairs": pairs,
-        "worth": worth,
-        "colors": _colors(worth),
+        "importance": importance,
+        "colors": importance[importance.environment == UNSEEN].drop(
+            columns=["output", "target", "expected_sum"]
+        ),
+        "ranges": _ranges(every["importance"]),
         "deep-shap": _means(every["deep-shap"], ["definition"]),
         "temperatures": _mean(temperatures, ["temperature", "definition"]),
         "images": every["definitions"],
-        "worth-images": every["worth"],
+        "importance-images": every["importance"],
     }
-    default = next(case.env.temperature for case in cases if case.name == TEMPERATURE_CASE)
-    return Reproduction(
-        item="which-truth",
-        title="Definitions of the truth: where they agree, and how much they give",
-        tables=tables,
-        figures={
-            "maps": definitions_figure(
-                [drawn[key] for key in DRAWN],
-                "What each pixel contributes, by definition (each map by its own largest value)",
-            ),
-            "worth": _worth_figure(tables, cast(float, default)),
-        },
-        findings=findings(tables, n),
-        shown=SHOWN,
-    )
+    side = next(case.env.recipe.image_size for case in cases)
+    sizes = f"{side} x {side} pixels, {run.n} images"
+    figures = {
+        "maps": _map_figure({key: drawn[key] for key in DRAWN}),
+        "importance": _importance_figure(importance, sizes),
+        "temperatures": curves(
+            *(tables["temperatures"], "temperature", "target_pixel", "definition"),
+            title=f"Size of one pixel of the target, by temperature ({PLAIN}, {side} x {side} pixels)",
+            ylabel="change of the target's probability",
+            log="xy",
+        ),
+    }
+    return Found(tables, figures)
+
+
+def signs_shared(first: Signs, second: Signs) -> float:
+    """Share of one image's pixels with a sign in either of two maps that have the same in both."""
+    either = (first != 0) | (second != 0)
+    return float((first == second)[either].double().mean()) if either.any() else float("nan")
+
+
+def pair_rows(truths: Truths) -> Iterator[Row]:
+    """For each pair of definitions of one image: rank correlation, cosine, signs shared.
+
+    Where the values of one are all equal it has no order, and where they are all 0 no direction: the
+    score is NaN.
+    """
+    for first, second in combinations(truths.values(), 2):
+        pair = first.certain, second.certain
+        has_order = all(bool(each.amax() > each.amin()) for each in pair)
+        yield {
+            "first": first.name,
+            "second": second.name,
+            "rank_correlation": float(rank_correlation(*pair)) if has_order else float("nan"),
+            "cosine": float(cosine(*pair)) if has_order else float("nan"),
+            "signs_shared": signs_shared(first.signs, second.signs),
+        }
+
+
+def definition_rows(truths: Truths, truth: Truth | None) -> Iterator[Row]:
+    """For each definition of one image: what it is off, what its sum misses, who agrees with it.
+
+    `agrees` is the mean of `signs_shared` with each of the others, `agreed_without` the share of the
+    relevant pixels (some definition gives them a sign) on which all others agree among themselves;
+    `error` and `largest` are the largest error and magnitude, in units of the output.
+    """
+    for name, definition in truths.items():
+        others = [other for other in truths.values() if other.name != name]
+        shared = [signs_shared(definition.signs, other.signs) for other in others]
+        without = truths.agreement([other.name for other in others])
+        yield {
+            "definition": name,
+            "source": definition.source,
+            "largest": float(definition.values.abs().max()),
+            "error": float(definition.error.max()),
+            "efficiency_gap": float("nan") if name == "mask" else _gap(truths, name),
+            "agrees": sum(shared) / len(shared),
+            "agreed_without": _share(without.agreed, relevant(truths)),
+            **mask_scores(definition.certain, truth),
+        }
+
+
+def agreement_row(truths: Truths) -> Row:
+    """Of one image: shares of all and of the relevant pixels on which all definitions agree.
+
+    `opposed` is the share of the relevant pixels that raise the output by one definition and lower it
+    by another. On the relevant pixels that are left, some definition gives no sign: its value is 0, or
+    no larger than its error.
+    """
+    agreed = truths.agreement().agreed
+    return {
+        "pixels_agreed": float(agreed.double().mean()),
+        "relevant_agreed": _share(agreed, relevant(truths)),
+        "opposed": _share(opposed(truths), relevant(truths)),
+    }
+
+
+def opposed(truths: Truths) -> Tensor:
+    """Pixels to which one definition gives + and another -: bool (B, 1, H, W)."""
+    signs = torch.stack([each.signs for each in truths.values()])
+    return (signs > 0).any(0) & (signs < 0).any(0)
+
+
+def relevant(truths: Truths) -> Tensor:
+    """Pixels to which at least one definition gives a sign: bool (B, 1, H, W)."""
+    return torch.stack([each.signs != 0 for each in truths.values()]).any(0)
+
+
+def mask_scores(maps: Maps, truth: Truth | None) -> Mapping[str, float]:
+    """F1 of one image's map against each part of the mask; NaN where there is no mask or part."""
+    scores = {}
+    for part in get_args(Part):
+        marked = None if truth is None else getattr(truth, part)
+        f1 = float("nan")
+        if marked is not None and marked.any():
+            f1 = float(alignment(magnitudes(normalize(maps), part), marked).f1)
+        scores[f"f1_{part}"] = f1
+    return scores
+
+
+def deep_lift(env: Environment, image: Tensor, target: Tensor) -> Float64[Tensor, "1 1 h w"]:
+    """Captum's DeepLift from the true baseline, behind the softmax, summed over channels.
+
+    With a single baseline it is the same as DeepSHAP.
+    """
+    assert env.softmax_model is not None
+    with heard():  # what its sum misses is in the table
+        maps = deep_shap(env.softmax_model, image, target, baselines=env.baseline)
+    return maps.double().sum(1, keepdim=True)
+
+
+def importance_rows(
+    env: Environment, image: Tensor, truths: Truths, truth: Truth, lifted: Tensor
+) -> Iterator[Row]:
+    r"""What each definition, and DeepLift, give a pixel of each color of one image.
+
+    Means over the pixels of a color, on a scale on which the target's is K - 1; `spread` is the largest
+    standard deviation within a color on the same scale, `sum` the sum over all pixels as a share of the
+    output's change (not of a mask, which has no sizes). What DeepLift's should be follows from counts:
+    Captum gives the target's pixels :math:`m (K - 1) / K` each and all other counted ones
+    :math:`-m / K`, with :math:`m = (f(x) - f(b)) / k_t`, in sum :math:`1 - \bar k / k_t` of the change
+    (`expected_sum`).
+    """
+    classes = env.counting.classes_of(image)
+    counts = [int((classes == each).sum()) for each in range(env.network.classes)]
+    target = int(truths.targets[0])
+    order = sorted(range(len(counts)), key=lambda each: (each != target, -counts[each]))
+    mean = sum(counts) / len(counts)
+    maps = {name: each.certain for name, each in truths.items()} | {DEEP_LIFT: lifted}
+    for name, values in maps.items():
+        of_color = [values[classes == each] for each in order]
+        unit = float(of_color[0].mean()) / (len(counts) - 1)
+        worth = [float(each.mean()) / unit for each in of_color]
+        yield {
+            "definition": name,
+            **dict(zip(PLACES, worth, strict=False)),
+            "spread": max(float(each.std(unbiased=False)) for each in of_color) / unit,
+            "sum": float("nan") if name == "mask" else float(values.sum() / truths.changes[0]),
+            "expected_sum": 1 - mean / counts[target] if name == DEEP_LIFT else float("nan"),
+            **mask_scores(values, truth),
+        }
+
+
+def deep_lift_rows(truths: Truths, lifted: Tensor) -> Iterator[Row]:
+    """DeepLift's map of one image held against each definition, as `pair_rows` does."""
+    for name, definition in truths.items():
+        values = definition.certain
+        yield {
+            "definition": name,
+            "rank_correlation": float(rank_correlation(lifted, values)),
+            "cosine": float(cosine(lifted, values)),
+            "signs_shared": signs_shared(lifted.sign().to(torch.int8), definition.signs),
+        }
+
+
+def temperature_rows(env: Environment, image: Tensor, truths: Truths) -> Iterator[Row]:
+    """The size of one pixel of the target by each definition, at this environment's temperature."""
+    target = int(truths.targets[0])
+    chosen = env.counting.classes_of(image) == target
+    with torch.no_grad():
+        logits = env.model(image)[0].double() / cast(float, env.temperature)
+    for name, definition in truths.items():
+        if name != "mask":
+            yield {
+                "temperature": env.temperature,
+                "definition": name,
+                "probability": float(logits.softmax(0)[target]),
+                "target_pixel": float(definition.values[chosen].mean()),
+            }
 
 
 def _cases(quick: bool) -> Iterator[Case]:
@@ -167,11 +303,11 @@ def _cases(quick: bool) -> Iterator[Case]:
         yield from (Case(name, env, output) for output in env.outputs)
     size = QUICK_BLACK_SIZE if quick else BLACK_SIZE
     precision = QUICK_BLACK_PRECISION if quick else BLACK_PRECISION
-    small = environment_of("multi-color-sum", False, image_size=size)
+    small = environment_of(UNSEEN, False, image_size=size)
     yield Case(BLACK, small, "probability", torch.zeros_like(small.baseline), precision)
 
 
-def _asked(
+def _answers(
     case: Case, n: int, seed: int, index: int
 ) -> tuple[Tensor, Tensor, Truths, Truth | None]:
     """Image `index`, the class that is explained, and the answers; no mask for an unseen baseline."""
@@ -186,74 +322,235 @@ def _asked(
     return image, target, truths, case.env.truth(image, target, case.output) if has_mask else None
 
 
-def _temperature_rows(quick: bool, n: int, seed: int) -> Iterator[dict[str, Any]]:
+def _temperatures(run: Run) -> Iterator[Row]:
+    n = min(run.n, TEMPERATURE_IMAGES)
     for temperature in TEMPERATURES:
-        env = environment_of(TEMPERATURE_CASE, quick, temperature=temperature)
+        env = environment_of(PLAIN, run.quick, temperature=temperature)
         for index in range(n):
-            case = Case(env.name, env, "probability")
-            image, _, truths, _ = _asked(case, n, seed, index)
+            image, _, truths, _ = _answers(Case(env.name, env, "probability"), n, run.seed, index)
             yield from temperature_rows(env, image, truths)
 
 
-def _drawing(label: str, env: Environment, image: Tensor, truths: Truths) -> DefinitionsRow:
-    change = float(truths.changes[0])
-    values = {name: each.certain[0, 0] for name, each in truths.items()}
-    notes = {
-        name: f"largest {float(each.abs().max()):.1e}\n"
-        f"sum {float(each.sum()) / change:.2f} of the change"
-        for name, each in values.items()
-    }
-    agreement = truths.agreement()
-    share = agreement_row(truths)["relevant_agreed"]
-    return DefinitionsRow(
-        label,
-        image[0].numpy(),
-        env.max_value,
-        {name: each.numpy() for name, each in values.items()},
-        notes
-        | {"mask": "signs only", "agreement": f"on {share:.0%} of pixels\nthat matter to one"},
-        agreement.agreed[0, 0].numpy(),
-        agreement.signed[0, 0].numpy(),
-        opposed(truths)[0, 0].numpy(),
-    )
+def _gap(truths: Truths, name: str) -> float:
+    return float(truths.efficiency_gaps(name)[0])
 
 
-def _environments(agreement: "pd.DataFrame", pairs: "pd.DataFrame") -> "pd.DataFrame":
+def _share(agreed: Tensor, among: Tensor) -> float:
+    return float(agreed[among].double().mean()) if among.any() else float("nan")
+
+
+def _environments(agreement: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """By environment and output: shares agreed, and the pair of the lowest cosine."""
-    import pandas as pd
-
     lowest = []
     for row in agreement.itertuples():
         here = pairs[(pairs.environment == row.environment) & (pairs.output == row.output)]
         least = here.loc[here.cosine.idxmin()]
-        lowest.append(
-            {"least_alike": f"{least['first']}, {least['second']}", "cosine": least.cosine}
-        )
+        names = f"{least['first']}, {least['second']}"
+        lowest.append({"least_alike": names, "cosine": least.cosine})
     return pd.concat([agreement, pd.DataFrame(lowest)], axis=1)
 
 
-def _colors(worth: "pd.DataFrame") -> "pd.DataFrame":
-    """One environment's rows without the columns in which all are alike or nearly all empty."""
-    here = worth[worth.environment == COLORS_OF].reset_index(drop=True)
-    return here.drop(columns=["output", "target", "expected_sum"])
+def _ranges(images: pd.DataFrame) -> pd.DataFrame:
+    """Least and largest F1 on the negative mask, and sum, over the images of all environments."""
+    table = images.groupby("definition", sort=False)[["f1_negative", "sum"]].agg(["min", "max"])
+    return table.set_axis(["_".join(column) for column in table.columns], axis=1).reset_index()
 
 
-def _means(images: "pd.DataFrame", keys: Sequence[str]) -> "pd.DataFrame":
+def _means(images: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Means over the images of each case, in the order in which rows come."""
     return _mean(images.drop(columns="sample"), ["environment", "output", *keys])
 
 
-def _mean(images: "pd.DataFrame", keys: Sequence[str]) -> "pd.DataFrame":
+def _mean(images: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     return images.groupby(list(keys), sort=False).mean().reset_index()
 
 
-def _worth_figure(tables: dict[str, "pd.DataFrame"], default: float) -> "Figure":
-    worth, sizes = tables["worth"], tables["temperatures"]
-    here = worth[worth.environment == COLORS_OF].set_index("definition")
-    lines = {
-        name: (of_one.temperature.tolist(), of_one.target_pixel.tolist())
-        for name, of_one in sizes.groupby("definition", sort=False)
+def _map_figure(drawn: Mapping[tuple[str, str], tuple[Tensor, Truths, int]]) -> Figure:
+    """Draw the first image of some cases, each definition's map, and where definitions agree."""
+    names = list(dict.fromkeys(name for _, truths, _ in drawn.values() for name in truths))
+    rows: dict[str, list[NDArray[Any] | None]] = {
+        "image": [(image[0] / highest).numpy() for image, _, highest in drawn.values()]
     }
-    worths = {name: dict(here.loc[name, list(PLACES)]) for name in here.index}
-    title = f"What one pixel is worth: of each color ({COLORS_OF}), and by temperature"
-    return worth_figure(worths, lines, default, title)
+    notes: dict[str, list[str]] = {}
+    for name in names:
+        maps = [
+            truths[name].certain[0, 0].numpy() if name in truths else None
+            for _, truths, _ in drawn.values()
+        ]
+        rows[name] = list(maps)
+        notes[name] = [
+            ""
+            if values is None
+            else "signs only"
+            if name == "mask"
+            else f"largest {np.abs(values).max():.1e}\n"
+            f"sum {values.sum() / float(truths.changes[0]):.2f}"
+            for values, (_, truths, _) in zip(maps, drawn.values(), strict=True)
+        ]
+    rows["agreement"] = [agreement_picture(truths) for _, truths, _ in drawn.values()]
+    shares = [agreement_row(truths)["relevant_agreed"] for _, truths, _ in drawn.values()]
+    notes["agreement"] = [f"{share:.0%} of pixels\nthat matter to one" for share in shares]
+    return map_grid(
+        rows,
+        headings=[DRAWN[key] for key in drawn],
+        notes=notes,
+        title="What each pixel contributes, by definition; sum: as a share of the output's change.\n"
+        "Agreement: red all raise, blue all lower, white no effect, gray only some give a sign, black "
+        "opposite signs",
+    )
+
+
+def agreement_picture(truths: Truths) -> NDArray[Any]:
+    """What the definitions of one image say together, in `COLORS`, (3, H, W)."""
+    agreement = truths.agreement()
+    agreed, signed = agreement.agreed[0, 0].numpy(), agreement.signed[0, 0].numpy()
+    picture = np.empty((*agreed.shape, 3))
+    picture[:] = COLORS["only some give a sign"]
+    picture[opposed(truths)[0, 0].numpy()] = COLORS["opposite signs"]
+    for name, sign in (("all raise", 1), ("all lower", -1), ("no effect", 0)):
+        picture[agreed & (signed == sign)] = COLORS[name]
+    return np.moveaxis(picture, -1, 0)
+
+
+def _importance_figure(importance: pd.DataFrame, sizes: str) -> Figure:
+    here = importance[importance.environment == UNSEEN]
+    table = here.melt("definition", [*PLACES], "color", "size")
+    return dots(
+        *(table, "size", "definition"),
+        color="color",
+        title=f"One pixel of each color ({UNSEEN}, {sizes})",
+        xlabel="mean over pixels, on a scale on which the target's is 3",
+        reference=0,
+    )
+
+
+def _at(table: pd.DataFrame, name: str, output: str = "probability", **keys: str) -> pd.Series:
+    chosen = (table.environment == name) & (table.output == output)
+    for key, value in keys.items():
+        chosen &= table[key] == value
+    row: pd.Series = table[chosen].iloc[0]
+    return row
+
+
+@claim(
+    ITEM,
+    place="Section 3",
+    statement="Pixels of the winning color raise its probability, those of the other colors lower it",
+)
+def all_definitions_give_the_masks_signs(tables: Tables) -> bool:
+    return bool(_at(tables["environments"], PLAIN).relevant_agreed == 1)
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="In regressions (counts and remainders) all definitions give proportional values",
+)
+def counts_have_one_truth(tables: Tables) -> bool:
+    table = tables["environments"]
+    counts = table[~table.environment.isin(table.environment[table.output == "probability"])]
+    return bool(((counts.relevant_agreed == 1) & (counts.cosine > 1 - ALIKE)).all())
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Unseen colors between image and baseline change integrated gradients alone",
+)
+def unseen_colors_on_the_path_change_one_definition(tables: Tables) -> bool:
+    agreed = _at(tables["environments"], UNSEEN).relevant_agreed
+    without = _at(tables["definitions"], UNSEEN, definition=PATH).agreed_without
+    return bool(agreed < 1 == without)
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="From an unseen baseline definitions give some pixels opposite signs",
+)
+def an_unseen_baseline_opposes_definitions(tables: Tables) -> bool:
+    return bool(_at(tables["environments"], BLACK).opposed > 0)
+
+
+@claim(
+    ITEM,
+    place="Aumann and Shapley (1974)",
+    statement="Shapley values of many small players are near the path integral through counts",
+)
+def shapley_values_are_near_the_count_path(tables: Tables) -> bool:
+    pairs = tables["pairs"]
+    both = pairs[(pairs["first"] == "shapley") & (pairs["second"] == "count-path")]
+    return bool(both.cosine.min() > 0.99)
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Ablation and insertion miss a remainder; Shapley values and both integrals sum to it",
+)
+def ablation_misses_the_remainder(tables: Tables) -> bool:
+    table = tables["definitions"]
+    gaps = table[table.environment == "single-color-modulo"].set_index("definition").efficiency_gap
+    complete = gaps[["shapley", PATH, "count-path"]].max() < ALIKE
+    return bool(complete and gaps[["ablation", "insertion"]].min() > ALIKE)
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Where the softmax is saturated, definitions differ by orders of magnitude; at the "
+    "highest temperature by less than a half",
+)
+def saturation_separates_definitions(tables: Tables) -> bool:
+    sizes = tables["temperatures"].pivot_table("target_pixel", "temperature", "definition")
+    low, high = sizes.iloc[0], sizes.iloc[-1]
+    return bool(low.insertion > 100 * low.ablation and high.max() < 1.5 * high.min())
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="A pixel of each losing color together weigh what one of the target weighs, not three "
+    "times as much, as the mask has it",
+)
+def losers_together_weigh_what_the_target_weighs(tables: Tables) -> bool:
+    table = tables["importance"]
+    together = table[table.environment == PLAIN].set_index("definition")[[*PLACES[1:]]].sum(axis=1)
+    near = (together[["insertion", "count-path", "shapley", "ablation"]] + 3).abs().max() < 0.1
+    return bool(near and together["mask"] == -9)
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="The mask states signs: exact Shapley values score below 1 against its negative part",
+)
+def shapley_values_score_below_the_mask(tables: Tables) -> bool:
+    found = tables["ranges"].set_index("definition")
+    return bool(found.f1_negative_max["shapley"] < 1 - ALIKE)
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="DeepLift from the true baseline scores 1.00 on every part of the mask and misses most "
+    "of the change: its sum is 1 - mean count / target's count",
+)
+def deep_lift_is_right_in_signs_only(tables: Tables) -> bool:
+    table = tables["importance-images"]
+    here = table[table.definition == DEEP_LIFT]
+    parts = here[["f1_overall", "f1_positive", "f1_negative"]].to_numpy().min()
+    foretold = (here["sum"] - here.expected_sum).abs().max() < 1e-3
+    return bool(parts > 0.995 and here["sum"].max() < 0.5 and foretold)
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="The ratios of DeepLift are those of insertion, the same for every image",
+)
+def deep_lift_has_the_ratios_of_insertion(tables: Tables) -> bool:
+    held = tables["deep-shap"]
+    cosines = held[held.environment == PLAIN].set_index("definition").cosine
+    others = cosines[["shapley", "ablation"]].max()
+    return bool(cosines["insertion"] > 1 - ALIKE > others)

@@ -1,6 +1,5 @@
 """Metrics and truth are about the same maps, and score what known maps must score."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -8,25 +7,27 @@ import attributionlab as al
 from attributionlab.methods.declaration import declares
 from attributionlab.metrics import subset_effects
 from attributionlab.papers.attributionlab import perturbation_study
-from attributionlab.papers.attributionlab.paper_ranks import AREAS, RANKS
-from attributionlab.papers.attributionlab.perturbation_findings import findings
 from attributionlab.papers.attributionlab.perturbation_study import (
+    OPPOSITE,
+    SCORES,
     constant_by_ties,
     magnitude_of,
     maps_of,
+    replacement_table,
     study,
 )
 from attributionlab.papers.attributionlab.perturbation_tables import (
     SIGNED,
     areas_table,
-    correlations_table,
     images_table,
-    means_table,
+    printed_areas,
+    printed_ranks,
     ranks_table,
     scores_table,
 )
 
 N = 3
+PLAIN = "multi-color-sum-in-distribution"
 
 
 @pytest.fixture(scope="module")
@@ -41,38 +42,70 @@ def colors():
     return al.load("multi-color-sum", image_size=16)
 
 
+def scores_of(found, method):
+    return found.scores[found.scores.method == method]
+
+
+def white_of(found):
+    images, _ = found.env.batch(N, 0)
+    return images.double().mean((1, 2, 3)).tolist()
+
+
 def test_the_oracle_finds_every_white_pixel_first(modulo):
-    scores = {name: each[0] for name, each in modulo.scores.items()}
+    scores, white = scores_of(modulo, "oracle"), white_of(modulo)
     # The curve rises in a straight line until all of the share is found, and stays.
-    assert scores["insertion"] == pytest.approx(1 - modulo.counted / 2, abs=1e-12)
-    assert scores["deletion"] == pytest.approx(modulo.counted / 2, abs=1e-12)
-    assert scores["sensitivity_n"] == pytest.approx(np.ones(N), abs=1e-12)
-    assert list(scores["f1_overall"]) == [1] * N
+    assert list(scores.insertion) == pytest.approx([1 - each / 2 for each in white], abs=1e-12)
+    assert list(scores.deletion) == pytest.approx([each / 2 for each in white], abs=1e-12)
+    assert list(scores.sensitivity_n) == pytest.approx([1] * N, abs=1e-12)
+    assert list(scores.f1_overall) == [1] * N
 
 
 def test_signs_decide_over_the_metrics_and_magnitudes_take_them_away(modulo):
-    assert modulo.methods[-1] == magnitude_of("inverted-oracle")
-    for name, each in modulo.scores.items():
-        assert list(each[-1]) == list(each[0]), name
-    assert modulo.scores["sensitivity_n"][1] == pytest.approx(-np.ones(N), abs=1e-12)
-    assert modulo.scores["insertion"][1] == pytest.approx(modulo.counted / 2, abs=1e-12)
-    assert list(modulo.scores["f1_overall"][1]) == [1] * N
-    assert list(modulo.scores["f1_positive"][1]) == [0] * N
+    inverted = scores_of(modulo, "inverted-oracle")
+    unsigned = scores_of(modulo, magnitude_of("inverted-oracle"))
+    oracle = scores_of(modulo, "oracle")
+    assert (unsigned[[*SCORES]].to_numpy() == oracle[[*SCORES]].to_numpy()).all()
+    assert list(inverted.sensitivity_n) == pytest.approx([-1] * N, abs=1e-12)
+    assert list(inverted.insertion) == pytest.approx([w / 2 for w in white_of(modulo)], abs=1e-12)
+    assert list(inverted.f1_overall) == [1] * N
+    assert list(inverted.f1_positive) == [0] * N
 
 
 def test_the_counted_share_is_that_of_white_pixels(modulo):
-    images, _ = modulo.env.batch(N, 0)
-    assert list(modulo.counted) == list(images.double().mean((1, 2, 3)))
+    assert modulo.counted == pytest.approx(sum(white_of(modulo)) / N, abs=1e-15)
 
 
-def test_curves_hold_a_point_for_each_image_and_method_and_end_where_they_must(modulo):
+def test_curves_end_where_they_must_for_every_method(modulo):
     for metric, (first, last) in {"insertion": (0, 1), "deletion": (1, 0)}.items():
-        curves, x = modulo.curves[metric], modulo.points[metric]
-        assert curves.shape == (5, N, len(x))
-        assert (x[0], x[-1]) == (0, 1)
-        assert (curves[:, :, 0] == first).all()
-        assert (curves[:, :, -1] == last).all()
-    assert modulo.points["sensitivity_n"][[0, -1]].tolist() == [1, 16 * 16 - 1]
+        of_metric = modulo.curves[modulo.curves.metric == metric]
+        assert of_metric.method.nunique() == 5
+        for _, curve in of_metric.groupby("method"):
+            assert curve.x.iloc[[0, -1]].tolist() == [0, 1]
+            for column in ("mean", "low", "high"):
+                assert curve[column].iloc[[0, -1]].tolist() == [first, last]
+    sensitivity = modulo.curves[modulo.curves.metric == "sensitivity_n"]
+    assert (sensitivity.x.min(), sensitivity.x.max()) == (1, 16 * 16 - 1)
+
+
+def test_it_is_known_at_which_n_nothing_is_defined(modulo, monkeypatch):
+    assert modulo.undefined["share"] == 0
+    sizes = perturbation_study.np.arange(1, 5)
+    values = perturbation_study.np.zeros((2, 1, 4))
+    values[..., 2:] = float("nan")
+    found = perturbation_study._undefined("here", sizes, values)
+    assert found == {"environment": "here", "share": 0.5, "first": 3, "all_from_first": True}
+    values[..., 3] = 1
+    found = perturbation_study._undefined("here", sizes, values)
+    assert (found["share"], found["first"], found["all_from_first"]) == (0.25, 3, False)
+
+
+def test_black_alone_sets_off_redundant_channels_and_nothing_else():
+    places = [al.load(name, image_size=16) for name in ("multi-color-sum", PLAIN)]
+    table = replacement_table([study(each, ["saliency"], 1, 0, quick=True) for each in places])
+    by_name = table.groupby("environment").logit
+    assert by_name.get_group("multi-color-sum").any()
+    assert not by_name.get_group(PLAIN).any()
+    assert by_name.size().tolist() == [4, 4]
 
 
 def test_areas_are_those_of_forward_passes(colors):
@@ -93,8 +126,9 @@ def test_areas_are_those_of_forward_passes(colors):
     for name, outputs in probabilities.items():
         area = float(torch.trapezoid(torch.tensor(outputs)) / (len(outputs) - 1))
         # float32 outputs differ in their last bit with the order of summation
-        assert found.scores[name][0, 0] == pytest.approx(area, abs=1e-6)
-        assert found.curves[name][0, 0, 0] == pytest.approx(outputs[0], abs=1e-6)
+        assert found.scores[name].item() == pytest.approx(area, abs=1e-6)
+        curve = found.curves[found.curves.metric == name]
+        assert curve["mean"].iloc[0] == pytest.approx(outputs[0], abs=1e-6)
 
 
 def test_every_image_has_random_subsets_of_its_own(colors, monkeypatch):
@@ -117,13 +151,14 @@ def test_f1_is_that_of_a_comparison_with_the_paper_s_settings(colors):
     methods = ["occlusion", "integrated-gradients"]
     found = study(colors, methods, 2, 0, quick=True)
     results = dict(zip(methods, al.compare(methods, colors, n=2).results, strict=True))
-    for index, name in enumerate(methods):
+    for name in methods:
         for part in ("overall", "positive"):
             compared = results[name][1].scores[part]["f1"]
-            assert found.scores[f"f1_{part}"][index] == pytest.approx(compared, abs=1e-6)
+            ours = scores_of(found, name)[f"f1_{part}"]
+            assert list(ours) == pytest.approx(list(compared), abs=1e-6)
     images, labels = colors.batch(2, 0)
     masks = colors.truth(images, labels).overall  # losing colors count too
-    assert list(found.counted) == list(masks.double().mean((1, 2, 3)))
+    assert found.counted == float(masks.double().mean())
 
 
 def test_maps_are_neither_normalized_nor_cut(colors):
@@ -136,19 +171,16 @@ def test_maps_are_neither_normalized_nor_cut(colors):
 
 def test_a_constant_map_scores_the_order_of_its_ties():
     env = al.load("single-color-modulo", image_size=16)
-    areas = constant_by_ties(env, N, 0)
+    table = constant_by_ties(env, N, 0).set_index("ties")
+    areas = {ties: tuple(row) for ties, row in table.iterrows()}
     images, _ = env.batch(N, 0)
     # Deletion: each white pixel counts until it is removed, half of its own step included.
     places = (torch.arange(256) + 0.5) / 256
     mean = float(torch.stack([places[each.flatten() > 0].mean() for each in images]).mean())
     assert areas["reading order"] == pytest.approx((1 - mean, mean), abs=1e-6)
     assert areas["reversed reading order"] == pytest.approx((mean, 1 - mean), abs=1e-6)
-    assert areas["Insertion in reading order, Deletion reversed"] == pytest.approx(
-        (1 - mean, 1 - mean), abs=1e-6
-    )
-    assert areas["Insertion reversed, Deletion in reading order"] == pytest.approx(
-        (mean, mean), abs=1e-6
-    )
+    assert areas[OPPOSITE[0]] == pytest.approx((1 - mean, 1 - mean), abs=1e-6)
+    assert areas[OPPOSITE[1]] == pytest.approx((mean, mean), abs=1e-6)
     assert areas["random"][0] != pytest.approx(1 - mean, abs=1e-3)
     # Of some 20 white pixels in 3 images: standard deviation 0.29 / sqrt(60)
     assert areas["random"] == pytest.approx((0.5, 0.5), abs=0.15)
@@ -161,30 +193,31 @@ def test_a_method_that_optimizes_has_the_lowest_and_highest_of_its_runs_in_every
     def stand_in(model, inputs, targets, *, nudge, **settings):
         return inputs * [0, 1, -1][nudge]  # nothing, the truth, and the opposite of its order
 
-    known = dict.fromkeys(AREAS, ones) | {"iba": stand_in}
+    known = dict.fromkeys(printed_areas().index, ones) | {"iba": stand_in}
     monkeypatch.setattr(perturbation_study, "METHODS", known)
-    found = study(env, list(AREAS), N, 0, unsigned=SIGNED, quick=True)
-    assert list(found.runs) == ["iba"]
-    best = 1 - found.counted / 2
+    found = study(env, list(known), N, 0, unsigned=SIGNED, quick=True)
+    assert found.scores.groupby("method").run.nunique().to_dict() == {
+        **dict.fromkeys([*known, *map(magnitude_of, SIGNED)], 1),
+        "iba": 3,
+    }
+    best = 1 - torch.tensor(white_of(found)) / 2
     names = ["iba", "iba, lowest of 3 runs", "iba, highest of 3 runs"]
     areas = areas_table(found).set_index("method")
     assert [name for name in areas.index if "runs" in name] == names[1:]
     ends = areas.insertion[names].tolist()
-    of_nothing = float(found.scores["insertion"][found.methods.index("gradcam")].mean())
+    of_nothing = float(scores_of(found, "gradcam").insertion.mean())
     # Areas of the paper's table are rounded to five decimals.
-    assert ends == pytest.approx([of_nothing, 1 - best.mean(), best.mean()], abs=1e-5)
+    expected = [of_nothing, float(1 - best.mean()), float(best.mean())]
+    assert ends == pytest.approx(expected, abs=1e-5)
     assert areas.insertion_paper[names].isna().tolist() == [False, True, True]
-    f1 = scores_table([found]).set_index("method").f1_positive[names]
-    assert f1.tolist() == [0, 0, 1]
+    scores = scores_table([found]).set_index("method")
+    assert scores.f1_positive[names].tolist() == [0, 0, 1]
+    assert scores.insertion[names].tolist() == pytest.approx(expected, abs=1e-7)
     ranks = ranks_table([found]).set_index("method").f1[names]
-    count = len(RANKS[env.name].ranks)
+    count = len(printed_ranks(env.name))
     assert ranks.tolist() == [count, 1, count]
-    means = means_table([found], "insertion").set_index("method")[env.name][names]
-    assert means.tolist() == pytest.approx([of_nothing, 1 - best.mean(), best.mean()], abs=1e-12)
     by_image = images_table([found]).set_index(["method", "sample"]).insertion
-    assert by_image["iba, highest of 3 runs"].tolist() == pytest.approx(best, abs=1e-12)
-    said = " ".join(findings("insertion", [found], correlations_table([found], 0), None))
-    assert f"iba ({1 - best.mean():.2f} to {best.mean():.2f} in 3 runs)" in said
+    assert by_image["iba, highest of 3 runs"].tolist() == pytest.approx(best.tolist(), abs=1e-7)
 
 
 def ones(model, inputs, targets, **settings):

@@ -1,47 +1,59 @@
-"""Ranks, correlations and sentences follow from the scores, beside the paper's."""
+"""Ranks, correlations and claims follow from the scores, beside the paper's."""
 
-import json
+from itertools import permutations
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.stats import spearmanr
 
 import attributionlab as al
-from attributionlab.papers.attributionlab import comparison_plan, perturbation_study
-from attributionlab.papers.attributionlab.paper_ranks import METRICS, RANKS
-from attributionlab.papers.attributionlab.perturbation_findings import findings
-from attributionlab.papers.attributionlab.perturbation_items import ITEMS, NOTES
-from attributionlab.papers.attributionlab.perturbation_study import Study
+from attributionlab.papers.attributionlab import (
+    comparison_plan,
+    perturbation_study,
+    perturbation_tables,
+)
+from attributionlab.papers.attributionlab.perturbation_study import METRICS, OPPOSITE, Study
 from attributionlab.papers.attributionlab.perturbation_tables import (
+    COLORS,
+    MODULO,
+    PRINTED,
     READINGS,
+    TABLE_OF,
+    UNIFORM,
+    WITHOUT,
     correlations_table,
-    means_table,
+    orders_table,
+    printed_areas,
+    printed_ranks,
     ranks_table,
+    scores_table,
     two_by_two_table,
 )
 from attributionlab.papers.attributionlab.ranks_of_means import AgreementOfMeans
-from attributionlab.papers.registry import EXPERIMENTS, experiment
+from attributionlab.papers.catalog import CLAIMS, items
+from attributionlab.papers.registry import experiment
 
 SIDE, IMAGES = 24, 3
-COLORS, MODULO = "multi-color-sum", "single-color-modulo"
 
 
 def study_of(name, scores):
     """A study in which methods have these scores on every image: name -> (f1, three metrics)."""
-    keys = ("f1_overall", "f1_positive", *METRICS)
-    columns = {
-        key: np.repeat([[float(scores[method][i])] for method in scores], IMAGES, axis=1)
-        for i, key in zip((0, 0, 1, 2, 3), keys, strict=True)
-    }
-    curves = {metric: np.tile([0.0, 1.0], (len(scores), IMAGES, 1)) for metric in METRICS}
-    points = dict.fromkeys(METRICS, np.array([0.0, 1.0]))
+    rows = [
+        {"method": method, "run": 0, "sample": sample, "f1_overall": f1, "f1_positive": f1}
+        | dict(zip(METRICS, map(float, metrics), strict=True))
+        for method, (f1, *metrics) in scores.items()
+        for sample in range(IMAGES)
+    ]
     env = al.load(name, image_size=SIDE)
-    return Study(env, tuple(scores), columns, curves, points, np.full(IMAGES, 0.05))
+    table = pd.DataFrame(rows).astype({"f1_overall": float, "f1_positive": float})
+    return Study(env, table, pd.DataFrame(), {}, 0.05)
 
 
 def as_printed(name):
     """Scores with which methods have the paper's ranks; the other reading has the opposite ones."""
-    ranks = RANKS[name].ranks
-    scores = {method: (-f, -i, d, -s) for method, (f, i, d, s) in ranks.items()}
+    scores = {row.Index: (-row.f1, -row.insertion, row.deletion, -row.sensitivity_n)
+              for row in printed_ranks(name).itertuples()}  # fmt: skip
     for others in READINGS[name].values():
         for method, other in others.items():
             f1, *metrics = scores[method]
@@ -53,16 +65,28 @@ def as_printed(name):
     return study_of(name, scores)
 
 
-each_environment = pytest.mark.parametrize("name", RANKS)
+def recomputed(name):
+    ranks = printed_ranks(name)
+    return [float(spearmanr(ranks.f1, ranks[metric]).statistic) for metric in METRICS]
+
+
+each_environment = pytest.mark.parametrize("name", TABLE_OF)
+
+
+@each_environment
+def test_printed_ranks_run_from_1_to_the_number_of_methods(name):
+    for _, column in printed_ranks(name).items():
+        assert sorted(column) == list(range(1, len(column) + 1))
 
 
 @each_environment
 def test_scores_in_the_paper_s_order_have_the_paper_s_ranks(name):
     study = as_printed(name)
-    other = {"overall": "positive", "positive": "overall"}[RANKS[name].truth]
+    truth = PRINTED[TABLE_OF[name]][0]
+    other = {"overall": "positive", "positive": "overall"}[truth]
     study.scores[f"f1_{other}"] *= -1  # another truth, which the paper's table is not about
     table = ranks_table([study])
-    assert list(table.method) == list(RANKS[name].ranks)
+    assert list(table.method) == list(printed_ranks(name).index)
     for column in ("f1", *METRICS):
         assert list(table[column]) == list(table[f"{column}_paper"]), column
 
@@ -71,20 +95,20 @@ def test_scores_in_the_paper_s_order_have_the_paper_s_ranks(name):
 def test_scores_in_the_paper_s_order_have_the_correlations_of_its_ranks(name):
     table = correlations_table([as_printed(name)], seed=0)
     first = table[table.maps == next(iter(READINGS[name]))]
+    about, printed = PRINTED[TABLE_OF[name]]
     for truth, rows in first.groupby("truth"):
         assert list(rows.metric) == list(METRICS)
-        assert list(rows.ours) == pytest.approx(RANKS[name].recomputed(), abs=1e-12)
-        printed = list(rows.paper)
-        if truth == RANKS[name].truth:
-            assert printed == list(RANKS[name].correlations)
-            assert list(rows.of_printed_ranks) == pytest.approx(RANKS[name].recomputed())
+        assert list(rows.ours) == pytest.approx(recomputed(name), abs=1e-12)
+        if truth == about:
+            assert tuple(rows.paper) == printed
+            assert list(rows.of_printed_ranks) == pytest.approx(recomputed(name), abs=1e-12)
         else:
-            assert np.isnan(printed).all()
+            assert rows.paper.isna().all()
 
 
 @each_environment
 def test_intervals_are_those_of_the_paper_s_ranks(name):
-    ranks = np.array([*RANKS[name].ranks.values()], dtype=float)
+    ranks = printed_ranks(name).to_numpy(float)
     f1, *metrics = (np.repeat(-column[:, None], IMAGES, axis=1) for column in ranks.T)
     agreement = AgreementOfMeans({"overall": f1, "positive": f1}, 0.95, seed=7)
     table = correlations_table([as_printed(name)], seed=7)
@@ -98,15 +122,17 @@ def test_intervals_are_those_of_the_paper_s_ranks(name):
 
 
 def test_equal_and_opposite_rankings_have_no_width():
-    scores = {method: (i, i, i, -i) for i, method in enumerate(as_printed(COLORS).methods)}
+    methods = as_printed(COLORS).scores.method.unique()
+    scores = {method: (i, i, i, -i) for i, method in enumerate(methods)}
     for row in correlations_table([study_of(COLORS, scores)], seed=0).itertuples():
         known = 1 if row.metric == "insertion" else -1
         assert [row.ours, row.low, row.high] == pytest.approx([known] * 3, abs=1e-12)
 
 
 def test_table_2_has_a_row_for_each_truth_with_and_without_the_effect():
-    studies = [as_printed(name) for name in RANKS if name != MODULO]
-    table = two_by_two_table(correlations_table(studies, 0))
+    table = two_by_two_table(
+        correlations_table([as_printed(each) for each in (COLORS, WITHOUT, UNIFORM)], 0)
+    )
     assert list(zip(table.unseen_data_effect, table.truth, table.paper, strict=True)) == [
         ("with", "overall", ""),
         ("with", "positive", "0.02, 0.47, 0.65"),
@@ -114,14 +140,16 @@ def test_table_2_has_a_row_for_each_truth_with_and_without_the_effect():
         ("without", "positive", ""),
     ]
     numbers = [float(cell.split()[0]) for cell in table.iloc[2][list(METRICS)]]
-    assert numbers == [round(each, 2) for each in RANKS["multi-color-sum-uniform"].recomputed()]
+    assert numbers == [round(each, 2) for each in recomputed(WITHOUT)]
 
 
-def test_means_stand_in_a_column_for_each_environment():
-    studies = [as_printed(COLORS), as_printed("multi-color-sum-uniform")]
-    table = means_table(studies, "insertion")
-    assert list(table.columns) == ["method", COLORS, "multi-color-sum-uniform"]
-    assert table.set_index("method").loc["lime"].tolist() == [-3, -4]
+def test_orders_of_all_maps_are_compared_between_environments():
+    opposite = {
+        row.method: (0, -row.insertion, 0, 0) for row in as_printed(COLORS).scores.itertuples()
+    }
+    studies = [as_printed(COLORS), study_of(UNIFORM, opposite)]
+    [row] = orders_table(scores_table(studies)).itertuples()
+    assert (row.first, row.second, row.correlation) == (COLORS, UNIFORM, pytest.approx(-1))
 
 
 @each_environment
@@ -133,7 +161,7 @@ def test_the_other_reading_takes_the_scores_of_other_maps(name):
 
 
 def test_what_differs_by_rounding_errors_is_a_tie():
-    scores = dict.fromkeys(as_printed(COLORS).methods, (0.5, 0.5, 0.5, 0.5))
+    scores = dict.fromkeys(as_printed(COLORS).scores.method.unique(), (0.5, 0.5, 0.5, 0.5))
     scores["gradcam"] = (0.9999999, 0.9, 0.1, 0.9)
     scores["lime"] = (1.0, 0.9, 0.1, 0.9)
     table = ranks_table([study_of(COLORS, scores)]).set_index("method")
@@ -141,120 +169,185 @@ def test_what_differs_by_rounding_errors_is_a_tie():
     assert table.f1["iba"] == 5.5
 
 
-def test_findings_name_the_numbers_that_contradict_each_other():
-    studies = [as_printed(name) for name in RANKS if name != MODULO]
-    sentences = findings("ranks", studies, correlations_table(studies, 0), None)
-    text = "\n".join(sentences)
-    assert "(0.02, 0.47, 0.65) do not follow from its printed ranks" in text
-    assert "correlate by -0.36, -0.19, 0.02." in text
-    assert "correlate by 0.76, 0.67, 0.43." in text
-    assert "without ties correlate by 0.47, 0.65, 0.42, 0.61" in text
-    assert "exist from 10 methods on" in text
-    assert "correlate by 0.38 and 0.83 instead of -1" in text
-    assert text.count("table-6 (") == 1  # two environments, one table
-    unseen = [each for each in sentences if "is an unseen color" in each]
-    assert [each.split(" color in ")[1].split(":")[0] for each in unseen] == [
-        "multi-color-sum",
-        "multi-color-sum-uniform",
-    ]
-    assert "no effect of its own in multi-color-sum-in-distribution" in text
+def attainable(correlation, methods):
+    """Whether two rankings without ties have it: 1 - 6 D / (n (n^2 - 1)), D even, to two decimals."""
+    scale = methods * (methods**2 - 1)
+    return any(round(1 - each / scale, 2) == correlation for each in range(0, 2 * scale + 1, 12))
 
 
-def test_findings_say_at_how_many_n_nothing_is_defined():
-    study = as_printed(COLORS)
-    study.curves["sensitivity_n"][..., -1] = np.nan
-    text = " ".join(findings("ranks", [study], correlations_table([study], 0), None))
-    assert "is not defined at 50% of all N (from N = 1 on)" in text
-    study.curves["sensitivity_n"][..., 0] = np.nan
-    study.curves["sensitivity_n"][..., -1] = 1
-    text = " ".join(findings("ranks", [study], correlations_table([study], 0), None))
-    assert "(first at N = 0)" in text
-
-
-def test_findings_begin_with_what_the_item_is_about():
-    studies = [as_printed(COLORS), as_printed("multi-color-sum-in-distribution")]
-    table = correlations_table(studies, 0)
-    ranks, insertion, sensitivity = (
-        findings(about, studies, table, None) for about in ("ranks", "insertion", "sensitivity_n")
-    )
-    assert ranks[0].startswith("multi-color-sum: rank correlation of Insertion")
-    assert insertion[0].startswith("Insertion in multi-color-sum, mean area over 3 images, highest")
-    assert "first: -1.00 integrated-gradients; -2.00 occlusion; -3.00 lime; " in insertion[0]
-    # Of the ten maps, the two from the true baseline are last in both.
-    assert "multi-color-sum and in multi-color-sum-in-distribution correlate by" in insertion[2]
-    assert "first: -1.00 guided-backprop; -2.00 lime; " in sensitivity[0]
-    assert set(ranks) < set(insertion)
-    assert set(ranks) < set(sensitivity)
-    modulo = as_printed(MODULO)
-    ties = {"reading order": (0.25, 0.75)}
-    areas = findings("areas", [modulo], correlations_table([modulo], 0), ties)
-    assert areas[0].startswith("The best order takes the 5.00% white pixels first")
-
-
-def test_findings_say_of_what_the_intervals_are():
-    study = as_printed(COLORS)
-    first, *_ = findings("ranks", [study], correlations_table([study], 0), None)
-    assert "of 8 methods by their means over 3 images" in first
-    assert "they are of the correlation that 3 images and 8 methods give" in first
-
-
-def test_findings_derive_the_best_areas_from_the_share_of_white_pixels():
-    study = as_printed(MODULO)
-    ties = {"reading order": (0.25, 0.75)}
-    text = " ".join(findings("ranks", [study], correlations_table([study], 0), ties))
-    assert (
-        "the 5.00% white pixels first: Insertion 1 - 0.0500 / 2 = 0.9750, Deletion 0.0250" in text
-    )
-    assert "those of 4.92% white pixels" in text
-    assert "(0.94, 0.98, 1.00) follow from its printed ranks" in text
-    assert "(reading order: 0.2500, 0.7500)" in text
-
-
-def test_every_item_is_an_experiment_of_known_environments():
-    assert set(ITEMS) <= set(EXPERIMENTS)
-    for item in ITEMS.values():
-        assert item.title
-        assert set(item.environments) <= set(RANKS)
-        assert set(item.tables) <= set(NOTES)
-
-
-def test_an_item_is_carried_out_and_written(monkeypatch, tmp_path):
-    monkeypatch.setattr(comparison_plan, "QUICK_SIZE", SIDE)
-    few = {name: RANKS[MODULO].ranks[name] for name in ("gradcam", "occlusion", "lrp", "constant")}
-    few |= {
-        name: RANKS[MODULO].ranks[name]
-        for name in ("integrated-gradients", "integrated-gradients-true-baseline", "random")
+@pytest.mark.parametrize("methods", [4, 5])
+def test_attainable_correlations_are_those_of_all_rankings(methods):
+    scale = methods * (methods**2 - 1)
+    found = {
+        round(1 - 6 * sum((i - j) ** 2 for i, j in enumerate(each)) / scale, 2)
+        for each in permutations(range(methods))
     }
-    monkeypatch.setitem(RANKS, MODULO, RANKS[MODULO]._replace(ranks=few))
-    monkeypatch.setattr(
-        "attributionlab.papers.attributionlab.perturbation_tables.AREAS",
-        dict.fromkeys(few, (0.5, 0.5)),
+    assert {n / 100 for n in range(-100, 101) if attainable(n / 100, methods)} == found
+
+
+def test_notes_state_what_follows_from_the_printed_ranks():
+    notes = " ".join(items()["table-2"].notes) + " ".join(items()["table-3"].notes)
+    for name, follows in ((MODULO, True), (COLORS, False), (WITHOUT, False)):
+        rounded = [round(each, 2) for each in recomputed(name)]
+        assert (tuple(rounded) == PRINTED[TABLE_OF[name]][1]) == follows
+        assert ", ".join(f"{each:.2f}" for each in rounded) in notes
+    between = [
+        spearmanr(ranks.insertion, ranks.deletion).statistic
+        for ranks in map(printed_ranks, (COLORS, WITHOUT))
+    ]
+    assert "{:.2f} (table-5) and {:.2f} (table-6)".format(*between) in notes
+    printed = [*PRINTED["table-5"][1], *PRINTED["table-6"][1]]
+    assert [each for each in printed if not attainable(each, 8)] == [0.47, 0.65, 0.42, 0.61]
+    assert "correlate by 0.47, 0.65, 0.42, 0.61" in notes
+    assert not all(attainable(each, 9) for each in printed)
+    assert all(attainable(each, 10) for each in printed)
+    areas = printed_areas()
+    assert f"{areas.loc['constant'].sum():.2f}" in notes
+    assert f"{2 * areas.deletion['lrp']:.2%}".replace("%", " %") in notes
+
+
+def test_the_ranks_of_random_and_constant_contradict_their_printed_areas():
+    ranks, areas = printed_ranks(MODULO), printed_areas().loc[["random", "constant"]]
+    assert areas.insertion.idxmax() != ranks.insertion[areas.index].idxmin()
+    assert areas.deletion.idxmin() != ranks.deletion[areas.index].idxmin()
+
+
+def holds(tables, name):
+    [claim] = [each for each in CLAIMS if each.check.__name__ == name]
+    return claim.holds(tables)
+
+
+def correlations(by_name):
+    """Rows of the likelier reading: environment -> (ours, low, high), for every metric alike."""
+    return pd.DataFrame(
+        {"environment": name, "truth": PRINTED[TABLE_OF[name]][0], "metric": metric,
+         "maps": next(iter(READINGS[name])), "ours": ours, "low": low, "high": high}
+        for name, (ours, low, high) in by_name.items() for metric in METRICS
+    )  # fmt: skip
+
+
+SURE, NONE, WIDE = (0.9, 0.8, 1.0), (0.1, 0.0, 0.2), (0.5, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        (
+            "metrics_rank_as_f1_on_modulo",
+            [
+                ({MODULO: SURE}, "agrees"),
+                ({MODULO: NONE}, "differs"),
+                ({MODULO: WIDE}, "undecided"),
+            ],
+        ),
+        (
+            "no_metric_ranks_as_f1_with_unseen_colors",
+            [
+                ({COLORS: NONE}, "agrees"),
+                ({COLORS: SURE}, "differs"),
+                ({COLORS: WIDE}, "undecided"),
+            ],
+        ),
+        (
+            "agreement_returns_without_unseen_colors",
+            [
+                ({COLORS: NONE, WITHOUT: SURE}, "agrees"),
+                ({COLORS: SURE, WITHOUT: NONE}, "differs"),
+                ({COLORS: WIDE, WITHOUT: SURE}, "undecided"),
+            ],
+        ),
+        (
+            "uniform_weights_take_the_effect_away",
+            [
+                ({UNIFORM: SURE, WITHOUT: SURE}, "agrees"),
+                ({UNIFORM: NONE, WITHOUT: SURE}, "differs"),
+            ],
+        ),
+    ],
+)
+def test_claims_about_correlations_follow_their_intervals(name, cases):
+    for by_name, expected in cases:
+        assert holds({"correlations": correlations(by_name)}, name) == expected
+
+
+def test_mixed_correlations_leave_uniform_weights_undecided():
+    table = correlations({UNIFORM: NONE, WITHOUT: WIDE})
+    table.loc[0, "ours"] = 0.9
+    assert holds({"correlations": table}, "uniform_weights_take_the_effect_away") == "undecided"
+
+
+def test_claims_about_signs_areas_and_ties_follow_the_tables():
+    both = pd.concat(
+        correlations({MODULO: each}).assign(maps=reading)
+        for reading, each in (("magnitude", SURE), ("signed", NONE))
     )
+    assert holds({"correlations": both}, "signs_spoil_the_ranks_on_modulo") == "agrees"
+    equal = both.assign(ours=0.5)
+    assert holds({"correlations": equal}, "signs_spoil_the_ranks_on_modulo") == "differs"
+    names = ["lrp", "deep-shap", "integrated-gradients, magnitude",
+             "integrated-gradients-true-baseline, magnitude"]  # fmt: skip
+    areas = pd.DataFrame({"method": names, "insertion": 0.9, "deletion": 0.1})
+    best = pd.DataFrame({"of": ["ours"], "insertion": [0.9], "deletion": [0.1]})
+    tables = {"areas": areas, "best-order": best}
+    assert holds(tables, "four_methods_have_the_best_order") == "agrees"
+    tables["areas"] = areas.assign(deletion=[0.1, 0.1, 0.1, 0.11])
+    assert holds(tables, "four_methods_have_the_best_order") == "differs"
+    rows = [("reading order", 0.4, 0.6), (OPPOSITE[0], 0.4, 0.4), (OPPOSITE[1], 0.6, 0.6)]
+    ties = pd.DataFrame(rows, columns=["ties", "insertion", "deletion"])
+    assert holds({"ties": ties}, "constant_maps_have_equal_areas") == "differs"
+    assert holds({"ties": ties}, "opposite_ties_explain_the_areas") == "agrees"
+    other = ties.assign(insertion=0.5, deletion=[0.5, 0.5, 0.6])
+    assert holds({"ties": other}, "constant_maps_have_equal_areas") == "agrees"
+    assert holds({"ties": other}, "opposite_ties_explain_the_areas") == "differs"
+
+
+def test_claims_about_orders_curves_and_the_replacement_follow_the_tables():
+    for correlation, expected in ((0.1, "agrees"), (0.9, "differs")):
+        orders = pd.DataFrame([(COLORS, WITHOUT, correlation)])
+        tables = {"orders": orders.set_axis(["first", "second", "correlation"], axis=1)}
+        assert holds(tables, "order_by_insertion_changes") == expected
+    names = ["lrp", "deep-shap", "integrated-gradients, magnitude"]
+    for last, expected in ((1.0, "agrees"), (0.5, "differs")):
+        table = pd.DataFrame({"method": names, MODULO: [1.0, 1.0, last]})
+        assert holds({"sensitivity_n": table}, "three_methods_are_near_the_optimum") == expected
+    for below, expected in ((10, "agrees"), (7, "undecided"), (2, "differs")):
+        means = [-1.0] * below + [1.0] * (10 - below)
+        table = pd.DataFrame({"metric": "sensitivity_n", "method": "deep-shap", "mean": means})
+        assert (
+            holds({"curves": table.assign(environment=COLORS)}, "deep_shap_is_negative") == expected
+        )
+    table = pd.DataFrame({"environment": [COLORS, WITHOUT], "logit": [5, 0]})
+    assert holds({"replacement": table}, "black_sets_off_redundant_channels") == "agrees"
+    table.logit = [5, 5]
+    assert holds({"replacement": table}, "black_sets_off_redundant_channels") == "differs"
+
+
+def test_an_item_has_its_tables_and_figure(monkeypatch):
+    monkeypatch.setattr(comparison_plan, "QUICK_SIZE", SIDE)
     monkeypatch.setattr(perturbation_study, "DRAWS", 10)
+    few = ["gradcam", "occlusion", "lrp", "constant", "deep-shap", "random"]
+    few += ["integrated-gradients", "integrated-gradients-true-baseline"]
+    ranks, areas = printed_ranks(MODULO).loc[few], printed_areas().loc[few]
+    monkeypatch.setattr(perturbation_tables, "printed_ranks", lambda _: ranks)
+    monkeypatch.setattr(perturbation_tables, "printed_areas", lambda: areas)
     outcome = experiment("figure-18", n=1, quick=True)
-    assert (outcome.item, set(outcome.figures)) == ("figure-18", {"curves"})
     tables = outcome.tables
     assert list(tables)[:2] == list(outcome.shown) == ["sensitivity_n", "summary"]
     assert set(tables) == {
         *("summary", "ranks", "scores", "correlations", "images", "curves", "areas", "ties"),
-        *("insertion", "sensitivity_n"),
+        *("insertion", "sensitivity_n", "undefined", "best-order"),
     }
-    assert outcome.findings[0].startswith("Sensitivity-N in single-color-modulo, mean correlation")
-    [axis] = outcome.figures["curves"].axes  # of the metric that is asked for, and no other
-    assert axis.get_title() == "Sensitivity-N, single-color-modulo"
-    heading = outcome.figures["curves"].get_suptitle()
-    assert f"{SIDE} x {SIDE} pixels, 1 image, seed 0" in heading
+    [axis] = outcome.figures["curves"].axes  # of the item's metric, and no other
+    assert axis.get_title().startswith("Sensitivity-N, higher is better")
+    assert f"{SIDE} x {SIDE} pixels, 1 images" in outcome.figures["curves"].get_suptitle().replace(
+        "\n", " "
+    )
     methods = [*few, *READINGS[MODULO]["magnitude"].values()]
-    assert list(tables["scores"].method) == methods
-    assert len(tables["images"]) == len(methods)
-    areas = tables["areas"].set_index("method")
-    scores = tables["scores"].set_index("method")
+    assert set(tables["scores"].method) == {*methods}
+    found, scores = (tables[name].set_index("method") for name in ("areas", "scores"))
     for metric in ("insertion", "deletion"):
-        ours = areas.loc[list(few), metric]
-        assert list(ours) == pytest.approx(list(scores.loc[list(few), metric]), abs=1e-5)
+        assert list(found.loc[few, metric]) == pytest.approx(scores.loc[few, metric], abs=1e-5)
     best = tables["ranks"].set_index("method").loc["lrp", ["f1", *METRICS]]
-    assert list(best) == [2.0] * 4  # with both IGs, whose magnitudes are right
+    assert list(best) == [2.5] * 4  # with DeepSHAP and both IGs, whose magnitudes are right
     assert not tables["curves"].isna().any().any()
-    written = outcome.save(tmp_path, "command")
-    assert json.loads((tmp_path / "figure-18.json").read_text())["findings"] == outcome.findings
-    assert len(written) == 1 + len(tables) + 1
+    assert [each["here"] for each in outcome.claims][-1] == "agrees"

@@ -3,30 +3,31 @@
 import math
 from itertools import combinations
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import attributionlab as al
-from attributionlab.papers.attributionlab import which_truth_findings
-from attributionlab.papers.attributionlab.definitions_compared import (
-    agreement_row,
-    definition_rows,
-    pair_rows,
-    signs_shared,
-)
-from attributionlab.papers.attributionlab.pixel_worth import (
+from attributionlab.papers.attributionlab.which_truth import (
+    BLACK,
+    COLORS,
+    ITEM,
     PLACES,
+    PLAIN,
+    UNSEEN,
+    agreement_picture,
+    agreement_row,
     deep_lift,
     deep_lift_rows,
+    definition_rows,
+    importance_rows,
+    pair_rows,
+    signs_shared,
     temperature_rows,
-    worth_rows,
 )
+from attributionlab.papers.catalog import CLAIMS
 from attributionlab.papers.registry import experiment
-from attributionlab.report.definitions import DefinitionsRow, definitions_figure
 from attributionlab.truth import Definition, Truth, Truths
 
 
@@ -120,13 +121,15 @@ def test_without_a_mask_there_is_no_f1():
     assert all(math.isnan(row["f1_overall"]) for row in rows)
 
 
-def worth(asked):
+def importance(asked):
     env, images, truths, truth, lifted = asked
-    return {row["definition"]: row for row in worth_rows(env, images, truths, truth, lifted)}
+    return {row["definition"]: row for row in importance_rows(env, images, truths, truth, lifted)}
 
 
 def test_insertion_gives_the_losing_colors_equal_shares_at_any_temperature(asked):
-    assert [worth(asked)["insertion"][place] for place in PLACES] == pytest.approx([3, -1, -1, -1])
+    assert [importance(asked)["insertion"][place] for place in PLACES] == pytest.approx(
+        [3, -1, -1, -1]
+    )
     for temperature in (1.0, 4096.0):
         env = al.load("multi-color-sum-in-distribution", image_size=24, temperature=temperature)
         images, labels = env.batch(1)
@@ -135,7 +138,7 @@ def test_insertion_gives_the_losing_colors_equal_shares_at_any_temperature(asked
 
 
 def test_the_count_path_gives_the_losers_together_what_it_gives_the_target(asked):
-    row = worth(asked)["count-path"]
+    row = importance(asked)["count-path"]
     assert sum(row[place] for place in PLACES) == pytest.approx(0, abs=1e-9)
     assert row["sum"] == pytest.approx(1)
 
@@ -145,7 +148,7 @@ def test_ablation_shares_by_the_probabilities_at_the_image():
     env = al.load("multi-color-sum-in-distribution", image_size=32, temperature=256)
     images, labels = env.batch(1)
     asked = env, images, env.truths(images, labels), env.truth(images, labels)
-    row = worth((*asked, deep_lift(env, images, labels)))["ablation"]
+    row = importance((*asked, deep_lift(env, images, labels)))["ablation"]
     counts = env.counting.counts(images)[0]
     p = (counts.double() / 256).softmax(0)
     order = counts.argsort(descending=True)
@@ -156,7 +159,7 @@ def test_ablation_shares_by_the_probabilities_at_the_image():
 
 def test_deep_lift_has_the_ratios_of_insertion_and_the_sum_that_counts_foretell(asked):
     env, images, truths, _, lifted = asked
-    row = worth(asked)["deep-shap"]
+    row = importance(asked)["deep-shap"]
     # Captum computes in float32.
     assert [row[place] for place in PLACES] == pytest.approx([3, -1, -1, -1], abs=1e-4)
     assert (row["f1_overall"], row["f1_negative"]) == pytest.approx((1, 1), abs=1e-4)
@@ -173,7 +176,7 @@ def test_places_are_the_target_and_then_the_others_by_their_pixels(asked):
     env, images, truths, truth, lifted = asked
     counts = env.counting.counts(images)[0]
     runner_up = int(counts.argsort(descending=True)[1])
-    rows = {row["definition"]: row for row in worth_rows(env, images, truths, truth, lifted)}
+    rows = {row["definition"]: row for row in importance_rows(env, images, truths, truth, lifted)}
     chosen = env.counting.classes_of(images) == runner_up
     unit = float(truths["shapley"].values.max()) / 3
     expected = float(truths["shapley"].values[chosen].mean()) / unit
@@ -188,7 +191,7 @@ def test_the_target_comes_first_also_where_it_is_not_the_winner():
     loser = env.counting.counts(images).argmin(1)
     assert loser != labels
     truths, truth = env.truths(images, loser), env.truth(images, loser)
-    rows = worth((env, images, truths, truth, deep_lift(env, images, loser)))
+    rows = importance((env, images, truths, truth, deep_lift(env, images, loser)))
     for name in ("insertion", "deep-shap"):
         assert [rows[name][place] for place in PLACES] == pytest.approx([3, -1, -1, -1], abs=1e-4)
 
@@ -201,39 +204,6 @@ def test_the_targets_pixel_is_taken_from_the_target(asked):
     with torch.no_grad():
         probability = env.softmax_model(images)[0, int(truths.targets[0])]
     assert rows["ablation"]["probability"] == pytest.approx(float(probability), abs=1e-6)
-
-
-def temperature_table(shapley):
-    ends = {"ablation": [1e-50, 1e-3], "insertion": [0.2, 1.1e-3], "shapley": shapley}
-    return pd.DataFrame(
-        [
-            {"temperature": t, "definition": name, "target_pixel": sizes[place]}
-            for place, t in enumerate((1.0, 1024.0))
-            for name, sizes in ends.items()
-        ]
-    )
-
-
-def test_saturation_is_told_from_the_table():
-    told = which_truth_findings._saturation(temperature_table([0.01, 1.05e-3]))
-    assert "(49 orders of magnitude apart)" in told
-    assert "within 10% of each other" in told
-    assert told.endswith("between the other two at 1, 1024.")
-    above = which_truth_findings._saturation(temperature_table([0.01, 2e-3]))
-    assert "at 1, above both at 1024" in above
-    gone = temperature_table([0.01, 1e-3])
-    gone.loc[gone.target_pixel == 1e-50, "target_pixel"] = 0.0
-    assert "more than 300 orders" in which_truth_findings._saturation(gone)
-
-
-def test_a_shapley_value_below_both_is_told_and_so_is_a_small_ratio():
-    """As at a near tie: 85 pixels against 84 at temperature 1."""
-    table = temperature_table([0.08, 1.05e-3])
-    table.loc[table.target_pixel == 1e-50, "target_pixel"] = 0.1
-    told = which_truth_findings._saturation(table)
-    assert "insertion at the baseline (2 to 1)" in told
-    assert "between the other two at 1024, below both at 1: " in told
-    assert "above" not in told
 
 
 @pytest.mark.parametrize("temperature", [1.0, 4.0])
@@ -259,41 +229,98 @@ def test_the_losers_have_the_targets_weight_to_first_order_only(temperature):
     assert of_losers("ablation") == pytest.approx(-math.exp(-1 / temperature), rel=2 * doubt + 1e-9)
 
 
-def test_where_definitions_disagree_opposite_signs_have_a_color_of_their_own():
-    map_ = np.zeros((1, 4))
-    row = DefinitionsRow(
-        "",
-        np.zeros((1, 1, 4), dtype=np.float32),
-        255,
-        {"ablation": map_},
-        {},
-        agreed=np.array([[True, True, False, False]]),
-        signs=np.array([[1, 0, 0, 0]], dtype=np.int8),
-        opposed=np.array([[False, False, False, True]]),
-    )
-    figure = definitions_figure([row])
-    axis = next(axis for axis in figure.axes if axis.get_title() == "agreement")
-    [drawn] = axis.images
-    colors = [to_hex(color) for color in drawn.to_rgba(drawn.get_array())[0]]
-    legend = {text.get_text(): to_hex(patch.get_facecolor()) for patch, text in zip(
-        axis.get_legend().get_patches(), axis.get_legend().get_texts(), strict=True
-    )}  # fmt: skip
-    names = ("all: raises the output", "all: no effect", "only some give a sign", "opposite signs")
-    assert colors == [legend[name] for name in names]
-    assert len(set(legend.values())) == 5
+def test_the_picture_of_agreement_tells_opposite_signs_from_missing_ones():
+    values = {"mask": [1.0, -1.0, 0.0, 1.0, 1.0], "ablation": [2.0, -1.0, 0.05, 0.05, -2.0]}
+    picture = agreement_picture(made_up(values))
+    assert picture.shape == (3, 1, 5)
+    assert [tuple(color) for color in picture[:, 0].T] == [*COLORS.values()]
+    assert len({*COLORS.values()}) == 5
+
+
+def holds(tables):
+    """Whether each claim holds, by the name of its function."""
+    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEM in each.items}
+
+
+def frame(columns, *rows):
+    return pd.DataFrame(rows, columns=columns.split())
+
+
+def made_tables():
+    """Tables by which every claim agrees."""
+    path = "integrated-gradients"
+    gaps = {"ablation": 5, "insertion": 5, "shapley": 0, path: 0, "count-path": 0}
+    sizes = {"ablation": (1e-9, 1e-3), "insertion": (0.2, 1.1e-3)}
+    losers = dict.fromkeys(("ablation", "insertion", "shapley", "count-path"), -1.0) | {
+        "mask": -3.0
+    }
+    cosines = {"insertion": 1.0, "shapley": 0.9, "ablation": 0.8}
+    return {
+        "environments": frame(
+            "environment output relevant_agreed opposed cosine",
+            *((PLAIN, "probability", 1.0, 0.0, 0.9), (UNSEEN, "probability", 0.9, 0.0, 0.9)),
+            *((BLACK, "probability", 0.4, 0.2, 0.1), ("number-checker", "logit", 1.0, 0.0, 1.0)),
+        ),
+        "definitions": frame(
+            "environment output definition agreed_without efficiency_gap",
+            (UNSEEN, "probability", path, 1.0, 0.0),
+            *(("single-color-modulo", "logit", name, 1.0, gap) for name, gap in gaps.items()),
+        ),
+        "pairs": frame("first second cosine", ("shapley", "count-path", 0.9999)),
+        "temperatures": frame(
+            "temperature definition target_pixel",
+            *((t, name, of[i]) for i, t in enumerate((1, 1024)) for name, of in sizes.items()),
+        ),
+        "importance": frame(
+            f"environment definition {' '.join(PLACES[1:])}",
+            *((PLAIN, name, each, each, each) for name, each in losers.items()),
+        ),
+        "ranges": frame("definition f1_negative_max", ("shapley", 0.98)),
+        "importance-images": frame(
+            "definition f1_overall f1_positive f1_negative sum expected_sum",
+            ("deep-shap", 1.0, 1.0, 1.0, 0.3, 0.3),
+        ),
+        "deep-shap": frame(
+            "environment definition cosine", *((PLAIN, *each) for each in cosines.items())
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "column", "value"),
+    [
+        ("all_definitions_give_the_masks_signs", "environments", "relevant_agreed", 0.9),
+        ("counts_have_one_truth", "environments", "cosine", 0.9),
+        ("unseen_colors_on_the_path_change_one_definition", "definitions", "agreed_without", 0.9),
+        ("an_unseen_baseline_opposes_definitions", "environments", "opposed", 0.0),
+        ("shapley_values_are_near_the_count_path", "pairs", "cosine", 0.9),
+        ("ablation_misses_the_remainder", "definitions", "efficiency_gap", 0.0),
+        ("saturation_separates_definitions", "temperatures", "target_pixel", 0.1),
+        ("losers_together_weigh_what_the_target_weighs", "importance", "third", -3.0),
+        ("shapley_values_score_below_the_mask", "ranges", "f1_negative_max", 1.0),
+        ("deep_lift_is_right_in_signs_only", "importance-images", "expected_sum", 0.2),
+        ("deep_lift_has_the_ratios_of_insertion", "deep-shap", "cosine", 0.9),
+    ],
+)
+def test_every_claim_agrees_and_differs_with_its_tables(name, table, column, value):
+    tables = made_tables()
+    found = holds(tables)
+    assert set(found.values()) == {"agrees"}
+    changed = tables | {table: tables[table].assign(**{column: value})}
+    assert holds(changed)[name] == "differs"
 
 
 @pytest.mark.slow
-def test_a_quick_run_has_every_table_and_says_what_is_in_it():
+def test_a_quick_run_has_every_table():
     outcome = experiment("which-truth", n=1, quick=True)
     tables = outcome.tables
     assert all(isinstance(figure, Figure) for figure in outcome.figures.values())
     cases = [(n, o) for n in al.environments() for o in al.load(n, image_size=16).outputs]
-    cases.append(("multi-color-sum, black", "probability"))
+    cases.append((BLACK, "probability"))
     listed = tables["environments"][["environment", "output"]]
     assert [tuple(row) for row in listed.to_numpy()] == cases
     assert len(tables["pairs"]) == 15 * (len(cases) - 1) + 6  # from black there are four
-    black = tables["definitions"].query("environment == 'multi-color-sum, black'")
+    black = tables["definitions"].query(f"environment == '{BLACK}'")
     assert dict(zip(black.definition, black.source, strict=True))["shapley"] == "estimate"
     definitions = tables["definitions"]
     complete = definitions[
@@ -302,18 +329,15 @@ def test_a_quick_run_has_every_table_and_says_what_is_in_it():
     assert complete.efficiency_gap.max() < 1e-9
     plain, unseen = (
         tables["environments"].query(f"environment == '{name}' and output == 'probability'")
-        for name in ("multi-color-sum-in-distribution", "multi-color-sum")
+        for name in (PLAIN, UNSEEN)
     )
     assert plain.relevant_agreed.item() == 1 > unseen.relevant_agreed.item()
     assert unseen.least_alike.item().endswith("integrated-gradients")
     colors = tables["colors"]
-    assert colors.environment.unique().tolist() == ["multi-color-sum"]
+    assert colors.environment.unique().tolist() == [UNSEEN]
     assert len(colors) == 7
     assert not colors.drop(columns="sum").isna().any(axis=None)  # a mask has no sum
     assert outcome.shown.keys() <= tables.keys()
-    text = " ".join(outcome.findings)
-    assert "nan" not in text
-    assert "{" not in text
-    assert "insertion 3 : -1.00 : -1.00 : -1.00" in text
-    share = tables["worth-images"].query("definition == 'deep-shap'")["sum"]
-    assert f"sum is {share.min():.2f} to {share.max():.2f} of the change" in text
+    images, ranges = tables["importance-images"], tables["ranges"].set_index("definition")
+    share = images[images.definition == "deep-shap"]["sum"]
+    assert ranges.loc["deep-shap", ["sum_min", "sum_max"]].tolist() == [share.min(), share.max()]
