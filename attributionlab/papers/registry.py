@@ -3,19 +3,14 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from attributionlab.device import as_device
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.papers.attributionlab.camouflage_drift import camouflage_drift
 from attributionlab.papers.attributionlab.camouflage_weights import camouflage_weights
-from attributionlab.papers.attributionlab.comparison_plan import carry_out
 from attributionlab.papers.attributionlab.deep_shap_signs import deepshap_signs
-from attributionlab.papers.attributionlab.figures import PLANS
 from attributionlab.papers.attributionlab.model_summary import table_1
-from attributionlab.papers.attributionlab.photographs.items import PHOTOGRAPH_ITEMS
-from attributionlab.papers.attributionlab.segmentations import figure_24
 from attributionlab.papers.attributionlab.shapley_convergence import shapley_convergence
 from attributionlab.papers.attributionlab.trained_network import figure_3
 from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_dose
@@ -28,9 +23,6 @@ PAPERS: dict[str, dict[str, Callable[..., Any]]] = {
     "AttributionLab": {
         "table-1": table_1,
         "figure-3": figure_3,
-        **{item: partial(carry_out, replace(plan, item=item)) for item, plan in PLANS.items()},
-        **PHOTOGRAPH_ITEMS,
-        "figure-24": figure_24,
         "deepshap-signs": deepshap_signs,
         "unseen-data-dose": unseen_data_dose,
         "camouflage-drift": camouflage_drift,

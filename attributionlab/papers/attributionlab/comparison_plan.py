@@ -1,112 +1,72 @@
-"""Experiments that compare methods: what to run, and what the paper says about it."""
+"""Figures that compare methods in environments: 2, 5 to 8, 16, 17, 19, and 22 to 24."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from skimage.segmentation import mark_boundaries
 
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
 from attributionlab.faithfulness.comparison import QUICK_SIZE, Comparison, compare
 from attributionlab.faithfulness.setup import Claim
-from attributionlab.papers.reproduction import Reproduction
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.report.plots import map_grid
+from attributionlab.segmentation import segment
 
-if TYPE_CHECKING:
-    import pandas as pd
+MODULO, COLORS = "single-color-modulo", "multi-color-sum"
+WITHOUT, UNIFORM = "multi-color-sum-in-distribution", "multi-color-sum-uniform"
+ON_MODULO = (
+    *("gradcam", "guided-backprop", "lrp", "extremal-perturbation", "occlusion", "deep-shap"),
+    *("integrated-gradients", "integrated-gradients-exact", "iba", "random", "constant"),
+)
+ON_COLORS = (
+    *("gradcam", "guided-backprop", "lime", "lime-true-baseline", "extremal-perturbation"),
+    *("occlusion", "occlusion-true-baseline", "deep-shap", "integrated-gradients"),
+    *("integrated-gradients-true-baseline", "iba"),
+)
+SEGMENTATIONS: tuple[dict[str, Any], ...] = (
+    *({"segmentation": each} for each in ("quickshift", "felzenszwalb", "slic", "grid", "patches")),
+    {"segmentation": "quickshift", "kernel_size": 5, "max_dist": 10, "ratio": 1.0},
+    {"segmentation": "felzenszwalb", "scale": 100, "sigma": 0.5, "min_size": 50},
+)
+
+MARKED_SIDE = 288
+"""To which images are enlarged at least half, so that boundaries hide little."""
 
 
-@dataclass(frozen=True)
-class PaperVerdict:
-    """What a paper says about one method: does its F1 on a part of the truth reach gamma?"""
+class Plan(NamedTuple):
+    """What to compare, and in which figure the paper gives verdicts about it."""
 
-    method: str
-    environment: str
-    part: str
-    gamma: float
-    verdict: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A comparison of methods.
-
-    Parameters
-    ----------
-    item, title : str
-        Name and subject.
-    methods : sequence
-        Names, or pairs of a name and its settings.
-    environments : sequence of str
-        Where.
-    paper : sequence of PaperVerdict
-        What to hold the results against.
-    notes : sequence of str
-        What the paper leaves open and was chosen here.
-    claim : str, optional
-        One claim for all methods.
-    reading : callable, optional
-        Comparison -> further sentences, computed from the results.
-    """
-
-    item: str
-    title: str
+    figure: int
     methods: Sequence[Any]
     environments: Sequence[str]
-    paper: Sequence[PaperVerdict] = ()
-    notes: Sequence[str] = ()
     claim: Claim | None = None
-    reading: Callable[[Comparison], list[str]] | None = None
 
 
-def carry_out(
-    plan: Plan,
-    *,
-    n: int | None,
-    quick: bool,
-    seed: int = 0,
-    device: str | None = None,
-    show_progress: bool = False,
-) -> Reproduction:
-    """Run a plan.
-
-    Parameters
-    ----------
-    plan : Plan
-        What to run.
-    n : int, optional
-        Images in each environment; 4, or 2 in a quick run, by default.
-    quick : bool
-        Images of 72 x 72 pixels.
-    seed : int
-        Of images and methods.
-    device : str, optional
-        Where methods compute.
-    show_progress : bool
-        Show progress on standard error.
-    """
-    comparison = compare(
-        plan.methods,
-        [environment_of(name, quick) for name in plan.environments],
-        n or (2 if quick else 4),
-        seed,
-        claim=plan.claim,
-        device=device,
-        show_progress=show_progress,
-    )
-    verdicts = verdict_table(comparison, plan.paper)
-    findings = [
-        *_agreements(verdicts),
-        *(plan.reading(comparison) if plan.reading else []),
-        *plan.notes,
-        *(
-            f"not run: {each.method} on {each.environment}: {each.reason}"
-            for each in comparison.refusals
-        ),
-    ]
-    tables = {"summary": comparison.summary(), "scores": comparison.to_frame()}
-    if len(verdicts):
-        tables["verdicts"] = verdicts
-    figures = {"scores": comparison.violins(), "maps": comparison.maps()}
-    return Reproduction(plan.item, plan.title, tables, figures, findings)
+MODULO_PLAN = Plan(17, ON_MODULO, [MODULO], "overall")
+COLORS_PLAN = Plan(23, ON_COLORS, [COLORS])
+PLANS = {
+    **dict.fromkeys(("figure-16", "figure-17"), MODULO_PLAN),
+    **dict.fromkeys(("figure-2", "figure-19", "figure-23"), COLORS_PLAN),
+    "figure-22": Plan(22, ON_COLORS, [WITHOUT, UNIFORM]),
+    "figure-5": Plan(5, ["deep-shap", "deep-shap-true-baseline"], [COLORS]),
+    "figure-7": Plan(
+        7,
+        [
+            *("integrated-gradients", "integrated-gradients-true-baseline"),
+            *("integrated-gradients-exact", "integrated-gradients-exact-true-baseline"),
+            *("occlusion", "occlusion-true-baseline"),
+        ],
+        [COLORS, WITHOUT],
+    ),
+    "figure-8": Plan(8, ["gradcam", "extremal-perturbation", "iba"], [COLORS], "positive-smoothed"),
+}
+"""By item; items that one run serves share a plan."""
 
 
 def environment_of(name: str, quick: bool, **overrides: Any) -> Environment:
@@ -114,41 +74,325 @@ def environment_of(name: str, quick: bool, **overrides: Any) -> Environment:
     return load(name, **({"image_size": QUICK_SIZE} if quick else {}), **overrides)
 
 
-def verdict_table(comparison: Comparison, paper: Sequence[PaperVerdict]) -> "pd.DataFrame":
-    """The paper's verdicts beside ours: method, environment, part, gamma, paper, ours, f1, agree."""
-    import pandas as pd
+def comparison(run: Run) -> Found:
+    """Run the plan of an item: scores, and F1 beside the paper's verdicts."""
+    return compared(run, PLANS[run.item])
 
-    found = {(report.label, result.name): result for report, result in comparison.results}
+
+def compared(run: Run, plan: Plan, *, labels: dict[str, str] | None = None) -> Found:
+    """Run a plan; `labels` are of methods whose own differ from those of published_verdicts.csv."""
+    places = [environment_of(name, run.quick) for name in plan.environments]
+    found = compare(
+        plan.methods,
+        places,
+        run.n,
+        run.seed,
+        claim=plan.claim,
+        device=run.device,
+        show_progress=run.show_progress,
+    )
+    verdicts = verdict_table(found, published_verdicts(plan.figure).replace(labels or {}))
+    tables = {"summary": found.summary(), "scores": found.to_frame()}
+    tables |= {"verdicts": verdicts} if len(verdicts) else {}
+    if plan.claim == "positive-smoothed":
+        best = {result.name: result.ceiling for _, result in found.results}
+        tables["ceilings"] = pd.DataFrame(best.items(), columns=["environment", "best_f1"])
+    return Found(tables, {"scores": found.violins(), "maps": found.maps()}, _refusals(found))
+
+
+def lime_plan(sam_weights: str | None) -> Plan:
+    """LIME with each segmentation, SAM where there is a file of weights for it."""
+    sam = [] if sam_weights is None else [{"segmentation": "sam", "weights": sam_weights}]
+    methods = [("lime-true-baseline", each) for each in (*SEGMENTATIONS, *sam)]
+    return Plan(6, methods, [COLORS], "overall")
+
+
+def lime_by_segmentation(run: Run, *, sam_weights: str | None = None) -> Found:
+    """Draw superpixels and LIME's maps side by side, a figure for each image (figure 24).
+
+    SAM is left out without `sam_weights`, a file with the weights of a Segment Anything model.
+    """
+    env = environment_of(COLORS, run.quick)
+    found = compare(
+        lime_plan(sam_weights).methods,
+        env,
+        run.n,
+        run.seed,
+        claim="overall",
+        show_progress=run.show_progress,
+    )
+    samples = [env.dataset(run.n, run.seed)[index] for index in range(run.n)]
+    labels = [[_superpixels(report.settings, sample, env) for report, _ in found.results]
+              for sample in samples]  # fmt: skip
+    counts = [
+        {"image": index, "method": report.label, "superpixels": int(each.max()) + 1}
+        for index, of_image in enumerate(labels)
+        for (report, _), each in zip(found.results, of_image, strict=True)
+    ]
+    figures = {
+        f"image-{index}": _segmented_figure(env, found, sample, of_image, index)
+        for index, (sample, of_image) in enumerate(zip(samples, labels, strict=True))
+    }
+    tables = {"summary": found.summary(), "superpixels": pd.DataFrame(counts)}
+    return Found(tables | {"scores": found.to_frame()}, figures, _refusals(found))
+
+
+def published_verdicts(figure: int) -> pd.DataFrame:
+    """What the paper says about methods: does their F1 on a part of the truth reach gamma?"""
+    table = pd.read_csv(Path(__file__).parent / "published_verdicts.csv")
+    return table[table["figure"] == figure].drop(columns="figure")
+
+
+def verdict_table(found: Comparison, published: pd.DataFrame) -> pd.DataFrame:
+    """The paper's verdicts beside ours: method, environment, part, gamma, paper, ours, f1, agree."""
+    results = {(report.label, result.name): result for report, result in found.results}
     rows = []
-    for said in paper:
-        result = found.get((said.method, said.environment))
-        f1 = None if result is None else result.mean(said.part, "f1")
+    for said in published.to_dict("records"):
+        result, part = results.get((said["method"], said["environment"])), said["part"]
+        f1 = None if result is None else result.mean(part, "f1")
         if result is None or f1 is None:
             continue
-        f1_by_name = {said.method: f1}
-        for end in result.spread():
-            if end[said.part] is not None:
-                f1_by_name[f"{said.method}, {end['of']}"] = end[said.part]["f1"]
-        rows += [
-            {
-                **vars(said),
-                "method": method,
-                "paper": said.verdict,
-                "ours": "pass" if each >= said.gamma else "fail",
-                "f1": each,
-            }
-            for method, each in f1_by_name.items()
-        ]
-    frame = pd.DataFrame(rows)
-    if rows:
-        frame = frame.drop(columns="verdict").assign(agree=frame["paper"] == frame["ours"])
-    return frame
+        ends = [end for end in result.spread() if end[part] is not None]
+        by_run = {"": f1} | {f", {end['of']}": end[part]["f1"] for end in ends}
+        for suffix, each in by_run.items():
+            ours = "pass" if each >= said["gamma"] else "fail"
+            rows.append(
+                {
+                    "method": f"{said['method']}{suffix}",
+                    **{key: said[key] for key in ("environment", "part", "gamma")},
+                    "paper": said["verdict"],
+                    "ours": ours,
+                    "f1": each,
+                    "agree": ours == said["verdict"],
+                }
+            )
+    return pd.DataFrame(rows)
 
 
-def _agreements(verdicts: "pd.DataFrame") -> list[str]:
-    """One sentence for each verdict."""
+def _refusals(found: Comparison) -> list[str]:
     return [
-        f"{row.method} on {row.environment}, {row.part}: F1 {row.f1:.2f}, {row.ours} at gamma "
-        f"{row.gamma:g}; the paper: {row.paper}."
-        for row in verdicts.itertuples()
+        f"not run: {each.method} on {each.environment}: {each.reason}" for each in found.refusals
     ]
+
+
+def _superpixels(settings: Any, sample: Any, env: Environment) -> Any:
+    """The superpixels that LIME used, (H, W)."""
+    labels = segment(
+        sample.image[None],
+        settings["segmentation"],
+        highest=env.max_value,
+        patches=sample.patches[None],
+        settings={key: value for key, value in settings.items() if key != "segmentation"},
+    )
+    return labels[0].numpy()
+
+
+def _segmented_figure(
+    env: Environment, found: Comparison, sample: Any, labels: Sequence[Any], index: int
+) -> Figure:
+    image = (sample.image / env.max_value).numpy()
+    truth = env.truth(sample.image[None], env.targets(sample.label[None])).signed[0, 0].numpy()
+    segmented = [marked(image, each) for each in labels]
+    maps = [result.attributions[index] for _, result in found.results]
+    f1 = [f"F1 {result.scores['overall']['f1'][index]:.2f}" for _, result in found.results]
+    counts = [f"{int(each.max()) + 1} superpixels" for each in labels]
+    settings = [", ".join(map(str, report.settings.values())) for report, _ in found.results]
+    side = image.shape[-1]
+    return map_grid(
+        {"superpixels": [image, *segmented], "attribution": [truth.astype(float), *maps]},
+        headings=["image, and its truth", *settings],
+        notes={"superpixels": ["", *counts], "attribution": ["truth", *f1]},
+        title=f"LIME by superpixels, image {index}, {side} x {side} pixels; F1 with the overall truth",
+    )
+
+
+def marked(image: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+    """Return an image (C, H, W) in [0, 1], enlarged, with the boundaries of its segments (H, W)."""
+    times = max(1, MARKED_SIDE // image.shape[-1])
+    large, segments = (each.repeat(times, -2).repeat(times, -1) for each in (image, labels))
+    picture = np.moveaxis(np.broadcast_to(large, (3, *segments.shape)), 0, -1)
+    return np.moveaxis(mark_boundaries(picture, segments, mode="inner"), -1, 0)
+
+
+def _agree(tables: Tables, *keys: str) -> bool | None:
+    """Whether verdicts agree whose method, part and gamma contain the keys; None where runs differ."""
+    table = tables.get("verdicts", pd.DataFrame(columns=["method", "part", "gamma"]))
+    text = table.method + " " + table.part.astype(str) + " " + table.gamma.astype(str)
+    chosen = table[[all(key in each for key in keys) for each in text]]
+    if not len(chosen):
+        return None
+    first = chosen.method.str.split(", (?:lowest|highest)", regex=True).str[0]
+    of_method = chosen.groupby([first, chosen.part, chosen.gamma]).agree
+    if of_method.nunique().max() > 1:
+        return None
+    return bool(chosen.agree.all())
+
+
+def _mean_of(tables: Tables, method: str, score: str, environment: str = COLORS) -> float:
+    table = tables["summary"]
+    own = table[(table.method == method) & (table.environment == environment)]
+    return float(own[score].iloc[0]) if len(own) else np.nan
+
+
+@claim(
+    *("figure-16", "figure-17"),
+    place="Figure 17",
+    statement="LRP, DeepSHAP and IG are near optimal in overall precision and recall",
+)
+def three_methods_are_near_optimal(tables: Tables) -> bool | None:
+    return _agree(tables)
+
+
+@claim(
+    *("figure-16", "figure-17"),
+    place="Figure 17",
+    statement="GuidedBP has high recall and lower precision",
+)
+def guided_backprop_recalls_more(tables: Tables) -> bool:
+    precision, recall = (
+        _mean_of(tables, "guided-backprop", each, MODULO) for each in ("precision", "recall")
+    )
+    return bool(recall > 0.9 > precision)
+
+
+@claim(
+    *("figure-16", "figure-17"), place="Figure 17", statement="GradCAM and IBA have low precision"
+)
+def coarse_maps_have_low_precision(tables: Tables) -> bool:
+    found = [_mean_of(tables, name, "precision", MODULO) for name in ("gradcam", "iba")]
+    return bool(max(found) < 0.5)
+
+
+@claim(
+    *("figure-2", "figure-19", "figure-23", "figure-7"),
+    place="Section 4.2",
+    statement="IG fails from black and passes from the true baseline",
+    reason="Unseen colors on the path cost more than 50 nodes do (exact IG, figure-7).",
+)
+def ig_needs_the_true_baseline(tables: Tables) -> bool | None:
+    return _agree(tables, "integrated-gradients")
+
+
+@claim(
+    *("figure-2", "figure-19", "figure-23", "figure-7"),
+    place="Section 4.2",
+    statement="Occlusion fails from black and passes from the true baseline",
+    reason="Occlusion is measured at the logit, which other colors do not change: its overall F1 "
+    "cannot be high. A 5 x 5 window blurs.",
+)
+def occlusion_needs_the_true_baseline(tables: Tables) -> bool | None:
+    return _agree(tables, "occlusion")
+
+
+@claim(
+    *("figure-2", "figure-19", "figure-23", "figure-5"),
+    place="Section 4.1",
+    statement="DeepSHAP passes on the overall truth and fails on the positive and the negative one",
+    reason="Black is an unseen color; ReLUs that Captum's hooks cannot see change the signs "
+    "(deepshap-signs).",
+)
+def deep_shap_finds_pixels_without_signs(tables: Tables) -> bool | None:
+    return _agree(tables, "deep-shap")
+
+
+@claim(
+    *("figure-2", "figure-19", "figure-23"),
+    place="Figure 23",
+    statement="IG from the true baseline is far more precise than from black",
+)
+def ig_is_more_precise_from_the_true_baseline(tables: Tables) -> bool:
+    names = ("integrated-gradients-true-baseline", "integrated-gradients")
+    true, black = (_mean_of(tables, name, "precision") for name in names)
+    return bool(true > 1.5 * black)
+
+
+@claim(
+    "figure-7",
+    place="ours",
+    statement="Even from the true baseline unseen colors on the straight path cost IG more than 50 "
+    "nodes do",
+)
+def the_path_costs_more_than_the_nodes(tables: Tables) -> bool:
+    name = "integrated-gradients{}-true-baseline"
+    nodes, exact = (_mean_of(tables, name.format(each), "f1") for each in ("", "-exact"))
+    without = _mean_of(tables, name.format("-exact"), "f1", WITHOUT)
+    return bool(without - exact > abs(exact - nodes))
+
+
+@claim(
+    "figure-22",
+    place="Appendix I",
+    statement="A uniform accumulator takes the Unseen Data Effect away",
+    reason="What takes it away is the absence of redundant channels.",
+)
+def a_uniform_accumulator_takes_the_effect_away(tables: Tables) -> bool:
+    return _mean_of(tables, "deep-shap", "f1", UNIFORM) >= 0.5
+
+
+@claim(
+    "figure-22",
+    place="ours",
+    statement="Without redundant channels DeepSHAP from black is right about all pixels",
+)
+def without_redundant_channels_deep_shap_is_right(tables: Tables) -> bool:
+    return _mean_of(tables, "deep-shap", "f1", WITHOUT) > 0.95
+
+
+@claim(
+    "figure-8",
+    place="Figure 8",
+    statement="GradCAM, ExPerturb and IBA pass against the smoothed positive truth",
+    reason="IBA's 9 x 9 layer reaches 19 pixels beyond the image. A blurred image has no color that "
+    "the network knows, so ExPerturb's gradient comes from where its mask is 1. The width of the "
+    "smoothing is ours.",
+)
+def coarse_methods_pass(tables: Tables) -> bool | None:
+    return _agree(tables)
+
+
+@claim("figure-8", place="Figure 8", statement="IBA is the best of the three")
+def iba_is_best(tables: Tables) -> bool | None:
+    table = tables["scores"][tables["scores"].part == "positive-smoothed"].set_index("method").f1
+    others = table[["gradcam", "extremal-perturbation"]].max()
+    runs = table[table.index.str.startswith("iba")]
+    return True if runs.min() > others else False if runs.max() < others else None
+
+
+@claim(
+    "figure-6",
+    place="Figure 6",
+    statement="Quickshift passes at 0.5 and fails at 0.6",
+    reason="The settings of a segmentation decide as much as its name; the paper does not state them.",
+)
+def quickshift_passes_at_half(tables: Tables) -> bool | None:
+    return _agree(tables, "quickshift")
+
+
+@claim(
+    "figure-6",
+    place="Figure 6",
+    statement="Felzenszwalb fails at 0.5",
+    reason="The settings of a segmentation decide as much as its name; the paper does not state them.",
+)
+def felzenszwalb_fails(tables: Tables) -> bool | None:
+    return _agree(tables, "felzenszwalb")
+
+
+@claim("figure-6", place="Figure 6", statement="SAM passes at 0.5 and at 0.6")
+def sam_passes(tables: Tables) -> bool | None:
+    return _agree(tables, "sam")
+
+
+@claim(
+    *("figure-6", "figure-24"),
+    place="ours",
+    statement="The settings of Quickshift and Felzenszwalb decide as much as their names",
+)
+def settings_decide_as_much_as_names(tables: Tables) -> bool:
+    table = tables["summary"].set_index("method").f1
+    groups = {
+        name: table[table.index.str.contains(name)] for name in ("quickshift", "felzenszwalb")
+    }
+    within = min(each.max() - each.min() for each in groups.values())
+    first, second = (each.mean() for each in groups.values())
+    return bool(within > abs(first - second))

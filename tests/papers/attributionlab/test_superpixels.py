@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from attributionlab.papers.attributionlab.photographs import superpixels
-from attributionlab.papers.attributionlab.photographs.pictured import Pictured
-from attributionlab.papers.attributionlab.photographs.superpixels import (
+from attributionlab.papers.attributionlab import segmented_lime
+from attributionlab.papers.attributionlab.photographs import Pictured
+from attributionlab.papers.attributionlab.segmented_lime import (
     CONTROL,
     DRAWN_REGIONS,
     SAM,
@@ -64,7 +64,7 @@ def test_photographs_without_weights_of_sam_have_no_reference_and_no_control():
 @pytest.mark.parametrize("known", [True, False])
 def test_sam_gets_its_weights_and_is_a_reference(known, monkeypatch):
     asked = []
-    real = superpixels.segment
+    real = segmented_lime.segment
 
     def segment(images, name, *, highest, settings):
         if name != "sam":
@@ -72,7 +72,7 @@ def test_sam_gets_its_weights_and_is_a_reference(known, monkeypatch):
         asked.append(settings)
         return torch.arange(9).repeat(len(images), 1024 // 9 + 1)[:, :1024].view(-1, 32, 32)
 
-    monkeypatch.setattr(superpixels, "segment", segment)
+    monkeypatch.setattr(segmented_lime, "segment", segment)
     found = superpixels_of(pictured(known), "sam.pth")
     assert asked == [{"weights": "sam.pth"}]
     first = [DRAWN_REGIONS, SAM] if known else [SAM]

@@ -35,7 +35,7 @@ def total_variation(maps: Maps) -> Shares:
     Examples
     --------
     >>> import torch
-    >>> from attributionlab.papers.attributionlab.photographs.map_noise import total_variation
+    >>> from attributionlab.papers.attributionlab.map_noise import total_variation
     >>> total_variation(torch.tensor([[[[2.0, 0.0], [2.0, 2.0]]]]))
     tensor([0.5000], dtype=torch.float64)
     """
@@ -60,7 +60,7 @@ def scattered_share(maps: Maps) -> Shares:
     Examples
     --------
     >>> import torch
-    >>> from attributionlab.papers.attributionlab.photographs.map_noise import scattered_share
+    >>> from attributionlab.papers.attributionlab.map_noise import scattered_share
     >>> scattered_share(torch.tensor([[[[3.0, 3.0, 0.0, 2.0]]]]))
     tensor([0.2500], dtype=torch.float64)
     """
@@ -89,7 +89,7 @@ def sign_changes(maps: Maps, within: Bool[Tensor, "batch 1 height width"] | None
     Examples
     --------
     >>> import torch
-    >>> from attributionlab.papers.attributionlab.photographs.map_noise import sign_changes
+    >>> from attributionlab.papers.attributionlab.map_noise import sign_changes
     >>> sign_changes(torch.tensor([[[[1.0, -1.0, -2.0, 0.0, 1.0]]]]))
     tensor([0.2500], dtype=torch.float64)
     """

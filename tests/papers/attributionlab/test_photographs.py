@@ -1,6 +1,5 @@
 """Figures with photographs: a user's own network and images, or trained ones with drawn pictures."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,26 +10,25 @@ from PIL import Image
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.papers.attributionlab import photographs, segmented_lime
 from attributionlab.papers.attributionlab.photographs import (
-    baselines,
-    figures,
-    pictured,
-    segmented_lime,
-    signs,
+    SAME,
+    Own,
+    Pictured,
+    baselines_tables,
+    pictured_by,
+    signs_tables,
 )
-from attributionlab.papers.attributionlab.photographs.baselines import baselines_panel
-from attributionlab.papers.attributionlab.photographs.items import PHOTOGRAPH_ITEMS
-from attributionlab.papers.attributionlab.photographs.lime_items import lime_on_photographs
-from attributionlab.papers.attributionlab.photographs.panels import Panel, with_panel
-from attributionlab.papers.attributionlab.photographs.pictured import Own, Pictured, pictured_by
-from attributionlab.papers.attributionlab.photographs.segmented_lime import (
+from attributionlab.papers.attributionlab.segmented_lime import (
+    CONTROL,
+    DRAWN_REGIONS,
+    MEASURES,
+    SAM,
     SegmentedMaps,
-    lime_findings,
     lime_tables,
 )
-from attributionlab.papers.attributionlab.photographs.signs import signs_panel
-from attributionlab.papers.attributionlab.photographs.superpixels import CONTROL, DRAWN_REGIONS, SAM
-from attributionlab.papers.reproduction import Reproduction
+from attributionlab.papers.catalog import CLAIMS, Found
+from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
 from attributionlab.papers.subjects.subjects import Subject
 
@@ -52,11 +50,11 @@ def make():
 def small(monkeypatch):
     """Few pictures, and networks that are not trained long."""
     for name, value in {"QUICK_TRAINING": 30, "TESTED": 20, "QUICK_IMAGES": 2}.items():
-        monkeypatch.setattr(pictured, name, value)
+        monkeypatch.setattr(photographs, name, value)
     for name in ("CONVOLUTIONS_EPOCHS", "ATTENTION_EPOCHS"):
-        monkeypatch.setattr(pictured, name, 1)
+        monkeypatch.setattr(photographs, name, 1)
     monkeypatch.setattr(segmented_lime, "QUICK_SAMPLES", 40)
-    monkeypatch.setattr(baselines, "WINDOWS", 4)
+    monkeypatch.setattr(photographs, "WINDOWS", 4)
 
 
 @pytest.fixture
@@ -92,10 +90,10 @@ def test_without_anything_given_networks_are_trained_with_seeds_that_follow():
 
 
 def test_the_default_run_trains_three_networks(monkeypatch):
-    monkeypatch.setattr(pictured, "TRAINING", 10)
+    monkeypatch.setattr(photographs, "TRAINING", 10)
     networks = pictured_by("attention", Own(), None, quick=False, seed=0)
     assert [each.subject.name for each in networks] == [f"attention, seed {k}" for k in range(3)]
-    assert {len(each.subject.images) for each in networks} == {pictured.IMAGES}
+    assert {len(each.subject.images) for each in networks} == {photographs.IMAGES}
 
 
 def test_given_photographs_have_no_objects_and_one_note(own):
@@ -106,35 +104,42 @@ def test_given_photographs_have_no_objects_and_one_note(own):
     assert len(subject.notes) == 1
 
 
+def holds(tables, name):
+    [claim] = [each for each in CLAIMS if each.check.__name__ == name]
+    return claim.holds(tables)
+
+
 @pytest.mark.parametrize("item", ["figure-25", "figure-26"])
-def test_lime_on_drawn_pictures_has_tables_figure_and_findings(item, tmp_path):
-    outcome = lime_on_photographs(item, n=None, quick=True)
-    assert outcome.item == item
+def test_lime_on_drawn_pictures_has_tables_and_a_figure(item):
+    outcome = experiment(item, n=2, quick=True)
     network = "convolutions" if item == "figure-25" else "attention"
-    assert outcome.findings[0].startswith(f"{network}, seed 0: right on ")
+    assert outcome.findings[-1].startswith(f"{network}, seed 0: right on ")
     assert outcome.tables["lime"].superpixels_by[0] == DRAWN_REGIONS
     assert len(outcome.tables["lime_images"]) == 2 * 4
-    assert set(outcome.tables["lime_differences"].measure) == set(segmented_lime.MEASURES)
-    assert "nan" not in " ".join(outcome.findings).lower().split()
-    outcome.save(tmp_path, "command")
-    assert json.loads((tmp_path / f"{item}.json").read_text())["item"] == item
+    assert set(outcome.tables["lime_differences"].measure) == set(MEASURES)
+    assert set(outcome.figures) == {"maps"}
 
 
-def test_lime_on_own_photographs_says_what_is_missing_for_sam(own):
-    outcome = lime_on_photographs("figure-25", n=2, quick=True, **own)
+def test_lime_on_own_photographs_explains_one_of_each_class_and_has_no_control(own):
+    outcome = experiment("figure-25", quick=True, settings=own)
     assert set(outcome.tables) == {"lime", "lime_images"}
+    assert set(outcome.tables["lime_images"].image) == {0}
     assert "on_object" not in outcome.tables["lime"]
-    text = " ".join(outcome.findings)
-    assert "pass sam_weights" in text
-    assert "have no labels" in text
-    assert "drawn" not in text
+    assert "have no labels" in " ".join(outcome.findings)
+    assert {each["here"] for each in outcome.claims} == {"undecided"}
 
 
-def test_weights_are_those_of_the_file(own):
+@pytest.mark.parametrize("item", ["figure-5", "figure-6", "figure-7", "figure-25", "figure-26"])
+def test_weights_are_those_of_the_file(item, own):
     own["weights"] = "none.pt"
-    for function in PHOTOGRAPH_ITEMS.values():
-        with pytest.raises(AttributionLabError, match=r"no file of weights at 'none\.pt'"):
-            function(n=1, quick=True, **own)
+    with pytest.raises(AttributionLabError, match=r"no file of weights at 'none\.pt'"):
+        experiment(item, n=1, quick=True, settings=own)
+
+
+@pytest.mark.parametrize("item", ["figure-5", "figure-6", "figure-7"])
+def test_a_number_of_pictures_that_is_none_is_refused(item):
+    with pytest.raises(AttributionLabError, match="pictures is 0: take an integer"):
+        experiment(item, n=1, quick=True, settings={"pictures": 0})
 
 
 class Half(nn.Module):
@@ -190,53 +195,40 @@ def test_differences_are_of_the_first_from_each_other_image_by_image():
     assert means.loc["quickshift", "on_object"] == pytest.approx(float(share.mean()))
 
 
+REGIONS, SQUARES = "regions_have_less_noise", "a_grid_has_no_more_noise"
+
+
 @pytest.mark.parametrize(
-    ("first", "other", "control", "said"),
+    ("widths", "regions", "squares"),
     [
-        (16, 1, 4, "less than quickshift, as in the paper; less than a grid of as many"),
-        (8, 1, 16, "less than quickshift, as in the paper; not less than a grid of as many"),
-        (
-            4,
-            8,
-            16,
-            "drawn regions: not less than quickshift, unlike the paper's SAM; not less than",
-        ),
+        ((16, 1, 1, 4), "agrees", "differs"),
+        ((8, 1, 1, 16), "agrees", "agrees"),
+        ((4, 8, 8, 16), "differs", "agrees"),
+        ((4, 1, 8, 2), "differs", "differs"),
     ],
 )
-def test_the_verdict_on_noise_follows_the_numbers(first, other, control, said):
-    made = {
-        DRAWN_REGIONS: stripes(first),
-        "quickshift": stripes(other),
-        CONTROL: stripes(control),
-    }
-    findings = lime_findings(lime_tables(results([made]), 0), 40)
-    assert said in findings[-1]
+def test_claims_about_noise_follow_the_numbers(widths, regions, squares):
+    names = (DRAWN_REGIONS, "quickshift", "felzenszwalb", CONTROL)
+    made = dict(zip(names, map(stripes, widths), strict=True))
+    tables = lime_tables(results([made]), 0)
+    assert holds(tables, REGIONS) == regions
+    assert holds(tables, SQUARES) == squares
 
 
 def test_an_interval_that_holds_zero_decides_nothing():
-    made = {DRAWN_REGIONS: stripes(8), "quickshift": stripes(1), CONTROL: stripes(4)}
-    made[CONTROL][1] = stripes(16)[1]  # noisier in one image, less noisy in the other
-    findings = lime_findings(lime_tables(results([made]), 0), 40)
-    assert "less than quickshift, as in the paper; undecided against a grid of" in findings[-1]
+    made = {DRAWN_REGIONS: stripes(8), "quickshift": stripes(1), "felzenszwalb": stripes(4)}
+    made[CONTROL] = stripes(4)
+    for name in ("felzenszwalb", CONTROL):
+        made[name][1] = stripes(16)[1]  # noisier in one image, less noisy in the other
+    tables = lime_tables(results([made]), 0)
+    assert holds(tables, REGIONS) == holds(tables, SQUARES) == "undecided"
 
 
 def test_one_image_decides_nothing():
     made = {DRAWN_REGIONS: stripes(8), "quickshift": stripes(1), CONTROL: stripes(16)}
     tables = lime_tables(results([made]), 0)
     tables["lime_differences"][["low", "high"]] = np.nan
-    [*_, judged] = lime_findings(tables, 40)
-    assert "drawn regions: undecided against quickshift (" in judged
-    assert "undecided against a grid of as many squares (" in judged
-    assert "less" not in judged
-
-
-def test_superpixels_against_which_the_outcome_differs_are_named_apart():
-    made = {DRAWN_REGIONS: stripes(8), "quickshift": stripes(1), "felzenszwalb": stripes(16)}
-    made |= {"other": stripes(4), CONTROL: stripes(16)}
-    made["other"][1] = stripes(16)[1]
-    judged = lime_findings(lime_tables(results([made]), 0), 40)[-1]
-    assert "less than quickshift, as in the paper; not less than felzenszwalb, unlike" in judged
-    assert "SAM; undecided against other (" in judged
+    assert holds(tables, REGIONS) == holds(tables, SQUARES) == "undecided"
 
 
 def test_negative_attribution_is_none_of_the_objects():
@@ -252,15 +244,14 @@ def test_maps_that_say_nothing_are_no_less_noisy_and_are_counted():
     means = tables["lime"].set_index("superpixels_by")
     pairs = 2 * SIDE * (SIDE - 1)
     assert means.total_variation["quickshift"] == pytest.approx(SIDE * 15 / pairs)
-    findings = lime_findings(tables, 40)
-    assert any(each.endswith("larger images have more): quickshift 1.") for each in findings)
+    assert means.constant.to_dict() == {DRAWN_REGIONS: 0, "quickshift": 1, CONTROL: 0}
 
 
 def test_sam_is_the_reference_on_photographs():
     made = {SAM: stripes(16), "quickshift": stripes(2), CONTROL: stripes(4)}
-    findings = lime_findings(lime_tables(results([made], objects=False), 0), 40)
-    assert findings[-1].startswith("Noise (total variation) of SAM: less than quickshift, as in")
-    assert not any("drawn of" in sentence for sentence in findings)
+    tables = lime_tables(results([made], objects=False), 0)
+    assert set(tables["lime_differences"]["first"]) == {SAM}
+    assert holds(tables, REGIONS) == "agrees"
 
 
 @pytest.fixture
@@ -271,8 +262,8 @@ def halves():
 
 
 def test_both_signs_are_counted_on_the_object(halves):
-    panel = signs_panel([halves], 0)
-    found = panel.tables["photographs_images"].set_index(["method", "image"])
+    tables, _ = signs_tables([halves], 0)
+    found = tables["photographs_images"].set_index(["method", "image"])
     images, objects = halves.subject.images.sum(1), halves.objects[:, 0]
     right = torch.arange(SIDE) >= SIDE // 2
     for index in range(3):
@@ -287,57 +278,57 @@ def test_both_signs_are_counted_on_the_object(halves):
         inside = objects[index]
         pairs = int((inside[1:] & inside[:-1]).sum() + (inside[:, 1:] & inside[:, :-1]).sum())
         assert found.loc[("IG", index), "sign_changes"] == pytest.approx(crossing / pairs)
-    [deep] = [each for each in panel.findings if each.startswith("DeepSHAP")]
     shares = found.loc["DeepSHAP"].negative
-    both = ((shares >= 0.1) & (shares <= 0.9)).sum()
-    assert both > 0
-    assert f"both signs on the foreground: {both} of our 3 maps have at least 10% of each" in deep
+    row = tables["photographs"].set_index("method").loc["DeepSHAP"]
+    assert row.both_signs == ((shares >= 0.1) & (shares <= 0.9)).sum() > 0
+    assert row.maps == 3
+    assert row.low <= row.negative <= row.high
+    assert holds(tables, BOTH) == "agrees"
 
 
-def test_one_sign_alone_is_said_to_be_one(halves):
+BOTH = "deep_shap_has_both_signs_on_objects"
+
+
+def test_one_sign_alone_is_not_both(halves):
     brighter = halves.subject.images.clone()
     brighter[..., SIDE // 2 :] = 0
-    panel = signs_panel([Pictured(replace(halves.subject, images=brighter), None)], 0)
-    [deep] = [each for each in panel.findings if each.startswith("DeepSHAP")]
-    assert "0 of our 3 maps have at least 10% of each" in deep
-    assert "in the image is negative" in deep
+    tables, _ = signs_tables([Pictured(replace(halves.subject, images=brighter), None)], 0)
+    assert tables["photographs"].both_signs.tolist() == [0, 0]
+    assert "on_object" not in tables["photographs"]
+    assert holds(tables, BOTH) == "differs"
+    empty = tables["photographs"].assign(maps=0)
+    assert holds({"photographs": empty}, BOTH) == "undecided"
 
 
-def test_maps_of_one_sign_each_are_none_of_both():
-    """Half of them negative everywhere: the mean over images looks like both signs."""
-    table = pd.DataFrame({"method": "DeepSHAP", "negative": [0.0, 1.0, 0.0, 1.0, 0.5, np.nan]})
-    table["sign_changes"] = 0.0
-    [deep, _] = signs._findings(table, 0)
-    assert "1 of our 5 maps have at least 10% of each" in deep
-    [empty, _] = signs._findings(table.assign(negative=np.nan), 0)
-    assert empty == "DeepSHAP on pictures: no map has any attribution in the image."
+OTHER = "other_baselines_highlight_other_pixels"
 
 
 def test_constant_maps_have_no_verdict_on_the_baseline(halves, monkeypatch):
     monkeypatch.setattr(
-        baselines, "maps_of", lambda subject, *_: torch.zeros(len(subject.images), 1, SIDE, SIDE)
+        photographs, "maps_of", lambda subject, *_: torch.zeros(len(subject.images), 1, SIDE, SIDE)
     )
-    for sentence in baselines_panel([halves], 0).findings:
-        assert "from black undefined from white, undefined from mean color" in sentence
-        assert "Whether the baseline matters is undecided" in sentence
-        assert "nan" not in sentence
+    tables, _ = baselines_tables([halves], 0)
+    assert tables["photographs"].with_black.isna().all()
+    assert holds(tables, OTHER) == "undecided"
 
 
 def test_baselines_are_compared_with_black(halves):
-    panel = baselines_panel([halves], 0)
-    frame = panel.tables["photographs"].set_index(["method", "baseline"])
+    tables, maps = baselines_tables([halves], 0)
+    table = tables["photographs"]
+    frame = table.set_index(["method", "baseline"])
     assert set(frame.index) == {
         (method, color)
         for method in ("IG", "Occlusion")
         for color in ("black", "white", "mean color")
     }
+    assert [*maps] == [f"{method}, {color}" for method, color in frame.index]
     assert frame.with_black[:, "black"].tolist() == pytest.approx([1, 1])
     # the empty pixel is black here
     assert frame.with_black[:, "mean color"].tolist() == pytest.approx([1, 1])
-    assert frame.with_black["IG", "white"] < baselines.SAME
-    [first, _] = panel.findings
-    assert "As in the paper, other pixels are highlighted" in first
-    integrated = panel.tables["photographs_images"]
+    assert frame.with_black["IG", "white"] < SAME
+    assert frame.low["IG", "white"] <= frame.with_black["IG", "white"] <= frame.high["IG", "white"]
+    assert holds({"photographs": table[table.method == "IG"]}, OTHER) == "agrees"
+    integrated = tables["photographs_images"]
     row = integrated[(integrated.method == "IG") & (integrated.baseline == "white")].iloc[0]
     image, inside = halves.subject.images[0], halves.objects[0, 0]
     values = (image - 1).sum(0)
@@ -348,48 +339,33 @@ def test_baselines_are_compared_with_black(halves):
 
 
 def test_windows_of_occlusion_grow_with_the_image(halves, monkeypatch):
-    asked = []
+    calls = []
 
     def maps_of(subject, name, seed, settings):
-        asked.append((name, settings))
+        calls.append((name, settings))
         return subject.images.sum(1, keepdim=True)
 
-    monkeypatch.setattr(baselines, "maps_of", maps_of)
-    monkeypatch.setattr(baselines, "WINDOWS", 14)
-    baselines_panel([halves], 0)
-    windows = [settings for name, settings in asked if name == "occlusion"]
+    monkeypatch.setattr(photographs, "maps_of", maps_of)
+    monkeypatch.setattr(photographs, "WINDOWS", 14)
+    tables, _ = baselines_tables([halves], 0)
+    windows = [settings for name, settings in calls if name == "occlusion"]
     assert [(each["window"], each["stride"]) for each in windows] == [(2, 1)] * 3
-    assert all("window" not in settings for name, settings in asked if name != "occlusion")
-    assert "the baseline hardly matters" in baselines_panel([halves], 0).findings[0]
+    assert all("window" not in settings for name, settings in calls if name != "occlusion")
+    assert holds(tables, OTHER) == "differs"
 
 
-def made_up(*arguments, **settings):
-    """An experiment on environments that costs nothing."""
-    frame = pd.DataFrame({"f1": [0.5]})
-    return Reproduction("figure-0", "made up", {"summary": frame}, {}, ["of environments"])
+@pytest.mark.parametrize("item", ["figure-5", "figure-6", "figure-7"])
+def test_pictures_follow_the_environments(item, own, monkeypatch):
+    def of_environments(*_, **__):
+        return Found({"summary": pd.DataFrame({"method": ["lime"], "f1": [0.5]})})
 
-
-@pytest.mark.parametrize(
-    ("item", "said"),
-    [("figure-5", "DeepSHAP on pictures"), ("figure-6", "LIME of"), ("figure-7", "IG on pictures")],
-)
-def test_a_panel_on_pictures_follows_the_environments(item, said, own, monkeypatch):
-    monkeypatch.setattr(figures, "carry_out", made_up)
-    monkeypatch.setattr(figures, "of_environments", made_up)
+    monkeypatch.setattr(photographs, "comparison", of_environments)
+    monkeypatch.setattr(segmented_lime, "compared", of_environments)
+    monkeypatch.setattr("attributionlab.papers.catalog.CLAIMS", [])
     for settings in ({}, own):
-        outcome = PHOTOGRAPH_ITEMS[item](n=1, quick=True, **settings)
-        assert outcome.findings[0] == "of environments"
-        assert any(sentence.startswith(said) for sentence in outcome.findings)
+        outcome = experiment(item, n=1, quick=True, settings=settings)
         assert next(iter(outcome.tables)) == "summary"
-        assert "photographs" in outcome.figures
-        assert set(outcome.shown) <= set(outcome.tables)
-        assert "summary" in outcome.shown
-
-
-def test_tables_that_an_experiment_shows_stay_shown():
-    panel = Panel({"photographs": pd.DataFrame()}, {}, ["new"], {"photographs": "how"})
-    before = Reproduction("i", "t", {"own": pd.DataFrame()}, {}, ["old"], {"own": "why"})
-    after = with_panel(before, panel, [])
-    assert after.shown == {"own": "why", "photographs": "how"}
-    assert after.findings == ["old", "new"]
-    assert np.array_equal(list(after.tables), ["own", "photographs"])
+        assert len(outcome.tables) > 2
+        assert [*outcome.figures] == ["photographs"]
+        network = "have no labels" if settings else "right on"
+        assert network in outcome.findings[-1]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import oracles_photographs as oracles
-from attributionlab.papers.attributionlab.photographs.map_noise import (
+from attributionlab.papers.attributionlab.map_noise import (
     scattered_share,
     sign_changes,
     total_variation,

@@ -1,0 +1,308 @@
+"""Panels on photographs: a user's images and network, or trained networks with drawn pictures.
+
+Figures 5 (b), signs of DeepSHAP, and 7 (d), baselines of IG and Occlusion; LIME is in segmented_lime.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attributionlab.errors import refuse_if
+from attributionlab.metrics import magnitudes, relevance_mass_accuracy
+from attributionlab.papers.attributionlab.comparison_plan import comparison, marked
+from attributionlab.papers.attributionlab.map_noise import sign_changes
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
+from attributionlab.papers.subjects.networks import Design, network_of
+from attributionlab.papers.subjects.small_network import (
+    accuracy_of,
+    fit_network,
+    trained_small_network,
+)
+from attributionlab.papers.subjects.subjects import Subject, chosen_subject, maps_of
+from attributionlab.ranking import spearman
+from attributionlab.report.plots import map_grid
+from attributionlab.stats.intervals import mean_interval
+from attributionlab.validation import MOST_IMAGES, integer_problem
+
+NETWORK = "convolutions"
+"""In place of VGG16, where no network is given."""
+CONVOLUTIONS_EPOCHS, ATTENTION_EPOCHS = 5, 10
+TRAINING, QUICK_TRAINING = 1000, 500
+SEEDS, QUICK_SEEDS = 3, 1
+"""Networks to train: what holds for one says little about training."""
+IMAGES, QUICK_IMAGES = 12, 6
+TESTED = 500
+DRAWN_IMAGES = 3
+WINDOWS = 14
+"""Windows of Occlusion that fit into a side without overlap; neighbors overlap by half."""
+BLACK = "black"
+SAME = 0.9
+"""The mean rank correlation from which maps are said to be alike."""
+MINORITY = 0.1
+"""The share of the rarer sign from which a map is said to have both."""
+
+
+class Own(NamedTuple):
+    """What a user gives: a folder of photographs, and a network for them (docs/bring-your-own.md).
+
+    Without class folders the class that the network predicts is explained.
+    """
+
+    images: str | None = None
+    model: str | None = None
+    weights: str | None = None
+    classes: str | None = None
+    size: int = 224
+
+
+class Pictured(NamedTuple):
+    """A subject, and where the objects are that tell the classes, if that is known.
+
+    A drawn picture's background tells its class, too.
+    """
+
+    subject: Subject
+    objects: Bool[Tensor, "batch 1 height width"] | None
+
+
+def pictured_by(network: str, own: Own, n: int | None, quick: bool, seed: int) -> list[Pictured]:
+    """Return a user's network and photographs; without them networks trained on drawn pictures.
+
+    n counts pictures for each network, 12 or 6 in a quick run by default; of a user's photographs it
+    counts those of each class folder (of a folder without, all), 1 by default.
+    """
+    refuse_if([] if n is None else integer_problem("pictures", n, 1, MOST_IMAGES))
+    given = chosen_subject(
+        *(own.images, own.model, n or 1, seed),
+        size=own.size,
+        layer=None,
+        classes=own.classes,
+        weights=own.weights,
+        predicted=True,
+    )
+    if given is not None:  # no method here takes a layer, so the note on layers is left out
+        return [Pictured(replace(given, notes=given.notes[:1]), None)]
+    number = n or (QUICK_IMAGES if quick else IMAGES)
+    seeds = range(seed, seed + (QUICK_SEEDS if quick else SEEDS))
+    training = QUICK_TRAINING if quick else TRAINING
+    return [_drawn(network, number, training, each) for each in seeds]
+
+
+def _drawn(network: str, n: int, training: int, seed: int) -> Pictured:
+    """Return a trained network, and n drawn pictures that it was not trained on."""
+    learned, explained = pictures(training, seed), pictures(n, seed + 1)
+    tested = pictures(TESTED, seed + 2)
+    model = NETWORKS[network](learned.images, learned.labels, seed)
+    right = accuracy_of(model, tested.images, tested.labels)
+    name = f"{network}, seed {seed}"
+    subject = Subject(
+        *(name, model, model, explained.images, explained.labels, 1.0),
+        learned.images.mean((0, 2, 3))[:, None, None],
+        1.0,
+        notes=(f"{name}: right on {right:.0%} of {TESTED} other drawn pictures.",),
+    )
+    return Pictured(subject, explained.objects)
+
+
+def _convolutions(images: Tensor, labels: Tensor, seed: int) -> nn.Module:
+    return trained_small_network(
+        images, labels, classes=CLASSES, seed=seed, epochs=CONVOLUTIONS_EPOCHS
+    )
+
+
+def _attention(images: Tensor, labels: Tensor, seed: int) -> nn.Module:
+    network = network_of(Design("attention"), images.shape[1], CLASSES, SIDE, seed)
+    fit_network(network, images, labels, seed=seed, epochs=ATTENTION_EPOCHS)
+    return network
+
+
+NETWORKS: dict[str, Callable[[Tensor, Tensor, int], nn.Module]] = {
+    "convolutions": _convolutions,
+    "attention": _attention,
+}
+"""What stands for VGG16 and for ViT-B-16: trained on images and labels, with a seed."""
+
+
+def figure_5(
+    run: Run,
+    *,
+    pictures: int | None = None,
+    images: str | None = None,
+    model: str | None = None,
+    weights: str | None = None,
+    classes: str | None = None,
+    size: int = 224,
+) -> Found:
+    """DeepSHAP on multi-color-sum, and on pictures from the mean color, IG beside it (panel b)."""
+    own = Own(images, model, weights, classes, size)
+    subjects = pictured_by(NETWORK, own, pictures, run.quick, run.seed)
+    tables, maps = signs_tables(subjects, run.seed)
+    figure = panel_figure(subjects[0], maps, "DeepSHAP on pictures, as in panel (b)")
+    return with_panel(comparison(run), tables, figure, subjects)
+
+
+def figure_7(
+    run: Run,
+    *,
+    pictures: int | None = None,
+    images: str | None = None,
+    model: str | None = None,
+    weights: str | None = None,
+    classes: str | None = None,
+    size: int = 224,
+) -> Found:
+    """IG and Occlusion by baseline, in environments and on pictures (panel d)."""
+    own = Own(images, model, weights, classes, size)
+    subjects = pictured_by(NETWORK, own, pictures, run.quick, run.seed)
+    tables, maps = baselines_tables(subjects, run.seed)
+    title = "IG and Occlusion on pictures by baseline, as in panel (d)"
+    return with_panel(comparison(run), tables, panel_figure(subjects[0], maps, title), subjects)
+
+
+def with_panel(found: Found, tables: Tables, figure: Figure, subjects: list[Pictured]) -> Found:
+    """Return what environments gave with what pictures gave behind it."""
+    notes = [note for each in subjects for note in each.subject.notes]
+    figures = {**found.figures, "photographs": figure}
+    return Found({**found.tables, **tables}, figures, [*found.notes, *notes])
+
+
+def signs_tables(
+    subjects: list[Pictured], seed: int
+) -> tuple[dict[str, pd.DataFrame], dict[str, Tensor]]:
+    """Both signs in maps of DeepSHAP and IG; and the first network's maps.
+
+    "photographs" has means over images and networks, with the interval of the negative share, and how
+    many of the maps with any attribution have at least 10 % of each sign.
+    """
+    rows: list[dict[str, Any]] = []
+    shown: dict[str, Tensor] = {}
+    for subject, objects in subjects:
+        for name, method in (("DeepSHAP", "deep-shap"), ("IG", "integrated-gradients")):
+            maps = maps_of(subject, method, seed, {"baselines": subject.empty})
+            shown.setdefault(name, maps)
+            where = torch.ones_like(maps, dtype=torch.bool) if objects is None else objects
+            size = maps.abs()
+            negative = (magnitudes(maps, "negative") * where).sum((1, 2, 3))
+            measures = {
+                "negative": negative / (size * where).sum((1, 2, 3)),
+                "sign_changes": sign_changes(maps, where),
+            }
+            if objects is not None:
+                measures["on_object"] = relevance_mass_accuracy(size, objects)
+                measures["object_area"] = objects.double().mean((1, 2, 3))
+            for index in range(len(maps)):
+                values = {key: of_images[index].item() for key, of_images in measures.items()}
+                rows.append({"network": subject.name, "image": index, "method": name, **values})
+    images = pd.DataFrame(rows)
+    by_method = images.drop(columns=["network", "image"]).groupby("method", sort=False)
+    negative = images.groupby("method", sort=False).negative
+    means = by_method.mean().join(_interval_ends(negative, seed))
+    means["both_signs"] = negative.agg(lambda each: each.between(MINORITY, 1 - MINORITY).sum())
+    means["maps"] = negative.count()
+    return {"photographs": means.reset_index(), "photographs_images": images}, shown
+
+
+def baselines_tables(
+    subjects: list[Pictured], seed: int
+) -> tuple[dict[str, pd.DataFrame], dict[str, Tensor]]:
+    """Maps of IG and Occlusion from black, white and the mean color; and the first network's maps.
+
+    "photographs" has means over images and networks, with the interval of the correlation with black.
+    """
+    rows: list[dict[str, Any]] = []
+    shown: dict[str, Tensor] = {}
+    for subject, objects in subjects:
+        colors = {BLACK: 0.0, "white": subject.highest, "mean color": subject.empty}
+        window = max(2, subject.side // WINDOWS)
+        windows = {"window": window, "stride": window // 2}
+        for name, method, more in (
+            ("IG", "integrated-gradients", {}),
+            ("Occlusion", "occlusion", windows),
+        ):
+            maps = {
+                color: maps_of(subject, method, seed, {"baselines": baseline, **more})
+                for color, baseline in colors.items()
+            }
+            for color, of_color in maps.items():
+                shown.setdefault(f"{name}, {color}", of_color)
+                rows += [
+                    {"network": subject.name, "image": index, "method": name, "baseline": color}
+                    | {"with_black": _correlation(one, maps[BLACK][index])}
+                    | _on_object(one, None if objects is None else objects[index : index + 1])
+                    for index, one in enumerate(of_color)
+                ]
+    images = pd.DataFrame(rows)
+    groups = images.drop(columns=["network", "image"]).groupby(["method", "baseline"], sort=False)
+    means = groups.mean().join(_interval_ends(groups.with_black, seed))
+    return {"photographs": means.reset_index(), "photographs_images": images}, shown
+
+
+def _correlation(first: Tensor, second: Tensor) -> float:
+    return spearman(first.flatten().numpy(), second.flatten().numpy())
+
+
+def _on_object(one: Tensor, objects: Tensor | None) -> dict[str, float]:
+    if objects is None:
+        return {}
+    share = relevance_mass_accuracy(magnitudes(one[None], "positive"), objects)
+    return {"on_object": share.item(), "object_area": objects.double().mean().item()}
+
+
+def _interval_ends(groups: Any, seed: int) -> pd.DataFrame:
+    """95 % intervals of means over images."""
+    ends = {
+        key: mean_interval(values.to_numpy(float), seed) or (np.nan, np.nan)
+        for key, values in groups
+    }
+    index = groups.mean().index
+    return pd.DataFrame([ends[key] for key in index], index=index, columns=["low", "high"])
+
+
+def panel_figure(pictured: Pictured, maps: Mapping[str, Tensor], title: str) -> Figure:
+    """Draw the first images, objects outlined, and their maps by name."""
+    count = min(DRAWN_IMAGES, len(pictured.subject.images))
+    rows = {"image": [outlined(pictured, index) for index in range(count)]}
+    rows |= {
+        name: [each[index, 0].numpy() for index in range(count)] for name, each in maps.items()
+    }
+    side = pictured.subject.side
+    return map_grid(rows, title=f"{title}: {pictured.subject.name}, {side} x {side} pixels")
+
+
+def outlined(pictured: Pictured, index: int) -> NDArray[Any]:
+    """An image in [0, 1], (C, H, W), with the outline of its object where that is known."""
+    image: NDArray[Any] = (pictured.subject.images[index] / pictured.subject.highest).numpy()
+    if pictured.objects is None:
+        return image
+    return marked(image, pictured.objects[index, 0].numpy().astype(int))
+
+
+@claim(
+    "figure-5",
+    place="Figure 5 (b)",
+    statement="DeepSHAP gives both signs on the foreground of a photograph",
+    reason="Small networks that see simple objects alone; what is true of these maps nobody knows.",
+)
+def deep_shap_has_both_signs_on_objects(tables: Tables) -> bool | None:
+    row = tables["photographs"].set_index("method").loc["DeepSHAP"]
+    return None if not row.maps else bool(row.both_signs > row.maps / 2)
+
+
+@claim(
+    "figure-7",
+    place="Figure 7 (d)",
+    statement="From another baseline IG and Occlusion highlight other pixels of a photograph",
+)
+def other_baselines_highlight_other_pixels(tables: Tables) -> bool | None:
+    table = tables["photographs"]
+    others = table[table.baseline != BLACK].groupby("method").with_black.min()
+    return None if others.isna().any() else bool((others < SAME).all())

@@ -1,1 +1,0 @@
-"""AttributionLab's panels on photographs: with a user's images and network, or with drawn pictures."""
