@@ -9,10 +9,8 @@ from attributionlab.device import as_device
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.papers.attributionlab.camouflage_drift import camouflage_drift
 from attributionlab.papers.attributionlab.camouflage_weights import camouflage_weights
-from attributionlab.papers.attributionlab.deep_shap_signs import deepshap_signs
 from attributionlab.papers.attributionlab.model_summary import table_1
 from attributionlab.papers.attributionlab.shapley_convergence import shapley_convergence
-from attributionlab.papers.attributionlab.trained_network import figure_3
 from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_dose
 from attributionlab.papers.catalog import Run, items, reproduce
 from attributionlab.papers.reproduction import Reproduction
@@ -22,8 +20,6 @@ from attributionlab.validation import MOST_IMAGES, integer_problem
 PAPERS: dict[str, dict[str, Callable[..., Any]]] = {
     "AttributionLab": {
         "table-1": table_1,
-        "figure-3": figure_3,
-        "deepshap-signs": deepshap_signs,
         "unseen-data-dose": unseen_data_dose,
         "camouflage-drift": camouflage_drift,
         "camouflage-weights": camouflage_weights,

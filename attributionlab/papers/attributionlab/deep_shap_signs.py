@@ -6,8 +6,9 @@ the two ways, gets two attributions.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -15,13 +16,10 @@ from attributionlab.environment import Environment
 from attributionlab.methods import deep_shap, heard
 from attributionlab.metrics import Part, alignment, magnitudes, normalize
 from attributionlab.papers.attributionlab.comparison_plan import environment_of
-from attributionlab.papers.reproduction import Reproduction
-from attributionlab.progress import track
+from attributionlab.papers.catalog import Run, Tables, claim
 from attributionlab.truth import Truth
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+ITEM = "deepshap-signs"
 ENVIRONMENT = "multi-color-sum"
 TEMPERATURES = (1.0, 16.0, 256.0)
 GAMMA = 0.5
@@ -58,36 +56,18 @@ def _layers(network: nn.Module) -> Iterator[nn.Module]:
         yield from _layers(child)
 
 
-def deepshap_signs(
-    *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
-) -> Reproduction:
+def deepshap_signs(run: Run) -> Tables:
     """DeepSHAP behind the softmax: module or functional ReLU, zero or true baseline, by temperature.
 
-    Beside precision, recall and F1 of each part of the truth: the completeness gap (share of the output
-    change that the attributions miss), the distance from the exact Shapley values
-    (|a - phi| / |phi|, Euclidean), the share of relevant pixels with phi's sign, and whether the map is
-    empty or has every sign wrong.
-
-    Parameters
-    ----------
-    n : int, optional
-        Images; 16, or 2 in a quick run, by default.
-    quick : bool
-        Images of 72 x 72 pixels.
-    seed : int
-        Of the images.
-    show_progress : bool
-        Show progress on standard error.
+    Beside F1 of each part of the truth: the completeness gap (share of the output change that the
+    attributions miss), the distance from the exact Shapley values (|a - phi| / |phi|, Euclidean), the
+    share of relevant pixels with phi's sign, and whether the map is empty or has every sign wrong.
     """
-    import pandas as pd
-
-    n = n or (2 if quick else 16)
     rows: list[dict[str, Any]] = []
     cases = [(relu, baseline) for relu in ("module", "functional") for baseline in ("zero", "true")]
-    envs = [environment_of(ENVIRONMENT, quick, temperature=each) for each in TEMPERATURES]
-    work = [(env, index) for env in envs for index in range(n)]
-    for env, index in track(work, len(work), "deepshap-signs", show_progress):
-        sample = env.dataset(n, seed)[index]
+    envs = [environment_of(ENVIRONMENT, run.quick, temperature=each) for each in TEMPERATURES]
+    for env, index in run.track([(env, index) for env in envs for index in range(run.n)]):
+        sample = env.dataset(run.n, run.seed)[index]
         image, target = sample.image[None], sample.label[None]
         truth = env.truth(image, target)
         exact = env.shapley(sample.image, int(target))[None]
@@ -97,14 +77,17 @@ def deepshap_signs(
             found = {"multiplier": multiplier, "completeness_gap": gap}
             rows.append({**case, "sample": index, **found, **_scores(maps, truth, exact)})
     images = pd.DataFrame(rows)
-    table = images.drop(columns="sample").groupby(list(CASE), sort=False).mean().reset_index()
-    return Reproduction(
-        "deepshap-signs",
-        "DeepSHAP's signs: module or functional ReLU, baseline, temperature",
-        {"means": table, "images": images},
-        {},
-        _findings(table, images, n),
+    means = images.drop(columns="sample").groupby(list(CASE), sort=False).mean().reset_index()
+    functional = images[images.relu == "functional"]
+    signs = functional.groupby(functional.signs_right == 1).multiplier
+    multipliers = pd.DataFrame(
+        {"maps": signs.size(), "at_most_0": signs.agg(lambda m: (m <= 0).sum())}
     )
+    return {
+        "means": means,
+        "multipliers": multipliers.rename_axis("right_in_every_sign").reset_index(),
+        "images": images,
+    }
 
 
 def _deep_shap(
@@ -116,7 +99,7 @@ def _deep_shap(
     assert env.softmax_model is not None
     model = env.softmax_model if relu == "module" else FunctionalReLU(env.softmax_model)
     start = env.baseline if baseline == "true" else torch.zeros_like(env.baseline)
-    with heard() as findings:
+    with heard() as notices:
         maps = deep_shap(model, image, target, baselines=start).double().sum(1, keepdim=True)
     pair = torch.cat([image, start.expand_as(image)])
     with torch.no_grad():
@@ -124,11 +107,11 @@ def _deep_shap(
             net(pair)[:, target].diff(dim=0).item() for net in (env.softmax_model, env.model)
         ]
     multiplier = changes[0] / changes[1] if changes[1] else 0.0
-    return maps, next(gap for finding in findings for gap in finding.gaps), multiplier
+    return maps, next(gap for notice in notices for gap in notice.gaps), multiplier
 
 
 def _scores(maps: Tensor, truth: Truth, exact: Tensor) -> dict[str, float]:
-    """What a map is worth against the masks and against the exact Shapley values."""
+    """Compare a map with the masks and with the exact Shapley values."""
     scored = normalize(maps)
     signs_right = float((maps.sign() == exact.sign())[truth.overall].double().mean())
     empty = not maps.any()
@@ -152,43 +135,41 @@ def _ratio(maps: Tensor, truth: Truth) -> float:
     return float(maps[truth.positive].mean()) / others if others else float("nan")
 
 
-def _findings(table: "pd.DataFrame", images: "pd.DataFrame", n: int) -> list[str]:
-    """What the table says about the paper's pattern, with the cases that show it."""
-    shown = table.round({f"f1_{part}": 2 for part in get_args(Part)})
-    signs_fail = (shown[["f1_positive", "f1_negative"]] < GAMMA).all(axis=1)
-    alike = shown[(shown.f1_overall >= GAMMA) & signs_fail]
-    functional = table[table.relu == "functional"]
-    maps = images[images.relu == "functional"]
-    right, wrong = maps[maps.signs_right == 1], maps[maps.signs_right < 1]
-    best = table[(table.relu == "module") & (table.baseline == "true")]
-    return [
-        "The paper: DeepSHAP with an all-zero baseline passes overall (F1 of at least 0.5) and fails "
-        "on positive and on negative truth.",
-        f"In our reimplementation this pattern appears for {_cases(alike) or 'none of the cases'}.",
-        "By Captum's rule for the softmax (0.9.0) a map is multiplied by the change of the target's "
-        "probability over the change of its logit, and the mean over the K units is subtracted: K - 1 "
-        "parts for the target, -1 for each other class (column target_to_others; the exact Shapley "
-        "values' ratio is beside it). Where the two changes have opposite signs the whole map is "
-        "reversed, where the probability does not change it is empty.",
-        f"With functional ReLUs up to {functional['empty'].max() * n:.0f} of {n} maps are empty and "
-        f"up to {functional.flipped.max() * n:.0f} wrong in every sign. Of the {len(wrong)} maps in "
-        f"all cases that are not right in every sign {(wrong.multiplier <= 0).sum()} have a multiplier "
-        f"of at most 0, of the {len(right)} that are {(right.multiplier <= 0).sum()}. The maps miss "
-        f"{functional.completeness_gap.min():.1f} to {functional.completeness_gap.max():.1f} times the "
-        "output change.",
-        "With module ReLUs and the true baseline F1 is at least "
-        f"{best[['f1_overall', 'f1_positive', 'f1_negative']].to_numpy().min():.2f} on every mask at "
-        f"every temperature, and {best.completeness_gap.min():.0%} to "
-        f"{best.completeness_gap.max():.0%} of the output change are missed: masks state signs, not "
-        "sizes.",
-        "The paper states neither its implementation nor its temperature: a case that shows the "
-        "pattern is sufficient for it, which is not to say that it happened so.",
-    ]
+@claim(
+    ITEM,
+    place="Section 4.1",
+    statement="DeepSHAP from a zero baseline passes on the overall truth (F1 of at least 0.5) and "
+    "fails on the positive and the negative one",
+    reason="No case has the pattern. The paper states neither its implementation nor its temperature.",
+)
+def some_case_has_the_papers_pattern(tables: Tables) -> bool:
+    means = tables["means"].round(2)
+    fail = (means[["f1_positive", "f1_negative"]] < GAMMA).all(axis=1)
+    return bool(((means.baseline == "zero") & (means.f1_overall >= GAMMA) & fail).any())
 
 
-def _cases(table: "pd.DataFrame") -> str:
-    return "; ".join(
-        f"{row.relu} ReLU, {row.baseline} baseline, temperature {row.temperature:g} (F1 overall / "
-        f"positive / negative {row.f1_overall:.2f} / {row.f1_positive:.2f} / {row.f1_negative:.2f})"
-        for row in table.itertuples()
-    )
+@claim(
+    ITEM,
+    place="ours",
+    statement="With functional ReLUs the softmax's rule explains every wrong sign: the probability "
+    "does not move with the logit in these maps and in no other",
+)
+def multipliers_explain_wrong_signs(tables: Tables) -> bool | None:
+    table = tables["multipliers"].set_index("right_in_every_sign")
+    if False not in table.index:
+        return None
+    explained = table.at_most_0[False] == table.maps[False]
+    return bool(explained and table.at_most_0.get(True, 0) == 0)
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="With module ReLUs and the true baseline F1 is 1 on every mask at every temperature, "
+    "although a part of the change is missed: masks state signs, not sizes",
+)
+def true_baselines_have_right_signs_and_wrong_sums(tables: Tables) -> bool:
+    means = tables["means"]
+    best = means[(means.relu == "module") & (means.baseline == "true")]
+    f1 = best[["f1_overall", "f1_positive", "f1_negative"]].to_numpy().min()
+    return bool(f1 > 0.99 and best.completeness_gap.min() > 0.05)

@@ -1,20 +1,18 @@
 """Figure 3: a trained network need not use the features that its data were designed to have."""
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Float32
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.papers.reproduction import Reproduction
-from attributionlab.progress import track
-from attributionlab.report import TrainedNetworks, trained_networks_figure
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.report.plots import dots, map_grid
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+ITEM = "figure-3"
 Head = Literal["flatten", "pooling"]
 """What joins the last maps to the two logits: a weight for each place, or the mean over all places."""
 
@@ -136,110 +134,89 @@ def _margins(network: nn.Module, images: Float[Tensor, "2 1 height width"]) -> F
     return logits[:, 1] - logits[:, 0]
 
 
-def figure_3(
-    *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
-) -> Reproduction:
-    """Reproduce Figure 3: train on two designed images, test on center and edge objects alone.
-
-    Parameters
-    ----------
-    n : int, optional
-        How many networks of each kind, from seed on; without it 20, or 5 in a quick run.
-    quick : bool
-        Fewer networks, unless n says how many.
-    seed : int
-        Of the first network.
-    show_progress : bool
-        Show progress on standard error.
-
-    Returns
-    -------
-    Reproduction
-        Tables "networks" (a row for each) and "outcomes" (how many of each kind end how).
-    """
-    import pandas as pd
-
-    number = n or (5 if quick else 20)
+def figure_3(run: Run) -> Found:
+    """Train n networks of each kind on two designed images; test on center and edge objects alone."""
     heads: tuple[Head, ...] = get_args(Head)
-    runs = [(head, seed + index) for head in heads for index in range(number)]
     rows: list[dict[str, Any]] = []
-    for head, of_run in track(runs, len(runs), "train networks", show_progress):
-        network, steps = train(head, of_run)
+    for head, seed in run.track([(head, run.seed + i) for head in heads for i in range(run.n)]):
+        network, steps = train(head, seed)
         found = outcome(network)
         name = OUTCOMES[found.center == 1, found.edge == 1]
-        row = {"head": head, "seed": of_run, "steps": steps, "outcome": name}
-        rows.append(row | found._asdict())
+        rows.append({"head": head, "seed": seed, "steps": steps, "outcome": name} | found._asdict())
     networks = pd.DataFrame(rows)
     counted = networks.groupby(["head", "outcome"], sort=False).size().rename("networks")
-    shown = networks[(networks["head"] == "flatten") & (networks["seed"] == seed)].iloc[0]
-    figure = trained_networks_figure(
-        *(images[:, 0].numpy() for images in designed_images()),
-        accuracies=(shown.training, shown.center, shown.edge),
-        networks={
-            head: TrainedNetworks(list(of_head.outcome), of_head.share.to_numpy())
-            for head, of_head in networks.groupby("head", sort=False)
-        },
-        outcomes=list(OUTCOMES.values()),
-        title=f"A trained network (flatten head, seed {seed}), and how {number} of each kind end",
+    networks_by_head = networks.assign(
+        right_in_training=networks.training == 1, as_published=_as_published(networks)
+    ).groupby("head", sort=False)
+    shares = networks_by_head.agg(
+        networks=("seed", "size"),
+        right_in_training=("right_in_training", "sum"),
+        as_published=("as_published", "sum"),
+        median_share=("share", "median"),
+        least_share=("share", "min"),
+        largest_share=("share", "max"),
     )
-    return Reproduction(
-        item="figure-3",
-        title="Designing data is not enough: what trained networks use",
-        tables={"networks": networks, "outcomes": counted.reset_index()},
-        figures={"networks": figure},
-        findings=_findings(networks),
+    tables = {
+        "outcomes": counted.reset_index(),
+        "shares": shares.reset_index(),
+        "networks": networks,
+    }
+    shown = networks.iloc[0]
+    accuracies = zip(
+        designed_images()._fields, (shown.training, shown.center, shown.edge), strict=True
     )
+    images = dict(zip(("both", "center", "edge"), designed_images(), strict=True))
+    figures = {
+        "images": map_grid(
+            {name: [each.numpy() for each in of_kind] for name, of_kind in images.items()},
+            headings=["class 0", "class 1"],
+            notes={name: ["", f"accuracy {accuracy:.0%}"] for name, accuracy in accuracies},
+            title=f"Images, and accuracies of a network ({heads[0]} head, seed {run.seed})",
+        ),
+        "networks": dots(
+            *(networks, "share", "head"),
+            color="outcome",
+            title=f"How {run.n} networks of each kind end",
+            xlabel="the edge objects' share of what tells the classes apart",
+            reference=0.5,
+        ),
+    }
+    return Found(tables, figures)
 
 
-def _findings(networks: "pd.DataFrame") -> list[str]:
-    sentences = [
-        "The paper trains one network, of which it says nothing else: accuracy 100 % in training, "
-        "100 % on the edge objects alone, 50 % on the center objects alone."
-    ]
-    for head, of_head in networks.groupby("head", sort=False):
-        outcomes = of_head.outcome.value_counts()
-        ends = ", ".join(f"{name}: {count}" for name, count in outcomes.items())
-        share = of_head.share
-        sentences.append(
-            f"Of {len(of_head)} networks with the head {head!r}, "
-            f"{int((of_head.training == 1).sum())} are right on both training images. {ends}. The "
-            f"edge objects' share of what tells the classes apart is {share.median():.2f} (median; "
-            f"{share.min():.2f} to {share.max():.2f})."
-        )
-    accuracies = networks[["training", "center", "edge"]]
-    alike = int((accuracies == list(PUBLISHED)).all(axis=1).sum())
-    center, edge = (int((images[0] != images[1]).sum()) for images in designed_images()[1:])
-    sentences += [
-        f"{alike} of the {len(networks)} networks have the accuracies of the paper's. Architecture, "
-        "sizes and training are not stated there and may decide: the classes differ at "
-        f"{center} pixels in the center, where the two objects overlap, and at {edge} at the edge, "
-        "where they do not. A flattened head has a weight for each of these places; a pooling head "
-        "reads means over all places, to which the large objects contribute more.",
-        _message(networks),
-    ]
-    missed = networks[networks.outcome == "center alone suffices"].share
-    used = missed[missed.abs() > 0.005]
-    if len(used):
-        sentences.append(
-            "An accuracy of 50 % on some of the features does not show that they are ignored: in "
-            f"{len(used)} of {len(missed)} networks that give both edge objects the same answer, "
-            f"the edge objects have {used.min():.2f} to {used.max():.2f} of the difference."
-        )
-    return sentences
+def _as_published(networks: pd.DataFrame) -> pd.Series:
+    same: pd.Series = (networks[["training", "center", "edge"]] == list(PUBLISHED)).all(axis=1)
+    return same
 
 
-def _message(networks: "pd.DataFrame") -> str:
-    """Whether accuracy in training tells what is used."""
-    right = networks[networks.training == 1]
-    ends = list(right.outcome.unique())
-    if len(ends) > 1:
-        return (
-            f"The {len(right)} networks that are right on both training images use different parts of "
-            f"what was designed to be used ({', '.join(ends)}): accuracy in training does not tell."
-        )
-    if ends:
-        return (
-            f"The {len(right)} networks that are right on both training images end alike here "
-            f"({ends[0]}): whether others would, accuracy in training does not tell."
-        )
-    return "No network is right on both training images: nothing follows about what networks use."
+@claim(
+    ITEM,
+    place="Figure 3",
+    statement="A network is right on all training images and on the edge objects alone, and on half of "
+    "the center objects alone",
+    reason="Architecture, sizes and training are not stated, and decide the outcome.",
+)
+def a_network_ignores_the_center(tables: Tables) -> bool:
+    return bool(tables["shares"].as_published.sum() > 0)
+
+
+@claim(
+    ITEM,
+    place="Section 2",
+    statement="Accuracy in training does not tell which of the designed features a network uses",
+)
+def accuracy_does_not_tell_what_is_used(tables: Tables) -> bool | None:
+    networks = tables["networks"]
+    ends = networks[networks.training == 1].outcome.nunique()
+    return True if ends > 1 else None  # all alike, or none: others may differ
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="An accuracy of 50 % on some of the features does not show that they are ignored",
+)
+def half_right_is_not_ignored(tables: Tables) -> bool | None:
+    networks = tables["networks"]
+    missed = networks[networks.outcome == OUTCOMES[True, False]].share
+    return bool((missed.abs() > 0.005).any()) if len(missed) else None

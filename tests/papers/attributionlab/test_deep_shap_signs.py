@@ -7,6 +7,7 @@ import torch
 import attributionlab as al
 from attributionlab.papers.attributionlab import deep_shap_signs
 from attributionlab.papers.attributionlab.deep_shap_signs import FunctionalReLU
+from attributionlab.papers.catalog import CLAIMS
 from attributionlab.papers.registry import experiment
 
 
@@ -51,32 +52,47 @@ def test_there_is_a_row_for_each_case(outcome):
     assert len(table) == 12 == len(table.drop_duplicates(["temperature", "relu", "baseline"]))
 
 
-def test_cases_that_show_the_pattern_are_named():
-    scores = {"f1_overall": [0.6, 0.6, 0.4], "f1_positive": [0.3, 0.6, 0.3]}
-    table = pd.DataFrame(
+def test_wrong_maps_of_functional_relus_are_counted_apart(outcome):
+    images, table = outcome.tables["images"], outcome.tables["multipliers"]
+    functional = images[images.relu == "functional"]
+    assert table.maps.sum() == len(functional) == 6
+    assert table.at_most_0.sum() == (functional.multiplier <= 0).sum()
+
+
+def holds(tables):
+    """Whether each claim holds, by the name of its function."""
+    return {
+        each.check.__name__: each.holds(tables)
+        for each in CLAIMS
+        if deep_shap_signs.ITEM in each.items
+    }
+
+
+def tables_of(overall, signs, gap, wrong):
+    means = pd.DataFrame(
         {
-            "temperature": 1.0,
-            "relu": ["functional", "module", "module"],
-            "baseline": "true",
-            "empty": [0.25, 0, 0],
-            "flipped": [0.5, 0, 0],
-            **scores,
-            "f1_negative": 0.2,
-            "completeness_gap": [9.0, 0.5, 0.7],
+            "relu": ["functional", "module"],
+            "baseline": ["zero", "true"],
+            "f1_overall": [overall, 1.0],
+            "f1_positive": [0.3, signs],
+            "f1_negative": [0.3, 1.0],
+            "completeness_gap": [9.0, gap],
         }
     )
-    images = pd.DataFrame(
-        {
-            "relu": ["functional"] * 3 + ["module"],
-            "signs_right": [0, 0.2, 1, 0],
-            "multiplier": [-1, 1, 2, 0],
-        }
-    )
-    sentences = deep_shap_signs._findings(table, images, 4)
-    assert "for functional ReLU, true baseline, temperature 1 (F1" in sentences[1]
-    assert sentences[1].count("ReLU") == 1
-    assert "up to 1 of 4 maps are empty and up to 2 wrong in every sign" in sentences[3]
-    assert "Of the 2 maps in all cases that are not right in every sign 1 have" in sentences[3]
-    assert "of the 1 that are 0" in sentences[3]
-    assert "F1 is at least 0.20" in sentences[4]
-    assert "50% to 70%" in sentences[4]
+    multipliers = pd.DataFrame(wrong, columns=["right_in_every_sign", "maps", "at_most_0"])
+    return {"means": means, "multipliers": multipliers}
+
+
+PATTERN = "some_case_has_the_papers_pattern"
+EXPLAINED = "multipliers_explain_wrong_signs"
+BEST = "true_baselines_have_right_signs_and_wrong_sums"
+
+
+def test_claims_follow_the_tables():
+    found = holds(tables_of(0.6, 1.0, 0.5, [(False, 2, 2), (True, 4, 0)]))
+    assert found == {PATTERN: "agrees", EXPLAINED: "agrees", BEST: "agrees"}
+    found = holds(tables_of(0.4, 0.6, 0.5, [(False, 2, 1), (True, 4, 0)]))
+    assert found == {PATTERN: "differs", EXPLAINED: "differs", BEST: "differs"}
+    found = holds(tables_of(0.4, 1.0, 0.0, [(False, 2, 2), (True, 4, 1)]))
+    assert found == {PATTERN: "differs", EXPLAINED: "differs", BEST: "differs"}
+    assert holds(tables_of(0.4, 1.0, 0.0, [(True, 4, 0)]))[EXPLAINED] == "undecided"

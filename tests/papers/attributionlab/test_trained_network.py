@@ -1,21 +1,18 @@
 """Figure 3: the designed images, training that is a function of the seed, and honest counts."""
 
-import inspect
-import re
-
 import pandas as pd
 import pytest
 import torch
 from torch import nn
 
-from attributionlab.papers.attributionlab.segmentations import figure_6
 from attributionlab.papers.attributionlab.trained_network import (
-    _findings,
+    ITEM,
     designed_images,
     figure_3,
     outcome,
     train,
 )
+from attributionlab.papers.catalog import CLAIMS, Run, items
 
 
 class Detector(nn.Module):
@@ -101,7 +98,7 @@ def test_heads_differ_in_whether_they_see_places():
 
 @pytest.fixture(scope="module")
 def reproduction():
-    return figure_3(n=2, quick=True, seed=5)
+    return figure_3(Run(ITEM, n=2, seed=5))
 
 
 def test_every_network_has_a_row_that_says_how_it_ends(reproduction):
@@ -131,22 +128,19 @@ def test_every_network_has_a_row_that_says_how_it_ends(reproduction):
         assert int(matches.sum()) == row.networks
 
 
-def test_the_figure_shows_images_accuracies_and_all_networks(reproduction):
-    figure = reproduction.figures["networks"]
-    axes = figure.axes
-    networks = reproduction.tables["networks"]
-    first = networks.iloc[0]
-    titles = [axis.get_title() for axis in axes[:3]]
-    accuracies = (first.training, first.center, first.edge)
-    assert [title.split()[-1] for title in titles] == [f"{a:.0%}" for a in accuracies]
-    for column, images in enumerate(designed_images()):
+def test_figures_show_all_images_accuracies_and_networks(reproduction):
+    images = reproduction.figures["images"]
+    first = reproduction.tables["networks"].iloc[0]
+    said = [axis.get_xlabel() for axis in images.axes]
+    for accuracy in (first.training, first.center, first.edge):
+        assert f"accuracy {accuracy:.0%}" in said
+    shown = [torch.as_tensor(axis.images[0].get_array()) for axis in images.axes[:6]]
+    for row, of_kind in enumerate(designed_images()):
         for label in (0, 1):
-            shown = torch.as_tensor(axes[3 * label + column].images[0].get_array())
-            assert torch.equal(shown, images[label, 0])
-    bars, strip = axes[6], axes[7]
-    assert sum(patch.get_width() for patch in bars.patches) == len(networks)
-    drawn = [x for points in strip.collections for x in points.get_offsets()[:, 0]]
-    assert drawn == networks.share.tolist()
+            assert torch.equal(shown[2 * row + label], of_kind[label, 0])
+    [axis] = reproduction.figures["networks"].axes
+    drawn = [x for points in axis.collections for x in points.get_offsets()[:, 0]]
+    assert sorted(drawn) == sorted(reproduction.tables["networks"].share)
 
 
 @pytest.mark.parametrize(
@@ -166,49 +160,45 @@ def test_an_end_has_the_name_of_the_objects_that_suffice(
         "attributionlab.papers.attributionlab.trained_network.train",
         lambda head, seed: (detector, 0),
     )
-    reproduction = figure_3(n=1, quick=True)
-    assert set(reproduction.tables["networks"].outcome) == {expected}
-    said = " ".join(reproduction.findings)
-    assert ("does not show that they are ignored: in 2 of 2" in said) == edge_matters
-    assert ("the edge objects have 0.25 to 0.25 of the difference" in said) == edge_matters
-    assert f"end alike here ({expected})" in said
-    alike = 2 if expected == "edge alone suffices" else 0
-    assert f"{alike} of the 2 networks have the accuracies of the paper's" in said
+    tables = figure_3(Run(ITEM, n=1)).tables
+    assert set(tables["networks"].outcome) == {expected}
+    found = holds(tables)
+    missed = expected == "center alone suffices"
+    ignored = ("agrees" if edge_matters else "differs") if missed else "undecided"
+    assert found["half_right_is_not_ignored"] == ignored
+    alike = expected == "edge alone suffices"
+    assert tables["shares"].as_published.tolist() == [int(alike)] * 2
+    assert found["a_network_ignores_the_center"] == ("agrees" if alike else "differs")
+
+
+def holds(tables):
+    """Whether each claim holds, by the name of its function."""
+    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEM in each.items}
 
 
 @pytest.mark.parametrize(
-    ("training", "outcomes", "says"),
+    ("training", "outcomes", "expected"),
     [
-        (
-            [1, 1],
-            ["either suffices", "edge alone suffices"],
-            "The 2 networks .* different parts of",
-        ),
-        (
-            [1, 1],
-            ["either suffices", "either suffices"],
-            "The 2 .* end alike here .either suffices",
-        ),
-        ([1, 0.5], ["either suffices", "neither suffices"], "The 1 .* end alike here .either"),
-        ([0.5, 0], ["neither suffices", "neither suffices"], "No network is right on both"),
+        ([1, 1], ["either suffices", "edge alone suffices"], "agrees"),
+        ([1, 1], ["either suffices", "either suffices"], "undecided"),
+        ([1, 0.5], ["either suffices", "neither suffices"], "undecided"),
+        ([0.5, 0], ["neither suffices", "neither suffices"], "undecided"),
     ],
 )
-def test_the_message_is_that_of_the_networks_right_in_training(training, outcomes, says):
-    table = {"head": "flatten", "training": training, "center": 1.0, "edge": 1.0, "share": 0.5}
-    findings = _findings(pd.DataFrame(table | {"outcome": outcomes}))
-    assert sum(bool(re.search(says, finding)) for finding in findings) == 1
+def test_accuracy_tells_little_where_right_networks_end_differently(training, outcomes, expected):
+    networks = pd.DataFrame({"training": training, "outcome": outcomes, "share": 0.5})
+    shares = pd.DataFrame({"as_published": [0]})
+    found = holds({"networks": networks, "shares": shares})
+    assert found["accuracy_does_not_tell_what_is_used"] == expected
 
 
-def test_it_is_called_like_every_experiment():
-    common = list(inspect.signature(figure_6).parameters.values())[:4]
-    assert list(inspect.signature(figure_3).parameters.values()) == common
-
-
-def test_the_findings_name_the_counts_and_the_papers_numbers(reproduction):
-    text = " ".join(reproduction.findings)
-    assert "100 % on the edge objects alone, 50 % on the center objects alone" in text
-    for head in ("flatten", "pooling"):
-        assert f"Of 2 networks with the head '{head}', 2 are right" in text
-    assert "52 pixels in the center" in text
-    assert "45 at the edge" in text
-    assert reproduction.item == "figure-3"
+def test_shares_are_counted_by_kind_and_notes_state_the_pixels(reproduction):
+    networks, shares = (reproduction.tables[name] for name in ("networks", "shares"))
+    for row in shares.itertuples():
+        of_head = networks[networks["head"] == row.head]
+        assert (row.networks, row.right_in_training) == (2, (of_head.training == 1).sum())
+        ends = (row.least_share, row.median_share, row.largest_share)
+        assert ends == (of_head.share.min(), of_head.share.median(), of_head.share.max())
+    center, edge = (int((images[0] != images[1]).sum()) for images in designed_images()[1:])
+    assert f"at {center} pixels in the center" in " ".join(items()[ITEM].notes)
+    assert f"at {edge} at the edge" in " ".join(items()[ITEM].notes)
