@@ -8,9 +8,7 @@ from typing import Any
 from attributionlab.device import as_device
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.papers.attributionlab.camouflage_drift import camouflage_drift
-from attributionlab.papers.attributionlab.camouflage_weights import camouflage_weights
 from attributionlab.papers.attributionlab.model_summary import table_1
-from attributionlab.papers.attributionlab.shapley_convergence import shapley_convergence
 from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_dose
 from attributionlab.papers.catalog import Run, items, reproduce
 from attributionlab.papers.reproduction import Reproduction
@@ -22,8 +20,6 @@ PAPERS: dict[str, dict[str, Callable[..., Any]]] = {
         "table-1": table_1,
         "unseen-data-dose": unseen_data_dose,
         "camouflage-drift": camouflage_drift,
-        "camouflage-weights": camouflage_weights,
-        "shapley-convergence": shapley_convergence,
     },
     "Soundness and completeness": {},
     "IDSDS": {},

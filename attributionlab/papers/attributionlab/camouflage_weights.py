@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
@@ -14,86 +15,67 @@ from attributionlab.environment import Environment
 from attributionlab.environment.catalog import environments
 from attributionlab.nets import MOVES, camouflaged
 from attributionlab.papers.attributionlab.comparison_plan import environment_of
-from attributionlab.papers.reproduction import Reproduction
-from attributionlab.progress import track
-from attributionlab.report.weights import WeightsRow, weights_figure
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.report.plots import curves
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+ITEM = "camouflage-weights"
 DRAWN = ("multi-color-sum", "number-checker", "single-color-modulo")
 """Environments in the figure: a classifier, a plain count, and a head behind it."""
 DISSECTED = "multi-color-sum"
 """The environment whose camouflage is taken apart, move by move."""
-SHOWN = {"weights": "smallest and largest: of the weights that are not 0; commonest: their share"}
 
 
-def camouflage_weights(
-    *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
-) -> Reproduction:
+def camouflage_weights(run: Run) -> Found:
     """Weights of every environment's network, plain and camouflaged, and what each move changes.
 
-    Parameters
-    ----------
-    n : int, optional
-        Images on which outputs are compared and passes timed; 16, or 4 in a quick run, by default.
-    quick : bool
-        Images of 72 x 72 pixels.
-    seed : int
-        Of the images and of the camouflage.
-    show_progress : bool
-        Show progress on standard error.
-
-    Returns
-    -------
-    Reproduction
-        Tables "weights" (two rows for each environment, see `weight_statistics`; `equal` is the share
-        of images with equal outputs, `times_slower` the ratio of the forward passes' times) and
-        "moves" (one environment's network after each move alone).
+    `equal` is the share of n images with equal outputs, `times_slower` the ratio of the forward passes'
+    times on this machine.
     """
-    import pandas as pd
-
-    n = n or (4 if quick else 16)
-    names = environments()
     rows: list[dict[str, Any]] = []
-    drawn: list[WeightsRow] = []
-    for name in track(names, len(names), "camouflage-weights", show_progress):
-        plain = environment_of(name, quick)
-        pair = {"plain": plain, "camouflaged": plain.camouflaged(seed)}
-        weights = {kind: _weights(env.model) for kind, env in pair.items()}
-        compared = _compared(pair, plain.batch(n, seed)[0])
+    octaves: list[pd.DataFrame] = []
+    for name in run.track(environments()):
+        plain = environment_of(name, run.quick)
+        pair = {"plain": plain, "camouflaged": plain.camouflaged(run.seed)}
+        compared = _compared(pair, plain.batch(run.n, run.seed)[0])
         for kind, env in pair.items():
             known = {"environment": name, "network": kind}
             rows.append({**known, **weight_statistics(env.model), **compared[kind]})
-        if name in DRAWN:
-            drawn.append(WeightsRow(name, weights))
-    table = pd.DataFrame(rows)
-    moves = _each_move(environment_of(DISSECTED, quick), seed)
-    title = "The same functions: weights before and after camouflage"
-    return Reproduction(
-        item="camouflage-weights",
-        title=title,
-        tables={"weights": table, "moves": moves},
-        figures={"histograms": weights_figure(drawn, title)},
-        findings=_findings(table, moves, n),
-        shown={**SHOWN, "moves": f"{DISSECTED}, each move alone"},
-    )
+            if name in DRAWN:
+                octaves.append(octave_table(_weights(env.model)).assign(**known))
+    tables = {
+        "weights": pd.DataFrame(rows),
+        "moves": _each_move(environment_of(DISSECTED, run.quick), run.seed),
+        "octaves": pd.concat(octaves) if octaves else pd.DataFrame(),
+    }
+    figures = {}
+    if octaves:
+        octave = tables["octaves"]
+        shown = octave.assign(line=octave["network"] + ", " + octave["sign"])
+        figures["histograms"] = curves(
+            *(shown, "octave", "share", "line"),
+            panel="environment",
+            title="The same functions: weights before and after camouflage",
+            xlabel="magnitude, power of 2",
+            ylabel="share of the weights other than 0",
+        )
+    return Found(tables, figures)
+
+
+def octave_table(weights: NDArray[np.float64]) -> pd.DataFrame:
+    """Shares of the weights other than 0 by sign and power of 2 below their magnitude."""
+    values = weights[weights != 0]
+    octave = np.floor(np.log2(np.abs(values))).astype(int)
+    table = pd.DataFrame({"octave": octave, "sign": np.where(values > 0, "positive", "negative")})
+    counts = table.value_counts(["octave", "sign"], sort=False) / len(values)
+    return counts.rename("share").reset_index()
 
 
 def weight_statistics(model: nn.Module) -> dict[str, int | float]:
     """How hand-made the parameters of a network look, biases included.
 
-    Parameters
-    ----------
-    model : nn.Module
-        Convolutions and linear layers among others.
-
-    Returns
-    -------
-    dict
-        `layers` with weights; `parameters`; how many `distinct` values they have; `zeros`, the share
-        that is 0; `negative` and `commonest`, the shares of the others that are negative and that have
-        the commonest magnitude; `smallest` and `largest`, the range of their magnitudes.
+    `layers` with weights; `parameters`; how many `distinct` values they have; `zeros`, the share that
+    is 0; `negative` and `commonest`, the shares of the others that are negative and that have the
+    commonest magnitude; `smallest` and `largest`, the range of their magnitudes.
     """
     weights = _weights(model)
     magnitudes = np.abs(weights[weights != 0])
@@ -117,7 +99,7 @@ def _weights(model: nn.Module) -> NDArray[np.float64]:
 def _compared(
     pair: Mapping[str, Environment], images: Float[Tensor, "batch channels height width"]
 ) -> dict[str, dict[str, float]]:
-    """Whether the two networks say the same, and how much longer the second takes for it."""
+    """Whether two networks have equal outputs, and how much longer the second takes for them."""
     outputs, seconds = {}, {}
     with torch.no_grad():
         for kind, env in pair.items():
@@ -135,10 +117,8 @@ def _compared(
     }
 
 
-def _each_move(env: Environment, seed: int) -> "pd.DataFrame":
+def _each_move(env: Environment, seed: int) -> pd.DataFrame:
     """The network of one environment after no move, each move alone, and all of them."""
-    import pandas as pd
-
     rows = [{"move": "none", **weight_statistics(env.model)}]
     for move in MOVES:
         alone = camouflaged(env.network, seed, moves=[move])
@@ -147,41 +127,35 @@ def _each_move(env: Environment, seed: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def _findings(table: "pd.DataFrame", moves: "pd.DataFrame", n: int) -> list[str]:
+def _pair(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
+    table = tables["weights"]
     plain, other = (
         table[table.network == kind].set_index("environment") for kind in ("plain", "camouflaged")
     )
-    slower = other.times_slower
-    single = moves[~moves.move.isin(["none", "all"])].set_index("move")
-    most = single.distinct.idxmax()
-    return [
-        f"{int((other.equal == 1).sum())} of {len(other)} camouflaged networks give outputs equal (==) "
-        f"to those of the plain ones on all of {n} images each.",
-        f"They have {_range(other.distinct)} distinct weights (plain: {_range(plain.distinct)}); "
-        f"{_percent(other.zeros)} of the weights are 0 (plain: {_percent(plain.zeros)}), and the "
-        f"commonest magnitude has {_percent(other.commonest)} of the rest (plain: "
-        f"{_percent(plain.commonest)}).",
-        f"Their magnitudes span {_powers(other)} (plain: {_powers(plain)}). Every layer keeps to the "
-        "exactness budget, or the camouflage would have been refused, so float32 sums stay exact.",
-        f"In {DISSECTED} the move that adds most values by itself is {most} "
-        f"({single.distinct[most]:,}, from {int(moves.distinct.iloc[0]):,}).",
-        f"A pass of one image takes {slower.min():.1f} to {slower.max():.1f} times as long here; that "
-        "depends on the machine.",
-        "Weights that do not look made by hand are not trained weights: the function is as before, and "
-        "so are its simple parts for whoever finds them. What a camouflage is for: a method that reads "
-        "the function gives the same map, one that reads the implementation another "
-        "(`attributionlab test METHOD --camouflage K`).",
-    ]
+    return plain, other
 
 
-def _range(numbers: "pd.Series") -> str:
-    return f"{numbers.min():,} to {numbers.max():,}"
+@claim(
+    ITEM, place="ours", statement="Camouflaged networks give outputs equal (==) to the plain ones"
+)
+def outputs_are_equal(tables: Tables) -> bool:
+    return bool((tables["weights"]["equal"] == 1).all())
 
 
-def _percent(shares: "pd.Series") -> str:
-    return f"{shares.min():.0%} to {shares.max():.0%}"
+@claim(
+    ITEM,
+    place="ours",
+    statement="Their weights look less made by hand: more values, over more powers of 2, and a "
+    "commonest magnitude of a smaller share",
+)
+def weights_look_less_made_by_hand(tables: Tables) -> bool:
+    plain, other = _pair(tables)
+    more = (other.distinct > plain.distinct) & (other.commonest < plain.commonest)
+    wider = other.largest / other.smallest > plain.largest / plain.smallest
+    return bool((more & wider).all())
 
 
-def _powers(table: "pd.DataFrame") -> str:
-    low, high = np.log2(table.smallest.min()), np.log2(table.largest.max())
-    return f"2^{np.floor(low):.0f} to 2^{np.ceil(high):.0f}"
+@claim(ITEM, place="ours", statement="No move alone makes as many values as all together")
+def no_move_alone_is_enough(tables: Tables) -> bool:
+    distinct = tables["moves"].set_index("move").distinct
+    return bool(distinct.drop(["none", "all"]).max() < distinct["all"])

@@ -1,24 +1,22 @@
 """Sampled permutations and KernelSHAP held against exact Shapley values, by what they cost."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
 from attributionlab.methods import heard, kernel_shap, shapley_value_sampling
-from attributionlab.papers.reproduction import Reproduction
-from attributionlab.progress import track
-from attributionlab.report.convergence import ConvergenceLine, convergence_figure
+from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.report.plots import curves
 from attributionlab.stats.intervals import mean_interval
 from attributionlab.truth import enumerated_shapley
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+ITEM = "shapley-convergence"
 ENVIRONMENT, SIDE = "multi-color-sum", 8
 PERMUTATIONS, QUICK_PERMUTATIONS = (2, 8, 32, 128, 512, 2048), (2, 8, 32, 128)
 COALITIONS, QUICK_COALITIONS = (128, 512, 2048, 8192, 32768, 131072), (128, 512, 2048, 8192)
@@ -28,14 +26,6 @@ FITTED = 3
 """The largest numbers of samples that a slope is fitted to."""
 CELLS = 3
 """Along a side of the superpixels of which all coalitions are asked."""
-SHOWN = {
-    "errors": "relative error |estimate - exact| / |exact| of a map (Euclidean norms), geometric mean "
-    "over images and seeds with a 95 % bootstrap interval; passes: forward passes for an image; "
-    "told: share of maps of which a guard says that they are mostly noise or not determined",
-    "slopes": "of log error by log passes; -1/2 is that of independent samples",
-    "enumerated": "KernelSHAP with all coalitions of a few superpixels beside the definition: largest "
-    "difference of two values, as a share of the largest value",
-}
 
 
 class Estimator(NamedTuple):
@@ -56,46 +46,25 @@ class Question(NamedTuple):
     exact: Tensor
 
 
-def shapley_convergence(
-    *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
-) -> Reproduction:
+def shapley_convergence(run: Run) -> Found:
     """How the errors of sampled Shapley values fall with the number of samples.
 
     Images have 8 x 8 pixels, each of a random one of the colors that count, so that all 64 are players;
     the environment's own images of this size are mostly background. Outputs are probabilities, the
     baseline is the true one.
-
-    Parameters
-    ----------
-    n : int, optional
-        Images; 4, or 2 in a quick run, by default.
-    quick : bool
-        Fewer samples and seeds.
-    seed : int
-        Of images and methods.
-    show_progress : bool
-        Show progress on standard error.
-
-    Returns
-    -------
-    Reproduction
-        Tables "errors" (a row for each method and number of samples), "slopes", "enumerated" (a row for
-        each image) and "maps" (errors of single maps); figure "errors".
     """
-    import pandas as pd
-
-    question = _question(n or (2 if quick else 4), seed)
+    question = _question(run.n, run.seed)
     estimators = {
         "shapley-value-sampling": Estimator(
             shapley_value_sampling,
-            QUICK_PERMUTATIONS if quick else PERMUTATIONS,
+            QUICK_PERMUTATIONS if run.quick else PERMUTATIONS,
             lambda n, m: n * (m - 1) + 2,
         ),
         "kernel-shap": Estimator(
-            kernel_shap, QUICK_COALITIONS if quick else COALITIONS, lambda n, _: n + 2
+            kernel_shap, QUICK_COALITIONS if run.quick else COALITIONS, lambda n, _: n + 2
         ),
     }
-    seeds = QUICK_SEEDS if quick else SEEDS
+    seeds = QUICK_SEEDS if run.quick else SEEDS
     work = [
         (name, samples, index)
         for name, estimator in estimators.items()
@@ -103,29 +72,28 @@ def shapley_convergence(
         for index in range(seeds)
     ]
     rows: list[dict[str, Any]] = []
-    for name, samples, index in track(work, len(work), "shapley-convergence", show_progress):
-        rows += _errors(question, name, estimators[name], samples, seed + index)
+    for name, samples, index in run.track(work):
+        rows += _errors(question, name, estimators[name], samples, run.seed + index)
     maps = pd.DataFrame(rows)
-    errors, enumerated = _summary(maps, seed), pd.DataFrame(_enumerated(question))
-    slopes = pd.DataFrame(
-        [{"method": name, "slope": _slope(errors[errors.method == name])} for name in estimators]
+    errors, enumerated = _summary(maps, run.seed), pd.DataFrame(_enumerated(question))
+    slopes = [
+        {"method": name, "slope": _slope(of)} for name, of in errors.groupby("method", sort=False)
+    ]
+    ends = errors.groupby("method", sort=False).last()
+    # The last numbers of samples cost nearly the same; an error counts by its square in passes.
+    cost = ends.error**2 * ends.passes
+    slopes = pd.DataFrame(slopes).assign(relative_passes=(cost / cost.iloc[0]).to_numpy())
+    figure = curves(
+        *(errors, "passes", "error", "method"),
+        title=f"Sampled Shapley values of {SIDE * SIDE} pixels beside the exact ones\n{ENVIRONMENT}, "
+        f"images: {run.n}, seeds: {seeds}; bands: 95 % intervals; independent samples fall at "
+        "slope -1/2",
+        xlabel="forward passes for an image",
+        ylabel="relative error of the map (lower is better)",
+        log="xy",
     )
     tables = {"errors": errors, "slopes": slopes, "enumerated": enumerated, "maps": maps}
-    figure = convergence_figure(
-        {name: _line(errors[errors.method == name]) for name in estimators},
-        "forward passes for an image",
-        "relative error of the map (lower is better)",
-        f"Sampled Shapley values of {SIDE * SIDE} pixels beside the exact ones\n"
-        f"{ENVIRONMENT}, images: {len(question.images)}, seeds: {seeds}; bands: 95 % intervals",
-    )
-    return Reproduction(
-        "shapley-convergence",
-        "How fast sampled Shapley values come close to the exact ones",
-        tables,
-        {"errors": figure},
-        _findings(errors, slopes, enumerated),
-        SHOWN,
-    )
+    return Found(tables, {"errors": figure})
 
 
 def _question(n: int, seed: int) -> Question:
@@ -149,7 +117,7 @@ def _errors(
     """A row for each image."""
     rows = []
     for k in range(len(question.images)):
-        with heard() as told:
+        with heard() as notices:
             found = estimator.method(
                 question.model,
                 question.images[k : k + 1],
@@ -169,16 +137,14 @@ def _errors(
                 "sample": k,
                 "seed": seed,
                 "error": float((found - exact).norm() / exact.norm()),
-                "told": any(finding.images for finding in told),
+                "told": any(notice.images for notice in notices),
             }
         )
     return rows
 
 
-def _summary(maps: "pd.DataFrame", seed: int) -> "pd.DataFrame":
+def _summary(maps: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Geometric means with intervals, by method and number of samples."""
-    import pandas as pd
-
     rows = []
     for (name, samples, passes), here in maps.groupby(["method", "samples", "passes"], sort=False):
         logs = np.log(here.error.to_numpy())
@@ -207,13 +173,13 @@ def _enumerated(question: Question) -> list[dict[str, Any]]:
     for k, image in enumerate(question.images):
         target = int(question.targets[k])
 
-        def worth(coalitions: Tensor, image: Tensor = image, target: int = target) -> Tensor:
+        def value(coalitions: Tensor, image: Tensor = image, target: int = target) -> Tensor:
             shown = coalitions[:, superpixels][:, None]
             mixtures = torch.where(shown, image, question.env.baseline)
             with torch.no_grad():
                 return cast(Tensor, question.model(mixtures))[:, target].double()
 
-        exact = enumerated_shapley(worth, players)
+        exact = enumerated_shapley(value, players)
         found = kernel_shap(
             question.model,
             image[None],
@@ -237,48 +203,52 @@ def _enumerated(question: Question) -> list[dict[str, Any]]:
     return rows
 
 
-def _slope(errors: "pd.DataFrame") -> float:
+def _slope(errors: pd.DataFrame) -> float:
     last = errors.tail(FITTED)
     return float(np.polyfit(np.log(last.passes), np.log(last.error), 1)[0])
 
 
-def _line(errors: "pd.DataFrame") -> ConvergenceLine:
-    columns = (errors[name].to_numpy(float) for name in ("passes", "error", "low", "high"))
-    return ConvergenceLine(*columns)
+@claim(
+    ITEM,
+    place="ours",
+    statement="Errors of both methods fall as the root of the number of samples: slope -1/2",
+)
+def errors_fall_as_the_root_of_samples(tables: Tables) -> bool:
+    return bool((tables["slopes"].slope + 0.5).abs().max() < 0.15)
 
 
-def _findings(
-    errors: "pd.DataFrame", slopes: "pd.DataFrame", enumerated: "pd.DataFrame"
-) -> list[str]:
-    sentences = []
-    for name, slope in zip(slopes.method, slopes.slope, strict=True):
-        here = errors[errors.method == name]
-        first, last = here.iloc[0], here.iloc[-1]
-        sentences.append(
-            f"{name}: the relative error falls from {first.error:.2g} with {first.passes:,} passes to "
-            f"{last.error:.2g} with {last.passes:,} (interval {last.low:.2g} to {last.high:.2g}); "
-            f"slope {slope:.2f} over the last {FITTED} numbers of samples, where independent samples "
-            "have -0.5."
-        )
-    ends = [errors[errors.method == name].iloc[-1] for name in slopes.method]
-    # The last numbers of samples cost nearly the same; an error counts by its square in passes.
-    ratio = (ends[1].error / ends[0].error) ** 2 * ends[1].passes / ends[0].passes
-    sentences.append(
-        f"For equal errors {ends[1].method} needs {ratio:.2g} times the passes of {ends[0].method} "
-        "(from the last numbers of samples, at slope -1/2)."
+@claim(
+    ITEM,
+    place="ours",
+    statement="For equal errors KernelSHAP needs more forward passes than sampled permutations",
+)
+def kernel_shap_needs_more_passes(tables: Tables) -> bool | None:
+    ends = tables["errors"].groupby("method").last()
+    kernel, sampled = ends.loc["kernel-shap"], ends.loc["shapley-value-sampling"]
+    if kernel.low > sampled.high:
+        return True
+    return False if kernel.high < sampled.low else None
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Guards speak of maps with large errors, and of none with small ones",
+)
+def guards_speak_of_large_errors_only(tables: Tables) -> bool | None:
+    errors = tables["errors"]
+    told, calm = errors[errors.told > 0].error, errors[errors.told == 0].error
+    return (
+        None
+        if told.empty or calm.empty
+        else bool(told.max() > calm.max() >= calm.min() < told.min())
     )
-    told = errors[errors.told > 0]
-    calm = errors[errors.told == 0]
-    sentences.append(
-        "Guards speak of all or some maps up to an error of "
-        f"{told.error.max():.2g} (least {told.error.min():.2g}), and of none below "
-        f"{calm.error.max():.2g}."
-        if len(told)
-        else f"Guards speak of no map: the largest mean error is {errors.error.max():.2g}."
-    )
-    row = enumerated.loc[enumerated.difference.idxmax()]
-    sentences.append(
-        f"With all {row.coalitions:,.0f} coalitions of {row.superpixels:.0f} superpixels KernelSHAP is "
-        f"the Shapley value, up to {row.difference:.0e} of the largest value: float32's rounding."
-    )
-    return sentences
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="With all coalitions KernelSHAP is the Shapley value, up to float32's rounding",
+)
+def all_coalitions_give_the_definition(tables: Tables) -> bool:
+    return bool(tables["enumerated"].difference.max() < 1e-5)

@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 from torch import nn
 
 import attributionlab as al
 from attributionlab.nets import MOVES
 from attributionlab.papers.attributionlab import camouflage_weights as module
 from attributionlab.papers.attributionlab.camouflage_weights import (
+    ITEM,
     camouflage_weights,
+    octave_table,
     weight_statistics,
 )
-from attributionlab.report.weights import WeightsRow, weights_figure
+from attributionlab.papers.catalog import CLAIMS, Run
 
 SOME = ["number-checker", "multi-color-sum"]
 
@@ -24,7 +25,7 @@ def outcome():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "environments", lambda: SOME)
         patch.setattr(module, "environment_of", lambda name, _: al.load(name, image_size=24))
-        return camouflage_weights(n=2, quick=True)
+        return camouflage_weights(Run(ITEM, n=2, quick=True))
 
 
 def test_statistics_are_those_of_a_list_of_numbers():
@@ -80,25 +81,30 @@ def test_each_move_has_its_row_between_none_and_all(outcome):
     assert moves.loc["identity-layers", "layers"] > moves.loc["none", "layers"]
 
 
-def test_the_findings_come_from_the_table(outcome):
-    text = " ".join(outcome.findings)
-    other = outcome.tables["weights"].query("network == 'camouflaged'")
-    assert text.startswith("2 of 2 camouflaged networks")
-    assert f"{other.distinct.min():,} to {other.distinct.max():,} distinct weights" in text
-    assert "nan" not in text
+def test_weights_are_counted_by_octave_and_sign():
+    table = octave_table(np.array([0.0, 1.0, 1.5, -1.0, 4.0]))
+    counted = {(row.octave, row.sign): row.share for row in table.itertuples()}
+    assert counted == {(0, "positive"): 0.5, (0, "negative"): 0.25, (2, "positive"): 0.25}
 
 
-def test_octaves_are_drawn_with_their_signs():
-    weights = {"plain": np.array([0.0, 1.0, 1.5, -1.0, 4.0]), "other": np.array([0.25, -7.0])}
-    figure = weights_figure([WeightsRow("a", weights)], "title")
-    assert isinstance(figure, Figure)
-    first, second = figure.axes
+def test_drawn_environments_have_a_panel_in_which_shares_sum_to_one(outcome):
+    axes = outcome.figures["histograms"].axes
+    assert [axis.get_title() for axis in axes] == SOME
+    for axis in axes:
+        shares = [sum(line.get_ydata()) for line in axis.lines]
+        assert sum(shares) == pytest.approx(2)  # of the plain and the camouflaged network
 
-    def bars(axis):
-        # The x of a bar's middle is its octave.
-        drawn = {(round(p.get_x() + p.get_width() / 2), p.get_height()) for p in axis.patches}
-        return {bar for bar in drawn if bar[1]}
 
-    assert bars(first) == {(0, 2), (0, -1), (2, 1)}
-    assert bars(second) == {(-2, 1), (2, -1)}
-    assert "5 weights, 5 values, 20% are 0" in first.texts[0].get_text()
+def holds(tables):
+    """Whether each claim holds, by the name of its function."""
+    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEM in each.items}
+
+
+def test_claims_agree_and_follow_the_tables(outcome):
+    assert set(holds(outcome.tables).values()) == {"agrees"}
+    weights, moves = outcome.tables["weights"], outcome.tables["moves"]
+    changed = {
+        "weights": weights.assign(equal=0.5, distinct=3),
+        "moves": moves.assign(distinct=3),
+    }
+    assert set(holds(changed).values()) == {"differs"}
