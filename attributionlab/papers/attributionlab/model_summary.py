@@ -1,18 +1,17 @@
 """Table 1: the size of a hand-weighted network beside that of a small residual one."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from attributionlab.environment.catalog import load
-from attributionlab.papers.reproduction import Reproduction
+from attributionlab.papers.catalog import Run, Tables, claim
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+ITEM = "table-1"
 PUBLISHED = {"Ours": (17, 675_033), "ResNet-8": (10, 1_227_594)}
 """Layers and parameters as Table 1 has them."""
 
@@ -90,7 +89,7 @@ def residual_network(
     return nn.Sequential(*layers)
 
 
-def layer_table(model: nn.Module, image_shape: Sequence[int]) -> "pd.DataFrame":
+def layer_table(model: nn.Module, image_shape: Sequence[int]) -> pd.DataFrame:
     """Each module with parameters of its own: kind, output, parameters, multiply-adds.
 
     Multiply-adds are those of one forward pass of one image, as a forward pass meets them: the size of
@@ -104,8 +103,6 @@ def layer_table(model: nn.Module, image_shape: Sequence[int]) -> "pd.DataFrame":
     image_shape : sequence of int
         (C, H, W).
     """
-    import pandas as pd
-
     rows: list[dict[str, Any]] = []
 
     def record(name: str, module: nn.Module) -> Any:
@@ -141,69 +138,67 @@ def layer_table(model: nn.Module, image_shape: Sequence[int]) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def table_1(
-    *, n: int | None, quick: bool, seed: int = 0, show_progress: bool = False
-) -> Reproduction:
-    """Reproduce Table 1: layers and parameters of single-color-modulo and of a ResNet-8.
+def table_1(_: Run) -> Tables:
+    """Count layers and parameters of single-color-modulo and of a ResNet-8; nothing is sampled.
 
-    Parameters
-    ----------
-    n, quick, seed, show_progress
-        As every experiment has them. Layers are counted, nothing is sampled: they change nothing.
-
-    Returns
-    -------
-    Reproduction
-        Tables "summary" (a row for each model), "layers" (a row for each layer of the two) and
-        "residual-networks" (ResNet-8 in the standard widths).
+    "residual-networks" has ResNet-8 in the standard widths.
     """
-    import pandas as pd
-
     env = load("single-color-modulo")
     shape = (env.recipe.channels, env.recipe.image_size, env.recipe.image_size)
     # ResNets of this family are made for images of 32 x 32 pixels; 224 x 224 is like with like.
     with torch.random.fork_rng(devices=[]):
         models = {"Ours": (env.model, shape), "ResNet-8": (residual_network(), (3, 32, 32))}
         variants = _variants()
-        at_the_same_size = layer_table(models["ResNet-8"][0], (3, *shape[1:]))
+        large = layer_table(models["ResNet-8"][0], (3, *shape[1:])).multiply_adds.sum()
     layers = {name: layer_table(*model) for name, model in models.items()}
     summary = pd.DataFrame([_row(name, layers[name], models[name][1]) for name in models])
-    ours, resnet = summary.to_dict("records")
-    findings = [
-        f"The paper gives 17 layers and 675,033 parameters for its own network; single-color-modulo "
-        f"has {ours['layers']} layers with weights ({ours['convolutions']} convolutions, "
-        f"{ours['linear']} linear) and {ours['parameters']:,} parameters.",
-        f"The paper gives 10 layers and 1,227,594 parameters for ResNet-8, and no widths. Of the "
-        f"standard choices, widths 64-128-256 with bias-free convolutions, batch normalization, "
-        f"1 x 1 projections on the two shortcuts that widen, color images and ten classes have "
-        f"{resnet['parameters']:,} parameters and {resnet['layers']} layers.",
-        "Appendix E describes 8 weighted layers (1 + 3 x 2 convolutions and a linear one). The table's "
-        "10 is reached if the two projections are counted too and batch normalization is not, its "
-        "1,227,594 only if the parameters of batch normalization are.",
-        "Parameters alone say little about how alike the two are: of ours, "
-        f"{ours['linear_parameters']:,} ({ours['linear_parameters'] / ours['parameters']:.2%}) lie in "
-        f"linear layers behind a single number, of ResNet-8's {resnet['linear_parameters']:,} "
-        f"({resnet['linear_parameters'] / resnet['parameters']:.2%}). In multiply-adds an image they "
-        f"are {ours['multiply_adds'] / 1e6:.1f} million and, at 224 x 224 too, "
-        f"{at_the_same_size.multiply_adds.sum() / 1e6:,.0f} million "
-        f"({resnet['multiply_adds'] / 1e6:,.0f} million at 32 x 32).",
-    ]
-    for name, table in layers.items():
-        table.insert(0, "model", name)
-    return Reproduction(
-        item="table-1",
-        title="Layers and parameters of a hand-weighted network and of ResNet-8",
-        tables={
-            "summary": summary,
-            "layers": pd.concat(layers.values(), ignore_index=True),
-            "residual-networks": variants,
-        },
-        figures={},
-        findings=findings,
+    at_one_size = [summary.multiply_adds[0], int(large)]
+    return {
+        "summary": summary.assign(multiply_adds_at_224=at_one_size),
+        "layers": pd.concat(
+            [table.assign(model=name)[["model", *table]] for name, table in layers.items()],
+            ignore_index=True,
+        ),
+        "residual-networks": variants,
+    }
+
+
+@claim(
+    ITEM,
+    place="Table 1",
+    statement="The hand-weighted network has 17 layers and 675,033 parameters, ResNet-8 has 10 and "
+    "1,227,594",
+)
+def layers_and_parameters_are_those_of_the_paper(tables: Tables) -> bool:
+    table = tables["summary"]
+    same = (table.layers == table.published_layers) & (
+        table.parameters == table.published_parameters
     )
+    return bool(same.all())
 
 
-def _row(name: str, layers: "pd.DataFrame", shape: Sequence[int]) -> dict[str, Any]:
+@claim(
+    ITEM,
+    place="ours",
+    statement="Of twelve standard choices of a ResNet-8, one alone has the published parameters",
+)
+def one_choice_has_the_published_parameters(tables: Tables) -> bool:
+    return int((tables["residual-networks"].from_published == 0).sum()) == 1
+
+
+@claim(
+    ITEM,
+    place="ours",
+    statement="Parameters say little: nearly all of ours lie in linear layers behind a single number, "
+    "and in multiply-adds ResNet-8 is more than ten times as large",
+)
+def parameters_say_little(tables: Tables) -> bool:
+    ours, other = (row for _, row in tables["summary"].iterrows())
+    linear = ours.linear_parameters / ours.parameters > 0.9
+    return bool(linear and other.multiply_adds_at_224 > 10 * ours.multiply_adds_at_224)
+
+
+def _row(name: str, layers: pd.DataFrame, shape: Sequence[int]) -> dict[str, Any]:
     weighted = layers[layers.kind.isin(["Conv2d", "Linear"])]
     published_layers, published_parameters = PUBLISHED[name]
     linear = layers[layers.kind == "Linear"]
@@ -221,10 +216,8 @@ def _row(name: str, layers: "pd.DataFrame", shape: Sequence[int]) -> dict[str, A
     }
 
 
-def _variants() -> "pd.DataFrame":
+def _variants() -> pd.DataFrame:
     """ResNet-8 in the standard widths, with and without projections, for color and gray images."""
-    import pandas as pd
-
     rows = []
     for widths in ((16, 32, 64), (32, 64, 128), (64, 128, 256)):
         for channels in (3, 1):

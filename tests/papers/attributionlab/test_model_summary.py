@@ -1,26 +1,25 @@
 """Table 1: layers and parameters, as the paper has them and counted a second time by formulas."""
 
-import inspect
-
 import pytest
 import torch
 from torch import nn
 
 from attributionlab.papers.attributionlab.model_summary import (
+    ITEM,
     layer_table,
     residual_network,
     table_1,
 )
-from attributionlab.papers.attributionlab.segmentations import figure_6
+from attributionlab.papers.catalog import CLAIMS, Run, items
 
 
 @pytest.fixture(scope="module")
 def reproduction():
-    return table_1(n=None, quick=True)
+    return table_1(Run(ITEM, n=1))
 
 
 def test_layers_and_parameters_are_those_of_the_paper(reproduction):
-    rows = reproduction.tables["summary"].set_index("model")
+    rows = reproduction["summary"].set_index("model")
     assert rows.loc["Ours", ["layers", "parameters"]].tolist() == [17, 675_033]
     assert rows.loc["ResNet-8", ["layers", "parameters"]].tolist() == [10, 1_227_594]
     for quantity in ("layers", "parameters"):
@@ -52,7 +51,7 @@ def test_a_residual_network_has_the_parameters_of_the_formula(widths, projection
 
 
 def test_only_one_standard_choice_has_the_published_number(reproduction):
-    variants = reproduction.tables["residual-networks"]
+    variants = reproduction["residual-networks"]
     exact = variants[variants.from_published == 0]
     assert exact[["widths", "channels", "projections", "layers"]].values.tolist() == [
         ["64-128-256", 3, True, 10]
@@ -96,7 +95,7 @@ def test_multiply_adds_are_output_size_times_inputs_read():
 
 
 def test_the_table_of_layers_sums_to_the_summary(reproduction):
-    layers, summary = reproduction.tables["layers"], reproduction.tables["summary"]
+    layers, summary = reproduction["layers"], reproduction["summary"]
     summed = layers.groupby("model")[["parameters", "multiply_adds"]].sum()
     expected = summary.set_index("model")[["parameters", "multiply_adds"]]
     assert (summed == expected.loc[summed.index]).all(axis=None)
@@ -104,14 +103,9 @@ def test_the_table_of_layers_sums_to_the_summary(reproduction):
 
 def test_the_global_random_state_is_left_alone(reproduction):
     before = torch.get_rng_state()
-    again = table_1(n=3, quick=False, seed=9)
+    again = table_1(Run(ITEM, n=3, seed=9))
     assert torch.equal(torch.get_rng_state(), before)
-    assert again.findings == reproduction.findings
-
-
-def test_it_is_called_like_every_experiment():
-    common = list(inspect.signature(figure_6).parameters.values())[:4]
-    assert list(inspect.signature(table_1).parameters.values()) == common
+    assert all(again[name].equals(table) for name, table in reproduction.items())
 
 
 def test_ten_layers_and_the_published_parameters_need_the_counts_that_are_named():
@@ -124,10 +118,22 @@ def test_ten_layers_and_the_published_parameters_need_the_counts_that_are_named(
     assert without < without + normalization == 1_227_594
 
 
-def test_the_findings_say_what_the_two_counts_of_layers_are(reproduction):
-    text = " ".join(reproduction.findings)
-    for part in ("675,033", "1,227,594", "8 weighted layers", "64-128-256"):
+def test_notes_say_what_the_two_counts_of_layers_are():
+    text = " ".join(items()[ITEM].notes)
+    for part in ("1,227,594", "8 weighted layers", "64-128-256"):
         assert part in text
     assert "10 is reached if the two projections are counted too" in text
-    assert reproduction.item == "table-1"
-    assert reproduction.figures == {}
+
+
+def holds(tables):
+    """Whether each claim holds, by the name of its function."""
+    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEM in each.items}
+
+
+def test_claims_agree_and_follow_the_tables(reproduction):
+    assert set(holds(reproduction).values()) == {"agrees"}
+    changed = {
+        "summary": reproduction["summary"].assign(layers=1, linear_parameters=0),
+        "residual-networks": reproduction["residual-networks"].assign(from_published=0),
+    }
+    assert set(holds(changed).values()) == {"differs"}
