@@ -79,19 +79,8 @@ def environment_scores(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return scores of maps by every protocol, and how far protocols leave the domain.
 
-    Parameters
-    ----------
-    name : str
-        In `ENVIRONMENTS`.
-    output : {"logit", "probability"}
-        What maps explain, and what the deletion of patches changes; IDS is always one of the
-        probability.
-    n, seed : int
-        Images, each with a network of its own redundant weights.
-    quick : bool
-        Fewer samples in methods and steps in IDS.
-    show_progress : bool
-        Show progress on standard error.
+    The output is what maps explain, and what the deletion of patches changes; IDS is always one of the
+    probability. A quick run takes fewer samples in methods and steps in IDS.
 
     Returns
     -------

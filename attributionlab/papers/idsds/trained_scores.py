@@ -38,18 +38,9 @@ UPDATED = tuple(
 class Scale(NamedTuple):
     """How much is trained and explained.
 
-    Parameters
-    ----------
-    networks : int
-        Of each design and task; each has images, weights and an order of its own.
-    training, images : int
-        Images to train on and to explain, for each network.
-    epochs, fine_tuning : int
-        Passes over the whole images, and then over some without a cell.
-    updated : int
-        Of the explained images, how many are explained anew in each step of IDS.
-    steps : int
-        Of IDS.
+    Networks of each design and task, each with images, weights and an order of its own; images to train
+    on and to explain; passes over the whole images, and then over some without a cell; how many of the
+    explained images are explained anew in each step of IDS; and its steps.
     """
 
     networks: int
@@ -80,14 +71,8 @@ def trained_scores(
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[Task, Pair]]:
     """Train networks on every task and score maps of them.
 
-    Returns
-    -------
-    DataFrame
-        Scores: a row for each task, network, protocol, map and image.
-    DataFrame
-        Accuracies of both versions of each network, on whole images and on those without a cell.
-    (Task, Pair)
-        The last task with a network of family "plain".
+    Returns a row for each task, network, protocol, map and image; accuracies of both versions of each
+    network, on whole images and on those without a cell; and the last task with a plain network.
     """
     scores, accuracies, last = [], [], None
     runs = list(product(TASKS, range(scale.networks), (PLAIN, *INTRINSIC)))
