@@ -29,10 +29,11 @@ def test_another_temperature_changes_ids_and_no_rank_correlation():
 
 
 def test_another_temperature_is_tried_on_the_network_that_a_protocol_judges(monkeypatch):
-    judged = []
+    judged, explained = [], []
 
-    def of_network(network, images, *_, **__):
+    def of_network(network, images, _, maps, **__):
         judged.append(network)
+        explained.append(maps)
         return torch.zeros(len(images), dtype=torch.float64)
 
     monkeypatch.setattr(properties, "idsds", of_network)
@@ -40,6 +41,8 @@ def test_another_temperature_is_tried_on_the_network_that_a_protocol_judges(monk
     recalibration(made_up_task(), pair, 0)
     assert judged[0] is pair.original
     assert judged[2] is pair.fine_tuned
+    assert torch.equal(explained[0], explained[1])
+    assert not torch.equal(explained[1], explained[2])
 
 
 def test_masks_that_follow_the_class_leak_it_and_random_cells_do_not(monkeypatch):

@@ -121,6 +121,8 @@ def test_own_networks_get_all_that_needs_no_truth(given):
         *("preferences", "noise", "gains", "scores"),
     }
     assert list(found.figures) == ["idsds", "updates", "protocols"]
+    images = found.tables["scores"].groupby("protocol").images.first()
+    assert (images[IDSDS], images[IDS]) == (4, 2)  # a quick run updates maps of two images
     notes = found.findings[-4:]
     assert notes[:2] == ["read a.pt", "read tuned.pt"]
     for name, note in zip(ATTENDED, notes[2:], strict=True):

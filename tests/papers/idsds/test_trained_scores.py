@@ -51,14 +51,16 @@ def test_without_a_fine_tuned_network_there_is_no_idsds():
 
 
 def test_every_design_is_trained_on_every_task(monkeypatch):
-    asked = []
+    asked, seeds = [], []
 
     def pair_of(design, task, *, seed, **settings):
         assert "fine_tuning_rate" not in settings  # a family's own
         asked.append((design.family, seed, settings["replacement"]))
         return Pair(*[network_of(design, 3, 2, 8, seed + k).eval() for k in (0, 1)])
 
-    monkeypatch.setattr(module, "TASKS", {"colors": lambda *_: made_up_task()})
+    monkeypatch.setattr(
+        module, "TASKS", {"colors": lambda *each: seeds.append(each[2]) or made_up_task()}
+    )
     monkeypatch.setattr(module, "trained_pair", pair_of)
     scale = SCALE._replace(steps=1, updated=1)
     found, accuracies, (_, pair) = module.trained_scores(scale, 5, quick=True)
@@ -80,6 +82,7 @@ def test_every_design_is_trained_on_every_task(monkeypatch):
         for cell in range(16)
     ]
     assert accuracies.original_lacking[0] == pytest.approx(np.mean(lacking), abs=1e-12)
+    assert seeds == [5, 7]  # a task has two: what is learned, what is explained
     assert accuracies.family.tolist() == ["plain", "b-cos", "bag"] * 2
     last = network_of(Design(), 3, 2, 8, 6).eval()
     assert torch.equal(pair.original(task.images), last(task.images))
