@@ -203,12 +203,16 @@ def test_fine_tuned_networks_are_nearer_where_all_are(found, expected):
         ((0.1, 0.3, 0.2), (0.4, 0.6, 0.1), "differs", "differs"),
         ((0.4, 0.6, 0.2), (0.3, 0.5, 0.1), "undecided", "undecided"),
         ((0.6, 0.9, 0.7), (0.1, 0.2, 0.1), "undecided", "agrees"),
+        ((0.8, 0.9, 0.2), (0.3, 0.85, 0.1), "agrees", "undecided"),
     ],
 )
 def test_channels_keep_their_images_where_more_than_half_are_common(own, again, keep, correspond):
     table = pd.DataFrame([own, again], columns=["low", "high", "others"])
     table = table.assign(comparison=[f"a and {module.SELF}", f"a and {module.AGAIN}"])
-    found = answers({"channels": table})
+    # Of a second design trainings have fewer images in common, which decides nothing.
+    more = table.assign(comparison=[f"b and {module.SELF}", f"b and {module.AGAIN}"])
+    more.loc[1, ["low", "high"]] = [0.0, 0.05] if correspond != "differs" else again[:2]
+    found = answers({"channels": pd.concat([table, more])})
     assert found["channels_keep_their_images"] == keep
     assert found["channels_of_other_trainings_do_not_correspond"] == correspond
 

@@ -54,7 +54,7 @@ class Fixed(nn.Module):
 
 def test_right_without_the_worst_patch_is_right_without_each():
     deleted = [[0, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]  # a row for each patch
-    winners = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [2, 0, -1, 0]])
+    winners = torch.tensor([[0, 0, 0, -1], [0, 1, 0, 0], [0, 0, -1, 0], [2, 0, -1, 0]])
     images, labels = torch.zeros(4, 3, 4, 4), torch.tensor([0, 0, 0, 0])
     asked = (images, labels, 4, 0.0)
     whole = [0, 0, 1, 1]
@@ -64,7 +64,7 @@ def test_right_without_the_worst_patch_is_right_without_each():
         "whole": [1, 1, 0, 0],
         "worst": [1, 0, 0, 1],
         "same": [1, 1, 0, 1],  # the second is wrong only where the label is no longer true
-        "left": [1, 1, 0, 0],  # the fourth keeps to a label that lost; a tie does not count
+        "left": [1, 1, 0, 0],  # the fourth keeps to a label that lost; the first has a tie
     }
     assert list(rights(Fixed(*deleted, whole), *asked)) == ["image", "whole", "worst"]
 
