@@ -164,8 +164,8 @@ def protocols_differ(tables: Tables) -> bool | None:
 )
 def truth_is_consistent(tables: Tables) -> bool | None:
     table = tables["levels"].set_index(["differ_in", "cases"])
-    rows = [table.loc[level, "all"] for level in (MODEL, DATA)]
-    return is_strong(min(row.truth_low for row in rows), min(row.truth_high for row in rows))
+    ends = table.loc[[(MODEL, "all"), (DATA, "all")], ["truth_low", "truth_high"]]
+    return is_strong(*ends.min(skipna=False))
 
 
 def _boards(run: Run, image_size: int, seeds: int) -> list[Leaderboard]:

@@ -160,3 +160,5 @@ def test_claims_about_consistency_follow_intervals(low, high, strong):
         assert getattr(leaderboards, check)({"levels": table}) is weak
     truth = {"levels": none.assign(truth_low=low, truth_high=high)}
     assert leaderboards.truth_is_consistent(truth) is strong
+    truth["levels"].loc[0, ["truth_low", "truth_high"]] = 0.75, 0.95
+    assert leaderboards.truth_is_consistent(truth) is strong
