@@ -1,5 +1,3 @@
-from .curves import CurvePanel as CurvePanel
-from .curves import curves_figure as curves_figure
 from .doses import DoseLine as DoseLine
 from .doses import doses_figure as doses_figure
 from .figures import MapsRow as MapsRow
@@ -10,7 +8,6 @@ from .frames import data_table as data_table
 from .notebook import report_fragment as report_fragment
 from .page import Panel as Panel
 from .page import faithfulness_page as faithfulness_page
-from .segments import segmentation_figure as segmentation_figure
 from .terminal import as_text as as_text
 from .terminal import certificates_table as certificates_table
 from .terminal import claims_table as claims_table
@@ -19,7 +16,5 @@ from .terminal import explained as explained
 from .terminal import findings_list as findings_list
 from .terminal import names_table as names_table
 from .terminal import print_table as print_table
-from .trained import TrainedNetworks as TrainedNetworks
-from .trained import trained_networks_figure as trained_networks_figure
 from .verdict import report_table as report_table
 from .violins import violins_figure as violins_figure
