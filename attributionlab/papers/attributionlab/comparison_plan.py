@@ -211,7 +211,8 @@ def marked(image: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
     times = max(1, MARKED_SIDE // image.shape[-1])
     large, segments = (each.repeat(times, -2).repeat(times, -1) for each in (image, labels))
     picture = np.moveaxis(np.broadcast_to(large, (3, *segments.shape)), 0, -1)
-    return np.moveaxis(mark_boundaries(picture, segments, mode="inner"), -1, 0)
+    lines = mark_boundaries(picture, segments, mode="inner")  # type: ignore[no-untyped-call]
+    return np.moveaxis(lines, -1, 0)
 
 
 def _agree(tables: Tables, *keys: str) -> bool | None:

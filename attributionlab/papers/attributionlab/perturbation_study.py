@@ -235,7 +235,7 @@ def _undefined(
     name: str, sizes: NDArray[np.int64], correlations: NDArray[np.float64]
 ) -> dict[str, Any]:
     """At which N there is nothing to correlate with: every draw gives the same output."""
-    missing = np.isnan(correlations).all((0, 1))
+    missing: NDArray[np.bool_] = np.logical_and.reduce(np.isnan(correlations), axis=(0, 1))
     first = int(sizes[missing][0]) if missing.any() else np.nan
     ever_after = bool(missing.any() and missing[missing.argmax() :].all())
     return {

@@ -323,7 +323,8 @@ def _pivoted(each: Study, score: str, methods: Sequence[str]) -> NDArray[np.floa
     """First runs, (methods, images)."""
     first = each.scores[each.scores.run == 0]
     values = first.pivot(index="method", columns="sample", values=score).loc[methods]
-    return values.to_numpy(float).round(DECIMALS)
+    numbers: NDArray[np.float64] = values.to_numpy(float).round(DECIMALS)
+    return numbers
 
 
 def _rounded_means(each: Study) -> pd.DataFrame:
