@@ -26,6 +26,7 @@ from attributionlab.report.plots import curves
 ITEM = "unified-appendix-e"
 BOTH_SIGNS, POSITIVE = "weights of both signs", "positive weights"
 COUNTS, OWN_CLASS = "one class per pixel, counts", "one class per pixel, both signs"
+KINDS = (BOTH_SIGNS, POSITIVE, COUNTS, OWN_CLASS)
 """Of counts, weights and inputs are 1, as where our environments count colors."""
 TWO, MORE = "two classes, without counts", "more classes, without counts"
 SQUARES = ((4, 1), (6, 0), (5, 0))
@@ -47,7 +48,7 @@ def accuracy_counterexample(run: Run) -> Found:
 
     Table "exhausted" has all orders of one classifier, "cases" the shares by number of pixels.
     """
-    sizes = product((BOTH_SIGNS, POSITIVE, COUNTS, OWN_CLASS), PIXELS, CLASSES)
+    sizes = product(KINDS, PIXELS, CLASSES)
     cases = pd.DataFrame(
         {"kind": kind, "pixels": pixels, "classes": classes, **found}
         for kind, pixels, classes in run.track(sizes)
@@ -106,10 +107,11 @@ def score_and_accuracy_disagree(tables: Tables) -> bool:
     "kind, even where a pixel is of one class alone, but for none where weights and inputs are 1 too, "
     "as where our environments count colors",
 )
-def score_never_prefers_another_order(tables: Tables) -> bool:
-    beaten = tables["totals"].set_index("classifiers_of")
-    others = [beaten.by_accuracy[kind] for kind in (BOTH_SIGNS, POSITIVE, OWN_CLASS)]
-    return bool(beaten.by_score["all"] == beaten.by_accuracy[COUNTS] == 0 < min(others))
+def score_never_prefers_another_order(tables: Tables) -> bool | None:
+    totals = tables["totals"].set_index("classifiers_of")
+    if totals.by_score["all"] or totals.by_accuracy[COUNTS]:
+        return False
+    return True if totals.by_accuracy[[BOTH_SIGNS, POSITIVE, OWN_CLASS]].all() else None
 
 
 @claim(
@@ -118,9 +120,9 @@ def score_never_prefers_another_order(tables: Tables) -> bool:
     statement="For two classes the order by margin (what a pixel adds to the target less the "
     "runner-up) is never beaten by accuracy; with more classes, another may come second, and it is",
 )
-def margin_decides_for_two_classes(tables: Tables) -> bool:
-    totals = tables["totals"].set_index("classifiers_of").by_margin
-    return bool(totals[TWO] == 0 < totals[MORE])
+def margin_decides_for_two_classes(tables: Tables) -> bool | None:
+    beaten = tables["totals"].set_index("classifiers_of").by_margin
+    return False if beaten[TWO] else True if beaten[MORE] else None
 
 
 def _example_rows() -> list[dict[str, Any]]:
@@ -279,7 +281,7 @@ def _totals(cases: pd.DataFrame) -> pd.DataFrame:
     """Return how many classifiers have a better order than that by contribution, or by margin."""
     other = cases[cases.kind != COUNTS]
     parts = {
-        **dict(iter(cases.groupby("kind", sort=False))),
+        **{kind: cases[cases.kind == kind] for kind in KINDS},
         TWO: other[other.classes == 2],
         MORE: other[other.classes > 2],
         "all": cases,

@@ -122,6 +122,7 @@ def test_few_images_decide_nothing():
         (([1.0], [0.9], [0.1], [0.9]), 0.1, 12, "agrees"),
         (([1.0], [0.1], [0.4], [0.5]), 0.1, 12, "undecided"),
         (([1.0], [0.1], [0.1], [0.9]), 0.1, 5, "undecided"),
+        (([1.0], [0.9], [0.1], [0.0]), 0.0, 5, "undecided"),
         # The truth of one model is below edges for the other, which compares nothing.
         (([1.0], [0.9], [0.1], [0.0]), 0.0, 12, "differs"),
     ],
