@@ -112,6 +112,7 @@ def pixel_flipping_of_maps(
         "ties": ties_table(explained),
         "curves": curves_table(cases),
     }
+    tables = {"summary": summary_table(tables), **tables}
     figures = {**_figures(cases), "masked": _masked_figure(subject, orders)}
     names = dict.fromkeys([OWN_FIGURE[run.item], "first", "decays", "masked", "references"])
     notes = given.notes if given is not None else ()
@@ -329,6 +330,21 @@ def correlations_table(cases: Cases, seed: int) -> pd.DataFrame:
                     {**keys, **compared, "correlation": mean_score(found), **_ends(found, seed)}
                 )
     return pd.DataFrame(rows)
+
+
+def summary_table(tables: Tables) -> pd.DataFrame:
+    """Return what the two tables before say of the probability, correlations at the larger share."""
+    differences, correlations = tables["differences"], tables["correlations"]
+    first = differences.assign(
+        what="Random minus " + differences.against, value=differences.difference
+    )
+    second = correlations.assign(
+        what="correlation with " + correlations["with"], value=correlations.correlation
+    )
+    second = second[second.masked == second.masked.groupby(second.subject).transform("max")]
+    both = pd.concat([first, second], ignore_index=True)
+    columns = ["subject", "baseline", "what", "masked", "value", "low", "high", "units"]
+    return both.loc[both.indicator == "probability", columns].reset_index(drop=True)
 
 
 def unseen_table(cases: Cases, seed: int) -> pd.DataFrame:

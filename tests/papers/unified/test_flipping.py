@@ -446,6 +446,23 @@ def test_a_network_that_knows_every_color_does_not_react_to_which_one_masks(outc
     assert not known[RANDOM].equals(unseen["zeros"][RANDOM])
 
 
+def test_the_summary_has_the_probability_s_differences_and_correlations(outcome):
+    tables = outcome.tables
+    summary = tables["summary"]
+    assert len(summary) == 5 * 4 + 5 + 5  # two comparisons at two shares, two correlations
+    keys = ["subject", "baseline", "masked"]
+    row = summary[summary.what == "Random minus GradCAM"].iloc[3]
+    found = tables["differences"].query("against == 'GradCAM' and indicator == 'probability'")
+    assert row[keys].tolist() == found.iloc[3][keys].tolist()
+    assert (row["value"], row.low, row.high) == tuple(found.iloc[3][["difference", "low", "high"]])
+    row = summary[summary.what == "correlation with truth"].iloc[-1]
+    found = (
+        tables["correlations"].query("`with` == 'truth' and indicator == 'probability'").iloc[-1]
+    )
+    assert row["value"] == found.correlation
+    assert row.masked == found.masked > 0.1
+
+
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
