@@ -73,12 +73,13 @@ def run(checkout: Path, folder: Path, beginnings: list[str]) -> None:
 
     def one(named: tuple[str, list[str]]) -> None:
         name, arguments = named
-        out = folder / name
+        out = (folder / name).resolve()
         out.mkdir(parents=True, exist_ok=True)
         filled = [each.format(out=out) for each in arguments]
         done = subprocess.run(
             [sys.executable, "-m", "attributionlab", *filled],
             env=environment,
+            cwd=checkout,  # `python -m` looks there first
             capture_output=True,
             text=True,
             check=False,
@@ -89,18 +90,19 @@ def run(checkout: Path, folder: Path, beginnings: list[str]) -> None:
 
     wanted = [
         named
-        for named in commands(_listed(environment))
+        for named in commands(_listed(environment, checkout))
         if not beginnings or named[0].startswith(tuple(beginnings))
     ]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(one, wanted))
 
 
-def _listed(environment: dict[str, str]) -> dict[str, list[str]]:
+def _listed(environment: dict[str, str], checkout: Path) -> dict[str, list[str]]:
     """Names of what there is, as `attributionlab list` prints them."""
     printed = subprocess.run(
         [sys.executable, "-m", "attributionlab", "list"],
         env=environment,
+        cwd=checkout,
         capture_output=True,
         text=True,
         check=True,
