@@ -94,7 +94,7 @@ def test_superpixels_are_counted_and_drawn_with_a_figure_for_each_image(monkeypa
 
 
 def holds(tables, name):
-    [claim] = [each for each in CLAIMS if each.check.__name__ == name]
+    [claim] = [each for each in CLAIMS if getattr(each.check, "__name__", "") == name]
     return claim.holds(tables)
 
 
