@@ -60,6 +60,12 @@ def test_the_folders_of_the_map_exist():
         assert path.exists() or (REPOSITORY / "attributionlab" / target).exists(), target
 
 
+def test_it_is_short_and_counts_the_methods():
+    assert len(README.splitlines()) <= 120
+    [said] = re.findall(r"the (\d+) built-in methods", README)
+    assert int(said) == len(al.methods.METHODS)
+
+
 def test_commands_name_what_exists():
     commands = re.findall(r"attributionlab (list|show|verify|test|compare|reproduce)", README)
     assert set(commands) == {"list", "show", "verify", "test", "compare", "reproduce"}
