@@ -11,15 +11,12 @@ from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.files import write_atomically, write_csv
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metric_trials.conditions import AXES
-from attributionlab.ranking import CorrelationInterval, fisher_interval
+from attributionlab.ranking import CorrelationInterval
 from attributionlab.versions import library_versions
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PAPER_METHODS = 8
-"""How many methods the paper's tables rank."""
-EXAMPLE = 0.65
 FEW_IMAGES = 6
 """Below it, so many images of a symmetric score lie on one side of the mean more often than in 5 %."""
 
@@ -262,15 +259,6 @@ class MetricReport:
     def to_csv(self, path: str | Path) -> None:
         """Write the table of `to_frame`."""
         write_csv(path, self.to_frame())
-
-
-def eight_methods() -> str:
-    """How little the ranking of eight methods says."""
-    value, low, high = fisher_interval(EXAMPLE, PAPER_METHODS)
-    return (
-        f"With {PAPER_METHODS} methods, as in the paper's tables, a correlation of {value:g} has a "
-        f"95 % interval of {low:.2f} to {high:.2f} (Fisher's z)."
-    )
 
 
 def _agreement(dose: DoseScore) -> float:

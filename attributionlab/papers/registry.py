@@ -7,18 +7,13 @@ from typing import Any
 
 from attributionlab.device import as_device
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.papers.attributionlab.camouflage_drift import camouflage_drift
-from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_dose
 from attributionlab.papers.catalog import Run, items, reproduce
 from attributionlab.papers.reproduction import Reproduction
 from attributionlab.progress import follow
 from attributionlab.validation import MOST_IMAGES, integer_problem
 
 PAPERS: dict[str, dict[str, Callable[..., Any]]] = {
-    "AttributionLab": {
-        "unseen-data-dose": unseen_data_dose,
-        "camouflage-drift": camouflage_drift,
-    },
+    "AttributionLab": {},
     "Soundness and completeness": {},
     "IDSDS": {},
     "Unified study": {},

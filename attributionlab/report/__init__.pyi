@@ -1,5 +1,3 @@
-from .doses import DoseLine as DoseLine
-from .doses import doses_figure as doses_figure
 from .figures import MapsRow as MapsRow
 from .figures import maps_figure as maps_figure
 from .figures import report_figure as report_figure

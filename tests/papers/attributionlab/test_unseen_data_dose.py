@@ -1,24 +1,25 @@
-"""The study of doses: its tables, its figure, and sentences that its numbers bear out."""
+"""The item on doses: its tables, its figure, and claims that its numbers decide."""
 
+import pandas as pd
 import pytest
 
 from attributionlab.metric_trials.conditions import AXES
 from attributionlab.metric_trials.evaluations import METRICS
 from attributionlab.papers.attributionlab import unseen_data_dose as study
-from attributionlab.papers.attributionlab.unseen_data_dose import unseen_data_dose
+from attributionlab.papers.catalog import CLAIMS
+from attributionlab.papers.registry import experiment
 
 
 @pytest.fixture(scope="module")
 def outcome():
-    """The real study on images of 12 pixels, with two methods."""
+    """The real item on images of 12 pixels, with two methods."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attributionlab.papers.attributionlab.comparison_plan.QUICK_SIZE", 12)
         patch.setattr(study, "METHODS", ("saliency", "lrp"))
-        return unseen_data_dose(n=2, quick=True)
+        return experiment(study.ITEM, n=2, quick=True)
 
 
 def test_the_tables_have_every_metric_at_every_dose(outcome):
-    assert outcome.item == "unseen-data-dose"
     doses = outcome.tables["doses"]
     number = sum(len(axis.doses) for axis in AXES.values())
     assert len(doses) == len(METRICS) * number * 3
@@ -27,9 +28,13 @@ def test_the_tables_have_every_metric_at_every_dose(outcome):
 
 def test_the_figure_has_a_panel_for_each_kind_of_dose(outcome):
     figure = outcome.figures["doses"]
-    assert [axis.get_xlabel() for axis in figure.axes] == [axis.meaning for axis in AXES.values()]
+    assert [axis.get_title() for axis in figure.axes] == [axis.meaning for axis in AXES.values()]
+    for axis, about in zip(figure.axes, AXES.values(), strict=True):
+        assert [tick.get_text() for tick in axis.get_xticklabels()] == [
+            f"{dose:g}" for dose in about.doses
+        ]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == [*(name for name in METRICS if name != "pixel-flipping"), "threshold"]
+    assert names == [name for name in METRICS if name != "pixel-flipping"]
 
 
 def test_localization_does_not_change_with_the_dose_and_deletion_does(outcome):
@@ -37,22 +42,15 @@ def test_localization_does_not_change_with_the_dose_and_deletion_does(outcome):
     spread = doses.groupby(["metric", "ranked_by"]).correlation.nunique()
     assert (spread.loc["pointing-game"] == 1).all()
     assert (spread.loc["deletion"] > 3).all()
-
-
-def test_findings_name_the_step_the_contrast_and_the_interval_of_eight_methods(outcome):
-    text = "\n".join(outcome.findings)
-    assert "acts as a step: one gray level is as bad as black" in text
-    assert "-0.10 to 0.93" in text
-    assert "Localization metrics perturb nothing" in text
-    assert "Their correlations differ by at most" in text
+    here = {each["paper says"].split(",")[0]: each["here"] for each in outcome.claims}
+    assert here["No dose changes localization metrics"] == "agrees"
 
 
 def test_the_table_of_breaks_repeats_what_the_doses_say(outcome):
     doses = outcome.tables["doses"]
+    signed = doses[(doses.metric == "insertion") & (doses.ranked_by == "signed")]
     row = outcome.tables["breaks"].set_index("metric").loc["insertion"]
-    along = doses[
-        (doses.metric == "insertion") & (doses.ranked_by == "signed") & (doses.axis == "share")
-    ]
+    along = signed[signed["axis"] == "share"]
     broken = "not shown"
     for each in reversed(list(along.itertuples())):
         if each.high >= study.THRESHOLD:
@@ -60,3 +58,32 @@ def test_the_table_of_breaks_repeats_what_the_doses_say(outcome):
         broken = f"{each.dose:g}"
     assert row["breaks_at_share"] == broken
     assert row["correlation_without_unseen"] == along.iloc[0].correlation
+    assert row["worst"] == signed[signed.unseen > 0].correlation.min()
+    assert outcome.tables["breaks"].set_index("metric").from_deletion["deletion"] == 0
+
+
+def holds(ends, *, distance=(0.4, 0.4), still=(0.7, 0.7), beaten=1):
+    """Whether each claim holds where metrics of the paper end at intervals of width 0.1."""
+    rows = []
+    for metric, value in zip(study.PAPER_METRICS, ends, strict=True):
+        rows.append({"metric": metric, "axis": "strength", "dose": 4.0, "correlation": value})
+    for dose, value in zip((1.0, 20.0), distance, strict=True):
+        rows.append({"metric": "deletion", "axis": "distance", "dose": dose, "correlation": value})
+    for dose, value in zip((0.0, 4.0), still, strict=True):
+        row = {"metric": "pointing-game", "axis": "strength", "dose": dose}
+        rows.append({**row, "correlation": value})
+    doses = pd.DataFrame(rows).assign(ranked_by="signed", oracle=1.0)
+    doses = doses.assign(low=doses.correlation - 0.05, high=doses.correlation + 0.05)
+    breaks = pd.DataFrame({"metric": study.PAPER_METRICS, "worst": ends, "beaten_doses": beaten})
+    breaks = breaks.assign(worst_high=breaks.worst + 0.05, correlation_without_unseen=0.6, low=0.55)
+    tables = {"doses": doses, "breaks": breaks}
+    return {each.check.__name__: each.holds(tables) for each in CLAIMS if study.ITEM in each.items}
+
+
+def test_claims_follow_the_tables():
+    assert set(holds((0.1, 0.25, 0.4)).values()) == {"agrees"}
+    found = holds((0.4, 0.25, 0.7), distance=(0.4, 0.3), still=(0.7, 0.6), beaten=0)
+    assert set(found.values()) == {"differs"}
+    found = holds((0.5, 0.52, 0.54))
+    assert found["insertion_loses_most"] == "undecided"
+    assert found["unseen_data_makes_metrics_worse"] == "undecided"
