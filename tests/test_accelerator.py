@@ -23,9 +23,8 @@ from attributionlab.methods import DERIVATIONS, METHODS, as_method, heard
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.evaluations import METRICS, as_metric
 from attributionlab.metric_trials.trial import metric_tests
-from attributionlab.papers import registry
 from attributionlab.papers.attributionlab import comparison_plan
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import reproduce
 from attributionlab.papers.subjects.attention import AttentionNetwork
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION
 from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
@@ -35,9 +34,10 @@ from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
 def accelerator(monkeypatch) -> Iterator[None]:
     """The device is there, and environments may be moved to it."""
     real, autocast = environment.as_device, torch.is_autocast_enabled
-    for module in (environment, registry):
+    for where in ("environment.environment", "device"):
         monkeypatch.setattr(
-            module, "as_device", lambda name: DEVICE if str(name) == DEVICE.type else real(name)
+            f"attributionlab.{where}.as_device",
+            lambda name: DEVICE if str(name) == DEVICE.type else real(name),
         )
     # torch knows no autocast for the device that the stand-in stands on.
     monkeypatch.setattr(
@@ -389,9 +389,9 @@ def test_items_that_methods_make_run_on_the_device_and_others_refuse_it(accelera
         comparison_plan, "compare", lambda *_, device, **__: asked.append(device) or 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
-        experiment("figure-2", n=1, quick=True, device=DEVICE.type)
+        reproduce("figure-2", n=1, quick=True, device=DEVICE.type)
     assert asked == [DEVICE.type]
     with pytest.raises(al.AttributionLabError, match=r"device is 'meta'.*table-1 .*leave it out"):
-        experiment("table-1", device=DEVICE.type)
+        reproduce("table-1", device=DEVICE.type)
     with pytest.raises(al.AttributionLabError, match=r"device is 'tpu'.*'cpu'"):
-        experiment("figure-2", device="tpu")
+        reproduce("figure-2", device="tpu")

@@ -9,7 +9,7 @@ import attributionlab as al
 from attributionlab.cli.app import main
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import METHODS, heard
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import reproduce
 from attributionlab.papers.subjects.attention import AttentionNetwork
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION, ROUNDING
 
@@ -112,7 +112,7 @@ def test_a_leaderboard_does_not_depend_on_the_device():
 
 
 def test_a_reproduction_runs_on_the_device():
-    outcome = experiment("figure-2", n=1, quick=True, device="cuda")
+    outcome = reproduce("figure-2", n=1, quick=True, device="cuda")
     assert outcome.run["device"] == "cuda"
 
 

@@ -19,7 +19,7 @@ from attributionlab.faithfulness import run as run_module
 from attributionlab.leaderboard import rank_methods
 from attributionlab.memory import free_bytes, refuse_beyond_memory
 from attributionlab.methods import METHODS, batching, derived, heard
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import reproduce
 
 GIB = 2**30
 
@@ -178,7 +178,7 @@ def test_a_batch_of_more_images_than_fit_is_refused(monkeypatch):
         lambda n: al.compare(["saliency"], SMALL, n=n),
         lambda n: al.metric_test("insertion", SMALL, n=n),
         lambda n: rank_methods(["saliency", "lrp"], n=n),
-        lambda n: experiment("table-3", n=n),
+        lambda n: reproduce("table-3", n=n),
         lambda n: SMALL.dataset(n),
     ],
     ids=["test", "compare", "metric", "leaderboard", "reproduce", "dataset"],

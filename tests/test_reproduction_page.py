@@ -138,10 +138,10 @@ def test_every_command_is_in_the_row_of_its_item():
 
 
 def test_every_experiment_has_its_row_and_every_row_its_experiment():
-    from attributionlab.papers.registry import EXPERIMENTS
+    from attributionlab.papers.catalog import items
 
     named = [name for _, _, name in commands("reproduce")]
-    assert set(named) == set(EXPERIMENTS)
+    assert set(named) == set(items())
     # What the theorems and algorithms say is asked by the experiment that has a row of its own.
     assert {name for name in named if named.count(name) > 1} <= {"soundness-truth"}
 

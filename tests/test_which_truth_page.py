@@ -14,7 +14,7 @@ import typer
 import attributionlab as al
 from attributionlab.cli import app as cli
 from attributionlab.metrics import cosine
-from attributionlab.papers.registry import EXPERIMENTS
+from attributionlab.papers.catalog import items
 from attributionlab.truth import DefinitionName
 
 PAGE = (Path(__file__).parent.parent / "docs" / "which-truth.md").read_text(encoding="utf-8")
@@ -149,7 +149,7 @@ def test_a_camouflaged_network_answers_alike_and_has_other_weights():
 
 def test_the_commands_exist():
     for item in re.findall(r"`attributionlab reproduce ([\w-]+)`", PAGE):
-        assert item in EXPERIMENTS
+        assert item in items()
     options = {
         option
         for each in typer.main.get_command(cli.app).commands["test"].params

@@ -56,9 +56,12 @@ def list_environments() -> None:
     from attributionlab.methods import DERIVATIONS, METHODS
     from attributionlab.methods.controls import CONTROLS
     from attributionlab.metric_trials.evaluations import METRICS
-    from attributionlab.papers.registry import PAPERS
+    from attributionlab.papers.catalog import items
     from attributionlab.report import names_table, print_table
 
+    papers: dict[str, list[str]] = {}
+    for item in items().values():
+        papers.setdefault(item.paper, []).append(item.name)
     sections = {
         "environments": {name: describe(name) for name in environments()},
         "methods": {name: _first_sentence(METHODS[name]) for name in sorted(METHODS)},
@@ -67,7 +70,7 @@ def list_environments() -> None:
         },
         "controls": {name: _first_sentence(CONTROLS[name]) for name in sorted(CONTROLS)},
         "metrics": {"names": ", ".join(METRICS)},
-        "reproduce": {paper: ", ".join(items) for paper, items in PAPERS.items()},
+        "reproduce": {paper: ", ".join(names) for paper, names in papers.items()},
     }
     print_table(names_table(sections))
 

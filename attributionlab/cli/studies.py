@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attributionlab.faithfulness.comparison import Comparison
-    from attributionlab.papers.reproduction import Reproduction
+    from attributionlab.papers.catalog import Reproduction
 
 
 LONGEST_TABLE = 30
@@ -136,25 +136,23 @@ def _print_differences(comparison: "Comparison", first: str, second: str) -> Non
 
 def reproduce_item(
     item: Annotated[str, typer.Argument(help="Such as table-1 or figure-17; list names all.")],
-    n: Annotated[
-        int | None, typer.Option(help="Images; each experiment has its own default.")
-    ] = None,
+    n: Annotated[int | None, typer.Option(help="Images; each item has its own default.")] = None,
     seed: Seed = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Small images, few of them.")] = False,
     set_: Settings = None,
     device: Device = "cpu",
     out: Annotated[
-        Path | None, typer.Option(help="Write tables, figures and findings into this folder.")
+        Path | None, typer.Option(help="Write tables, figures, notes and claims into this folder.")
     ] = None,
 ) -> None:
     """Repeat a table or figure of a paper, and say what differs and why."""
     from attributionlab.files import make_folder
-    from attributionlab.papers.registry import experiment
+    from attributionlab.papers.catalog import reproduce
     from attributionlab.report import claims_table, findings_list, print_table
 
     if out:
         make_folder(out)  # before the work whose results shall lie there
-    outcome = experiment(
+    outcome = reproduce(
         item,
         n=n,
         quick=quick,
@@ -165,9 +163,9 @@ def reproduce_item(
     )
     with follow(f"writing into {out}", show=bool(out)):
         written = outcome.save(out, command_line()) if out else []
-    typer.echo(f"{outcome.item}: {outcome.title}")
+    typer.echo(f"{outcome.item.name}: {outcome.item.title}")
     _print_tables(outcome)
-    print_table(findings_list(outcome.findings))
+    print_table(findings_list(outcome.notes))
     if outcome.claims:
         typer.echo("")
         print_table(claims_table(outcome.claims), width=120)
@@ -181,15 +179,15 @@ def _print_tables(outcome: "Reproduction") -> None:
 
     from attributionlab.report import data_table, print_table
 
-    left = []
+    left, readings = [], outcome.item.tables
     for name, table in outcome.tables.items():
-        if len(table) > LONGEST_TABLE or (outcome.shown and name not in outcome.shown):
+        if len(table) > LONGEST_TABLE or (readings and name not in readings):
             left.append(f"{name} ({_rows(table)})")
             continue
         shown, place = _without_one_place(table)
         typer.echo(f"\n{name}{place}")
-        if name in outcome.shown:
-            print_table(Text(f"({outcome.shown[name]})"), width=140)
+        if name in readings:
+            print_table(Text(f"({readings[name]})"), width=140)
         print_table(data_table(shown), width=140)
     if left:
         typer.echo("")

@@ -4,6 +4,8 @@ An item is one function that returns tidy tables, one block in its paper's items
 one test. Reading the catalog imports none of the functions.
 """
 
+import inspect
+import json
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +14,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from attributionlab.progress import track
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.files import make_folder, write_atomically
+from attributionlab.progress import follow, track
+from attributionlab.versions import library_versions
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-    from attributionlab.papers.reproduction import Reproduction
 
 Part = TypeVar("Part")
 Grade = Literal["faithful", "analogue", "weak analogue", "not run here"]
@@ -195,13 +198,133 @@ def items() -> dict[str, Item]:
     return found
 
 
-def reproduce(item: Item, run: Run, settings: Mapping[str, Any]) -> "Reproduction":
-    """Run an item's function and hold its tables against the paper's claims."""
-    from attributionlab.papers.reproduction import Reproduction
+@dataclass(frozen=True, eq=False)
+class Reproduction:
+    """The outcome of an item.
 
-    sizes = {**item.sizes, **(item.quick if run.quick else {}), **settings}
-    sizes.pop("n", None)
-    found = item.load()(run, **sizes)
+    Parameters
+    ----------
+    item : Item
+        What was repeated.
+    found : Found
+        Tables, figures and notes.
+    claims : list of mapping
+        What the paper says, each with its `place`, whether the tables agree (`here`), and why not.
+    run : mapping
+        What it was run with: n, quick, seed and settings.
+    """
+
+    item: Item
+    found: Found
+    claims: list[dict[str, str]]
+    run: Mapping[str, Any]
+
+    @property
+    def tables(self) -> Tables:
+        """Tidy tables by name."""
+        return self.found.tables
+
+    @property
+    def figures(self) -> Mapping[str, "Figure"]:
+        """Figures by name, the item's own first."""
+        return self.found.figures
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known: of the item, then of a user's own network and images."""
+        return [*self.item.notes, *self.found.notes]
+
+    def save(self, folder: str | Path, command: str) -> list[Path]:
+        """Write tables (CSV), figures (PNG) and a summary (JSON) into a folder, made where missing.
+
+        Returns
+        -------
+        list of Path
+            What was written.
+        """
+        from attributionlab.report import to_png
+
+        folder, name = make_folder(folder), self.item.name
+        summary: dict[str, Any] = {
+            "schema": 2,
+            "item": name,
+            "title": self.item.title,
+            "notes": self.notes,
+            "claims": self.claims,
+            "run": dict(self.run),
+            "command": command,
+            "versions": library_versions(),
+        }
+        text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False, default=str)
+        files: dict[str, str | bytes] = {f"{name}.json": text + "\n"}
+        files |= {f"{name}-{key}.csv": t.to_csv(index=False) for key, t in self.tables.items()}
+        files |= {f"{name}-{key}.png": to_png(figure) for key, figure in self.figures.items()}
+        for file, content in files.items():
+            write_atomically(folder / file, content)
+        return [folder / file for file in files]
+
+
+def reproduce(
+    name: str,
+    *,
+    n: int | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    show_progress: bool = False,
+) -> Reproduction:
+    """Repeat a table or figure of a paper, and hold its tables against the paper's claims.
+
+    Parameters
+    ----------
+    name : str
+        An item of `items`.
+    n : int, optional
+        Images, or whatever the item counts; each item has its own default.
+    quick : bool
+        Small images, few of them.
+    seed : int
+        Of images and methods.
+    settings : mapping, optional
+        Settings of this item alone.
+    device : str, optional
+        Where methods compute, "cpu" by default. Only `accelerated` items take another one.
+    show_progress : bool
+        Show progress on standard error.
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown item or setting, a device that the item cannot use, and impossible numbers.
+    """
+    from attributionlab.device import as_device
+    from attributionlab.validation import MOST_IMAGES, integer_problem
+
+    if name not in items():
+        raise AttributionLabError(f"no item named {name!r}: {nearest(name, items())}")
+    item, settings = items()[name], dict(settings or {})
+    function = item.load()
+    parameters = inspect.signature(function).parameters
+    own = [key for key, each in parameters.items() if each.kind is each.KEYWORD_ONLY]
+    problems = [
+        f"{name} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
+    ]
+    if n is not None:
+        problems += integer_problem("n", n, 1, item.most or MOST_IMAGES)
+    problems += integer_problem("seed", seed, 0)
+    elsewhere = device is not None and as_device(device).type != "cpu"
+    if elsewhere and not item.accelerated:
+        problems.append(f"device is {device!r}, but {name} computes on the CPU alone: leave it out")
+    refuse_if(problems)
+    sizes = {**item.sizes, **(item.quick if quick else {})}
+    default = sizes.pop("n")
+    if settings.get("images") is not None:
+        default = item.per_class or default
+    number = default if n is None else int(n)
+    run = Run(name, number, quick, seed, device or "cpu", show_progress)
+    with follow(name, show=show_progress):
+        found = function(run, **sizes | settings)
     if not isinstance(found, Found):
         found = Found(found)
     claims = [
@@ -212,14 +335,7 @@ def reproduce(item: Item, run: Run, settings: Mapping[str, Any]) -> "Reproductio
             "reason": each.reason if here == "differs" else "",
         }
         for each in CLAIMS
-        if item.name in each.items
+        if name in each.items
     ]
-    return Reproduction(
-        item=item.name,
-        title=item.title,
-        tables=found.tables,
-        figures=found.figures,
-        findings=[*item.notes, *found.notes],
-        shown=item.tables,
-        claims=claims,
-    )
+    how = {"n": number, "quick": quick, "seed": seed} | ({"device": device} if elsewhere else {})
+    return Reproduction(item, found, claims, how | settings)

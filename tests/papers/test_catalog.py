@@ -1,24 +1,52 @@
-"""Items are found without their code; claims are decided by tables alone."""
+"""Items are found without their code, run by name, and hold their tables against claims."""
 
 import inspect
+import json
 import subprocess
 import sys
 from typing import get_args
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
-from attributionlab.papers import catalog, registry
-from attributionlab.papers.catalog import CLAIMS, Found, Grade, Item, Run, claim, items, reproduce
+from attributionlab import AttributionLabError
+from attributionlab.cli import app as cli
+from attributionlab.papers import catalog
+from attributionlab.papers.catalog import CLAIMS, Found, Grade, Item, claim, items, reproduce
+
+
+@pytest.fixture
+def register(monkeypatch):
+    """Put an item into the catalog: a function, and what its block says."""
+    monkeypatch.setattr(catalog, "CLAIMS", [])
+
+    def put(function, **block):
+        block = {"sizes": {"n": 3}, "notes": ("it is so",)} | block
+        item = Item("tiny", "Mine", "a title", "Table 1", "faithful", "", **block)
+        monkeypatch.setattr(Item, "load", lambda self: function)
+        monkeypatch.setattr(catalog, "items", lambda: {"tiny": item})
+
+    return put
+
+
+@pytest.fixture
+def tiny(register):
+    """An item that takes no time."""
+
+    def run(run, *, weights=None):
+        sizes = {"n": [run.n], "quick": [run.quick], "seed": [run.seed]}
+        return Found({"table": pd.DataFrame({**sizes, "weights": [weights]})}, {"figure": Figure()})
+
+    register(run)
 
 
 @pytest.mark.parametrize("item", items().values(), ids=items())
 def test_every_block_names_a_function_sizes_it_takes_and_tables_it_makes(item):
     assert item.grade in get_args(Grade)
-    assert callable(item.load())
+    takes = inspect.signature(item.load()).parameters
     assert item.most is None or item.sizes["n"] <= item.most
-    taken = set(inspect.signature(item.load()).parameters)
-    assert {*item.sizes, *item.quick} - {"n"} <= taken
+    assert {*item.sizes, *item.quick} <= {"n", *takes}
 
 
 def test_reading_the_catalog_loads_no_torch():
@@ -29,25 +57,21 @@ def test_reading_the_catalog_loads_no_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_claim_agrees_differs_or_is_undecided_and_gives_its_reason_where_it_differs(monkeypatch):
-    monkeypatch.setattr(catalog, "CLAIMS", [])
+def test_a_claim_agrees_differs_or_is_undecided_and_gives_its_reason_where_it_differs(register):
+    def compute(run, *, x):
+        return Found({"main": pd.DataFrame({"x": [x], "n": [run.n]})})
+
+    register(compute, sizes={"n": 3, "x": 1}, quick={"x": 0})
 
     @claim("tiny", place="Table 1", statement="x is positive", reason="x is ours")
     def positive(tables):
         [x] = tables["main"].x
         return None if x == 0 else bool(x > 0)
 
-    def compute(run: Run, *, x: int):
-        return Found({"main": pd.DataFrame({"x": [x], "n": [run.n]})})
-
-    item = Item(
-        "tiny", "paper", "title", "Table 1", "faithful", "", sizes={"n": 3, "x": 1}, quick={"x": 0}
-    )
-    monkeypatch.setattr(Item, "load", lambda self: compute)
     runs = {
-        "agrees": reproduce(item, Run("tiny", 3), {}),
-        "undecided": reproduce(item, Run("tiny", 3, quick=True), {}),
-        "differs": reproduce(item, Run("tiny", 3), {"x": -1}),
+        "agrees": reproduce("tiny"),
+        "undecided": reproduce("tiny", quick=True),
+        "differs": reproduce("tiny", settings={"x": -1}),
     }
     for here, outcome in runs.items():
         [found] = outcome.claims
@@ -100,23 +124,123 @@ def one(run, *, images=None):
     return Found({"n": pd.DataFrame({"n": [run.n]})}, notes=[f"{run.n} of them"])
 
 
-ITEM = Item("mine", "Unified study", "t", "p", "faithful", "m:f", {"n": 9}, notes=("always",))
+def test_notes_of_a_run_follow_those_of_the_item(register):
+    register(one)
+    assert reproduce("tiny").notes == ["it is so", "3 of them"]
 
 
-def test_notes_of_a_run_follow_those_of_the_item(monkeypatch):
-    monkeypatch.setattr(Item, "load", lambda self: one)
-    assert reproduce(ITEM, Run("mine", n=3), {}).findings == ["always", "3 of them"]
-
-
-def test_own_images_have_a_number_of_their_own(monkeypatch):
-    monkeypatch.setattr(Item, "load", lambda self: one)
-    known = {"mine": Item(**{**vars(ITEM), "per_class": 2})}
-    monkeypatch.setattr(registry, "items", lambda: known)
-    monkeypatch.setitem(registry.EXPERIMENTS, "mine", one)
+def test_own_images_have_a_number_of_their_own(register):
+    register(one, per_class=2)
 
     def number(**settings):
-        return int(registry.experiment("mine", **settings).tables["n"].n[0])
+        return int(reproduce("tiny", **settings).tables["n"].n[0])
 
-    assert number() == 9
+    assert number() == 3
     assert number(settings={"images": "there"}) == 2
     assert number(settings={"images": "there"}, n=5) == 5
+
+
+def test_n_beyond_the_items_most_and_a_device_that_it_cannot_use_are_refused(register):
+    register(one, most=4)
+    with pytest.raises(AttributionLabError, match="n is 5: take an integer from 1 to 4"):
+        reproduce("tiny", n=5)
+    assert reproduce("tiny", n=4, device="cpu").run == {"n": 4, "quick": False, "seed": 0}
+
+
+def test_an_unknown_item_is_refused_with_the_nearest():
+    with pytest.raises(AttributionLabError, match="did you mean 'figure-17'"):
+        reproduce("figure-171", n=1)
+
+
+def test_settings_reach_the_item_and_unknown_ones_are_refused(tiny):
+    outcome = reproduce("tiny", n=1, quick=True, settings={"weights": "file"})
+    assert outcome.tables["table"].weights[0] == "file"
+    assert outcome.run == {"n": 1, "quick": True, "seed": 0, "weights": "file"}
+    with pytest.raises(AttributionLabError, match="tiny has no setting 'weight': did you mean"):
+        reproduce("tiny", settings={"weight": "file"})
+    with pytest.raises(AttributionLabError, match="tiny has no setting 'seed'"):
+        reproduce("tiny", settings={"seed": 1})
+
+
+@pytest.mark.parametrize("plan", ["figure-17", "figure-6", "deepshap-signs", "table-1"])
+@pytest.mark.parametrize("n", [0, -1, 1.5, True])
+def test_an_impossible_number_of_images_is_refused_alike(plan, n):
+    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
+        reproduce(plan, n=n)
+
+
+def test_items_of_one_run_keep_their_own_names():
+    shared = ("figure-16", "figure-17", "figure-2", "figure-19", "figure-23")
+    assert len({items()[item].load() for item in shared}) == 1
+    assert [items()[item].name for item in shared] == [*shared]
+
+
+def test_a_terminal_shows_what_it_has_room_for_and_names_the_rest(register, monkeypatch, capsys):
+    place = {"environment": ["here"] * 2, "method": ["a", "b"]}
+    tables = {
+        "own": pd.DataFrame({**place, "rank": [1.5, 1.5]}),
+        "places": pd.DataFrame({"environment": ["here", "there"], "rank": [1.0, 2.0]}),
+        "more": pd.DataFrame({"x": [1.0]}),
+        "long": pd.DataFrame({"x": range(1234)}),
+    }
+    shown = {"own": "1 is best", "places": "by environment", "long": "very"}
+    sentence = "word " * 60
+    register(lambda run: Found(tables), tables=shown, notes=(sentence, "short"))
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.main(["reproduce", "tiny"]) == 0
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert lines[2:4] == ["own, here", "(1 is best)"]
+    assert lines[4].split() == ["method", "rank"]
+    assert [line.split() for line in lines[9:11]] == [
+        ["(by", "environment)"],
+        ["environment", "rank"],
+    ]
+    assert "More tables with --out DIR: more (1 row), long (1,234 rows)." in lines
+    assert max(map(len, lines)) <= 80
+    assert "\n\n- word word" in printed
+    assert "\n  word word" in printed
+    assert printed.endswith("\n\n- short\n")
+    assert list(tables["own"]) == ["environment", "method", "rank"]
+
+
+def test_the_command_prints_and_writes_everything(tiny, tmp_path, capsys):
+    out = tmp_path / "new" / "folder"
+    arguments = ["reproduce", "tiny", "--n", "3", "--quick", "--seed", "5", "--out", str(out)]
+    assert cli.main([*arguments, "--set", "weights=w.pth"]) == 0
+    printed = capsys.readouterr().out
+    assert "tiny: a title" in printed
+    assert "- it is so" in printed
+    assert {path.name for path in out.iterdir()} == {
+        *("tiny.json", "tiny-table.csv", "tiny-figure.png")
+    }
+    table = pd.read_csv(out / "tiny-table.csv")
+    assert list(table.iloc[0]) == [3, True, 5, "w.pth"]
+    summary = json.loads((out / "tiny.json").read_text(encoding="utf-8"))
+    assert (summary["schema"], summary["notes"], summary["claims"]) == (2, ["it is so"], [])
+    assert summary["command"].startswith("attributionlab reproduce tiny --n 3")
+    assert "torch" in summary["versions"]
+    assert summary["run"] == {"n": 3, "quick": True, "seed": 5, "weights": "w.pth"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tinny"], "did you mean 'tiny'"),
+        (["tiny", "--n", "0"], "n is 0"),
+        (["tiny", "--set", "weights"], "write KEY=VALUE"),
+    ],
+)
+def test_a_wrong_command_is_2_and_one_line(tiny, arguments, message, capsys):
+    assert cli.main(["reproduce", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_is_refused_before_the_run(tiny, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert cli.main(["reproduce", "tiny", "--out", str(tmp_path / "file")]) == 2
+    captured = capsys.readouterr()
+    assert "cannot be a folder" in captured.err
+    assert captured.out == ""

@@ -8,8 +8,7 @@ from attributionlab import AttributionLabError
 from attributionlab.faithfulness.drift import camouflage_seeds
 from attributionlab.nets import MOVES
 from attributionlab.papers.attributionlab import camouflage_drift
-from attributionlab.papers.catalog import CLAIMS
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, reproduce
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def outcome():
         patch.setattr(
             camouflage_drift, "environment_of", lambda name, _: al.load(name, image_size=16)
         )
-        return experiment("camouflage-drift", n=1, quick=True, settings={"networks": 2})
+        return reproduce("camouflage-drift", n=1, quick=True, settings={"networks": 2})
 
 
 def test_there_is_a_row_for_each_method(outcome):
@@ -61,7 +60,7 @@ def test_figures_name_what_they_show_and_zero_has_a_place(outcome):
 
 def test_an_impossible_number_of_networks_is_refused():
     with pytest.raises(AttributionLabError, match="networks is 0: take an integer from 1 to 100"):
-        experiment("camouflage-drift", n=1, quick=True, settings={"networks": 0})
+        reproduce("camouflage-drift", n=1, quick=True, settings={"networks": 0})
 
 
 def holds(readings, largest, duplication):

@@ -18,8 +18,7 @@ from attributionlab.papers.attributionlab.comparison_plan import (
     published_verdicts,
     verdict_table,
 )
-from attributionlab.papers.catalog import CLAIMS, Run
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, Run, reproduce
 
 FEW = Plan(8, ["gradcam", "sobel"], [COLORS], "positive-smoothed")
 
@@ -84,7 +83,7 @@ def test_every_plan_and_verdict_names_what_exists(plan):
 
 def test_superpixels_are_counted_and_drawn_with_a_figure_for_each_image(monkeypatch):
     monkeypatch.setattr(comparison_plan, "SEGMENTATIONS", ({"segmentation": "grid"},))
-    outcome = experiment("figure-24", n=2, quick=True)
+    outcome = reproduce("figure-24", n=2, quick=True)
     assert [*outcome.figures] == ["image-0", "image-1"]
     counted = outcome.tables["superpixels"]
     assert counted.image.tolist() == [0, 1]

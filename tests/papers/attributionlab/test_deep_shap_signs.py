@@ -7,13 +7,12 @@ import torch
 import attributionlab as al
 from attributionlab.papers.attributionlab import deep_shap_signs
 from attributionlab.papers.attributionlab.deep_shap_signs import FunctionalReLU
-from attributionlab.papers.catalog import CLAIMS
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, reproduce
 
 
 @pytest.fixture(scope="module")
 def outcome():
-    return experiment("deepshap-signs", n=1, quick=True)
+    return reproduce("deepshap-signs", n=1, quick=True)
 
 
 def case(outcome, relu, baseline, temperature):

@@ -31,8 +31,7 @@ from attributionlab.papers.attributionlab.perturbation_tables import (
     two_by_two_table,
 )
 from attributionlab.papers.attributionlab.ranks_of_means import AgreementOfMeans
-from attributionlab.papers.catalog import CLAIMS, items
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, items, reproduce
 
 SIDE, IMAGES = 24, 3
 
@@ -330,7 +329,7 @@ def test_an_item_has_its_tables_and_figure(monkeypatch):
     ranks, areas = printed_ranks(MODULO).loc[few], printed_areas().loc[few]
     monkeypatch.setattr(perturbation_tables, "printed_ranks", lambda _: ranks)
     monkeypatch.setattr(perturbation_tables, "printed_areas", lambda: areas)
-    outcome = experiment("figure-18", n=1, quick=True)
+    outcome = reproduce("figure-18", n=1, quick=True)
     tables = outcome.tables
     assert list(tables)[:2] == list(outcome.shown) == ["sensitivity_n", "summary"]
     assert set(tables) == {

@@ -27,8 +27,7 @@ from attributionlab.papers.attributionlab.segmented_lime import (
     SegmentedMaps,
     lime_tables,
 )
-from attributionlab.papers.catalog import CLAIMS, Found
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, Found, reproduce
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
 from attributionlab.papers.subjects.subjects import Subject
 
@@ -111,9 +110,9 @@ def holds(tables, name):
 
 @pytest.mark.parametrize("item", ["figure-25", "figure-26"])
 def test_lime_on_drawn_pictures_has_tables_and_a_figure(item):
-    outcome = experiment(item, n=2, quick=True)
+    outcome = reproduce(item, n=2, quick=True)
     network = "convolutions" if item == "figure-25" else "attention"
-    assert outcome.findings[-1].startswith(f"{network}, seed 0: right on ")
+    assert outcome.notes[-1].startswith(f"{network}, seed 0: right on ")
     assert outcome.tables["lime"].superpixels_by[0] == DRAWN_REGIONS
     assert len(outcome.tables["lime_images"]) == 2 * 4
     assert set(outcome.tables["lime_differences"].measure) == set(MEASURES)
@@ -121,11 +120,11 @@ def test_lime_on_drawn_pictures_has_tables_and_a_figure(item):
 
 
 def test_lime_on_own_photographs_explains_one_of_each_class_and_has_no_control(own):
-    outcome = experiment("figure-25", quick=True, settings=own)
+    outcome = reproduce("figure-25", quick=True, settings=own)
     assert set(outcome.tables) == {"lime", "lime_images"}
     assert set(outcome.tables["lime_images"].image) == {0}
     assert "on_object" not in outcome.tables["lime"]
-    assert "have no labels" in " ".join(outcome.findings)
+    assert "have no labels" in " ".join(outcome.notes)
     assert {each["here"] for each in outcome.claims} == {"undecided"}
 
 
@@ -133,13 +132,13 @@ def test_lime_on_own_photographs_explains_one_of_each_class_and_has_no_control(o
 def test_weights_are_those_of_the_file(item, own):
     own["weights"] = "none.pt"
     with pytest.raises(AttributionLabError, match=r"no file of weights at 'none\.pt'"):
-        experiment(item, n=1, quick=True, settings=own)
+        reproduce(item, n=1, quick=True, settings=own)
 
 
 @pytest.mark.parametrize("item", ["figure-5", "figure-6", "figure-7"])
 def test_a_number_of_pictures_that_is_none_is_refused(item):
     with pytest.raises(AttributionLabError, match="pictures is 0: take an integer"):
-        experiment(item, n=1, quick=True, settings={"pictures": 0})
+        reproduce(item, n=1, quick=True, settings={"pictures": 0})
 
 
 class Half(nn.Module):
@@ -363,9 +362,9 @@ def test_pictures_follow_the_environments(item, own, monkeypatch):
     monkeypatch.setattr(segmented_lime, "compared", of_environments)
     monkeypatch.setattr("attributionlab.papers.catalog.CLAIMS", [])
     for settings in ({}, own):
-        outcome = experiment(item, n=1, quick=True, settings=settings)
+        outcome = reproduce(item, n=1, quick=True, settings=settings)
         assert next(iter(outcome.tables)) == "summary"
         assert len(outcome.tables) > 2
         assert [*outcome.figures] == ["photographs"]
         network = "have no labels" if settings else "right on"
-        assert network in outcome.findings[-1]
+        assert network in outcome.notes[-1]

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from attributionlab.papers.attributionlab import shapley_convergence
-from attributionlab.papers.catalog import CLAIMS
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, reproduce
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +15,7 @@ def outcome():
         patch.setattr(shapley_convergence, "QUICK_PERMUTATIONS", (2, 8, 32))
         patch.setattr(shapley_convergence, "QUICK_COALITIONS", (128, 512, 2048))
         patch.setattr(shapley_convergence, "QUICK_SEEDS", 3)
-        return experiment("shapley-convergence", n=1, quick=True)
+        return reproduce("shapley-convergence", n=1, quick=True)
 
 
 def test_errors_fall_as_the_root_of_the_samples(outcome):

@@ -6,8 +6,7 @@ import pytest
 from attributionlab.metric_trials.conditions import AXES
 from attributionlab.metric_trials.evaluations import METRICS
 from attributionlab.papers.attributionlab import unseen_data_dose as study
-from attributionlab.papers.catalog import CLAIMS
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, reproduce
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +15,7 @@ def outcome():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attributionlab.papers.attributionlab.comparison_plan.QUICK_SIZE", 12)
         patch.setattr(study, "METHODS", ("saliency", "lrp"))
-        return experiment(study.ITEM, n=2, quick=True)
+        return reproduce(study.ITEM, n=2, quick=True)
 
 
 def test_the_tables_have_every_metric_at_every_dose(outcome):

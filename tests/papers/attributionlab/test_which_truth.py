@@ -26,8 +26,7 @@ from attributionlab.papers.attributionlab.which_truth import (
     signs_shared,
     temperature_rows,
 )
-from attributionlab.papers.catalog import CLAIMS
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, reproduce
 from attributionlab.truth import Definition, Truth, Truths
 
 
@@ -312,7 +311,7 @@ def test_every_claim_agrees_and_differs_with_its_tables(name, table, column, val
 
 @pytest.mark.slow
 def test_a_quick_run_has_every_table():
-    outcome = experiment("which-truth", n=1, quick=True)
+    outcome = reproduce("which-truth", n=1, quick=True)
     tables = outcome.tables
     assert all(isinstance(figure, Figure) for figure in outcome.figures.values())
     cases = [(n, o) for n in al.environments() for o in al.load(n, image_size=16).outputs]

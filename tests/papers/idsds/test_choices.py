@@ -10,7 +10,7 @@ from PIL import Image
 from torch import nn
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import CLAIMS, Run, reproduce
 from attributionlab.papers.idsds import choices as module
 from attributionlab.papers.idsds.choices import (
     ATTENTION,
@@ -36,7 +36,6 @@ from attributionlab.papers.idsds.comparisons import (
 from attributionlab.papers.idsds.data import Task
 from attributionlab.papers.idsds.patch_scores import LOGIT, OUTPUTS, PROBABILITY, TRUTH
 from attributionlab.papers.idsds.training import Pair
-from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.networks import Design
 from attributionlab.ranking import spearman
 
@@ -552,7 +551,7 @@ def test_the_trade_off_has_all_designs_and_the_others_half_of_the_runs(trainings
 
 @pytest.mark.usefixtures("trainings")
 def test_a_comparison_of_outputs_is_held_against_drops_of_both():
-    outcome = experiment(FIGURE_4, n=2, settings=SIZES)
+    outcome = reproduce(FIGURE_4, n=2, settings=SIZES)
     table = outcome.tables["comparisons"]
     assert table.maps.tolist() == ["all", "not absolute"] * 3
     table = table[table.maps == "all"]
@@ -575,7 +574,7 @@ def test_a_comparison_of_outputs_is_held_against_drops_of_both():
 )
 def test_impossible_settings_are_refused(settings, problem):
     with pytest.raises(al.AttributionLabError, match=problem):
-        experiment(FIGURE_9, settings=settings)
+        reproduce(FIGURE_9, settings=settings)
 
 
 def test_a_network_of_ones_own_is_explained_before_and_after_its_softmax(tmp_path):
@@ -592,20 +591,20 @@ def test_a_network_of_ones_own_is_explained_before_and_after_its_softmax(tmp_pat
         "        return nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))\n"
     )
     own = {"images": str(tmp_path / "images"), "model": f"{model}:net", "layer": "0", "size": SIDE}
-    found = experiment(FIGURE_9, n=3, quick=True, settings=own)
+    found = reproduce(FIGURE_9, n=3, quick=True, settings=own)
     table = found.tables["comparisons"]
     assert table.against.tolist() == [LOGIT, LOGIT, PROBABILITY, PROBABILITY]
     assert set(table.runs) == {6}  # images
     assert set(found.tables["scores"].setup) == {"images", f"images{AFTER}"}
     assert "gradcam" in set(found.tables["scores"].method)
     assert set(found.tables["runs"].accuracy) <= {0.0, 1.0}
-    assert any("images, at 8 x 8" in each for each in found.findings)
+    assert any("images, at 8 x 8" in each for each in found.notes)
     assert "changes" not in found.tables  # of one network there are none
-    assert any("These are its SDS" in each for each in found.findings)
-    assert any("chefer-lrp is left out: needs" in each for each in found.findings)
+    assert any("These are its SDS" in each for each in found.notes)
+    assert any("chefer-lrp is left out: needs" in each for each in found.notes)
     assert {each["here"] for each in found.claims} <= {"agrees", "differs", "undecided"}
     left, right = found.figures["setups"].axes
     assert left.get_xlabel() == "SDS (higher is better)"
     assert right.get_title() == "softmax, drops of the probability"
-    single = experiment(FIGURE_9, quick=True, settings=own)
+    single = reproduce(FIGURE_9, quick=True, settings=own)
     assert set(single.tables["comparisons"].runs) == {2}  # one image of each class

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS, Run, items
+from attributionlab.papers.catalog import CLAIMS, Run, items, reproduce
 from attributionlab.papers.idsds import protocols as module
 from attributionlab.papers.idsds.environment_scores import (
     IDS,
@@ -26,7 +26,6 @@ from attributionlab.papers.idsds.protocols import (
 )
 from attributionlab.papers.idsds.trained_scores import Explained, Scale, pair_scores
 from attributionlab.papers.idsds.training import Pair
-from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.subjects import Subject
 from idsds_cases import made_up_network, made_up_task, sum_scores
 
@@ -114,7 +113,7 @@ FILES = {"images": "folder", "model": "net.py:net"}
 
 def test_own_networks_get_all_that_needs_no_truth(given):
     settings = {**FILES, "weights": "a.pt", "fine_tuned": "tuned.pt", "layer": "1", "size": 8}
-    found = experiment(FIGURE_2, quick=True, settings=settings)
+    found = reproduce(FIGURE_2, quick=True, settings=settings)
     assert given == [("folder", "net.py:net", 1, name) for name in ("a.pt", "tuned.pt")]
     assert set(found.tables) == {
         *("idsds", "sds", "ids", "updated", "rankings", "pairs", "correlations", "absolute"),
@@ -123,7 +122,7 @@ def test_own_networks_get_all_that_needs_no_truth(given):
     assert list(found.figures) == ["idsds", "updates", "protocols"]
     images = found.tables["scores"].groupby("protocol").images.first()
     assert (images[IDSDS], images[IDS]) == (4, 2)  # a quick run updates maps of two images
-    notes = found.findings[-4:]
+    notes = found.notes[-4:]
     assert notes[:2] == ["read a.pt", "read tuned.pt"]
     for name, note in zip(ATTENDED, notes[2:], strict=True):
         assert note.startswith(f"{name} is left out: needs a network with attention")
@@ -132,10 +131,10 @@ def test_own_networks_get_all_that_needs_no_truth(given):
 
 
 def test_own_networks_that_are_not_fine_tuned_have_no_idsds(given):
-    found = experiment(TABLE_6, n=2, quick=True, settings={**FILES, "size": 8})
+    found = reproduce(TABLE_6, n=2, quick=True, settings={**FILES, "size": 8})
     assert given == [("folder", "net.py:net", 2, None)]
     assert "idsds" not in found.tables
-    assert "fine_tuned is not given: there is no IDSDS." in found.findings
+    assert "fine_tuned is not given: there is no IDSDS." in found.notes
 
 
 @pytest.mark.parametrize("item", [TABLE_1, TABLE_7])

@@ -9,7 +9,7 @@ import torch
 from scipy.stats import spearmanr
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import CLAIMS, Run, reproduce
 from attributionlab.papers.idsds import rankings as module
 from attributionlab.papers.idsds.data import colors_task, pictures_task
 from attributionlab.papers.idsds.maps import panel_maps
@@ -29,7 +29,6 @@ from attributionlab.papers.idsds.rankings import (
     uniform_noise,
 )
 from attributionlab.papers.idsds.training import Pair
-from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 
 METHODS = ("input-x-gradient", "saliency", "gradcam", "random")
@@ -219,7 +218,7 @@ def test_without_truth_the_ranking_by_it_is_left_out(monkeypatch):
 
 def test_one_seed_has_no_pairs():
     with pytest.raises(al.AttributionLabError, match="runs is 1: take an integer"):
-        experiment(FIGURE_7, settings={"runs": 1})
+        reproduce(FIGURE_7, settings={"runs": 1})
 
 
 @pytest.mark.parametrize(

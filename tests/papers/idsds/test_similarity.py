@@ -8,7 +8,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.methods import METHODS
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import CLAIMS, Run, reproduce
 from attributionlab.papers.idsds import similarity as module
 from attributionlab.papers.idsds.data import task_named
 from attributionlab.papers.idsds.similarity import (
@@ -20,7 +20,6 @@ from attributionlab.papers.idsds.similarity import (
     view,
 )
 from attributionlab.papers.idsds.training import Pair
-from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 
 
@@ -240,12 +239,12 @@ def test_a_network_of_ones_own_is_compared_with_its_fine_tuned_self(tmp_path):
         "fine_tuned": str(tmp_path / "w.pt"),
         "size": 16,
     }
-    outcome = experiment("idsds-section-4-1", n=4, settings=settings | {"layer": "0"})
+    outcome = reproduce("idsds-section-4-1", n=4, settings=settings | {"layer": "0"})
     assert outcome.tables["differences"]["mean"].tolist() == [0, 0]
     assert outcome.tables["channels"].same.tolist() == [1]
     assert list(outcome.figures) == ["differences", "channels"]
-    outcome = experiment("idsds-figure-10", n=4, settings=settings)
+    outcome = reproduce("idsds-figure-10", n=4, settings=settings)
     assert list(outcome.tables) == ["differences"]
     assert list(outcome.figures) == ["differences"]
     assert {each["here"] for each in outcome.claims} == {"undecided"}
-    assert "8 images" in outcome.findings[-1]
+    assert "8 images" in outcome.notes[-1]

@@ -9,7 +9,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.local_data import images_in
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import CLAIMS, Run, reproduce
 from attributionlab.papers.idsds import worst_patch as module
 from attributionlab.papers.idsds.data import colors_task, task_named
 from attributionlab.papers.idsds.training import Pair
@@ -19,7 +19,6 @@ from attributionlab.papers.idsds.worst_patch import (
     rights,
     worst_patch,
 )
-from attributionlab.papers.registry import experiment
 from attributionlab.papers.subjects.networks import Design, network_of
 
 
@@ -222,7 +221,7 @@ def own(folder):
 
 
 def test_a_network_of_ones_own_is_judged_before_and_after(folder):
-    outcome = experiment(ITEM, n=2, settings={"fine_tuned": str(folder / "1.pt"), **own(folder)})
+    outcome = reproduce(ITEM, n=2, settings={"fine_tuned": str(folder / "1.pt"), **own(folder)})
     [row] = outcome.tables["accuracies"].itertuples()
     assert row.network == "images"
     networks = []
@@ -237,9 +236,9 @@ def test_a_network_of_ones_own_is_judged_before_and_after(folder):
     ]
     assert [row.whole_before, row.whole_after] == right
     assert outcome.tables["changes"].images.tolist() == [4, 4]
-    assert "4 images" in outcome.findings[-1]
+    assert "4 images" in outcome.notes[-1]
     assert {each["here"] for each in outcome.claims} == {"undecided"}
-    single = experiment(ITEM, settings={"fine_tuned": str(folder / "1.pt"), **own(folder)})
+    single = reproduce(ITEM, settings={"fine_tuned": str(folder / "1.pt"), **own(folder)})
     assert single.tables["changes"].images.tolist() == [2, 2]  # one of each class
 
 
@@ -257,11 +256,11 @@ def test_no_network_is_clearly_better_on_fewer_than_six_images():
 
 def test_fine_tuned_weights_and_a_model_need_each_other(folder):
     with pytest.raises(al.AttributionLabError, match="without fine_tuned: pass the weights"):
-        experiment(ITEM, n=1, settings=own(folder))
+        reproduce(ITEM, n=1, settings=own(folder))
     with pytest.raises(al.AttributionLabError, match=r"fine_tuned is 'w.pt' without a model"):
-        experiment(ITEM, n=1, settings={"fine_tuned": "w.pt"})
+        reproduce(ITEM, n=1, settings={"fine_tuned": "w.pt"})
 
 
 def test_impossible_numbers_of_runs_are_refused():
     with pytest.raises(al.AttributionLabError, match="runs is 0: take an integer"):
-        experiment(ITEM, settings={"runs": 0})
+        reproduce(ITEM, settings={"runs": 0})

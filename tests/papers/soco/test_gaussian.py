@@ -9,8 +9,7 @@ import torch
 
 import attributionlab as al
 from attributionlab.metrics.completeness_curves import THRESHOLDS
-from attributionlab.papers.catalog import CLAIMS
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, reproduce
 from attributionlab.papers.soco import gaussian
 from attributionlab.papers.soco.gaussian import (
     INTRODUCE,
@@ -254,7 +253,7 @@ def test_means_and_deviations_are_over_trials_and_unreached_levels_are_counted()
 
 @pytest.fixture(scope="module")
 def outcome():
-    return experiment(ITEM, n=60, quick=True, settings={"trials": 2})
+    return reproduce(ITEM, n=60, quick=True, settings={"trials": 2})
 
 
 def test_truth_and_remove_are_sound_and_introduce_is_not(outcome):
@@ -415,4 +414,4 @@ def test_levels_that_no_trial_reached_decide_nothing(outcome):
 def test_impossible_settings_are_refused_before_anything_runs(settings, problem, monkeypatch):
     monkeypatch.delattr(gaussian, "gaussian_rows")
     with pytest.raises(al.AttributionLabError, match=problem):
-        experiment(ITEM, n=10, quick=True, settings=settings)
+        reproduce(ITEM, n=10, quick=True, settings=settings)

@@ -13,8 +13,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.methods import METHODS, heard
-from attributionlab.papers.catalog import CLAIMS, items
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, items, reproduce
 from attributionlab.papers.soco.maps import (
     ENSEMBLES,
     INDICATORS,
@@ -483,7 +482,7 @@ def test_given_images_have_no_truth_and_gradcam_only_with_a_layer(own):
 )
 def test_settings_that_do_not_fit_are_refused(settings, message):
     with pytest.raises(AttributionLabError, match=message):
-        experiment("soco-figure-8", n=settings.pop("n", 1), quick=True, settings=settings)
+        reproduce("soco-figure-8", n=settings.pop("n", 1), quick=True, settings=settings)
 
 
 def test_a_model_with_other_classes_than_folders_is_refused(own, tmp_path):
@@ -538,10 +537,10 @@ def test_a_file_of_other_names_than_the_outputs_is_refused(own, tmp_path, text, 
 def test_a_run_on_given_images_claims_nothing_of_a_truth(own):
     folder, model = own
     settings = {"images": folder, "model": model, "size": 16}
-    outcome = experiment("soco-figure-8", n=1, quick=True, settings=settings)
+    outcome = reproduce("soco-figure-8", n=1, quick=True, settings=settings)
     assert outcome.tables["ensembles"].true_completeness.isna().all()
     assert not any(each.startswith("true") for each in outcome.tables["leaders"].ratio)
-    assert "is right on" in outcome.findings[-2]
+    assert "is right on" in outcome.notes[-2]
     found = answers(outcome.tables)
     found.pop("no_method_leads_in_both")
     assert set(found.values()) == {"undecided"}
@@ -550,7 +549,7 @@ def test_a_run_on_given_images_claims_nothing_of_a_truth(own):
 @pytest.mark.slow
 def test_a_quick_run_serves_all_items_and_shows_each_its_own_figures_first():
     settings = {"pictures": 1}
-    outcome = experiment("soco-figure-9", n=1, quick=True, settings=settings)
+    outcome = reproduce("soco-figure-9", n=1, quick=True, settings=settings)
     assert next(iter(outcome.figures)).startswith("methods-")
     trained = f"{TRAINED}, seed 0"
     kinds = ("soundness", "completeness", "removal")

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS, Run, items
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, Run, items, reproduce
 from attributionlab.papers.soco import modifications as module
 from attributionlab.papers.soco.maps import imputation_of
 from attributionlab.papers.soco.modifications import (
@@ -344,7 +343,7 @@ def test_the_trained_network_is_better_than_chance_on_pictures_it_has_not_seen()
 )
 def test_impossible_settings_are_refused(settings, problem):
     with pytest.raises(al.AttributionLabError, match=problem):
-        experiment("soco-table-1", n=settings.pop("n", None), quick=True, settings=settings)
+        reproduce("soco-table-1", n=settings.pop("n", None), quick=True, settings=settings)
 
 
 @pytest.mark.slow
@@ -362,7 +361,7 @@ def test_given_images_and_a_given_model_are_judged(tmp_path):
         "    with torch.random.fork_rng():\n        torch.manual_seed(0)\n"
         "        return nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))\n"
     )
-    outcome = experiment(
+    outcome = reproduce(
         "soco-figure-13",
         quick=True,
         settings={
@@ -373,6 +372,6 @@ def test_given_images_and_a_given_model_are_judged(tmp_path):
         },
     )
     assert outcome.run["n"] == 1
-    assert "is right on" in outcome.findings[-1]
+    assert "is right on" in outcome.notes[-1]
     assert set(outcome.tables["pairs"].subject) == {"images"}
     assert set(outcome.tables["pairs"].method) == {"GradCAM", "IG", "ExPerturb"}

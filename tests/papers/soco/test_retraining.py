@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.papers.catalog import Run, items
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import Run, items, reproduce
 from attributionlab.papers.soco import retraining as module
 from attributionlab.papers.soco.retraining import (
     FIGURE_1,
@@ -341,14 +340,14 @@ def test_numbers_have_defaults_and_quick_is_less(recorded, monkeypatch):
 
     monkeypatch.setattr(module, "pictures", blank)
     monkeypatch.setattr(module, "_figures", lambda *_: {})
-    experiment(FIGURE_10, quick=True)
+    reproduce(FIGURE_10, quick=True)
     assert len(recorded) == 2 * 3
     assert {(len(images), epochs) for images, _, _, epochs in recorded} == {(500, 8)}
     recorded.clear()
-    experiment(FIGURE_10, n=1)
+    reproduce(FIGURE_10, n=1)
     assert {len(images) for images, *_ in recorded} == {2000}
     recorded.clear()
-    experiment(FIGURE_10, settings={"train_images": 20})
+    reproduce(FIGURE_10, settings={"train_images": 20})
     assert len(recorded) == 5 * 3
 
 
@@ -383,7 +382,7 @@ def test_settings_that_do_not_fit_are_refused_in_one_line(tmp_path):
         retrained_networks(Run(FIGURE_1, n=1), contrast=0, epochs=0, train_images=1)
     for n in (0, -1):
         with pytest.raises(AttributionLabError, match=f"n is {n}:"):
-            experiment(FIGURE_10, n=n, quick=True)
+            reproduce(FIGURE_10, n=n, quick=True)
     with pytest.raises(AttributionLabError, match=r"cifar-10-binary\.tar\.gz"):
         retrained_networks(Run(FIGURE_1, n=1), images=str(tmp_path))
 

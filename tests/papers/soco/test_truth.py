@@ -10,8 +10,7 @@ import torch
 from scipy.integrate import trapezoid
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, reproduce
 from attributionlab.papers.soco.assumption import (
     assumption_rows,
     compared_pairs,
@@ -681,12 +680,12 @@ def test_each_claim_follows_its_table(name, table, columns, expected):
 @pytest.mark.parametrize("n", [0, -1, True, 1.5])
 def test_no_images_and_parts_of_images_are_refused(n):
     with pytest.raises(al.AttributionLabError, match=f"n is {n}: take an integer"):
-        experiment(ITEM, n=n, quick=True)
+        reproduce(ITEM, n=n, quick=True)
 
 
 @pytest.mark.slow
 def test_a_quick_run_has_every_table_and_says_what_is_in_it():
-    outcome = experiment(ITEM, n=2, quick=True)
+    outcome = reproduce(ITEM, n=2, quick=True)
     tables = outcome.tables
     assert outcome.item == "soundness-truth"
     ranks = {"ranks-accuracy", "ranks-label-probability"}

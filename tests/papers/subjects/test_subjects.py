@@ -7,7 +7,7 @@ from PIL import Image
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import reproduce
 from attributionlab.papers.subjects import subjects
 from attributionlab.papers.subjects.subjects import chosen_subject, given_subject, maps_of
 
@@ -181,4 +181,4 @@ def test_without_images_and_model_there_is_no_subject_and_nothing_else_may_be_gi
 def test_experiments_on_own_networks_take_weights(item, own):
     own["weights"] = "none.pt"
     with pytest.raises(AttributionLabError, match=r"no file of weights at 'none\.pt'"):
-        experiment(item, n=1, quick=True, settings={"size": SIZE, **own})
+        reproduce(item, n=1, quick=True, settings={"size": SIZE, **own})

@@ -6,8 +6,7 @@ import torch
 
 import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import Run, reproduce
 from attributionlab.papers.unified import accuracy_indicator
 from attributionlab.papers.unified.accuracy_indicator import (
     BOTH_SIGNS,
@@ -147,7 +146,7 @@ def test_the_figure_has_the_shares_of_the_table(outcome):
 @pytest.mark.parametrize("n", [0, -1, 1.5, "a", True])
 def test_numbers_of_classifiers_that_are_none_are_refused(n):
     with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
-        experiment(ITEM, n=n)
+        reproduce(ITEM, n=n)
 
 
 def test_classifiers_that_tie_are_left_out():

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run, items
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import Run, items, reproduce
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE
 from attributionlab.papers.subjects.subjects import maps_of
 from attributionlab.papers.unified import enhanced_maps, untrained_accuracy
@@ -482,14 +481,14 @@ def test_own_twins_differ_by_the_weights_and_leave_the_global_generator_alone(fo
 def test_own_twins_are_enhanced_and_explained(folder):
     own = settings_of(folder) | {"steps": 2}
     with pytest.raises(AttributionLabError, match=r"n is 8: .* has 2 images"):
-        experiment(ITEM, quick=True, settings=own)
-    outcome = experiment(ITEM, n=2, quick=True, settings=own | {"networks": 1})
+        reproduce(ITEM, quick=True, settings=own)
+    outcome = reproduce(ITEM, n=2, quick=True, settings=own | {"networks": 1})
     assert set(outcome.tables["accuracies"].design) == {"images"}
     own |= {"layer": "0", "networks": 2}
-    outcome = experiment("unified-figure-2", n=1, settings=own)
+    outcome = reproduce("unified-figure-2", n=1, settings=own)
     assert "plausibility" not in outcome.tables
     assert outcome.tables["typical"].images.tolist() == [2 * 2]
-    assert "is right on" in outcome.findings[-1]
+    assert "is right on" in outcome.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -507,13 +506,13 @@ def test_own_twins_are_enhanced_and_explained(folder):
 def test_own_networks_that_do_not_fit_are_refused(folder, change, problem):
     settings = settings_of(folder, change.pop("model", "net")) | {"layer": "0"} | change
     with pytest.raises(AttributionLabError, match=problem):
-        experiment("unified-figure-2", n=1, quick=True, settings=settings)
+        reproduce("unified-figure-2", n=1, quick=True, settings=settings)
 
 
 @pytest.mark.parametrize("name", ["steps", "networks", "training"])
 def test_numbers_that_are_none_are_refused(name):
     with pytest.raises(AttributionLabError, match=f"{name} is 0"):
-        experiment(ITEM, settings={name: 0})
+        reproduce(ITEM, settings={name: 0})
 
 
 def test_drawn_pictures_have_the_networks_outputs():

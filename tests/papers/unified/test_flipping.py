@@ -9,8 +9,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.metrics import pixel_isolation
-from attributionlab.papers.catalog import Run
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import Run, reproduce
 from attributionlab.papers.subjects.subjects import TRAINED, Subject, environment_subject
 from attributionlab.papers.unified import flipping, flipping_curves
 from attributionlab.papers.unified.flipping import (
@@ -475,7 +474,7 @@ def test_the_summary_has_the_probability_s_differences_and_correlations(outcome)
 )
 def test_impossible_settings_are_refused(settings, problem):
     with pytest.raises(al.AttributionLabError, match=problem):
-        experiment(DECAYS, quick=True, settings=settings)
+        reproduce(DECAYS, quick=True, settings=settings)
 
 
 @pytest.fixture
@@ -498,11 +497,11 @@ def own(tmp_path):
 def test_a_given_network_is_flipped_by_all_maps_and_needs_a_layer(own, monkeypatch):
     monkeypatch.setattr(flipping_curves, "map_of", map_of)
     with pytest.raises(al.AttributionLabError, match="layer is None, and GradCAM"):
-        experiment(DECAYS, n=1, settings=own)
-    found = experiment(DECAYS, n=1, quick=True, settings=own | {"layer": "1"})
+        reproduce(DECAYS, n=1, settings=own)
+    found = reproduce(DECAYS, n=1, quick=True, settings=own | {"layer": "1"})
     drops = found.tables["drops"]
     assert set(drops.subject) == {"images"}
     assert set(drops.baseline) == {"zeros", "noise"}
     assert set(SEVEN) < set(drops.order)
-    assert "is right on" in found.findings[-1]
+    assert "is right on" in found.notes[-1]
     assert {each["here"] for each in found.claims} == {"undecided"}

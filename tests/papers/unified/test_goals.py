@@ -7,8 +7,7 @@ import pytest
 
 import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import CLAIMS, Run
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import CLAIMS, Run, reproduce
 from attributionlab.papers.unified import goals
 from attributionlab.papers.unified.goals import CHANGE, GRADIENT, INPUTS, PRODUCT, RANDOM, REMOVAL
 
@@ -108,4 +107,4 @@ def test_digits_are_judged_by_intervals_that_may_decide_nothing(low, high, image
 def test_numbers_of_digits_that_are_none_are_refused_before_anything_runs(n, monkeypatch):
     monkeypatch.delattr(goals, "_exhausted")
     with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer from 1 to 600"):
-        experiment(goals.ITEM, n=n, quick=True)
+        reproduce(goals.ITEM, n=n, quick=True)

@@ -3,8 +3,7 @@
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import Run, reproduce
 from attributionlab.papers.unified import manipulated_model
 from attributionlab.papers.unified.manipulated_model import (
     BOXES,
@@ -74,7 +73,7 @@ def test_the_item_of_boxes_has_them_first(monkeypatch):
 )
 def test_impossible_numbers_are_refused(settings, message):
     with pytest.raises(AttributionLabError, match=message):
-        experiment(TABLE, **settings)
+        reproduce(TABLE, **settings)
 
 
 AGREE = ["agrees"] * 6

@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import Run, reproduce
 from attributionlab.papers.unified.plausibility import (
     EDGES,
     FAITHFUL,
@@ -54,7 +53,7 @@ def test_three_of_the_four_cells_are_as_printed(outcome, answers):
 @pytest.mark.parametrize("n", [0, -1, 1.5, "a"])
 def test_numbers_of_images_that_are_none_are_refused(n):
     with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
-        experiment(ITEM, n=n)
+        reproduce(ITEM, n=n)
 
 
 def maps_with(scores, half_width=0.0, images=12):

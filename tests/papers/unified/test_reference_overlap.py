@@ -8,8 +8,7 @@ import pytest
 
 import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run
-from attributionlab.papers.registry import experiment
+from attributionlab.papers.catalog import Run, reproduce
 from attributionlab.papers.unified import reference_overlap
 from attributionlab.papers.unified.reference_overlap import ITEM, expected_overlap
 
@@ -89,4 +88,4 @@ def test_one_order_is_judged_by_the_same_standard_error():
 @pytest.mark.parametrize("n", [0, -1, 1.5, "a"])
 def test_numbers_of_orders_that_are_none_are_refused(n):
     with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
-        experiment(ITEM, n=n)
+        reproduce(ITEM, n=n)
