@@ -8,6 +8,7 @@ from typing import get_args
 
 import pandas as pd
 import pytest
+import torch
 from matplotlib.figure import Figure
 
 from attributionlab import AttributionLabError
@@ -140,11 +141,20 @@ def test_own_images_have_a_number_of_their_own(register):
     assert number(settings={"images": "there"}, n=5) == 5
 
 
-def test_n_beyond_the_items_most_and_a_device_that_it_cannot_use_are_refused(register):
+def test_n_beyond_the_items_most_is_refused(register):
     register(one, most=4)
     with pytest.raises(AttributionLabError, match="n is 5: take an integer from 1 to 4"):
         reproduce("tiny", n=5)
     assert reproduce("tiny", n=4, device="cpu").run == {"n": 4, "quick": False, "seed": 0}
+
+
+def test_a_device_is_for_accelerated_items(register, monkeypatch):
+    monkeypatch.setattr("attributionlab.device.as_device", torch.device)
+    register(one)
+    with pytest.raises(AttributionLabError, match=r"device is .cuda., but tiny .* leave it out"):
+        reproduce("tiny", device="cuda")
+    register(one, accelerated=True)
+    assert reproduce("tiny", device="cuda").run["device"] == "cuda"
 
 
 def test_an_unknown_item_is_refused_with_the_nearest():

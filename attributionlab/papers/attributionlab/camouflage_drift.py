@@ -120,8 +120,8 @@ def _figures(table: pd.DataFrame, setting: str) -> dict[str, Figure]:
             *(sizes, "value", "method"),
             color="drift",
             title=f"Equal functions, equal maps?\n{setting}",
-            xlabel="drift, share of the map's norm (less is better);\nfurthest left: exactly 0; "
-            "line: float32's rounding unit",
+            xlabel="drift, share of the map's norm\n(less is better; furthest left: exactly 0;\n"
+            "line: float32's rounding unit)",
             reference=UNIT,
             log=True,
         ),
@@ -191,7 +191,7 @@ def gradients_and_integrals_are_invariant(tables: Tables) -> bool | None:
     ITEM,
     place="Sundararajan et al. (2017)",
     statement="DeepLift and LRP differ between networks that compute the same function",
-    reason="None of our moves changes how layers follow each other, on which their rules depend",
+    reason="Theirs is a network made to show it; none of these moves shows more than rounding",
 )
 def propagation_depends_on_the_implementation(tables: Tables) -> bool | None:
     each = [_invariant(tables, name) for name in ("deep-lift", "lrp")]
