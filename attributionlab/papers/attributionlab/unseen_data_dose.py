@@ -70,7 +70,8 @@ def unseen_data_dose(run: Run, *, env: str = ENVIRONMENT, output: str | None = N
         columns=2,
         title=f"Agreement of metrics with the truth by dose of unseen data\n{place.name}, "
         f"{side} x {side}, {len(reports[0].candidates)} attributions, {run.n} images; bands: 95 % "
-        f"intervals; a metric below {THRESHOLD:g} is broken; level dashed lines: metrics that perturb nothing",
+        f"intervals; a metric below {THRESHOLD:g} is broken; "
+        "level dashed lines: metrics that perturb nothing",
         xlabel="dose",
         ylabel="Spearman correlation with the\ntruth's ranking (higher is better)",
         dashed=LOCALIZATION,
