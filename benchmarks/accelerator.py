@@ -28,7 +28,7 @@ import torch
 import attributionlab as al
 from attributionlab.faithfulness.calls import always_offered, attribute_scene
 from attributionlab.faithfulness.setup import Trial
-from attributionlab.methods import METHODS, as_method, heard
+from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
 
 METRICS = ("deletion", "infidelity", "insertion", "sensitivity_n", "single_deletion")
@@ -61,7 +61,7 @@ def runs_on(device: str, options: argparse.Namespace) -> dict[str, Callable[[], 
         called = as_method(name, METHODS | CONTROLS)
         output = env.checked_output(called.output)
         trial = Trial(env, output, output, "signed", 0.5, 1, 0, diagnosed=False)
-        with heard():
+        with collect_notices():
             [scene] = trial.scenes("", show_progress=False)
             return attribute_scene(called, trial, scene, always_offered(called, trial))
 

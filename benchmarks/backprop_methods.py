@@ -26,7 +26,7 @@ from torch import Tensor, nn
 import attributionlab as al
 from attributionlab.methods import images_at_once
 from attributionlab.methods.cam import guided_gradcam
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import (
     deconvolution,
     guided_backprop,
@@ -114,7 +114,7 @@ def main() -> None:
             ),
         ),
     }
-    with heard(), warnings.catch_warnings():
+    with collect_notices(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Captum's about hooks and gradients
         for name, (ours, theirs) in pairs.items():
             many = not name.startswith(("integrated", "occlusion"))

@@ -47,8 +47,8 @@ def plain(model: nn.Module, layer: nn.Module, image: Tensor, target: Tensor, sta
     logits = start.expand_as(image).clone().requires_grad_()
     mean = torch.zeros(1, image.shape[1], 1, 1, requires_grad=True)
     std = torch.ones(1, image.shape[1], 1, 1, requires_grad=True)
-    judge = critic(*true.shape[1:])
-    of_critic = torch.optim.RMSprop(judge.parameters(), lr=5e-5)
+    score_outcome = critic(*true.shape[1:])
+    of_critic = torch.optim.RMSprop(score_outcome.parameters(), lr=5e-5)
     of_generator = torch.optim.RMSprop([logits, mean, std], lr=0.003)
     handle = layer.register_forward_hook(lambda _m, _i, output: seen.append(output))
     for step in range(EPOCHS * SAMPLES // BATCH):
@@ -59,13 +59,13 @@ def plain(model: nn.Module, layer: nn.Module, image: Tensor, target: Tensor, sta
             model(mask * image + (1 - mask) * (mean + std * noise))
         of_critic.zero_grad()
         real = true[torch.randint(SAMPLES, (BATCH,))]
-        (judge(seen[0].detach()).mean() - judge(real).mean()).backward()
+        (score_outcome(seen[0].detach()).mean() - score_outcome(real).mean()).backward()
         of_critic.step()
-        for weight in judge.parameters():
+        for weight in score_outcome.parameters():
             weight.data.clamp_(-CLIP, CLIP)
         if step % 5 == 4:
             of_generator.zero_grad()
-            (-judge(seen[0]).mean()).backward()
+            (-score_outcome(seen[0]).mean()).backward()
             of_generator.step()
     handle.remove()
     granted = logits.detach().sigmoid()

@@ -16,7 +16,12 @@ from side_by_side import side_by_side
 from torch import Tensor, nn
 
 import attributionlab as al
-from attributionlab.methods import feature_ablation, heard, kernel_shap, shapley_value_sampling
+from attributionlab.methods import (
+    collect_notices,
+    feature_ablation,
+    kernel_shap,
+    shapley_value_sampling,
+)
 from attributionlab.segmentation import segment
 
 GRAY = 128.0
@@ -24,7 +29,7 @@ Run = Callable[[], object]
 
 
 def report(what: str, runs: Mapping[str, Run], repeats: int) -> None:
-    with heard(), warnings.catch_warnings():
+    with collect_notices(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         times = side_by_side(runs["ours"], runs["captum"], repeats)
     print(

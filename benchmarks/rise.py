@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import attributionlab as al
-from attributionlab.methods import heard, images_at_once, rise, rise_uniform
+from attributionlab.methods import collect_notices, images_at_once, rise, rise_uniform
 
 CELLS = 7
 
@@ -54,7 +54,7 @@ def main() -> None:
     def ours(noisy: bool) -> None:
         more = {"highest": highest} if noisy else {}
         method = rise_uniform if noisy else rise
-        with heard():
+        with collect_notices():
             method(model, image, targets, generator=generator, n_samples=options.samples, **more)
 
     for noisy in (False, True):

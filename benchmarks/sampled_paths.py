@@ -14,7 +14,7 @@ from side_by_side import side_by_side
 
 import attributionlab as al
 from attributionlab import methods
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.masking import blur_pyramid
 from attributionlab.methods.paths import nodes_at_once
 
@@ -117,7 +117,7 @@ def main() -> None:
             lambda: tunnel(InputXGradient(model)),
         ),
     }
-    with heard(), warnings.catch_warnings():
+    with collect_notices(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Captum's about gradients
         for name, (ours, theirs) in pairs.items():
             our, their, ratio = side_by_side(ours, theirs, options.repeats)

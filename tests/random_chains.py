@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 
 SHAPE = (2, 5, 5)
 # Some thousand float64 operations on numbers of order 1, divided by differences of the order 1e-3.
@@ -29,5 +29,5 @@ def random_chain(seed, bias=True):
 
 def silently(call, *arguments, **settings):
     """What a method returns, whatever its guards tell."""
-    with heard():
+    with collect_notices():
         return call(*arguments, **settings)

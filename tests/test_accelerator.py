@@ -19,7 +19,7 @@ from attributionlab.environment import Environment, environment
 from attributionlab.faithfulness import calls
 from attributionlab.faithfulness.setup import Trial
 from attributionlab.leaderboard import PAIRS
-from attributionlab.methods import DERIVATIONS, METHODS, as_method, heard
+from attributionlab.methods import DERIVATIONS, METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.evaluations import METRICS, as_metric
 from attributionlab.metric_trials.trial import metric_tests
@@ -55,7 +55,7 @@ def map_of(method, env: Environment, output) -> torch.Tensor:
     """Of one image; a single call of the method."""
     trial = Trial(env, output, output, "signed", 0.5, 1, 0, diagnosed=False)
     [scene] = trial.scenes("", show_progress=False)
-    with heard():
+    with collect_notices():
         return calls.attribute_scene(method, trial, scene, calls.always_offered(method, trial)).maps
 
 
@@ -135,7 +135,7 @@ def test_methods_draw_from_a_generator_on_either_device(name, accelerator):
     maps = []
     for generator in (torch.Generator(), AcceleratorGenerator()):
         settings = asked | FEW_STEPS.get(name, {}) | {"generator": generator.manual_seed(0)}
-        with heard():
+        with collect_notices():
             maps.append(METHODS[name](env.model, images.to(DEVICE), labels.to(DEVICE), **settings))
     assert torch.equal(*maps)  # the stand-in's generator gives the CPU's numbers
 
@@ -376,7 +376,7 @@ def test_more_rounding_is_that_of_float32_on_the_cpu(name, method):
     env = small(name)
     images, labels = env.batch(2)
     targets = env.targets(labels)
-    with heard():
+    with collect_notices():
         rounded = METHODS[method](env.model, images, targets, **FEW_STEPS[method])
         precise = METHODS[method](env.model.double(), images.double(), targets, **FEW_STEPS[method])
     apart = (al.metrics.normalize(rounded.double()) - al.metrics.normalize(precise)).abs().max()

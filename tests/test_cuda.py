@@ -8,7 +8,7 @@ import torch
 import attributionlab as al
 from attributionlab.cli.app import main
 from attributionlab.leaderboard import PAIRS
-from attributionlab.methods import METHODS, heard
+from attributionlab.methods import METHODS, collect_notices
 from attributionlab.papers.catalog import reproduce
 from attributionlab.papers.subjects.attention import AttentionNetwork
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION, ROUNDING
@@ -67,7 +67,7 @@ def test_noise_is_drawn_where_the_generator_is(name):
     env = al.load("multi-color-sum", image_size=24).to("cuda")
     images, labels = env.batch(1)
     given = {"reference_images": env.batch(8, 1)[0], "layers": env.layers, **FEW_STEPS[name]}
-    with heard():
+    with collect_notices():
         for device in DEVICES:
             maps = METHODS[name](
                 *(env.model, images.cuda(), labels.cuda()),

@@ -18,7 +18,7 @@ from attributionlab import memory
 from attributionlab.faithfulness import run as run_module
 from attributionlab.leaderboard import rank_methods
 from attributionlab.memory import free_bytes, refuse_beyond_memory
-from attributionlab.methods import METHODS, batching, derived, heard
+from attributionlab.methods import METHODS, batching, collect_notices, derived
 from attributionlab.papers.catalog import reproduce
 
 GIB = 2**30
@@ -259,7 +259,7 @@ def test_estimates_are_within_a_factor_of_two_of_the_peak(name, settings, monkey
 
     def run(**fewer):
         given = {**settings, **fewer, "generator": torch.Generator().manual_seed(0)}
-        with heard():
+        with collect_notices():
             method(model, image, torch.tensor([1]), **given)
 
     run(**{next(iter(settings)): 300})  # what is loaded once is loaded

@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from attributionlab.faithfulness.setup import Scene, Trial, joined
-from attributionlab.methods import Attributed, Call, Finding, Method, attribute, heard, tell
+from attributionlab.methods import (
+    Attributed,
+    Call,
+    Method,
+    Notice,
+    attribute,
+    collect_notices,
+    notify,
+)
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import normalize
 from attributionlab.truth import Truth
@@ -45,13 +53,13 @@ def attribute_scene(
     """
     if method.asks_for("generator") and len(scene.images) > 1:
         return _one_by_one(method, trial, scene, always, repeat)
-    with heard() as findings:
+    with collect_notices() as findings:
         call = _call(method, trial, scene, always, repeat)
         attributed = attribute(method, call, _seed(trial, scene, repeat))
     if attributed.random and len(scene.images) > 1:  # it drew from a global state
         return _one_by_one(method, trial, scene, always, repeat)
     for finding in findings:
-        tell(finding)
+        notify(finding)
     return attributed
 
 
@@ -78,7 +86,7 @@ def computed(method: Method) -> bool:
 
 def peculiarities(
     method: Method, trial: Trial, scenes: Sequence[Scene], always: Mapping[str, Any]
-) -> list[Finding]:
+) -> list[Notice]:
     """Whether an image's map depends on what no seed sets, or on the images beside it.
 
     The built-in methods are known for neither.
@@ -86,7 +94,7 @@ def peculiarities(
     if not scenes or computed(method) or method.built_in:
         return []
     few = joined(scenes).part(0, 2)
-    with heard():
+    with collect_notices():
         alone, again = (attribute_scene(method, trial, few.part(0, 1), always) for _ in range(2))
         if not _same(alone.maps, again.maps):
             text = (
@@ -94,7 +102,7 @@ def peculiarities(
                 "that no seed sets; draw from torch's, numpy's or Python's global generator, or "
                 "declare `generator`"
             )
-            return [Finding(text, 1, kind="unseeded")]
+            return [Notice(text, 1, kind="unseeded")]
         if alone.random or len(few.images) < 2:
             return []  # each image of a method that draws has a call of its own
         other = attribute_scene(method, trial, few.part(1, 2), always)
@@ -102,7 +110,7 @@ def peculiarities(
     if _same(together.maps, torch.cat([alone.maps, other.maps])):
         return []
     text = "change when two images are in one batch: the method mixes the images of a batch"
-    return [Finding(text, 1, kind="batch-mixing")]
+    return [Notice(text, 1, kind="batch-mixing")]
 
 
 def _same(first: Tensor, second: Tensor) -> bool:

@@ -391,11 +391,11 @@ def compare(
     ['pass', 'fail']
     """
     chosen = _environments(environments, quick)
-    contestants = _contestants(methods)
+    adapted_methods = _adapted_methods(methods)
     # What no run could have is told before the first one.
     preset_of(preset, "regression", "")
     checked_request(n=n, seed=seed, gamma=gamma, claim=claim or "signed", outputs=(output,))
-    named = [labelled(as_method(m, METHODS | CONTROLS, s).name, s) for m, s in contestants]
+    named = [labelled(as_method(m, METHODS | CONTROLS, s).name, s) for m, s in adapted_methods]
     twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:
         raise AttributionLabError(f"methods name {twice[0]!r} twice: name each once")
@@ -404,7 +404,7 @@ def compare(
     pairs = [
         (f"{label} on {env.name}", method, settings, env)
         for env in chosen
-        for label, (method, settings) in zip(named, contestants, strict=True)
+        for label, (method, settings) in zip(named, adapted_methods, strict=True)
     ]
     for _, method, settings, env in track(
         pairs, len(pairs), "comparing", show_progress, "runs", itemgetter(0)
@@ -447,22 +447,22 @@ def compare(
         gamma,
         chosen,
         command
-        or f"attributionlab.compare({_said(contestants)}, "
+        or f"attributionlab.compare({_said(adapted_methods)}, "
         f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, "
         f"gamma={gamma}, claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
         f"device={device!r})",
     )
 
 
-def _said(contestants: Sequence[tuple[Any, Mapping[str, Any]]]) -> str:
+def _said(adapted_methods: Sequence[tuple[Any, Mapping[str, Any]]]) -> str:
     """Methods and their settings as Python would name them."""
-    pairs = [(as_method(m, METHODS | CONTROLS, s).reference, dict(s)) for m, s in contestants]
+    pairs = [(as_method(m, METHODS | CONTROLS, s).reference, dict(s)) for m, s in adapted_methods]
     return (
         f"[{', '.join(f'({name}, {settings})' if settings else name for name, settings in pairs)}]"
     )
 
 
-def _contestants(methods: Any) -> list[tuple[Any, Mapping[str, Any]]]:
+def _adapted_methods(methods: Any) -> list[tuple[Any, Mapping[str, Any]]]:
     """Each method with its settings."""
     if methods is None:
         methods = [*METHODS, "random", "constant"]

@@ -18,7 +18,7 @@ from attributionlab.faithfulness.calls import always_offered, attribute_scene, c
 from attributionlab.faithfulness.probing import shows_integer_images_only
 from attributionlab.faithfulness.rounding_bounds import maps_with_bound
 from attributionlab.faithfulness.setup import STUDIED_IMAGES, Scene, Trial
-from attributionlab.methods import Method, heard
+from attributionlab.methods import Method, collect_notices
 from attributionlab.metrics import normalize
 from attributionlab.progress import track
 from attributionlab.ranking import spearman
@@ -351,7 +351,7 @@ def _maps_with_bounds(
 ) -> tuple[Tensor, Tensor | None]:
     """Maps as the method returned them, channels summed, (B, 1, H, W), and their bounds, (B,)."""
     offered = {**always, "layers": dict(trial.env.layers)}
-    with heard():  # what there is to say has been said of the run that is judged
+    with collect_notices():  # what there is to say has been said of the run that is judged
         found = [maps_with_bound(method, trial, scene, offered) for scene in scenes]
     bounds = [bound for _, bound in found if bound is not None]
     return torch.cat([maps for maps, _ in found]), torch.cat(bounds) if bounds else None
@@ -381,7 +381,7 @@ def _in_float64(
         offered["layers"] = dict(double.layers)
         asked = replace(place, env=double)
         try:
-            with heard():
+            with collect_notices():
                 maps = [attribute_scene(method, asked, scene, offered).maps for scene in images]
         except AttributionLabError:
             return None

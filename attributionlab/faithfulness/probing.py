@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError
 from attributionlab.faithfulness.calls import attribute_scene
 from attributionlab.faithfulness.setup import Scene, Trial
-from attributionlab.methods import Call, Method, heard, images_at_once
+from attributionlab.methods import Call, Method, collect_notices, images_at_once
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -41,7 +41,7 @@ def shows_integer_images_only(
             return method.attribute(call)
 
     try:
-        with heard():
+        with collect_notices():
             attribute_scene(replace(method, attribute=attribute), trial, scene.part(0, 1), always)
     except (AttributionLabError, _EnoughError):
         if not watch.saw_more:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attributionlab.diagnosis.evidence import Evidence, Hint
 from attributionlab.diagnosis.hints import Diagnosis, across, diagnose
 from attributionlab.faithfulness.drift import Drift
-from attributionlab.faithfulness.verdicts import ControlScore, Standing, Verdict
+from attributionlab.faithfulness.verdicts import ClaimScore, ControlScore, Verdict
 from attributionlab.files import write_atomically, write_csv, write_parquet
 from attributionlab.stats.intervals import Interval, gamma_curve, mean_score
 from attributionlab.stats.runs import over_runs
@@ -135,7 +135,7 @@ class EnvironmentResult:
     settings: Mapping[str, Any]
     verdict: Verdict
     reason: str
-    standing: Standing = field(repr=False)
+    claim_score: ClaimScore = field(repr=False)
     claim_part: str
     images_to_decide: int | None
     scores: ImageScores = field(repr=False)
@@ -168,17 +168,17 @@ class EnvironmentResult:
     @property
     def claim_f1(self) -> float:
         """Mean F1 of the part that the claim rests on."""
-        return self.standing.mean
+        return self.claim_score.mean
 
     @property
     def claim_interval(self) -> Interval | None:
         """Its 95 % interval; None where a part applies to fewer than two images."""
-        return self.standing.interval
+        return self.claim_score.interval
 
     @property
     def controls(self) -> Mapping[str, ControlScore]:
         """What each control scored on the same images."""
-        return self.standing.controls
+        return self.claim_score.controls
 
     @property
     def diagnosis(self) -> Diagnosis | None:
@@ -227,7 +227,7 @@ class EnvironmentResult:
             "claim_ci": ends(self.claim_interval),
             "claim_part": self.claim_part,
             "images_to_decide": self.images_to_decide,
-            "verdict_bands": [band._asdict() for band in self.standing.bands()],
+            "verdict_bands": [band._asdict() for band in self.claim_score.bands()],
             "studied_images": self.studied_images,
             "bar": list(self.bar),
             "ceilings": dict(self.ceilings),
@@ -277,7 +277,7 @@ def plain(value: Any) -> Any:
     return _written(value)
 
 
-def said_settings(settings: Mapping[str, Any]) -> str:
+def format_settings(settings: Mapping[str, Any]) -> str:
     """Settings as Python would write them, as far as they can be written."""
     written = (f"{key!r}: {_written(value)}" for key, value in settings.items())
     return f"{{{', '.join(written)}}}"
@@ -428,7 +428,7 @@ class FaithfulnessReport:
                     "part": result.claim_part,
                     "gamma": gammas,
                     "share": gamma_curve(result.scores[result.claim_part]["f1"], gammas),
-                    "verdict": [result.standing.verdict(float(gamma)) for gamma in gammas],
+                    "verdict": [result.claim_score.verdict(float(gamma)) for gamma in gammas],
                 }
             )
             for result in self.environments

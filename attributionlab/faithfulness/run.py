@@ -23,7 +23,7 @@ from attributionlab.faithfulness.calls import (
 from attributionlab.faithfulness.drift import Drift, drift_of
 from attributionlab.faithfulness.report import ImageScores
 from attributionlab.faithfulness.setup import STUDIED_IMAGES, Scene, Trial
-from attributionlab.methods import Finding, Method, as_method, heard
+from attributionlab.methods import Method, Notice, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import Alignment, alignment, normalize
 from attributionlab.progress import follow
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
     """of the studied images, with the class of the second-most pixels as target"""
     seconds: float
     """of the method, for an image"""
-    findings: list[Finding]
+    findings: list[Notice]
     gaps: NDArray[np.float64] | None
     """(n,), the completeness gap of each image, None where no method looked"""
     drift: Drift | None
@@ -106,12 +106,12 @@ class _Batch(NamedTuple):
     random: bool
     controls: dict[str, dict[str, list[float]]]
     best: list[float]
-    runner_up: Listed | Finding | None
+    runner_up: Listed | Notice | None
     seconds: float
-    findings: list[Finding]
+    findings: list[Notice]
 
 
-def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
+def run_method(method: Method, trial: Trial, show_progress: bool) -> Outcome:
     """Run a method and the controls on the n images of an environment."""
     always = always_offered(method, trial)
     controls = {name: as_method(name, CONTROLS) for name in CONTROLS}
@@ -138,7 +138,7 @@ def carry_out(method: Method, trial: Trial, show_progress: bool) -> Outcome:
             told = True
             _tell_of_cost(method, trial, scene.first + len(scene.images), time.monotonic() - start)
     findings = [finding for batch in batches for finding in batch.findings]
-    findings += [batch.runner_up for batch in batches if isinstance(batch.runner_up, Finding)]
+    findings += [batch.runner_up for batch in batches if isinstance(batch.runner_up, Notice)]
     with follow(f"{method.name} on {trial.env.name}, asked again", show=show_progress):
         findings += peculiarities(method, trial, studied, always)
     gaps = [gap for finding in findings for gap in finding.gaps]
@@ -209,7 +209,7 @@ def _run(
     """
     claimed = trial.claimed(scene.truth)
     start = time.perf_counter()
-    with heard() as findings:
+    with collect_notices() as findings:
         attributed = attribute_scene(method, trial, scene, always)
     seconds = time.perf_counter() - start
     # float32 halves the memory of what is kept, and is precise enough within [-1, 1].
@@ -263,7 +263,7 @@ def _again(
     method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any], repeat: int
 ) -> dict[str, Alignment]:
     """Scores of one batch under another seed."""
-    with heard():  # what there is to say has been said of the first seed
+    with collect_notices():  # what there is to say has been said of the first seed
         attributed = attribute_scene(method, trial, scene, always, repeat)
     maps = normalize(scene.asked(attributed.maps)).float()
     return trial.scores(maps, scene.truth, trial.claimed(scene.truth))
@@ -321,7 +321,7 @@ def _best(trial: Trial, scene: Scene, claimed: Tensor) -> Tensor:
 
 def _runner_up(
     method: Method, trial: Trial, scene: Scene | None, always: Mapping[str, Any]
-) -> Listed | Finding | None:
+) -> Listed | Notice | None:
     """Scores for the class of the second-most pixels, where there are classes and a method to ask; a
     method that cannot explain it keeps its verdict.
     """
@@ -329,11 +329,11 @@ def _runner_up(
         return None
     other = trial.runner_up(scene)
     try:
-        with heard():
+        with collect_notices():
             attributed = attribute_scene(method, trial, other, always)
     except AttributionLabError as error:
         text = f"could not be had for the class of the second-most pixels: {error}"
-        return Finding(text, len(scene.images))
+        return Notice(text, len(scene.images))
     maps = normalize(other.asked(attributed.maps)).float()
     return _listed(trial.scores(maps, other.truth, trial.claimed(other.truth)))
 

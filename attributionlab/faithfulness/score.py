@@ -19,7 +19,7 @@ from attributionlab.faithfulness.report import (
 from attributionlab.faithfulness.run import Outcome
 from attributionlab.faithfulness.setup import Trial, joined
 from attributionlab.faithfulness.study import ceilings_of, evidence_of
-from attributionlab.faithfulness.verdicts import ControlScore, Standing, control_score
+from attributionlab.faithfulness.verdicts import ClaimScore, ControlScore, control_score
 from attributionlab.methods import Method
 from attributionlab.methods.controls import INPUT_ONLY
 from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
@@ -62,7 +62,7 @@ RANKS = {"median": 0.5, "worst": 0.0, "best": 1.0, "lower quartile": 0.25, "uppe
 """Which images are shown, the most telling first: where there are few, the others are left out."""
 
 
-def judge(outcome: Outcome, trial: Trial, method: Method) -> EnvironmentResult:
+def score_outcome(outcome: Outcome, trial: Trial, method: Method) -> EnvironmentResult:
     """Score every image and part; the claim's mean F1 decides, for "signed" the lowest."""
     env, scores = trial.env, _mean(outcome.by_seed)
     claimed = {part: scores[part]["f1"] for part in trial.claimed_parts}
@@ -74,8 +74,9 @@ def judge(outcome: Outcome, trial: Trial, method: Method) -> EnvironmentResult:
         )
     interval = least_mean_interval(claimed, trial.seed)
     controls = {name: _control(name, each, trial) for name, each in outcome.controls.items()}
-    standing = Standing(mean_score(claimed[decisive]), interval, controls, mean_score(outcome.best))
-    verdict = standing.verdict(trial.gamma)
+    mean, best = mean_score(claimed[decisive]), mean_score(outcome.best)
+    claim_score = ClaimScore(mean, interval, controls, best)
+    verdict = claim_score.verdict(trial.gamma)
     ceilings, own = ceilings_of(outcome, trial, method) if trial.diagnosed else ({}, None)
     return EnvironmentResult(
         name=env.name,
@@ -83,14 +84,14 @@ def judge(outcome: Outcome, trial: Trial, method: Method) -> EnvironmentResult:
         truth_output=trial.truth_output,
         settings=method.settings,
         verdict=verdict,
-        reason=standing.reason(trial.gamma),
-        standing=standing,
+        reason=claim_score.reason(trial.gamma),
+        claim_score=claim_score,
         claim_part=decisive,
         images_to_decide=_images_to_decide(claimed, trial) if verdict == "inconclusive" else None,
         scores=scores,
         intervals=_intervals(scores, trial.seed),
         bar=[name for name in INPUT_ONLY if controls[name].passes],
-        ceiling=standing.best if trial.claim == "positive-smoothed" else None,
+        ceiling=claim_score.best if trial.claim == "positive-smoothed" else None,
         studied_images=sum(len(scene.images) for scene in outcome.studied),
         ceilings=ceilings,
         own_ceiling=own,

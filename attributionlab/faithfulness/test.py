@@ -13,14 +13,18 @@ from attributionlab.digits import score_text
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments, load_call
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
-from attributionlab.faithfulness.report import EnvironmentResult, FaithfulnessReport, said_settings
-from attributionlab.faithfulness.run import carry_out
-from attributionlab.faithfulness.score import judge
+from attributionlab.faithfulness.report import (
+    EnvironmentResult,
+    FaithfulnessReport,
+    format_settings,
+)
+from attributionlab.faithfulness.run import run_method
+from attributionlab.faithfulness.score import score_outcome
 from attributionlab.faithfulness.setup import Claim, Trial, chosen_outputs
 from attributionlab.methods import (
     METHODS,
     AttributionMethod,
-    Finding,
+    Notice,
     as_method,
     preset_of,
     summarized,
@@ -125,8 +129,8 @@ def faithfulness_test(
     >>> al.faithfulness_test("non-background", env, n=2).verdict
     'fail'
     """
-    contestant = as_method(method, METHODS | CONTROLS, settings)
-    asked = contestant.claim or "signed" if claim is None else claim
+    adapted = as_method(method, METHODS | CONTROLS, settings)
+    asked = adapted.claim or "signed" if claim is None else claim
     claim, gamma = checked_request(
         n=n,
         seed=seed,
@@ -148,7 +152,7 @@ def faithfulness_test(
                 f"camouflage is {camouflage}, but {env.name} is camouflaged already: pass the plain one"
             )
     options = _beyond_defaults(
-        claim=asked if asked != (contestant.claim or "signed") else None,
+        claim=asked if asked != (adapted.claim or "signed") else None,
         gamma=gamma,
         n=int(n),
         seed=int(seed),
@@ -156,21 +160,21 @@ def faithfulness_test(
         preset=preset,
     )
     results: list[EnvironmentResult] = []
-    findings: list[Finding] = []
+    findings: list[Notice] = []
     try:
         with own_arithmetic():
             if device is not None:
                 chosen = [env.to(device) for env in chosen]
             for env in chosen:
                 # A preset is of the built-in method, not of anybody's function with the same name.
-                named = contestant.name if contestant.built_in else ""
+                named = adapted.name if adapted.built_in else ""
                 prepared = preset_of(preset, env.task, named)
-                run = contestant
+                run = adapted
                 if prepared.settings:
-                    here = {**prepared.settings, **contestant.settings}
+                    here = {**prepared.settings, **adapted.settings}
                     run = as_method(method, METHODS | CONTROLS, here)
                 explained, held = chosen_outputs(
-                    env, output, truth_output, prepared, contestant.output
+                    env, output, truth_output, prepared, adapted.output
                 )
                 trial = Trial(
                     *(env, explained, held, claim, gamma, int(n), int(seed), int(seeds)),
@@ -179,29 +183,29 @@ def faithfulness_test(
                     camouflage=int(camouflage),
                     options=options,
                 )
-                outcome = carry_out(run, trial, show_progress)
+                outcome = run_method(run, trial, show_progress)
                 with follow(f"causes and ceilings on {env.name}", show=show_progress):
-                    results.append(judge(outcome, trial, run))
+                    results.append(score_outcome(outcome, trial, run))
                 findings += outcome.findings
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_what_was_done(results, len(chosen), gamma)) from stop
-    remarks = [f"{contestant.name}: {sentence}" for sentence in summarized(findings)]
+    remarks = [f"{adapted.name}: {sentence}" for sentence in summarized(findings)]
     for remark in remarks:
         warnings.warn(remark, AttributionWarning, stacklevel=2)
     return FaithfulnessReport(
         claim=claim,
         gamma=gamma,
-        method=contestant.name,
-        settings=contestant.settings,
+        method=adapted.name,
+        settings=adapted.settings,
         preset=preset,
         seed=int(seed),
         n=int(n),
         environments=results,
         warnings=remarks,
         command=command
-        or f"attributionlab.faithfulness_test({contestant.reference}, "
+        or f"attributionlab.faithfulness_test({adapted.reference}, "
         f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, gamma={gamma}, "
-        f"claim={claim!r}, output={output!r}, settings={said_settings(contestant.settings)}, "
+        f"claim={claim!r}, output={output!r}, settings={format_settings(adapted.settings)}, "
         f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
         f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, device={device!r})",
         versions=library_versions(),

@@ -45,7 +45,7 @@ def control_score(name: str, claim: str, claim_f1: float | None, gamma: float) -
 
 
 @dataclass(frozen=True)
-class Standing:
+class ClaimScore:
     """A method's score in one environment beside what the controls scored there.
 
     Parameters

@@ -15,7 +15,7 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.faithfulness.calls import always_offered, attribute_scene
 from attributionlab.faithfulness.setup import Trial
 from attributionlab.leaderboard.cases import PROTOCOLS, RemovedTo
-from attributionlab.methods import METHODS, as_method, heard, preset_of
+from attributionlab.methods import METHODS, as_method, collect_notices, preset_of
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import (
     Part,
@@ -76,7 +76,7 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
         own = env.checked_output(preset.output or method.output or default)
         trial = Trial(env, own, default, "signed", 0.5, n, seed, diagnosed=False)
         try:
-            with heard():  # what is unusual about a method, faithfulness_test tells
+            with collect_notices():  # what is unusual about a method, faithfulness_test tells
                 always = always_offered(method, trial)
                 runs = [
                     [attribute_scene(method, trial, scene, always, repeat).maps for scene in scenes]

@@ -44,10 +44,10 @@ from .ensembles import vargrad as vargrad
 from .excitation import excitation_backprop as excitation_backprop
 from .expected_gradients import gradient_shap as gradient_shap
 from .extremal import extremal_perturbation as extremal_perturbation
-from .findings import Finding as Finding
-from .findings import heard as heard
+from .findings import Notice as Notice
+from .findings import collect_notices as collect_notices
+from .findings import notify as notify
 from .findings import summarized as summarized
-from .findings import tell as tell
 from .gradients import deconvolution as deconvolution
 from .gradients import guided_backprop as guided_backprop
 from .gradients import input_x_gradient as input_x_gradient

@@ -19,7 +19,7 @@ from attributionlab.methods.attention_matrices import Attending
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.tokens import read_tokens, tokens_of
 from attributionlab.methods.transformer_relevance import Relevance
@@ -264,5 +264,5 @@ def _tell_zeros(
         "logit (output='logit') if a softmax is saturated"
     )
     empty = (maps == 0).flatten(1).all(1)
-    tell(Finding(unread, int((~read.any(1)).sum()), kind="zeros"))
-    tell(Finding(text, int((empty & read.any(1)).sum()), kind="zeros"))
+    notify(Notice(unread, int((~read.any(1)).sum()), kind="zeros"))
+    notify(Notice(text, int((empty & read.any(1)).sum()), kind="zeros"))

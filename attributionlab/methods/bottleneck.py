@@ -24,7 +24,7 @@ from attributionlab.errors import refuse_if
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.information import (
     Descent,
     capacity,
@@ -184,7 +184,7 @@ def iba(
         for image, target in zip(torch.split(inputs, 1), targets.long(), strict=True)
     ]
     shares = [passage.unvaried for passage in passages]
-    tell(Finding(UNVARIED, sum(share > 0.5 for share in shares), worst=max(shares)))
+    notify(Notice(UNVARIED, sum(share > 0.5 for share in shares), worst=max(shares)))
     nats = torch.cat([passage.information.sum(1, keepdim=True) for passage in passages])
     return F.interpolate(nats / math.log(2), tuple(inputs.shape[2:]), mode="bilinear")
 

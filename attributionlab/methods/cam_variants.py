@@ -12,7 +12,7 @@ from attributionlab.methods.cam import activation_map, layer_maps, weighted_sum
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.ensembles import all_equal, noise_problems, noisy_samples
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.layers import find_layer
 from attributionlab.methods.layout import Layout, layout_of
 from attributionlab.validation import (
@@ -159,7 +159,7 @@ def xgradcam(
         weights = torch.where(sums == 0, 0, products / sums)
         largest = gradients.abs().amax((2, 3), keepdim=True)
         canceled = (weights.abs() > BEYOND * largest) | (sums == 0) & (products != 0)
-        tell(Finding(CANCELED, int(canceled.flatten(1).any(1).sum())))
+        notify(Notice(CANCELED, int(canceled.flatten(1).any(1).sum())))
         return weights
 
     given = (model, inputs, targets, layers, layer, layout)
@@ -302,7 +302,7 @@ def smooth_gradcam_plus_plus(
         f"are made from equal gradients of all samples (noise {noise:g}, n_samples {n_samples}), whose "
         "mean says no more than one of them: take other noise and more samples"
     )
-    tell(Finding(text, equal))
+    notify(Notice(text, equal))
     return torch.cat(found)
 
 
@@ -330,4 +330,4 @@ def _of_moments(
 
 def _tell_of_poles(shares: Float[Tensor, "2 batch"]) -> None:
     for text, each in zip((NEGATIVE_MAPS, MIXED_GRADIENTS), shares, strict=True):
-        tell(Finding(text, int((each > 0).sum()), worst=float(each.max())))
+        notify(Notice(text, int((each > 0).sum()), worst=float(each.max())))

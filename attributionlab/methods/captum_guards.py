@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import (
     LRP_REMEDY,
     QUADRATURE_REMEDY,
@@ -87,7 +87,7 @@ def guard_captum(
         empty = int(same_outputs(values, values.double() + largest).sum())
         # KernelShap is a LimeBase whose surrogate has no penalty, and takes none.
         cause = KERNEL_SHAP_CAUSE if isinstance(instance, attr.KernelShap) else LIME_CAUSE
-        tell(Finding(cause, empty, kind="zeros"))
+        notify(Notice(cause, empty, kind="zeros"))
 
 
 def _values(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attributionlab.exact import route_of
 from attributionlab.methods.batching import batch_problem, in_smaller_batches, passes_at_once
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import number_problem
 
@@ -181,7 +181,7 @@ def tell_superpixels(labels: Int[Tensor, "batch height width"]) -> None:
     highest = labels.flatten(1).amax(1) + 1
     pixels = labels[0].numel()
     regions = None if bool((highest == pixels).all()) else labels  # a pixel each restricts no map
-    tell(Finding(text, int((highest == 1).sum()), regions=regions, kind="segments"))
+    notify(Notice(text, int((highest == 1).sum()), regions=regions, kind="segments"))
 
 
 def tell_unmoved(images: int) -> None:
@@ -190,4 +190,4 @@ def tell_unmoved(images: int) -> None:
         "are zero because no perturbation changes the output by more than rounding: choose other "
         "baselines, or a higher temperature"
     )
-    tell(Finding(text, images, kind="zeros"))
+    notify(Notice(text, images, kind="zeros"))

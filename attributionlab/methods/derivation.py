@@ -17,7 +17,7 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.methods.baselines import from_true_baseline
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.ensembles import SAMPLES, smoothgrad, smoothgrad_squared, vargrad
-from attributionlab.methods.findings import heard, tell
+from attributionlab.methods.findings import collect_notices, notify
 from attributionlab.methods.gradients import input_x_gradient, saliency
 from attributionlab.methods.paths import integrated_gradients
 from attributionlab.methods.sampled_paths import integrated_gradients_uniform
@@ -72,12 +72,12 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     parameters = parameters_of(method)
 
     def magnitudes(model: nn.Module, inputs: Tensor, targets: Tensor, **settings: Any) -> Tensor:
-        with heard() as findings:
+        with collect_notices() as findings:
             maps = method(model, inputs, targets, **settings)
         for each in findings:
             # A sum is that of the signed map: `gaps` is left out.
             text = f"are absolute values of maps that {each.text}"
-            tell(dataclasses.replace(each, text=text, gaps=()))
+            notify(dataclasses.replace(each, text=text, gaps=()))
         signed = checked_images(maps, f"absolute values of {kebab(method)}: maps")
         return stored(signed.double().sum(1, keepdim=True).abs(), inputs.dtype)
 

@@ -20,7 +20,7 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.declaration import declares
-from attributionlab.methods.findings import Finding, heard, tell
+from attributionlab.methods.findings import Notice, collect_notices, notify
 from attributionlab.methods.wrapping import (
     declared,
     kebab,
@@ -266,11 +266,11 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         samples = maps_of_samples(method, model, inputs, targets, **settings)
         said, maps = _Said(), []
         for _ in range(len(inputs)):
-            with heard() as findings:
+            with collect_notices() as findings:
                 of_samples = next(samples)
             said.note(findings, of_samples)
             maps.append(REDUCTIONS[name](of_samples.double()))
-        said.tell(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
+        said.notify(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
         return stored(torch.stack(maps), inputs.dtype)
 
     own = inspect.signature(ensemble).parameters
@@ -291,7 +291,7 @@ class _Said:
     def __init__(self) -> None:
         self.images, self.worst, self.equal = Counter[tuple[str, Any]](), dict[str, float](), 0
 
-    def note(self, findings: list[Finding], maps: Tensor) -> None:
+    def note(self, findings: list[Notice], maps: Tensor) -> None:
         """Take down what the samples of one image gave."""
         self.images.update(
             dict.fromkeys(((each.text, each.kind) for each in findings if each.images), 1)
@@ -300,13 +300,13 @@ class _Said:
             self.worst[each.text] = max(self.worst.get(each.text, 0.0), each.worst)
         self.equal += all_equal(maps)
 
-    def tell(self, method: str) -> None:
+    def notify(self, method: str) -> None:
         """Hand it on, as said of images and without `gaps`: an ensemble need not sum to anything."""
         for (text, kind), images in self.images.items():
             whole = f"are made from maps of noisy samples, some of which {text}"
-            tell(Finding(whole, images, worst=self.worst[text], kind=kind))
+            notify(Notice(whole, images, worst=self.worst[text], kind=kind))
         text = (
             f"are made from equal maps of all samples of {method}: a mean is then that map, a variance "
             "is 0 or rounding; take more noise and samples"
         )
-        tell(Finding(text, self.equal))
+        notify(Notice(text, self.equal))

@@ -9,7 +9,7 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import STATED_SHARE
 from attributionlab.methods.layers import find_layer, only_maps, refuse_single_cell
 from attributionlab.methods.layout import Layout, channels_first, layout_of
@@ -133,4 +133,4 @@ def _tell_lost(maps: Tensor) -> None:
         "lose up to {worst} of the probability: units that win without an input above 0 that excites "
         "them, by their bias alone for instance, hand nothing on"
     )
-    tell(Finding(text, int((lost > STATED_SHARE).sum()), worst=float(lost.max())))
+    notify(Notice(text, int((lost > STATED_SHARE).sum()), worst=float(lost.max())))

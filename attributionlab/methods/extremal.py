@@ -8,7 +8,7 @@ from attributionlab.errors import refuse_if
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.masking import SmoothMask, area_gap, blur_pyramid, blurred
 from attributionlab.validation import MOST_ROUNDS, boolean_problem, integer_problem, number_problem
 
@@ -159,7 +159,7 @@ def extremal_perturbation(
     batch = images_at_once(model, inputs)
     masks, blind = in_smaller_batches(run, min(batch, len(inputs)), "extremal-perturbation")
     text = BLIND if normalized else BLIND + REMEDY
-    tell(Finding(text, int((blind >= 0.5).sum()), worst=float(blind.max())))
+    notify(Notice(text, int((blind >= 0.5).sum()), worst=float(blind.max())))
     return masks
 
 

@@ -1,6 +1,6 @@
 """What is found out about attributions: that they are silently wrong, or what had to be repaired.
 
-A guard tells a `Finding`. Within a test the run listens and collects; called directly, a finding with
+A guard tells a `Notice`. Within a test the run listens and collects; called directly, a finding with
 something to say becomes a warning.
 """
 
@@ -40,7 +40,7 @@ PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Notice:
     """What one guard has to say about the attributions of a batch.
 
     Parameters
@@ -70,13 +70,13 @@ class Finding:
     kind: Kind = ""
 
 
-_listener: ContextVar[list[Finding] | None] = ContextVar("listener", default=None)
+_listener: ContextVar[list[Notice] | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def heard() -> Iterator[list[Finding]]:
+def collect_notices() -> Iterator[list[Notice]]:
     """Collect what is told inside, instead of warning."""
-    findings: list[Finding] = []
+    findings: list[Notice] = []
     token = _listener.set(findings)
     try:
         yield findings
@@ -84,7 +84,7 @@ def heard() -> Iterator[list[Finding]]:
         _listener.reset(token)
 
 
-def tell(finding: Finding) -> None:
+def notify(finding: Notice) -> None:
     """Hand a finding to whoever listens; without a listener warn, if there is something to say."""
     listener = _listener.get()
     if listener is not None:
@@ -102,7 +102,7 @@ def _calls_inside() -> int:
     return calls
 
 
-def summarized(findings: Iterable[Finding]) -> list[str]:
+def summarized(findings: Iterable[Notice]) -> list[str]:
     """One sentence for each kind of finding, with the number of images and the worst value."""
     images, worst = Counter[str](), dict[str, float]()
     for finding in findings:

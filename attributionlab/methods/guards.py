@@ -2,7 +2,7 @@ r"""Guards: what makes an attribution silently wrong, found and told.
 
 DeepLift, Guided Backpropagation and Deconvolution hook modules; an activation that is called as a
 function passes them by. Contributions need not sum to what they account for. A saturated softmax leaves
-no gradient, and a gradient on a kink is a convention. Each guard hands its `Finding` to `tell`.
+no gradient, and a gradient on a kink is a convention. Each guard hands its `Notice` to `notify`.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.methods.findings import Finding, Kind, tell
+from attributionlab.methods.findings import Kind, Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 
 STATED_SHARE = 0.05
@@ -140,10 +140,10 @@ def hidden_activations(found: Activations, method: Backpropagation, images: int)
         f"come from a network with {found.functional} functional (or unsupported) and {reused} reused "
         f"activations, which {method} misses because it hooks modules: use a separate nn.ReLU for each"
     )
-    tell(Finding(text, images if found.functional or reused else 0, kind="hooks"))
+    notify(Notice(text, images if found.functional or reused else 0, kind="hooks"))
     if method != "DeepLift":
         text = f"rest on the plain gradient: the network has no ReLU, and {method} changes nothing else"
-        tell(Finding(text, 0 if found.functional or found.hooked else images))
+        notify(Notice(text, 0 if found.functional or found.hooked else images))
 
 
 def completeness(
@@ -180,7 +180,7 @@ def completeness(
     whole = "the output" if reference is None else "the change of the output"
     text = f"do not sum to {whole} but miss up to {{worst}} of it: {remedy}"
     missed = int((~(gaps <= STATED_SHARE)).sum())  # NaN is missed too
-    tell(Finding(text, missed, gaps.tolist(), float(gaps.max()), kind=kind))
+    notify(Notice(text, missed, gaps.tolist(), float(gaps.max()), kind=kind))
 
 
 def shares_of_change(
@@ -273,7 +273,7 @@ def saturation(
         "are zero because the softmax is saturated, to the last bit of float32: raise the "
         f"environment's temperature{known}, or explain the logit (output='logit')"
     )
-    tell(Finding(text, int((certain | (gradient == 0).all(1)).sum()), kind="saturation"))
+    notify(Notice(text, int((certain | (gradient == 0).all(1)).sum()), kind="saturation"))
 
 
 def _temperature(model: nn.Module) -> float | None:
@@ -330,5 +330,5 @@ def kinks(
         "rest on a convention: {worst} of the ReLU units that a gradient reaches have an input of "
         "exactly 0, where ReLU'(0) = 0 decides (of each environment, the first image was looked at)"
     )
-    tell(Finding(text, int(share > KINK_SHARE), worst=share, kind="kinks"))
+    notify(Notice(text, int(share > KINK_SHARE), worst=share, kind="kinks"))
     return share

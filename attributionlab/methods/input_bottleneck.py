@@ -25,7 +25,7 @@ from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.bottleneck import Noise, feature_passage, loss_of, noise_of
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.information import (
     Descent,
     capacity,
@@ -218,10 +218,10 @@ def input_iba(
         for image, target in zip(torch.split(inputs, 1), targets.long(), strict=True)
     ]
     shares = [each.unvaried for each in found]
-    tell(Finding(UNVARIED, sum(share > 0.5 for share in shares), worst=max(shares)))
+    notify(Notice(UNVARIED, sum(share > 0.5 for share in shares), worst=max(shares)))
     blind = [each.blind for each in found]
-    tell(Finding(BLIND, sum(share >= 0.5 for share in blind), worst=max(blind)))
-    tell(Finding(STILL, sum(not each.moved for each in found)))
+    notify(Notice(BLIND, sum(share >= 0.5 for share in blind), worst=max(blind)))
+    notify(Notice(STILL, sum(not each.moved for each in found)))
     return torch.cat([each.attribution for each in found])
 
 

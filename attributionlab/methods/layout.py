@@ -17,7 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.batching import in_smaller_batches
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.layers import only_maps
 
 Layout = Literal["channels-first", "channels-last"]
@@ -116,7 +116,7 @@ def layout_of(
             f"layer {name!r} proves {proven!r} for its output {shape}: leave layout out, unless you "
             "are certain"
         )
-        tell(Finding(text, len(inputs)))
+        notify(Notice(text, len(inputs)))
     return stated
 
 

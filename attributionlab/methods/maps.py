@@ -8,13 +8,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 
 
 def as_maps(
     attributions: Any, inputs: Tensor, who: str, start: int = 0
 ) -> Float[Tensor, "batch 1 height width"]:
-    """Check attributions and sum them over channels; `tell` what is unusual about them.
+    """Check attributions and sum them over channels; `notify` what is unusual about them.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def as_maps(
         raise AttributionLabError(f"{who} returned a {kind}: return a plain array") from error
     if given.dtype != torch.float32:
         name = str(given.dtype).removeprefix("torch.")
-        tell(Finding(f"were {name}, which is accepted; return float32", count))
+        notify(Notice(f"were {name}, which is accepted; return float32", count))
     batch, channels, height, width = inputs.shape
     allowed = {
         (batch, channels, height, width): maps,
@@ -63,7 +63,7 @@ def as_maps(
     summed: Tensor = maps.sum(1, keepdim=True)
     _check_finite(summed, who, start)
     empty = int((summed == 0).all(dim=3).all(dim=2).sum())
-    tell(Finding("are zero everywhere and score 0", empty))
+    notify(Notice("are zero everywhere and score 0", empty))
     return summed
 
 

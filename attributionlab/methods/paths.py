@@ -13,7 +13,7 @@ from attributionlab.memory import refuse_beyond_memory
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import in_smaller_batches, passes_at_once
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import (
     QUADRATURE_REMEDY,
     STATED_SHARE,
@@ -215,8 +215,8 @@ def integrated_gradients_exact(
     completeness(result.attributions, output, reference, remedy)
     shares = shares_of_change(result.error, result.attributions, output, reference)
     coarse = shares.isfinite() & (shares > STATED_SHARE)
-    tell(
-        Finding(
+    notify(
+        Notice(
             f"are integrated with an estimated error of up to {{worst}} of the output change: {remedy}",
             int(coarse.sum()),
             worst=float(shares[coarse].max()) if coarse.any() else 0.0,
@@ -225,7 +225,7 @@ def integrated_gradients_exact(
     )
     unknown = int((~shares.isfinite()).sum())
     text = f"are integrated with an error that nothing bounds: {remedy}"
-    tell(Finding(text, unknown, kind="error"))
+    notify(Notice(text, unknown, kind="error"))
     return result.attributions.to(inputs.dtype)
 
 

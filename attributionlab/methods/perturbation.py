@@ -8,7 +8,7 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import integer_problem
 
@@ -90,7 +90,7 @@ def occlusion(
         # of the maps with such steps are means over windows: the regions would tell next to nothing.
         rows, columns = torch.arange(height) // window, torch.arange(width) // window
         labels = (rows[:, None] * len(lefts) + columns).expand(len(inputs), -1, -1)
-        tell(Finding("have one value for each window", 0, regions=labels))
+        notify(Notice("have one value for each window", 0, regions=labels))
     return _averaged(falls, tops, lefts, window, (height, width))
 
 

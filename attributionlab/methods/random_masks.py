@@ -19,7 +19,7 @@ from attributionlab.methods.batching import (
 )
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.methods.sampling_noise import STATED_NOISE, noise_share
 from attributionlab.validation import (
@@ -239,22 +239,22 @@ def _of_each_image(
         else:
             shares.append(noise_share(total - total.mean(), squares, n_samples))
             maps.append(total / (n_samples * probability))
-    tell(
-        Finding(
+    notify(
+        Notice(
             "have one value for all pixels, because no mask moves the output: choose other baselines, "
             "or a higher temperature",
             still,
         )
     )
-    tell(
-        Finding(
+    notify(
+        Notice(
             "have one value for all pixels, because each mask shows all of the image or nothing: take "
             "a probability closer to 0.5, or a larger n_samples",
             flat,
         )
     )
-    tell(
-        Finding(
+    notify(
+        Notice(
             "owe up to {worst} of their variance to the draw of the masks: take a larger n_samples",
             sum(share > STATED_NOISE for share in shares),
             worst=min(1.0, max(shares)),

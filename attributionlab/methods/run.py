@@ -19,7 +19,7 @@ from attributionlab.device import users_default
 from attributionlab.methods.adapter import Method
 from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.calling import Call
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import kinks, saturation
 from attributionlab.methods.maps import as_maps
 from attributionlab.methods.restoration import restored
@@ -37,7 +37,7 @@ class Attributed(NamedTuple):
 
 
 def attribute(method: Method, call: Call, seed: int) -> Attributed:
-    """Attributions of a batch, checked and summed over channels; `tell` what is unusual about them.
+    """Attributions of a batch, checked and summed over channels; `notify` what is unusual about them.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
         drew = _random_states(call) != before
     for what in repaired:
         text = f"came with changed {what} of the model, which have been restored"
-        tell(Finding(text, len(inputs)))
+        notify(Notice(text, len(inputs)))
     if not torch.equal(call.inputs, inputs):
         text = "came with modified inputs; the truth is about the original ones"
-        tell(Finding(text, len(inputs)))
+        notify(Notice(text, len(inputs)))
     if not torch.equal(call.targets, targets):
         text = "came with modified targets; the truth is about the original ones"
-        tell(Finding(text, len(inputs)))
+        notify(Notice(text, len(inputs)))
     maps = as_maps(attributions, inputs, f"{method.name} on {call.environment}", call.first)
     try:
         saturation(call.model, inputs, targets, maps)
@@ -78,7 +78,7 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
         if not out_of_memory(error):
             raise
         text = "were not looked at for a saturated softmax and kinks: the memory did not suffice"
-        tell(Finding(text, len(inputs)))
+        notify(Notice(text, len(inputs)))
     return Attributed(maps, drew)
 
 

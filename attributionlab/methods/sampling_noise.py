@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor
 
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 
 STATED_NOISE = 0.5
 """Share of a map's sum of squares that may be sampling noise without mention."""
@@ -96,10 +96,10 @@ def tell_of_noise(shares: Sequence[float], remedy: str) -> None:
     """
     unknown = sum(math.isinf(share) for share in shares)
     text = f"have a sampling noise of unknown size, as so few samples do not show it: {remedy}"
-    tell(Finding(text, unknown))
+    notify(Notice(text, unknown))
     noisy = [share for share in shares if STATED_NOISE < share < math.inf]
     text = (
         "are mostly noise of the sampling, by the scatter of the samples (about {worst} of a map's sum "
         f"of squares): {remedy}"
     )
-    tell(Finding(text, len(noisy), worst=min(1.0, max(noisy, default=0.0))))
+    notify(Notice(text, len(noisy), worst=min(1.0, max(noisy, default=0.0))))

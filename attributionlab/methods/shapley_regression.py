@@ -20,7 +20,7 @@ from attributionlab.methods.coalitions import (
     tell_unmoved,
 )
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.outputs import same_outputs
 from attributionlab.methods.sampling_noise import share_of_errors, tell_of_noise
 from attributionlab.segmentation import Segmentation, segment
@@ -128,7 +128,7 @@ def kernel_shap(
         "are not determined by the samples, which are too few for the superpixels: take n_samples of "
         "several times their number, or fewer superpixels"
     )
-    tell(Finding(text, undetermined))
+    notify(Notice(text, undetermined))
     tell_of_noise(shares, "take a larger n_samples")
     return torch.stack(maps)
 

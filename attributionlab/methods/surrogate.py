@@ -17,7 +17,7 @@ from attributionlab.methods.coalitions import (
     tell_superpixels,
 )
 from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Finding, tell
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.outputs import same_outputs
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import generator_problem, integer_problem, number_problem
@@ -126,8 +126,8 @@ def lime(
         zero += not coefficients.any()
         maps.append(coefficients.to(inputs)[labels[k]])
     tell_superpixels(labels)
-    tell(
-        Finding(
+    notify(
+        Notice(
             "have only coefficients of zero: either no perturbation changes the output (choose other "
             "baselines, or a higher temperature), or the penalty outweighs the range of the output "
             "(lower alpha, or take regression='ridge')",

@@ -15,7 +15,14 @@ from attributionlab.environment.catalog import as_environments
 from attributionlab.errors import refuse_if
 from attributionlab.faithfulness.calls import always_offered, attribute_scene
 from attributionlab.faithfulness.setup import Scene, Trial
-from attributionlab.methods import METHODS, AttributionMethod, Method, as_method, heard, preset_of
+from attributionlab.methods import (
+    METHODS,
+    AttributionMethod,
+    Method,
+    as_method,
+    collect_notices,
+    preset_of,
+)
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.agreement import Agreement, mean_over_images
 from attributionlab.metric_trials.case import Case, Seen
@@ -202,7 +209,7 @@ def _images(
     env: Environment, n: int, seed: int, output: Output, methods: Sequence[AttributionMethod]
 ) -> Iterator[_Image]:
     dataset, device = env.dataset(n, seed), env.device
-    contestants = [_contestant(each, env, output, n, seed) for each in methods]
+    adapted_methods = [_adapted(each, env, output, n, seed) for each in methods]
     has_distractors = bool(env.spec.constants.get("distractors", 0)) or output == "logit"
     for number in range(n):
         sample = dataset[number]
@@ -214,15 +221,15 @@ def _images(
             signed, kinds, distractors=has_distractors, seed=seed, first=number
         )
         scene = Scene(images, targets, patches, Truth(signed), number)
-        with heard():  # what is unusual about a method, faithfulness_test tells
+        with collect_notices():  # what is unusual about a method, faithfulness_test tells
             real = [
                 attribute_scene(method, trial, scene, always).maps.float()
-                for method, trial, always in contestants
+                for method, trial, always in adapted_methods
             ]
         shapley = env.shapley(sample.image, int(targets[0]), output)[None].float()
         maps = torch.cat([*(each.maps for each in graded), *real, shapley])
         names = [each.name for each in graded]
-        names += [*(method.name for method, _, _ in contestants), EXACT_SHAPLEY]
+        names += [*(method.name for method, _, _ in adapted_methods), EXACT_SHAPLEY]
         stream = int(np.random.SeedSequence([seed, number, 8]).generate_state(1)[0])
         case = Case(
             image=sample.image.to(device),
@@ -234,7 +241,7 @@ def _images(
         yield _Image(number, case, names)
 
 
-def _contestant(
+def _adapted(
     method: AttributionMethod, env: Environment, output: Output, n: int, seed: int
 ) -> tuple[Method, Trial, Mapping[str, Any]]:
     """A real method with the paper's settings; one that explains logits only is given logits."""

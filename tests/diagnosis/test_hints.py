@@ -9,7 +9,7 @@ import torch
 import attributionlab as al
 from attributionlab.diagnosis.hints import across, diagnose
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
-from attributionlab.methods import METHODS, Call, as_method, attribute, heard
+from attributionlab.methods import METHODS, Call, as_method, attribute, collect_notices
 from diagnosis.failures import (
     blurred,
     case_of,
@@ -237,23 +237,23 @@ def test_flipped_signs_are_explained_by_what_the_output_does(name, words):
 def diagnosed(method, name, size=48, n=3, settings=None, **overrides):
     """As a test would, without its controls."""
     case = case_of(al.load(name, image_size=size, **overrides), n)
-    env, contestant = case.env, as_method(method, METHODS, settings or {})
+    env, adapted = case.env, as_method(method, METHODS, settings or {})
     output = env.outputs[0]
     targets = env.targets(torch.stack([env.dataset(n)[index].label for index in range(n)]))
     offered = {"baseline": env.baseline, "layers": env.layers, "highest": env.max_value}
     call = Call(env.name, env.explained_model(output), case.images, targets, 0, n, offered)
-    with heard() as told:
-        maps = attribute(contestant, call, 0).maps
+    with collect_notices() as told:
+        maps = attribute(adapted, call, 0).maps
     gaps = next((each.gaps for each in told if len(each.gaps) == n), None)
     return evidence_of(
         case,
         maps.float(),
-        contestant.claim or "signed",
+        adapted.claim or "signed",
         method=method,
         guards=frozenset(finding.kind for finding in told if finding.images and finding.kind),
         completeness_gap=None if gaps is None else float(np.median(gaps)),
-        settings=contestant.settings,
-        takes=frozenset({"baseline"} if contestant.asks_for("baseline") else ()),
+        settings=adapted.settings,
+        takes=frozenset({"baseline"} if adapted.asks_for("baseline") else ()),
         temperature=env.temperature,
     )
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.faithfulness.run import carry_out
+from attributionlab.faithfulness.run import run_method
 from attributionlab.faithfulness.score import truth_scores_of
 from attributionlab.faithfulness.setup import Trial
 from attributionlab.methods import as_method
@@ -64,7 +64,7 @@ def test_the_truth_of_the_claim_is_what_all_definitions_give(env, truths):
 
 def test_controls_are_asked_about_the_same_pixels_as_the_method(env):
     trial = Trial(env, "probability", "probability", "agreed", 0.5, 1, 0, diagnosed=False)
-    outcome = carry_out(as_method("non-background", CONTROLS), trial, show_progress=False)
+    outcome = run_method(as_method("non-background", CONTROLS), trial, show_progress=False)
     control = outcome.controls["non-background"]["overall"]
     assert control == pytest.approx(outcome.by_seed[0]["overall"]["f1"], abs=1e-6)  # float32 maps
 

@@ -9,7 +9,7 @@ from attributionlab.exact.rounding import gradient_rounding
 from attributionlab.faithfulness.calls import always_offered, attribute_scene
 from attributionlab.faithfulness.rounding_bounds import maps_with_bound
 from attributionlab.faithfulness.setup import Trial
-from attributionlab.methods import METHODS, as_method, heard
+from attributionlab.methods import METHODS, as_method, collect_notices
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def bound(name, trial, **settings):
     method = as_method(name, METHODS, settings)
     [scene] = trial.scenes("", False)
     always = always_offered(method, trial)
-    with heard():  # what guards say of the maps
+    with collect_notices():  # what guards say of the maps
         maps, found = maps_with_bound(method, trial, scene, always)
         own = attribute_scene(method, trial, scene, always).maps
     assert torch.equal(maps, own)

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab.faithfulness.verdicts import Standing, control_score
+from attributionlab.faithfulness.verdicts import ClaimScore, control_score
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.stats.intervals import Interval
 
 shares = st.floats(0, 1).map(lambda share: round(share, 3))
 
 
-def standing(mean=0.6, low=0.5, high=0.7, random=0.1, oracle=1.0, best=1.0, claim="signed"):
+def claim_score(mean=0.6, low=0.5, high=0.7, random=0.1, oracle=1.0, best=1.0, claim="signed"):
     scores = dict.fromkeys(CONTROLS, 0.0) | {"oracle": oracle, "random": random}
     controls = {name: control_score(name, claim, f1, 0.5) for name, f1 in scores.items()}
-    return Standing(mean, Interval(low, high), controls, best)
+    return ClaimScore(mean, Interval(low, high), controls, best)
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def standing(mean=0.6, low=0.5, high=0.7, random=0.1, oracle=1.0, best=1.0, clai
     ],
 )
 def test_the_verdict_follows_the_interval_where_the_controls_are_right(gamma, verdict):
-    assert standing().verdict(gamma) == verdict
+    assert claim_score().verdict(gamma) == verdict
 
 
 def test_the_bands_are_the_verdicts_of_every_gamma():
-    assert [tuple(band) for band in standing().bands()] == [
+    assert [tuple(band) for band in claim_score().bands()] == [
         (0.1, "invalid"),
         (0.5, "pass"),
         (0.7, "inconclusive"),
@@ -49,7 +49,7 @@ def test_the_bands_are_the_verdicts_of_every_gamma():
 @given(shares, shares, shares, shares, shares, st.lists(shares, min_size=1))
 def test_every_gamma_lies_in_the_band_of_its_verdict(first, second, random, oracle, best, gammas):
     low, high = sorted((first, second))
-    made = standing((low + high) / 2, low, high, random, oracle, max(oracle, best))
+    made = claim_score((low + high) / 2, low, high, random, oracle, max(oracle, best))
     bands = made.bands()
     assert bands[-1].up_to == 1
     assert all(
@@ -62,25 +62,27 @@ def test_every_gamma_lies_in_the_band_of_its_verdict(first, second, random, orac
 
 
 def test_above_what_the_best_map_reaches_there_is_no_verdict():
-    smoothed = standing(0.6, 0.5, 0.65, oracle=0.7, best=0.7)
+    smoothed = claim_score(0.6, 0.5, 0.65, oracle=0.7, best=0.7)
     assert "even the best possible map scores 0.70" in smoothed.reason(0.8)
     assert smoothed.verdict(0.7) == "fail"
     assert smoothed.bands()[-1] == (1.0, "invalid")
 
 
 def test_no_score_in_a_reason_is_rounded_across_gamma():
-    assert "map scores 0.7996, below gamma 0.8:" in standing(oracle=0.7996, best=0.7996).reason(0.8)
-    assert "random, which must fail, scores 0.504: gamma 0.504" in standing(random=0.504).reason(
+    assert "map scores 0.7996, below gamma 0.8:" in claim_score(oracle=0.7996, best=0.7996).reason(
+        0.8
+    )
+    assert "random, which must fail, scores 0.504: gamma 0.504" in claim_score(random=0.504).reason(
         0.504
     )
 
 
 def test_an_oracle_below_the_best_map_contradicts_at_every_gamma():
-    broken = standing(oracle=0.9)
+    broken = claim_score(oracle=0.9)
     assert [tuple(band) for band in broken.bands()] == [(1.0, "invalid")]
     assert "contradict each other" in broken.reason(0.5)
     # The tolerance is that of maps in float32.
-    assert standing(oracle=1 - 5e-7).reason(0.5) == ""
+    assert claim_score(oracle=1 - 5e-7).reason(0.5) == ""
 
 
 def test_what_a_control_must_do_depends_on_the_claim():
@@ -99,6 +101,6 @@ def test_what_a_control_must_do_depends_on_the_claim():
 
 
 def test_without_an_interval_only_the_controls_decide():
-    single = Standing(0.9, None, standing().controls, 1.0)
+    single = ClaimScore(0.9, None, claim_score().controls, 1.0)
     assert single.verdict(0.5) == "inconclusive"
     assert single.verdict(np.nextafter(0.1, 0)) == "invalid"

@@ -113,7 +113,7 @@ def test_an_image_that_is_its_baseline_has_a_map_of_zeros():
 
 
 def test_it_tells_its_superpixels_and_no_pixels():
-    with findings.heard() as told:
+    with findings.collect_notices() as told:
         run()
         run(segmentation="pixels")
     assert [finding.images for finding in told] == [0] * 4

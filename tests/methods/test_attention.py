@@ -9,7 +9,7 @@ import oracles_attention as oracles
 import oracles_methods
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods import attention_rollout, chefer_lrp
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.papers.subjects.attention import AttentionNetwork
 from oracles_attention import MAKES, Transformer
 
@@ -72,7 +72,7 @@ def test_a_map_does_not_depend_on_the_images_beside_it(method):
     """Seven images of seven tokens, so that either could be taken for the other."""
     images, targets = pictures(7), torch.arange(7) % 3
     for network in (Transformer(), Transformer("module", batch_first=False)):
-        with heard():
+        with collect_notices():
             together = method(network, images, targets)
             alone = [method(network, images[i : i + 1], targets[i : i + 1]) for i in range(7)]
         close(together, torch.cat(alone))
@@ -83,7 +83,7 @@ def test_rollout_is_the_same_for_every_class_and_relevance_is_not():
     rollouts = [attention_rollout(network, images, torch.full((2,), k)) for k in range(3)]
     assert torch.equal(rollouts[0], rollouts[1])
     assert torch.equal(rollouts[0], rollouts[2])
-    with heard():
+    with collect_notices():
         maps = [chefer_lrp(network, images, torch.full((2,), k)) for k in range(3)]
     assert not torch.allclose(maps[0], maps[1])
 
@@ -176,7 +176,7 @@ def test_inference_mode_changes_nothing(method):
 def test_an_output_that_reads_no_attention_is_told(method):
     network, images = Transformer(), pictures()
     network.head.weight.data[1] = 0
-    with heard() as findings:
+    with collect_notices() as findings:
         got = method(network, images, torch.tensor([1, 0]))
     assert not got[0].any()
     assert got[1].any()
@@ -391,7 +391,7 @@ def test_windows_are_not_taken_for_heads(method, window):
     with pytest.raises(AttributionLabError, match="between 4 tokens, fewer than the 4 x 4 cells"):
         method(Patches(window), images, target)
     for pool in (nn.AvgPool2d(2), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(2)):
-        with heard():
+        with collect_notices():
             assert method(Patches(pool=pool), images, target).shape == (1, 1, 8, 8)
 
 

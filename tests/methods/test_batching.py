@@ -15,7 +15,7 @@ from attributionlab.methods.batching import (
 )
 from attributionlab.methods.cam import gradcam, linear_approximation
 from attributionlab.methods.excitation import excitation_backprop
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import (
     deconvolution,
     guided_backprop,
@@ -147,7 +147,7 @@ def test_gradient_methods_shrink_their_batches_and_start_with_all_images(method,
         nn.Conv2d(2, 3, 1), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5, bias=False)
     ).double()
     inputs, targets = torch.randn(7, 2, 4, 4).double(), torch.arange(7) % 5
-    with heard():
+    with collect_notices():
         whole = method(model, inputs, targets, **settings)
         seen = short_of_memory(model, most)
         parts = method(model, inputs, targets, **settings)

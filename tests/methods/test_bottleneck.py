@@ -16,7 +16,7 @@ import attributionlab as al
 import oracles_methods as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods.bottleneck import iba
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.information import capacity, smoothed
 from attributionlab.methods.layers import observe
 
@@ -201,7 +201,7 @@ def test_neurons_that_no_reference_image_sets_off_are_told_of(left):
     common = {"generator": generator(), "layer": "maps"}
     with pytest.warns(GuardWarning, match=r"owe up to 100% of their information .* pass more"):
         iba(model, inputs, torch.tensor([0]), reference_images=0 * references, **common)
-    with heard() as findings:
+    with collect_notices() as findings:
         iba(model, inputs, torch.tensor([0]), reference_images=references, **common)
     assert [finding.images for finding in findings] == [0]
 

@@ -17,7 +17,7 @@ import oracles_methods as twins
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods import gradcam_plus_plus, layercam, xgradcam
 from attributionlab.methods.cam import gradcam, guided_gradcam, layer_maps, linear_approximation
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import guided_backprop
 
 
@@ -182,7 +182,7 @@ def test_guided_gradcam_tells_of_functional_relus():
         def forward(self, inputs):
             return self.net(inputs).relu()
 
-    with heard() as findings:
+    with collect_notices() as findings:
         guided_gradcam(
             Functional(), torch.rand(1, 1, 8, 8).double(), torch.tensor([0]), layer="net.4"
         )

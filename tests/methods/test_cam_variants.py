@@ -7,7 +7,7 @@ from torch import nn
 import attributionlab as al
 import oracles_cams as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import heard, linear_approximation
+from attributionlab.methods import collect_notices, linear_approximation
 from attributionlab.methods.cam_variants import (
     gradcam_plus_plus,
     layercam,
@@ -72,7 +72,7 @@ def test_variants_weigh_the_environments_maps_as_their_formulas_say(env, method,
 @pytest.mark.parametrize("method", VARIANTS)
 def test_variants_take_any_layer_and_gradients_of_both_signs(method, layer):
     model, inputs = chain(), torch.rand(2, 1, 8, 8).double()
-    with heard():  # maps of both signs at "0"
+    with collect_notices():  # maps of both signs at "0"
         got = method(model, inputs, torch.tensor([0, 2]), layer=layer, relu=False)
     for image, target, each in zip(inputs, (0, 2), got, strict=True):
         maps, gradients = samples_of(model, model[int(layer)], image[None], target)
@@ -131,7 +131,7 @@ def test_a_denominator_below_or_at_zero_is_told_of():
     model = summing()
     # S = -2, so that 2 + S g is 0; and S = -4, where it is -2; and 4, where all is well.
     images = torch.tensor([-0.5, -1.0, 1.0])[:, None, None, None].expand(3, 1, 2, 2)
-    with heard() as findings:
+    with collect_notices() as findings:
         got = gradcam_plus_plus(model, images, torch.zeros(3, dtype=int), layer="0", relu=False)
     [told] = [each for each in findings if each.images]
     assert (told.images, told.worst) == (2, 1.0)
@@ -147,7 +147,7 @@ def test_a_denominator_below_or_at_zero_is_told_of():
 def test_a_denominator_that_has_lost_half_of_itself_is_told_of(total, told):
     # alpha = 1 / (2 + S g) with g = 1: above 1 from S = -1 down.
     image = torch.full((1, 1, 2, 2), total / 4)
-    with heard() as findings:
+    with collect_notices() as findings:
         gradcam_plus_plus(summing(), image, torch.zeros(1, dtype=int), layer="0")
     assert sum(each.images for each in findings) == told
 
@@ -166,12 +166,12 @@ class Turning(nn.Module):
 
 def test_a_negative_mean_cube_behind_a_relu_is_told_of_as_what_it_is():
     given = Turning(), torch.full((1, 1, 4, 4), 1.25), torch.zeros(1, dtype=int)
-    with heard() as findings:
+    with collect_notices() as findings:
         smooth(*given, layer="relu", noise=0.15, n_samples=200)
     [told] = [each for each in findings if each.images]
     assert (told.images, told.worst) == (1, 1.0)
     assert told.text.endswith("of both signs, so take less noise, or gradcam-plus-plus")
-    with heard() as findings:
+    with collect_notices() as findings:
         gradcam_plus_plus(*given, layer="relu")
     assert not any(each.images for each in findings)
 
@@ -179,7 +179,7 @@ def test_a_negative_mean_cube_behind_a_relu_is_told_of_as_what_it_is():
 def test_gradients_whose_squares_underflow_beside_the_largest_are_no_poles():
     model = scaled(1.0)
     model[2].weight.data[0, 1] = 1e-30
-    with heard() as findings:
+    with collect_notices() as findings:
         gradcam_plus_plus(model, torch.ones(1, 1, 2, 2), torch.zeros(1, dtype=int), layer="0")
     assert not any(each.images for each in findings)
 
@@ -191,7 +191,7 @@ def test_xgradcam_tells_of_maps_that_cancel():
     canceled = torch.tensor([[[1.0, -1], [1, -1]]])  # sums to 0
     nearly = torch.tensor([[[1.0, -1], [1, -0.5]]])  # 3.5 / 0.5 = 7, of gradients of 1
     positive = torch.tensor([[[1.0, 0.5], [1, 0.5]]])
-    with heard() as findings:
+    with collect_notices() as findings:
         got = xgradcam(
             *(model, torch.stack([canceled, nearly, positive]), torch.zeros(3, dtype=int)),
             layer="0",
@@ -208,7 +208,7 @@ def test_xgradcam_tells_of_weights_a_hundredth_above_every_gradient(low, told):
     model = nn.Sequential(nn.Identity(), nn.Flatten(), last)
     # (1 - low) / (1 + low) is 1.020 and 1.008.
     image = torch.tensor([[[[1.0, low]]]])
-    with heard() as findings:
+    with collect_notices() as findings:
         xgradcam(model, image, torch.zeros(1, dtype=int), layer="0")
     assert sum(each.images for each in findings) == told
 
@@ -224,7 +224,7 @@ def smooth(model, images, targets, seed=0, **settings):
 def test_smooth_gradcam_plus_plus_averages_powers_of_gradients_over_the_same_draws(layer):
     model, inputs = chain(), torch.rand(2, 1, 8, 8).double()
     settings = {"n_samples": 5, "noise": 0.4, "layer": layer, "relu": False}
-    with heard():  # maps of both signs at "0"
+    with collect_notices():  # maps of both signs at "0"
         got = smooth(model, inputs, torch.tensor([1, 2]), **settings)
     generator = torch.Generator().manual_seed(0)
     for image, target, each in zip(inputs, (1, 2), got, strict=True):
@@ -249,7 +249,7 @@ def test_equal_gradients_of_all_samples_are_told_of():
     with pytest.warns(GuardWarning, match=r"2 images are made from equal gradients .* \(noise 0, "):
         got = smooth(model, inputs, targets, layer="1", noise=0.0, n_samples=3)
     torch.testing.assert_close(got, gradcam_plus_plus(model, inputs, targets, layer="1"))
-    with heard() as findings:
+    with collect_notices() as findings:
         smooth(model, inputs, targets, layer="1", noise=0.4)
     assert not any(each.images for each in findings)
 
@@ -272,7 +272,7 @@ def test_gradients_are_equal_up_to_a_share_of_the_largest(share, told):
     # noise 0.5 of the range 2: the samples' gradients are 1 + slope times the draws.
     slope = share * 2.0**-18 / float((draws - draws[0]).abs().max())
     given = Bent(slope), torch.zeros(1, 1, 4, 4).double(), torch.zeros(1, dtype=int)
-    with heard() as findings:
+    with collect_notices() as findings:
         smooth(*given, layer="same", noise=0.5, n_samples=3)
     assert sum(each.images for each in findings) == told
 
@@ -281,7 +281,7 @@ def test_gradients_are_equal_up_to_a_share_of_the_largest(share, told):
 def test_relu_keeps_the_positive_part(method):
     model = chain()
     given = model, torch.rand(2, 1, 8, 8).double(), torch.tensor([1, 2])
-    with heard():
+    with collect_notices():
         assert method(*given, layer="0", relu=False).min() < 0
         assert method(*given, layer="0").min() >= 0
         with pytest.raises(AttributionLabError, match="relu is 'no': take True or False"):

@@ -21,7 +21,7 @@ from captum.attr import (
 from torch import nn
 
 from attributionlab.methods.captum_guards import guard_captum
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 
 INPUTS = torch.tensor([[1.0, 2.0, 0.5, 4.0], [3.0, -1.0, 1.0, 0.25]])
 TARGETS = torch.tensor([0, 1])
@@ -44,7 +44,7 @@ def guarded(kind, model, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         maps = instance.attribute(INPUTS, target=TARGETS, **settings)
-    with heard() as findings:
+    with collect_notices() as findings:
         guard_captum(instance, model, INPUTS, TARGETS, settings, maps)
     return findings
 
@@ -118,7 +118,7 @@ def test_a_layers_attributions_are_not_held_against_the_sum_but_its_activations_
     model = Net(F.relu)
     model.last = nn.Linear(6, 4)
     instance = LayerDeepLift(model, model.last)
-    with heard() as findings:
+    with collect_notices() as findings:
         guard_captum(instance, model, INPUTS, TARGETS, {}, torch.ones(2, 4))
     assert [finding.images for finding in findings] == [2]
     assert "1 functional" in findings[0].text
@@ -127,7 +127,7 @@ def test_a_layers_attributions_are_not_held_against_the_sum_but_its_activations_
 def test_guided_gradcam_is_told_what_guided_backprop_is():
     def texts_of(activation):
         model = Net(activation)
-        with heard() as findings:
+        with collect_notices() as findings:
             guard_captum(GuidedGradCam(model, model.first), model, INPUTS, TARGETS, {}, INPUTS)
         return [finding.text for finding in findings if finding.images]
 
@@ -139,10 +139,10 @@ def test_guided_gradcam_is_told_what_guided_backprop_is():
 def test_other_methods_and_other_results_are_left_alone():
     assert not guarded(Saliency, Net(F.relu))
     instance = DeepLift(Net(F.relu), multiply_by_inputs=False)
-    with heard() as findings:
+    with collect_notices() as findings:
         guard_captum(instance, instance.model, INPUTS, TARGETS, {}, (INPUTS, INPUTS))
     assert not any(finding.gaps for finding in findings)
-    with heard() as findings:
+    with collect_notices() as findings:
         guard_captum(instance, instance.model, INPUTS, TARGETS, {}, INPUTS)
     assert not any(finding.gaps for finding in findings)  # multipliers have no sum to keep
     drawn = guarded(DeepLiftShap, Net(nn.ReLU()), baselines=lambda: torch.rand(2, 4))

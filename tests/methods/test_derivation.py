@@ -12,14 +12,14 @@ from attributionlab import AttributionLabError, methods
 from attributionlab.errors import AttributionWarning, GuardWarning
 from attributionlab.methods import (
     METHODS,
-    Finding,
+    Notice,
     absolute,
     as_method,
+    collect_notices,
     declares,
     derived,
-    heard,
+    notify,
     summarized,
-    tell,
 )
 from attributionlab.methods.derivation import base_and_suffix
 
@@ -47,7 +47,7 @@ def maps_of(name, **changes):
     function = derived(name, METHODS)
     given = {"generator": seeded(), "highest": 2.0, "baseline": torch.ones(2, 1, 1).double()}
     given = {key: value for key, value in given.items() if key in parameters(name)}
-    with heard():
+    with collect_notices():
         return function(network(), IMAGES, TARGETS, **given | changes)
 
 
@@ -102,10 +102,10 @@ def test_what_the_method_tells_is_told_of_the_signed_map_and_without_its_sum():
     regions = torch.zeros(3, 4, 4, dtype=torch.int64)
 
     def telling(model, inputs, targets):
-        tell(Finding("miss {worst}", 2, [0.5, 0.1, 0.2], 0.5, regions, "quadrature"))
+        notify(Notice("miss {worst}", 2, [0.5, 0.1, 0.2], 0.5, regions, "quadrature"))
         return inputs
 
-    with heard() as findings:
+    with collect_notices() as findings:
         absolute(telling)(None, IMAGES, TARGETS)
     [said] = findings
     assert summarized(findings) == [
@@ -142,7 +142,7 @@ def test_the_listed_ones_are_what_their_names_say(name):
     few = {key: value for key, value in few.items() if key in parameters(name)}
     given = {"generator": seeded(), "highest": 2.0}
     given = {key: value for key, value in given.items() if key in parameters(name)}
-    with heard():
+    with collect_notices():
         expected = again(network(), IMAGES, TARGETS, **given, **few)
     assert torch.equal(maps_of(name, **few), expected)
     assert METHODS[name].__name__ == name.replace("-", "_") == again.__name__
@@ -153,7 +153,7 @@ def test_the_listed_ones_are_what_their_names_say(name):
 def test_suffixes_follow_each_other():
     found = maps_of("input-x-gradient-absolute-vargrad", n_samples=4, noise=0.2)
     by_hand = methods.vargrad(absolute(methods.input_x_gradient))
-    with heard():
+    with collect_notices():
         expected = by_hand(
             *(network(), IMAGES, TARGETS), generator=seeded(), highest=2.0, n_samples=4, noise=0.2
         )
@@ -207,7 +207,7 @@ def test_a_method_without_baselines_has_no_true_one():
 @pytest.mark.parametrize("form", ["{}", "{}-absolute", "absolute-{}"])
 def test_equal_maps_of_all_samples_are_told_whatever_is_made_of_them(suffix, form):
     name = f"input-x-gradient-{form.format(suffix)}"
-    with heard() as findings:
+    with collect_notices() as findings:
         derived(name, METHODS)(
             *(network(), IMAGES, TARGETS), generator=seeded(), highest=2.0, noise=0.0, n_samples=3
         )
@@ -221,7 +221,7 @@ def test_equal_maps_of_all_samples_are_told_whatever_is_made_of_them(suffix, for
 
 
 def test_an_inner_ensemble_that_draws_is_not_mistaken_for_equal_maps():
-    with heard() as findings:
+    with collect_notices() as findings:
         derived("saliency-smoothgrad-vargrad", METHODS)(
             *(network(), IMAGES, TARGETS), generator=seeded(), highest=2.0, noise=0.0, n_samples=3
         )

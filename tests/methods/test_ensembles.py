@@ -15,12 +15,12 @@ from attributionlab.errors import GuardWarning
 from attributionlab.methods import (
     METHODS,
     Call,
-    Finding,
+    Notice,
     as_method,
     attribute,
-    heard,
+    collect_notices,
+    notify,
     summarized,
-    tell,
 )
 from attributionlab.methods.ensembles import maps_of_samples
 from attributionlab.methods.gradients import input_x_gradient
@@ -75,7 +75,7 @@ def test_captum_makes_the_same_of_the_same_noise(kind, method, monkeypatch):
     expected = NoiseTunnel(captum[method](network())).attribute(
         image, nt_type=kind, nt_samples=7, stdevs=0.5, target=TARGETS[:1]
     )
-    with heard():
+    with collect_notices():
         ours = run(kind, method, IMAGES[:1], n_samples=7)
     # Captum subtracts the square of the mean for a variance: a few roundings of values below 10.
     torch.testing.assert_close(ours, expected.detach(), rtol=0, atol=1e-12)
@@ -114,7 +114,7 @@ def test_another_seed_draws_other_noise_and_no_global_state_moves():
 
 def test_each_image_keeps_its_own_baseline_even_where_samples_and_images_are_as_many():
     starts = IMAGES.flip(0)
-    with heard():
+    with collect_notices():
         together = run("smoothgrad", methods.integrated_gradients, n_samples=3, baselines=starts)
         first = run(
             "smoothgrad",
@@ -149,7 +149,7 @@ def test_of_bit_for_bit_equal_float32_maps_reductions_are_exact(kind):
     def constant(model, inputs, targets):
         return values[:1].expand(len(inputs), -1, -1, -1)
 
-    with heard():
+    with collect_notices():
         maps = ENSEMBLES[kind][0](constant)(
             *(None, values, TARGETS), highest=1.0, generator=seeded(), n_samples=7
         )
@@ -158,7 +158,7 @@ def test_of_bit_for_bit_equal_float32_maps_reductions_are_exact(kind):
 
 
 def test_maps_of_zeros_are_left_to_the_guard_of_saturation():
-    with heard() as findings:
+    with collect_notices() as findings:
         run("vargrad", lambda model, inputs, targets: torch.zeros_like(inputs))
     assert not summarized(findings)
 
@@ -166,11 +166,13 @@ def test_maps_of_zeros_are_left_to_the_guard_of_saturation():
 def test_what_is_told_of_samples_is_told_once_for_each_image_with_the_worst_value():
     def telling(model, inputs, targets):
         worst = float(targets[0])
-        tell(Finding("are odd by {worst}", len(inputs), gaps=[0.1], worst=worst, kind="quadrature"))
-        tell(Finding("are fine", 0))
+        notify(
+            Notice("are odd by {worst}", len(inputs), gaps=[0.1], worst=worst, kind="quadrature")
+        )
+        notify(Notice("are fine", 0))
         return inputs
 
-    with heard() as findings:
+    with collect_notices() as findings:
         run("smoothgrad", telling)
     assert summarized(findings) == [
         "attributions of 3 images are made from maps of noisy samples, some of which are odd by 100%"
@@ -230,7 +232,7 @@ def test_images_targets_and_generators_that_do_not_fit_are_refused(changes, mess
 @each
 def test_an_ensemble_of_a_partial_is_that_of_its_method_with_these_settings(kind):
     starts = IMAGES.flip(0)
-    with heard():
+    with collect_notices():
         expected = run(kind, methods.integrated_gradients, n_samples=3, baselines=starts)
         found = run(kind, partial(methods.integrated_gradients, baselines=starts), n_samples=3)
     assert torch.equal(found, expected)
@@ -281,7 +283,7 @@ def test_what_is_no_method_is_refused():
 def test_maps_are_returned_in_float64_where_the_type_of_the_inputs_would_lose_them(
     size, kind, dtype
 ):
-    with heard():
+    with collect_notices():
         maps = run(
             kind,
             lambda model, inputs, targets: size * (3 + inputs.sign()),
@@ -326,7 +328,7 @@ def test_a_setting_of_the_method_may_have_the_name_of_any_parameter(kind):
     def own(model, inputs, targets, *, method, settings):
         return inputs * (method + settings)
 
-    with heard():
+    with collect_notices():
         found = ENSEMBLES[kind][0](own)(
             *(network(), IMAGES, TARGETS),
             highest=2.0,
@@ -348,7 +350,7 @@ def test_a_quadrature_can_be_chosen_of_all_that_is_made_of_integrated_gradients(
             settings = {"method": rule, "n_steps": 3}
             method = as_method(f"integrated-gradients-{name}", METHODS, settings)
             offered = {"generator": seeded(), "highest": 2.0, "baseline": torch.zeros(2, 1, 1)}
-            with heard():
+            with collect_notices():
                 call = Call("mine", network(), IMAGES, TARGETS, 0, 3, offered)
                 maps.append(attribute(method, call, 0).maps)
         assert not torch.equal(*maps), name
@@ -385,7 +387,7 @@ def test_a_run_offers_what_an_ensemble_asks_for_and_sees_that_it_draws():
     for seed in (3, 3, 4):
         offered = {"generator": seeded(seed), "highest": env.max_value}
         call = Call(env.name, env.model, images, env.targets(labels), 0, 2, offered)
-        with heard():
+        with collect_notices():
             found.append(attribute(method, call, seed))
     assert all(each.random for each in found)
     assert torch.equal(found[0].maps, found[1].maps)

@@ -9,7 +9,7 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.methods import METHODS, heard
+from attributionlab.methods import METHODS, collect_notices
 
 SIDE = 16
 # As few samples and steps as a method takes: what is asked here does not depend on them.
@@ -75,7 +75,7 @@ def run(name, environment, offered, images=2, generator=None):
     given = by_name | {"generator": generator or torch.Generator().manual_seed(0)}
     settings = {key: value for key, value in given.items() if key in takes} | few(name)
     model = environment.explained_model(getattr(method, "output", None) or "probability")
-    with heard():
+    with collect_notices():
         return method(model, pictures[:images].clone(), labels[:images].clone(), **settings)
 
 

@@ -10,7 +10,7 @@ import attributionlab as al
 import oracles_methods as oracles
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.excitation import excitation_backprop
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from random_chains import SHAPE, random_chain, silently
 
 seeds = st.integers(0, 2**31)
@@ -85,7 +85,7 @@ def chain_of(*, seed, inputs):
 def test_probability_is_conserved_where_every_winner_has_an_exciting_input(seed):
     model, inputs, targets = chain_of(seed=seed, inputs=3)
     last = model[:-1](inputs)
-    with heard() as findings:
+    with collect_notices() as findings:
         sums = excitation_backprop(model, inputs, targets).sum((1, 2, 3))
     excited = ((last > 0) & (model[-1].weight[targets] > 0)).any(1)
     torch.testing.assert_close(sums, excited.double(), **EXACT)
@@ -98,13 +98,13 @@ def test_what_a_unit_wins_by_its_bias_alone_is_lost_and_told():
     for layer, weight, bias in ((model[1], [[1.0], [-1.0]], [0, 4.0]), (model[3], [[3.0, 1]], [9])):
         layer.weight.data, layer.bias.data = torch.tensor(weight), torch.tensor(bias).float()
     image, target = torch.ones(1, 1, 1, 1), torch.tensor([0])
-    with heard() as findings:
+    with collect_notices() as findings:
         got = excitation_backprop(model, image, target)
     assert got.item() == 0.5  # 3 x 1 of 3 x 1 + 1 x 3
     [finding] = findings
     assert (finding.images, finding.worst) == (1, 0.5)
     assert finding.text.startswith("lose up to {worst} of the probability")
-    with heard() as findings:
+    with collect_notices() as findings:
         excitation_backprop(model, image, target, contrastive=True)
     assert not findings
 
@@ -133,7 +133,7 @@ def test_on_an_environment_it_finds_what_excites_the_output(name):
     env = al.load(name, image_size=24)
     images, labels = env.batch(2)
     targets = labels if env.task == "classification" else torch.zeros_like(labels)
-    with heard() as findings:
+    with collect_notices() as findings:
         got = excitation_backprop(env.model, images, targets)
     assert not any(finding.images for finding in findings)
     positive = env.truth(images, targets, output="logit").positive.reshape(got.shape)

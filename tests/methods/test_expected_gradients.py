@@ -9,8 +9,8 @@ from torch import nn
 import oracles_paths
 from attributionlab import AttributionLabError
 from attributionlab.methods import (
+    collect_notices,
     gradient_shap,
-    heard,
     integrated_gradients,
     smoothgrad,
     summarized,
@@ -33,7 +33,7 @@ def seeded(seed=0):
 
 def run(images=IMAGES, targets=TARGETS, model=None, **changes):
     settings = {"generator": seeded(), "highest": 2.0, "baselines": STARTS, "n_samples": 6}
-    with heard():
+    with collect_notices():
         return gradient_shap(model or network(), images, targets, **settings | changes)
 
 
@@ -133,7 +133,7 @@ def test_an_ensemble_hands_on_a_distribution_as_it_is():
     """As many baselines as images are no baseline for each of them."""
     ensemble, starts = smoothgrad(gradient_shap), STARTS[:3]
     settings = {"highest": 2.0, "noise": 0.1, "n_samples": 2}
-    with heard():
+    with collect_notices():
         found = ensemble(
             network(), IMAGES, TARGETS, baselines=starts, generator=seeded(), **settings
         )
@@ -155,7 +155,7 @@ def test_an_ensemble_hands_on_a_distribution_as_it_is():
 
 
 def test_a_sum_is_held_against_the_output_less_the_mean_over_the_baselines():
-    with heard() as findings:
+    with collect_notices() as findings:
         maps = gradient_shap(
             network(), IMAGES, TARGETS, baselines=STARTS, generator=seeded(), highest=2.0
         )
@@ -178,7 +178,7 @@ def test_steps_that_few_samples_meet_are_told_as_noise():
             return ((inputs.flatten(1).mean(1, keepdim=True) - 0.99) * 100).clamp(min=0)
 
     image, target = torch.ones(1, 1, 4, 5), torch.zeros(1, dtype=torch.int64)
-    with heard() as findings:
+    with collect_notices() as findings:
         maps = gradient_shap(Step(), image, target, generator=seeded(6), highest=1.0, n_samples=60)
     said = summarized(findings)
     # One sample saw it: its variance over 60 is then the square of the mean.
@@ -188,7 +188,7 @@ def test_steps_that_few_samples_meet_are_told_as_noise():
         "(about 100% of a map's sum of squares): take a larger n_samples"
     ) in said
     assert [each for each in said if "do not sum" in each and "larger n_samples" in each]
-    with heard() as findings:
+    with collect_notices() as findings:
         gradient_shap(Step(), image, target, generator=seeded(6), highest=1.0, n_samples=2000)
     assert not [each for each in summarized(findings) if "mostly noise" in each]
 

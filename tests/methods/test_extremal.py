@@ -10,7 +10,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods.extremal import extremal_perturbation
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.masking import SmoothMask, blur_pyramid, blurred
 
 TARGETS = torch.zeros(2, dtype=torch.int64)
@@ -66,7 +66,7 @@ def test_two_iterations_by_hand():
     images = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
     common = {"sigma": 0.4, "step": 1, "iterations": 2, "area": 0.25, "blur_sigma": 1e-6}
-    with heard():  # without a blur the output has no gradient
+    with collect_notices():  # without a blur the output has no gradient
         got = extremal_perturbation(model, images, TARGETS[:1], learning_rate=0.001, **common)
     # All four tie for the one place, so each is m - 1/4 too much: the gap's slope is 2 (m - 1/4) / 4.
     first = 300 * 2 * 0.75 / 4
@@ -105,7 +105,7 @@ def test_an_output_without_gradients_is_told_of(images):
         match=r"; pass normalized=True \(on the command line --set normalized=True\) to begin",
     ):
         extremal_perturbation(constant, images, TARGETS, iterations=2, normalized=False)
-    with heard() as findings:
+    with collect_notices() as findings:
         extremal_perturbation(Square(2, 12), images, TARGETS, iterations=2)
     assert [finding.images for finding in findings] == [0]
 
@@ -155,7 +155,7 @@ def test_numpys_numbers_are_numbers(images):
     given = {"area": 0.5, "iterations": 3, "sigma": 4.0, "step": 2, "normalized": False}
     kinds = {float: np.float32, int: np.int64, bool: np.bool_}
     numpys = {name: kinds[type(value)](value) for name, value in given.items()}
-    with heard():
+    with collect_notices():
         maps = [
             extremal_perturbation(Square(2, 12), images, TARGETS, **numbers)
             for numbers in (given, numpys)
@@ -169,7 +169,7 @@ def test_it_claims_the_positive_truth_and_explains_logits():
 
 
 def test_cells_stay_between_0_and_1(images):
-    with heard():
+    with collect_notices():
         masks = extremal_perturbation(
             Square(2, 12), images, TARGETS, learning_rate=1.0, output_weight=0, iterations=5
         )

@@ -11,7 +11,7 @@ from torch import nn
 
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, methods
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import deconvolution, guided_backprop
 from random_chains import SHAPE, random_chain, silently
 
@@ -182,7 +182,7 @@ def test_a_relu_in_place_on_a_view_is_refused(method):
 def test_a_network_without_relus_gets_its_gradient_and_is_told(method):
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 2)).double()
     inputs, targets = torch.rand(2, 1, 2, 2).double(), torch.tensor([0, 1])
-    with heard() as findings:
+    with collect_notices() as findings:
         got = method(model, inputs, targets)
     assert torch.equal(got, methods.saliency(model, inputs, targets))
     [told] = [finding for finding in findings if finding.images]

@@ -10,7 +10,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab import methods
 from attributionlab.errors import GuardWarning
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import deconvolution, guided_backprop, saliency
 from attributionlab.methods.guards import completeness, kinks, saturation, shares_of_change, watched
 from attributionlab.methods.perturbation import occlusion
@@ -36,7 +36,7 @@ class Net(nn.Module):
 
 def said(call, *arguments, **settings):
     """What a call tells, beside that all is well."""
-    with heard() as findings:
+    with collect_notices() as findings:
         call(*arguments, **settings)
     return [finding for finding in findings if finding.images]
 
@@ -134,7 +134,7 @@ def test_called_directly_a_guard_warns():
 
 
 def complete(values, output, reference):
-    with heard() as findings:
+    with collect_notices() as findings:
         completeness(torch.tensor(values), torch.tensor(output), torch.tensor(reference), "REMEDY")
     return findings[0]
 
@@ -264,7 +264,7 @@ def test_units_on_their_kink_are_a_share_of_those_that_a_gradient_reaches():
     last.weight.data = torch.tensor([[1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
     for relu in (nn.ReLU(), nn.ReLU(inplace=True)):
         model = nn.Sequential(nn.Flatten(), layer, relu, last)
-        with heard() as findings:
+        with collect_notices() as findings:
             share = kinks(model, INPUTS, TARGETS)
             assert kinks(model, INPUTS[:1], torch.tensor([1])) == 0
         assert share == pytest.approx(2 / 3)
@@ -288,7 +288,7 @@ def test_every_environment_sits_on_kinks_and_no_ordinary_network_does():
         nn.Flatten(),
         nn.Linear(3200, 4),
     )
-    with heard() as findings:
+    with collect_notices() as findings:
         assert kinks(ordinary, images, labels) == 0
     assert [finding.images for finding in findings] == [0]
     assert kinks(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), INPUTS, TARGETS) == 0

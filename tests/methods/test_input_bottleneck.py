@@ -13,7 +13,7 @@ import oracles_bottleneck as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods import bottleneck, input_bottleneck
 from attributionlab.methods.adversarial import Adversary, generated_mask, let_through
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.input_bottleneck import input_iba
 
 QUICK = {"steps": 3, "copies": 2, "feature_steps": 10, "epochs": 1, "samples": 20, "batch": 4}
@@ -45,7 +45,7 @@ def explained(model, images, **settings):
 
 
 def told(model, images, **settings):
-    with heard() as findings:
+    with collect_notices() as findings:
         explained(model, images, **settings)
     return [finding.text for finding in findings if finding.images]
 
@@ -270,7 +270,7 @@ def test_where_gradients_are_off_maps_are_the_same(net, images, mode):
 def test_a_channel_that_is_empty_is_no_problem(net, images):
     for each in images:
         each[:, 1] = 0
-    with heard():
+    with collect_notices():
         assert explained(net, images).isfinite().all()
 
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from attributionlab import AttributionLabError
-from attributionlab.methods import as_maps, heard
+from attributionlab.methods import as_maps, collect_notices
 
 INPUTS = torch.zeros(2, 3, 4, 5)
 
 
 def maps_of(attributions, start=0):
-    with heard() as findings:
+    with collect_notices() as findings:
         maps = as_maps(attributions, INPUTS, "mine on env", start)
     return maps, {finding.text: finding.images for finding in findings if finding.images}
 

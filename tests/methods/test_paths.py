@@ -8,7 +8,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError, methods
-from attributionlab.methods.findings import heard, summarized
+from attributionlab.methods.findings import collect_notices, summarized
 from attributionlab.methods.paths import integrated_gradients, integrated_gradients_exact
 
 
@@ -126,7 +126,7 @@ def test_settings_out_of_range_are_refused_before_anything_is_computed(settings,
 @pytest.mark.parametrize("method", ["gausslegendre", "riemann_trapezoid", "riemann_left"])
 def test_the_fewest_nodes_that_are_allowed_run(method):
     steps = 1 if method == "gausslegendre" else 2
-    with heard():
+    with collect_notices():
         got = integrated_gradients(network()[0], IMAGES, CLASSES, n_steps=steps, method=method)
     assert got.isfinite().all()
 
@@ -135,7 +135,7 @@ def test_the_fewest_nodes_that_are_allowed_run(method):
 
 
 def exactly(model, inputs, start, targets, **settings):
-    with heard() as findings:
+    with collect_notices() as findings:
         maps = integrated_gradients_exact(model, inputs, targets, baselines=start, **settings)
     assert all(finding.text for finding in findings)
     assert [finding.kind for finding in findings] == ["completeness", "error", "error"]
@@ -220,7 +220,7 @@ def test_the_limits_of_the_exact_integral_are_refused_by_name(settings, message)
 
 def test_attributions_have_the_type_of_the_images():
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 1)).to(torch.bfloat16)
-    with heard():
+    with collect_notices():
         maps = integrated_gradients(
             model, torch.ones(1, 1, 2, 2, dtype=torch.bfloat16), torch.tensor([0])
         )

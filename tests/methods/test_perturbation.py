@@ -10,7 +10,7 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import AttributionLabError
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.perturbation import occlusion, occlusion_true_baseline
 
 
@@ -60,7 +60,7 @@ def test_the_last_window_is_cut_off_at_the_border():
 def test_windows_that_do_not_overlap_are_told_as_regions_and_others_are_not(window, height, width):
     model, inputs = network(0, 1, height, width), torch.randn(2, 1, height, width).double()
     for stride in range(1, window + 1):
-        with heard() as told:
+        with collect_notices() as told:
             maps = occlusion(model, inputs, torch.tensor([1, 0]), window=window, stride=stride)
         if stride < window:
             assert not told

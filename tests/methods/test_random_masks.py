@@ -10,7 +10,7 @@ from torch import nn
 import attributionlab as al
 import oracles_rise as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import heard, rise, rise_uniform
+from attributionlab.methods import collect_notices, rise, rise_uniform
 from attributionlab.methods.random_masks import Masks
 
 TARGETS = torch.tensor([1, 0])
@@ -52,7 +52,7 @@ def explained(model, target):
 def test_rise_is_the_mean_output_over_masks_that_show_a_pixel(cells, probability):
     model, inputs, starts = network(), images(), torch.rand(2, 2, 1, 1).double()
     settings = {"n_samples": 9, "cells": cells, "probability": probability}
-    with heard():
+    with collect_notices():
         got = rise(
             *(model, inputs, TARGETS),
             generator=torch.Generator().manual_seed(3),
@@ -74,7 +74,7 @@ def test_rise_is_the_mean_output_over_masks_that_show_a_pixel(cells, probability
 
 def test_rise_uniform_starts_each_mask_from_noise_of_its_own():
     model, inputs = network(), images()
-    with heard():
+    with collect_notices():
         got = rise_uniform(
             *(model, inputs, TARGETS),
             highest=3.0,
@@ -118,7 +118,7 @@ def test_maps_do_not_depend_on_the_batch_or_on_images_behind(method):
     settings = {"highest": 1.0} if method is rise_uniform else {}
 
     def run(count=2, **more):
-        with heard():
+        with collect_notices():
             return method(
                 *(model, inputs[:count], TARGETS[:count]),
                 generator=torch.Generator().manual_seed(0),
@@ -150,7 +150,7 @@ def test_known_values_reach_the_network_as_they_are():
             return inputs.sum((2, 3))
 
     inputs = torch.full((1, 1, 8, 8), 0.1)
-    with heard():
+    with collect_notices():
         rise(
             *(Seeing(), inputs, torch.tensor([0])),
             generator=torch.Generator().manual_seed(0),
@@ -188,7 +188,7 @@ def offset_map(scale, offset, n_samples=60, count=1, dtype=torch.float64):
 
 @pytest.mark.parametrize("offset", [20.0, 1.5])
 def test_a_map_that_is_mostly_chance_is_told_of(offset):
-    with heard() as findings:
+    with collect_notices() as findings:
         offset_map(1.0, offset)
     told = {each.text: each for each in findings}
     [chance] = [each for text, each in told.items() if "draw of the masks" in text]
@@ -204,7 +204,7 @@ def test_a_map_that_is_mostly_chance_is_told_of(offset):
 
 
 def test_a_map_that_the_output_makes_is_not_told_of():
-    with heard() as findings:
+    with collect_notices() as findings:
         got = offset_map(1.0, 0.0, n_samples=200)
     assert not any(each.images for each in findings)
     [chance] = [each for each in findings if "draw of the masks" in each.text]
@@ -213,7 +213,7 @@ def test_a_map_that_the_output_makes_is_not_told_of():
 
 
 def test_chance_is_told_of_where_outputs_are_as_small_as_behind_a_saturated_softmax():
-    with heard() as findings:
+    with collect_notices() as findings:
         got = offset_map(1e-24, 2e-23, dtype=torch.float32)
     assert got.any()
     assert any("draw of the masks" in each.text and each.images for each in findings)
@@ -231,7 +231,7 @@ def test_masks_that_do_not_move_the_output_give_one_value():
 @pytest.mark.parametrize("method", [rise, rise_uniform])
 def test_masks_that_show_all_or_nothing_are_told_of(method, probability):
     settings = {"highest": 1.0} if method is rise_uniform else {}
-    with heard() as findings:
+    with collect_notices() as findings:
         got = method(
             *(network(), images(), TARGETS),
             generator=torch.Generator().manual_seed(0),
@@ -258,7 +258,7 @@ def test_masks_are_flat_only_if_all_of_them_are(striped):
 def test_float32_images_of_an_environment_have_float32_maps():
     env = al.load("multi-color-sum", image_size=16)
     inputs, labels = env.batch(2)
-    with heard():
+    with collect_notices():
         got = rise(
             *(env.softmax_model, inputs, labels),
             generator=torch.Generator().manual_seed(0),

@@ -13,7 +13,7 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import AttributionLabError
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import input_x_gradient
 from attributionlab.methods.relevance import (
     deep_lift,
@@ -71,7 +71,7 @@ def test_deep_lift_by_hand():
 @given(seeds)
 def test_deep_lift_is_complete_without_a_softmax(seed):
     model, inputs, targets = random_chain(seed)
-    with heard() as findings:
+    with collect_notices() as findings:
         attributions = deep_lift(model, inputs, targets, baselines=(1.0, -2.0))
     start = torch.tensor([1.0, -2.0]).double()[:, None, None].expand_as(inputs)
     change = model(inputs) - model(start)
@@ -208,7 +208,7 @@ def test_deep_shap_from_one_baseline_is_deep_lift():
 def test_deep_shap_from_several_baselines_is_captums_deep_lift_shap(seed, n):
     model, inputs, targets = random_chain(seed)
     baselines = torch.randn(n, *SHAPE).double()
-    with heard() as findings:
+    with collect_notices() as findings:
         got = deep_shap(model, inputs, targets, baselines=baselines)
     expected = captum(DeepLiftShap, model, inputs, baselines, target=targets)
     torch.testing.assert_close(got, expected, **EXACT)

@@ -12,7 +12,7 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import AttributionLabError
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import input_x_gradient
 from attributionlab.methods.relevance import lrp
 from random_chains import EXACT, SHAPE, random_chain, silently
@@ -120,7 +120,7 @@ def test_lrp_says_how_much_relevance_biases_absorb():
     layer = nn.Linear(2, 1)
     layer.weight.data, layer.bias.data = torch.ones(1, 2), torch.tensor([2.0])
     model = nn.Sequential(nn.Flatten(), layer)
-    with heard() as findings:
+    with collect_notices() as findings:
         lrp(model, torch.ones(1, 1, 1, 2), torch.tensor([0]))
     (finding,) = findings
     # f = 1 + 1 + 2 = 4, of which the bias keeps 2.

@@ -8,7 +8,7 @@ from torch import nn
 import attributionlab as al
 import oracles_paths
 from attributionlab import AttributionLabError, methods
-from attributionlab.methods import heard, summarized
+from attributionlab.methods import collect_notices, summarized
 
 IMAGES = torch.linspace(0, 2, 60).reshape(3, 2, 2, 5).double()
 TARGETS = torch.tensor([0, 1, 1])
@@ -42,7 +42,7 @@ def given(name, generator=None, **changes):
 
 def run(name, images=IMAGES, targets=TARGETS, model=None, **changes):
     method, settings = given(name, **changes)
-    with heard():
+    with collect_notices():
         return method(model or network(), images, targets, **settings)
 
 
@@ -158,7 +158,7 @@ def test_an_image_without_detail_has_no_attributions_from_its_blur():
 @each
 def test_a_sum_is_held_against_the_mean_over_the_starts(name):
     method, settings = given(name)
-    with heard() as findings:
+    with collect_notices() as findings:
         maps = method(network(), IMAGES, TARGETS, **settings)
     (gaps,) = [finding.gaps for finding in findings if len(finding.gaps)]
     model = network()
@@ -181,15 +181,15 @@ def test_a_mean_that_is_mostly_noise_of_few_starts_is_told(name):
     others = 2 * torch.rand(40, 2, 2, 5, generator=seeded(3)).double()
     extra = {"reference_images": others} if name == "random" else {}
     method, settings = given(name, n_baselines=5, **extra)
-    with heard() as findings:
+    with collect_notices() as findings:
         method(model, images, TARGETS[:2], **settings)
     (said,) = summarized(findings)
     assert said.startswith("attributions of 2 images are mostly noise of the sampling")
     assert said.endswith("of a map's sum of squares): take a larger n_baselines")
-    with heard() as findings:
+    with collect_notices() as findings:
         method(model, 40 + images, TARGETS[:2], **settings)
     assert not summarized(findings)
-    with heard() as findings:
+    with collect_notices() as findings:
         method(model, images, TARGETS[:2], **settings | {"n_baselines": 1})
     (said,) = summarized(findings)
     assert said.startswith("attributions of 2 images have a sampling noise of unknown size")
@@ -204,7 +204,7 @@ def test_a_mean_over_all_other_images_has_no_noise_and_one_over_half_of_them_has
     def run_on(n_baselines, seed):
         settings = {"reference_images": others, "n_baselines": n_baselines}
         settings["generator"] = seeded(seed)
-        with heard() as findings:
+        with collect_notices() as findings:
             maps = methods.integrated_gradients_random(model, image, TARGETS[:1], **settings)
         return maps, [each for each in summarized(findings) if "noise" in each]
 
@@ -232,7 +232,7 @@ def test_maps_are_of_the_type_of_the_inputs(name):
 def test_colors_that_exist_only_at_the_end_of_the_path_are_missed_and_told():
     env = al.load("multi-color-sum", image_size=16)
     images, labels = env.batch(1)
-    with heard() as findings:
+    with collect_notices() as findings:
         methods.integrated_gradients_uniform(
             env.softmax_model, images, labels, highest=255.0, generator=seeded(), n_baselines=1
         )

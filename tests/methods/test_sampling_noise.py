@@ -7,7 +7,7 @@ import statistics
 import pytest
 import torch
 
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.sampling_noise import noise_share, share_of_errors, tell_of_noise
 
 
@@ -62,7 +62,7 @@ def test_the_share_of_given_errors_is_that_of_the_sum_of_squares(scale):
 
 
 def test_noise_and_noise_of_unknown_size_are_told_apart():
-    with heard() as told:
+    with collect_notices() as told:
         tell_of_noise([0.4, 0.6, math.inf, 7.0, math.inf, math.inf, 0.0], "take more")
     unknown, noisy = told
     assert (unknown.images, noisy.images) == (3, 2)

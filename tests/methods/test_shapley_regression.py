@@ -31,7 +31,7 @@ def loud(model=None, method=kernel_shap, **settings):
 
 def run(model=None, **settings):
     """The map, whatever is said about its noise."""
-    with findings.heard():
+    with findings.collect_notices():
         return loud(model, **settings)
 
 
@@ -180,7 +180,7 @@ def test_the_same_seed_gives_the_same_map_and_the_global_state_stays():
 
 def test_the_true_baseline_stands_for_what_is_absent():
     pixel = torch.tensor([1.0, 2.0, 3.0]).reshape(3, 1, 1)
-    with findings.heard():
+    with findings.collect_notices():
         got = kernel_shap_true_baseline(
             Curved(),
             IMAGES,
@@ -196,7 +196,7 @@ def test_the_true_baseline_stands_for_what_is_absent():
 
 
 def test_float64_stays():
-    with findings.heard():
+    with findings.collect_notices():
         got = kernel_shap(
             Curved(),
             IMAGES.double(),
@@ -240,7 +240,7 @@ def test_it_says_when_samples_do_not_determine_the_coefficients():
         GuardWarning, match="of 2 images are not determined .* too few for the super"
     ):
         loud(n_samples=2)
-    with findings.heard() as told:
+    with findings.collect_notices() as told:
         loud(n_samples=2)
     assert told[-1].images == 0  # nothing is known of their noise
 
@@ -261,14 +261,14 @@ def test_as_many_samples_as_unknowns_say_nothing_of_their_noise():
 
 @pytest.mark.filterwarnings("ignore:.*single superpixel")
 def test_a_single_superpixel_has_the_whole_change():
-    with findings.heard() as told:
+    with findings.collect_notices() as told:
         got = loud(segmentation=torch.zeros_like(LABELS))
     assert [finding.images for finding in told] == [2, 0, 0, 0, 0]
     assert len(got[0].unique()) == 1
 
 
 def test_it_is_quiet_when_all_is_well():
-    with findings.heard() as told:
+    with findings.collect_notices() as told:
         loud(n_samples=30)
     assert [finding.images for finding in told] == [0] * 5
     assert torch.equal(told[0].regions, LABELS.expand(2, 3, 5))

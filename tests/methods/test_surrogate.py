@@ -222,7 +222,7 @@ def test_outputs_that_differ_by_little_more_than_rounding_are_explained():
         def forward(self, inputs):
             return 1 + super().forward(inputs) * 2**-28  # some 100 units in the last place
 
-    with findings.heard() as told:
+    with findings.collect_notices() as told:
         assert run(Faint()).any()
     assert not any(finding.images for finding in told)
 
@@ -234,7 +234,7 @@ def test_it_says_when_there_is_a_single_superpixel():
 
 
 def test_it_is_quiet_when_all_is_well():
-    with findings.heard() as told:
+    with findings.collect_notices() as told:
         run()
     assert [finding.images for finding in told] == [0, 0]
     assert [finding.kind for finding in told] == ["segments", "zeros"]
@@ -242,7 +242,7 @@ def test_it_is_quiet_when_all_is_well():
 
 def test_it_tells_its_superpixels():
     alone = torch.stack([LABELS, LABELS.flip(0)])
-    with findings.heard() as told:
+    with findings.collect_notices() as told:
         maps = run(segmentation=alone)
     first, second = told
     assert torch.equal(first.regions, alone)

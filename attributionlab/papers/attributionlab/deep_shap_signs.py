@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.environment import Environment
-from attributionlab.methods import deep_shap, heard
+from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import Part, alignment, magnitudes, normalize
 from attributionlab.papers.attributionlab.comparison_plan import environment_of
 from attributionlab.papers.catalog import Run, Tables, claim
@@ -99,7 +99,7 @@ def _deep_shap(
     assert env.softmax_model is not None
     model = env.softmax_model if relu == "module" else FunctionalReLU(env.softmax_model)
     start = env.baseline if baseline == "true" else torch.zeros_like(env.baseline)
-    with heard() as notices:
+    with collect_notices() as notices:
         maps = deep_shap(model, image, target, baselines=start).double().sum(1, keepdim=True)
     pair = torch.cat([image, start.expand_as(image)])
     with torch.no_grad():

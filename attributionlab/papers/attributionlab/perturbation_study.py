@@ -15,7 +15,7 @@ from torch import Tensor
 from attributionlab.environment import Environment
 from attributionlab.faithfulness.calls import always_offered, attribute_scene
 from attributionlab.faithfulness.setup import Trial, chosen_outputs
-from attributionlab.methods import METHODS, Method, Preset, as_method, heard, preset_of
+from attributionlab.methods import METHODS, Method, Preset, as_method, collect_notices, preset_of
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import (
     Measure,
@@ -134,7 +134,7 @@ def maps_of(name: str, env: Environment, n: int, seed: int, repeat: int = 0) -> 
     output, truth_output = chosen_outputs(env, None, None, prepared, method.output)
     trial = Trial(env, output, truth_output, "overall", 0.5, n, seed, diagnosed=False)
     always = always_offered(method, trial)
-    with heard():  # `test` and `compare` print what is unusual about a method
+    with collect_notices():  # `test` and `compare` print what is unusual about a method
         scenes = trial.scenes("", show_progress=False)
         found = [attribute_scene(method, trial, each, always, repeat).maps for each in scenes]
     return torch.cat(found)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
-from attributionlab.methods import heard, kernel_shap, shapley_value_sampling
+from attributionlab.methods import collect_notices, kernel_shap, shapley_value_sampling
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.report.plots import curves
 from attributionlab.stats.intervals import mean_interval
@@ -117,7 +117,7 @@ def _errors(
     """A row for each image."""
     rows = []
     for k in range(len(question.images)):
-        with heard() as notices:
+        with collect_notices() as notices:
             found = estimator.method(
                 question.model,
                 question.images[k : k + 1],

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import environments
-from attributionlab.methods import deep_shap, heard
+from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import Part, alignment, cosine, magnitudes, normalize, rank_correlation
 from attributionlab.papers.attributionlab.comparison_plan import environment_of
 from attributionlab.papers.catalog import Found, Run, Tables, claim
@@ -232,7 +232,7 @@ def deep_lift(env: Environment, image: Tensor, target: Tensor) -> Float64[Tensor
     With a single baseline it is the same as DeepSHAP.
     """
     assert env.softmax_model is not None
-    with heard():  # what its sum misses is in the table
+    with collect_notices():  # what its sum misses is in the table
         maps = deep_shap(env.softmax_model, image, target, baselines=env.baseline)
     return maps.double().sum(1, keepdim=True)
 

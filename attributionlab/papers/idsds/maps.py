@@ -8,7 +8,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.methods import METHODS, as_maps, heard
+from attributionlab.methods import METHODS, as_maps, collect_notices
 from attributionlab.methods.baselines import Baselines
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
 
@@ -124,7 +124,7 @@ def panel_maps(
     rows = [name for name in names if layer is not None or name not in ATTACHED]
     attached = {"layer": layer} if isinstance(layer, str) else {"layers": {"gradcam": layer}}
     raw: dict[str, Tensor] = {}
-    with heard():  # what is unusual about a method, faithfulness_test tells
+    with collect_notices():  # what is unusual about a method, faithfulness_test tells
         for name in sorted({name.removesuffix(ABSOLUTE) for name in rows}):
             if name in raw:
                 continue
@@ -155,7 +155,7 @@ def refused_rows(
     said = []
     for name in ATTENDED:
         try:
-            with heard():
+            with collect_notices():
                 METHODS[name](model, images, targets)
         except AttributionLabError as error:
             reason = str(error).removeprefix(name).lstrip(": ")

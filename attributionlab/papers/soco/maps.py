@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attributionlab.imputation import constant, noisy_linear, true_baseline
-from attributionlab.methods import METHODS, as_method, heard
+from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
 from attributionlab.metrics import Setup, label_probability
 from attributionlab.papers.soco.scaling import scaled
@@ -63,7 +63,7 @@ def ensemble_maps(
     `noise` is a standard deviation in units of the value range; `images`: of the first so many.
     """
     generator = torch.Generator().manual_seed(seed)
-    with heard():
+    with collect_notices():
         samples = maps_of_samples(
             METHODS[PLAIN],
             subject.explained,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attributionlab.errors import refuse_if
 from attributionlab.local_data import cifar10
 from attributionlab.methods import gradcam, integrated_gradients
-from attributionlab.methods.findings import heard
+from attributionlab.methods.findings import collect_notices
 from attributionlab.metrics import Retraining
 from attributionlab.metrics.orders import Order
 from attributionlab.papers.catalog import Found, Run, Tables, claim
@@ -338,7 +338,7 @@ def _maps(
     """Return maps by method; notices about IG's quadrature are left out: only its order counts."""
     last = [module for module in network if isinstance(module, nn.ReLU)][-1]
     rng = np.random.default_rng([*seed, 2])
-    with heard():
+    with collect_notices():
         return {
             "IG": integrated_gradients(network, images, labels).sum(1, keepdim=True).double(),
             "GradCAM": gradcam(network, images, labels, layers={"gradcam": last}).double(),

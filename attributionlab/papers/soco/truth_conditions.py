@@ -28,7 +28,7 @@ from attributionlab.imputation import (
     rounded,
     true_baseline,
 )
-from attributionlab.methods import METHODS, as_method, heard, preset_of
+from attributionlab.methods import METHODS, as_method, collect_notices, preset_of
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.graded import graded_attributions
 from attributionlab.metrics import (
@@ -240,7 +240,7 @@ def _real(
         method = as_method(name, METHODS | CONTROLS, preset.settings)
         own = env.checked_output(preset.output or method.output or explained)
         trial = Trial(env, own, explained, "signed", 0.5, n, seed, diagnosed=False)
-        with heard():  # what is unusual about a method, faithfulness_test tells
+        with collect_notices():  # what is unusual about a method, faithfulness_test tells
             attributed = attribute_scene(method, trial, scene, always_offered(method, trial))
         yield name, attributed.maps.detach().cpu()
 

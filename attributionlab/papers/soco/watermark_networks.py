@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import refuse_if
 from attributionlab.methods import deep_shap, gradcam, integrated_gradients
-from attributionlab.methods.findings import Finding, heard
+from attributionlab.methods.findings import Notice, collect_notices
 from attributionlab.metrics import relevance_mass_accuracy
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.road_curves import road_curve
@@ -400,7 +400,7 @@ def attribution_maps(
     *,
     training: Float[Tensor, "training channels height width"],
     rows: Sequence[slice],
-) -> tuple[dict[str, Maps], list[Finding]]:
+) -> tuple[dict[str, Maps], list[Notice]]:
     """Return maps of what speaks for the label, by method, and the methods' notices.
 
     Logits are explained. Attributions are summed over channels, and negative sums set to 0: GradCAM
@@ -408,7 +408,7 @@ def attribution_maps(
     from the first training images, GradCAM looks at the last ReLU before the linear layer.
     """
     last = [module for module in network if isinstance(module, nn.ReLU)][-1]
-    with heard() as notices:
+    with collect_notices() as notices:
         found = {
             "GradCAM": gradcam(network, images, labels, layers={"gradcam": last}),
             "IG": integrated_gradients(network, images, labels),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.local_data import images_in, local_model
-from attributionlab.methods import METHODS, Call, as_method, attribute, heard
+from attributionlab.methods import METHODS, Call, as_method, attribute, collect_notices
 from attributionlab.metrics import accuracy
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.small_network import trained_small_network
@@ -301,7 +301,7 @@ def maps_of(
     inputs = subject.images.clone(memory_format=torch.channels_last)
     total = len(inputs)
     call = Call(subject.name, model, inputs, subject.targets.clone(), 0, total, offered)
-    with heard():  # what is unusual about a method, faithfulness_test tells
+    with collect_notices():  # what is unusual about a method, faithfulness_test tells
         return attribute(method, call, seed).maps
 
 

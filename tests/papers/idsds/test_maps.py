@@ -105,7 +105,7 @@ def test_both_ensembles_of_integrated_gradients_share_their_samples(convolutiona
         convolutional, images, TARGETS, both, layer=None, highest=2.0, seed=0, quick=True
     ).values()
     generator = torch.Generator().manual_seed(0)
-    with al.methods.heard():
+    with al.methods.collect_notices():
         expected = al.methods.METHODS["integrated-gradients-smoothgrad"](
             convolutional, images, TARGETS, highest=2.0, generator=generator, n_samples=4, n_steps=8
         )
@@ -180,7 +180,7 @@ def test_masks_of_rise_show_the_baseline_and_noise(linear, images):
     settings = {"layer": None, "highest": 2.0, "baselines": 0.5, "seed": 4, "quick": True}
     plain, uniform = panel_maps(linear, images, TARGETS, names, **settings).values()
     given = {"generator": torch.Generator().manual_seed(4), "n_samples": 200}
-    with al.methods.heard():
+    with al.methods.collect_notices():
         expected = METHODS["rise"](linear, images, TARGETS, baselines=0.5, **given)
         given["generator"].manual_seed(4)
         noisy = METHODS["rise-uniform"](linear, images, TARGETS, highest=2.0, **given)
@@ -195,7 +195,7 @@ def test_rows_of_a_layer_are_those_of_the_methods(convolutional, images, name):
     ).values()
     drawn = {"highest": 2.0, "generator": torch.Generator().manual_seed(4), "n_samples": 4}
     settings = drawn if name.startswith("smooth") else {}
-    with al.methods.heard():
+    with al.methods.collect_notices():
         expected = METHODS[name](convolutional, images, TARGETS, layer="1", **settings)
     assert torch.equal(maps, expected.double())
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.methods import METHODS, heard
+from attributionlab.methods import METHODS, collect_notices
 from attributionlab.papers.catalog import CLAIMS, items, reproduce
 from attributionlab.papers.soco.maps import (
     ENSEMBLES,
@@ -402,7 +402,7 @@ def test_ensembles_share_samples_and_are_what_the_methods_of_these_names_give():
     together = ensemble_maps(subject, 0.0005, 0, quick=True)
     assert list(together) == list(ENSEMBLES)
     for name in ENSEMBLES:
-        with heard():
+        with collect_notices():
             maps = METHODS[name](
                 *(env.softmax_model, subject.images, subject.targets),
                 highest=255.0,

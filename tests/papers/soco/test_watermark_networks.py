@@ -10,7 +10,7 @@ from torch import nn
 
 import oracles_watermarks as oracles
 from attributionlab import AttributionLabError
-from attributionlab.methods import deep_shap, heard
+from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import relevance_mass_accuracy
 from attributionlab.papers.catalog import CLAIMS, Run, items
 from attributionlab.papers.soco import road_curves
@@ -367,7 +367,7 @@ def test_deepshap_misses_the_output_because_of_maximum_pooling(tiny):
         ]
         network = nn.Sequential(*layers).eval()
         images = tiny.testing[:4]
-        with heard() as notices:
+        with collect_notices() as notices:
             deep_shap(network, images, torch.arange(4), baselines=tiny.training[:2])
         kinds.append({one.kind: one.images for one in notices}.get("completeness", 0))
     assert kinds[0] > 0
