@@ -9,9 +9,10 @@ import pytest
 from scipy.stats import spearmanr
 
 import attributionlab as al
+from attributionlab.papers.catalog import items
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
-COLUMNS = ["item", "what it shows", "paper", "ours", "why they differ", "command"]
+COLUMNS = ["item", "what it shows", "grade", "paper", "ours", "why they differ", "command"]
 
 
 def numbered(kind: str, last: int) -> list[str]:
@@ -138,12 +139,38 @@ def test_every_command_is_in_the_row_of_its_item():
 
 
 def test_every_experiment_has_its_row_and_every_row_its_experiment():
-    from attributionlab.papers.catalog import items
 
     named = [name for _, _, name in commands("reproduce")]
     assert set(named) == set(items())
     # What the theorems and algorithms say is asked by the experiment that has a row of its own.
     assert {name for name in named if named.count(name) > 1} <= {"soundness-truth"}
+
+
+@each_paper
+def test_the_grade_of_a_row_is_that_of_its_item(paper):
+    for row in rows(paper):
+        names = re.findall(r"`attributionlab reproduce ([^`]+)`", row["command"])
+        if names and not row["ours"].startswith("covered"):
+            assert {items()[name].grade for name in names} == {row["grade"]}, row["item"]
+        else:  # what is built in is held against oracles, and pictures of ideas have no grade
+            assert row["grade"] == ("—" if row["ours"].startswith("illustration") else "faithful")
+
+
+def test_the_head_counts_the_grades_of_each_paper():
+    head = PAGE.read_text(encoding="utf-8").split("## AttributionLab")[0]
+    names, _, *lines = [line for line in head.splitlines() if line.startswith("|")]
+    grades = [cell.strip() for cell in names.split("|")[2:-1]]
+    counted = {}
+    for line in lines:
+        paper, *numbers = [cell.strip() for cell in line.split("|")[1:-1]]
+        counted[paper] = dict(zip(grades, map(int, numbers), strict=True))
+    for paper in ITEMS:
+        found = Counter(row["grade"].replace("—", "illustrations") for row in rows(paper))
+        assert {grade: count for grade, count in counted[paper].items() if count} == found
+    readme = PAGE.parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    grades = ("faithful", "analogue", "weak analogue")
+    said = re.findall(r"(\d+) are faithful, (\d+) analogues on small networks, (\d+) weak", readme)
+    assert said == [tuple(str(sum(each[grade] for each in counted.values())) for grade in grades)]
 
 
 def test_every_network_to_verify_is_in_the_catalogue():

@@ -331,7 +331,7 @@ def test_an_item_has_its_tables_and_figure(monkeypatch):
     monkeypatch.setattr(perturbation_tables, "printed_areas", lambda: areas)
     outcome = reproduce("figure-18", n=1, quick=True)
     tables = outcome.tables
-    assert list(tables)[:2] == list(outcome.shown) == ["sensitivity_n", "summary"]
+    assert list(tables)[:2] == list(outcome.item.tables) == ["sensitivity_n", "summary"]
     assert set(tables) == {
         *("summary", "ranks", "scores", "correlations", "images", "curves", "areas", "ties"),
         *("insertion", "sensitivity_n", "undefined", "best-order"),

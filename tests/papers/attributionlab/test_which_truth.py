@@ -336,7 +336,7 @@ def test_a_quick_run_has_every_table():
     assert colors.environment.unique().tolist() == [UNSEEN]
     assert len(colors) == 7
     assert not colors.drop(columns="sum").isna().any(axis=None)  # a mask has no sum
-    assert outcome.shown.keys() <= tables.keys()
+    assert outcome.item.tables.keys() <= tables.keys()
     images, ranges = tables["importance-images"], tables["ranges"].set_index("definition")
     share = images[images.definition == "deep-shap"]["sum"]
     assert ranges.loc["deep-shap", ["sum_min", "sum_max"]].tolist() == [share.min(), share.max()]

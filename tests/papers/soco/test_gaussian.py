@@ -303,7 +303,7 @@ def test_the_wide_tables_hold_the_numbers_of_the_long_ones(outcome):
         points = table[(table[column] - at).abs() < 1e-9]
         assert wide[f"at {at}"].dropna().tolist() == points[value].tolist()
         assert wide[f"true {at}"].dropna().tolist() == points.true.tolist()
-    assert set(outcome.shown) <= set(outcome.tables)
+    assert set(outcome.item.tables) <= set(outcome.tables)
     assert set(outcome.figures) == {"soundness", "completeness", "strengths"}
     assert 1.5 in set(outcome.tables["strengths"].strength)
 

@@ -558,7 +558,7 @@ def test_a_quick_run_serves_all_items_and_shows_each_its_own_figures_first():
         *("maps-multi-color-sum", "maps-trained-on-pictures-seed-0"),
     }
     assert all(isinstance(figure, Figure) for figure in outcome.figures.values())
-    assert outcome.shown.keys() <= outcome.tables.keys()
+    assert outcome.item.tables.keys() <= outcome.tables.keys()
     summary = outcome.tables["summary"]
     first = summary[~summary.method.str.contains(" runs")]
     assert len(first) == 4 * 2 * 9

@@ -691,7 +691,7 @@ def test_a_quick_run_has_every_table_and_says_what_is_in_it():
     ranks = {"ranks-accuracy", "ranks-label-probability"}
     assert set(outcome.figures) == {"soundness", "completeness", *ranks}
     assert tables["panel"][["graded", "real", "images"]].to_numpy().tolist() == [[14, 4, 2]]
-    assert outcome.shown.keys() <= tables.keys()
+    assert outcome.item.tables.keys() <= tables.keys()
     conditions = {tuple(row) for row in tables["soundness"].iloc[:, :3].to_numpy()}
     assert conditions == {tuple(each) for each in conditions_of(True)}
     assert set(tables["levels"].share) == set(LEVELS)
