@@ -165,7 +165,7 @@ METRICS: Mapping[str, Metric] = {
 }
 """The built-in metrics by name. Removal goes pixel by pixel, most relevant first; subsets are drawn
 `DRAWS` times at `SIZES` sizes; soundness and completeness see what each map says raises the output
-(`dose/shares.py`); single deletion has 4 x 4 cells (`dose/patches.py`), and is in-domain where nothing
+(`metric_trials/shares.py`); single deletion has 4 x 4 cells, and is in-domain where nothing
 is unseen; localization is held against the positive mask."""
 
 
