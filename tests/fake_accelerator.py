@@ -6,6 +6,7 @@ tensor without dimensions may stand beside others, and CPU indices index any ten
 with a generator of the other device.
 """
 
+import gc
 from typing import Any, ClassVar
 
 import torch
@@ -94,11 +95,16 @@ class Accelerator(TorchDispatchMode):
         torch.__future__.set_overwrite_module_params_on_conversion(True)
         self.from_numbers = FromNumbers()
         self.from_numbers.__enter__()
+        # torch 2.4 lets the collector empty a tensor of this class that only a graph still holds.
+        self.collects = gc.isenabled()
+        gc.disable()
         return super().__enter__()
 
     def __exit__(self, *raised: Any) -> None:
         super().__exit__(*raised)
         self.from_numbers.__exit__(*raised)
+        if self.collects:
+            gc.enable()
         torch.__future__.set_overwrite_module_params_on_conversion(False)
 
     def __torch_dispatch__(

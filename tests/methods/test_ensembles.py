@@ -105,6 +105,7 @@ def test_noise_is_in_units_of_the_value_range():
 
 
 def test_another_seed_draws_other_noise_and_no_global_state_moves():
+    network()  # seeds torch
     before = torch.get_rng_state()
     first = run("smoothgrad")
     assert torch.equal(before, torch.get_rng_state())

@@ -221,6 +221,7 @@ def gain_table(units: pd.DataFrame, seed: int) -> pd.DataFrame:
             part, {(UPDATED_IDS, name): (fixed, name) for name in names}, ("updated", "fixed"), seed
         ).assign(fixed=fixed)
         for part, fixed in ((units[aligned], ALIGNED_IDS), (units[~aligned], IDS))
+        if len(part)
     ).drop(columns=["protocol", "paper"])
     means = units[units.protocol == UPDATED_IDS].groupby(["place", "method"]).score.mean()
     updated = table.join(means, on=["place", "method"]).score

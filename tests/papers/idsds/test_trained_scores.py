@@ -23,7 +23,7 @@ def test_sds_is_of_the_original_network_and_idsds_of_the_fine_tuned_one():
     task, pair = made_up_task(), (made_up_network(0), made_up_network(1))
     explained = Explained(task.images, task.labels, task.baseline, ["1", "1"], task.truth)
     table = pair_scores(pair, explained, SCALE, 3, quick=True)
-    scores = table.set_index(["protocol", "method"]).score
+    scores = table.set_index(["protocol", "method"]).score.sort_index(kind="stable")
     for protocol, network in ((SDS, pair[0]), (IDSDS, pair[1])):
         maps = al.methods.METHODS["input-x-gradient"](network, task.images, task.labels)
         expected = al.metrics.sds(

@@ -309,7 +309,8 @@ def test_the_wide_tables_hold_the_numbers_of_the_long_ones(outcome):
 
 
 def test_the_order_counts_thresholds_of_completeness_beside_the_truth(outcome):
-    table = outcome.tables["completeness"].set_index(["reading", "attribution"])
+    keys = ["reading", "attribution"]
+    table = outcome.tables["completeness"].set_index(keys).sort_index(kind="stable")
     for row in outcome.tables["order"].itertuples():
         truth = table.loc[(row.reading, TRUTH)].difference.to_numpy()
         gaps = table.loc[(row.reading, row.attribution)].difference.to_numpy() - truth

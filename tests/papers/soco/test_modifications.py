@@ -210,8 +210,10 @@ def test_metrics_and_networks_are_counted_from_the_pairs_and_curves(outcome):
         keys = ["method", "scheme", "indicator", "map"]
         flat = at_once = 0
         groups = here[here.metric == "Soundness"].groupby(keys)
+        stepwise = here[here.metric == "Soundness, every step"].set_index(keys)
+        stepwise = stepwise.sort_index(kind="stable")
         for key, of_levels in groups:
-            steps = here[here.metric == "Soundness, every step"].set_index(keys).loc[key]
+            steps = stepwise.loc[key]
             flat += (of_levels.y == 1).all()
             at_once += (of_levels.y == 1).all() and of_levels.x.max() <= steps.x.iloc[0]
         assert (row.images, row.soundness_curves) == (6, len(groups))
