@@ -14,7 +14,7 @@ import attributionlab as al
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-SECONDS_PER_CELL = 120  # for a hanging cell only; a whole notebook takes a few seconds
+SECONDS_PER_CELL = 600  # for a hanging cell only: seconds on an idle machine, minutes on a busy one
 # Side of the images in the notebooks, and one at which all that they assert holds too, in a third of
 # the time.
 SIDE, SMALLER = 72, 56
