@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.files import make_folder, write_atomically
@@ -82,6 +82,17 @@ class Item:
             import_module(f"attributionlab.papers.{module}"), name
         )
         return found
+
+    def settings(self) -> list[str]:
+        """Names of its keywords: those that ``--set`` takes, and its sizes."""
+        names: list[str] = []
+        for name, each in inspect.signature(self.load()).parameters.items():
+            if each.kind is each.KEYWORD_ONLY:
+                names.append(name)
+            elif each.kind is each.VAR_KEYWORD:  # **own: Unpack[OwnNetwork]
+                [options] = get_args(each.annotation)
+                names += options.__annotations__
+        return names
 
 
 @dataclass(frozen=True)
@@ -304,9 +315,7 @@ def reproduce(
     if name not in items():
         raise AttributionLabError(f"no item named {name!r}: {nearest(name, items())}")
     item, settings = items()[name], dict(settings or {})
-    function = item.load()
-    parameters = inspect.signature(function).parameters
-    own = [key for key, each in parameters.items() if each.kind is each.KEYWORD_ONLY]
+    own = item.settings()
     problems = [
         f"{name} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
     ]
@@ -324,7 +333,7 @@ def reproduce(
     number = default if n is None else int(n)
     run = Run(name, number, quick, seed, device or "cpu", show_progress)
     with follow(name, show=show_progress):
-        found = function(run, **sizes | settings)
+        found = item.load()(run, **sizes | settings)
     if not isinstance(found, Found):
         found = Found(found)
     claims = [

@@ -1,10 +1,9 @@
 """Items are found without their code, run by name, and hold their tables against claims."""
 
-import inspect
 import json
 import subprocess
 import sys
-from typing import get_args
+from typing import Unpack, get_args
 
 import pandas as pd
 import pytest
@@ -15,6 +14,7 @@ from attributionlab import AttributionLabError
 from attributionlab.cli import app as cli
 from attributionlab.papers import catalog
 from attributionlab.papers.catalog import CLAIMS, Found, Grade, Item, claim, items, reproduce
+from attributionlab.papers.subjects.subjects import OwnNetwork
 
 
 @pytest.fixture
@@ -45,9 +45,8 @@ def tiny(register):
 @pytest.mark.parametrize("item", items().values(), ids=items())
 def test_every_block_names_a_function_sizes_it_takes_and_tables_it_makes(item):
     assert item.grade in get_args(Grade)
-    takes = inspect.signature(item.load()).parameters
     assert item.most is None or item.sizes["n"] <= item.most
-    assert {*item.sizes, *item.quick} <= {"n", *takes}
+    assert {*item.sizes, *item.quick} <= {"n", *item.settings()}
 
 
 def test_reading_the_catalog_loads_no_torch():
@@ -170,6 +169,21 @@ def test_settings_reach_the_item_and_unknown_ones_are_refused(tiny):
         reproduce("tiny", settings={"weight": "file"})
     with pytest.raises(AttributionLabError, match="tiny has no setting 'seed'"):
         reproduce("tiny", settings={"seed": 1})
+
+
+def test_settings_that_items_share_are_taken_and_suggested_as_their_own_are(register):
+    def run(run, *, layer=None, **own: Unpack[OwnNetwork]):
+        return {"table": pd.DataFrame({"layer": [layer], **own})}
+
+    register(run)
+    outcome = reproduce("tiny", settings={"layer": "1", "weights": "file"})
+    assert outcome.tables["table"].loc[0].to_dict() == {"layer": "1", "weights": "file"}
+    with pytest.raises(AttributionLabError, match="no setting 'weight': did you mean 'weights'"):
+        reproduce("tiny", settings={"weight": "file"})
+    with pytest.raises(
+        AttributionLabError, match="known are classes, images, layer, model, size, weights"
+    ):
+        reproduce("tiny", settings={"own": 1})
 
 
 @pytest.mark.parametrize("plan", ["figure-17", "figure-6", "deepshap-signs", "table-1"])

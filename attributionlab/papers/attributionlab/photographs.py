@@ -5,7 +5,7 @@ Figures 5 (b), signs of DeepSHAP, and 7 (d), baselines of IG and Occlusion; LIME
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from attributionlab.papers.subjects.small_network import (
     fit_network,
     trained_small_network,
 )
-from attributionlab.papers.subjects.subjects import Subject, chosen_subject, maps_of
+from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject, maps_of
 from attributionlab.ranking import spearman
 from attributionlab.report.plots import map_grid
 from attributionlab.stats.intervals import mean_interval
@@ -51,19 +51,6 @@ MINORITY = 0.1
 """The share of the rarer sign from which a map is said to have both."""
 
 
-class Own(NamedTuple):
-    """What a user gives: a folder of photographs, and a network for them (docs/bring-your-own.md).
-
-    Without class folders the class that the network predicts is explained.
-    """
-
-    images: str | None = None
-    model: str | None = None
-    weights: str | None = None
-    classes: str | None = None
-    size: int = 224
-
-
 class Pictured(NamedTuple):
     """A subject, and where the objects are that tell the classes, if that is known.
 
@@ -74,21 +61,17 @@ class Pictured(NamedTuple):
     objects: Bool[Tensor, "batch 1 height width"] | None
 
 
-def pictured_by(network: str, own: Own, n: int | None, quick: bool, seed: int) -> list[Pictured]:
+def pictured_by(
+    network: str, own: OwnNetwork, n: int | None, quick: bool, seed: int
+) -> list[Pictured]:
     """Return a user's network and photographs; without them networks trained on drawn pictures.
 
+    Of photographs without class folders the class that the network predicts is explained.
     n counts pictures for each network, 12 or 6 in a quick run by default; of a user's photographs it
     counts those of each class folder (of a folder without, all), 1 by default.
     """
     refuse_if([] if n is None else integer_problem("pictures", n, 1, MOST_IMAGES))
-    given = chosen_subject(
-        *(own.images, own.model, n or 1, seed),
-        size=own.size,
-        layer=None,
-        classes=own.classes,
-        weights=own.weights,
-        predicted=True,
-    )
+    given = chosen_subject(n or 1, seed, predicted=True, **own)
     if given is not None:  # no method here takes a layer, so the note on layers is left out
         return [Pictured(replace(given, notes=given.notes[:1]), None)]
     number = n or (QUICK_IMAGES if quick else IMAGES)
@@ -136,14 +119,9 @@ def figure_5(
     run: Run,
     *,
     pictures: int | None = None,
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """DeepSHAP on multi-color-sum, and on pictures from the mean color, IG beside it (panel b)."""
-    own = Own(images, model, weights, classes, size)
     subjects = pictured_by(NETWORK, own, pictures, run.quick, run.seed)
     tables, maps = signs_tables(subjects, run.seed)
     figure = panel_figure(subjects[0], maps, "DeepSHAP on pictures, as in panel (b)")
@@ -154,14 +132,9 @@ def figure_7(
     run: Run,
     *,
     pictures: int | None = None,
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """IG and Occlusion by baseline, in environments and on pictures (panel d)."""
-    own = Own(images, model, weights, classes, size)
     subjects = pictured_by(NETWORK, own, pictures, run.quick, run.seed)
     tables, maps = baselines_tables(subjects, run.seed)
     title = "IG and Occlusion on pictures by baseline, as in panel (d)"

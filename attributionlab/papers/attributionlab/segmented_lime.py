@@ -6,7 +6,7 @@ with them is the number alone.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ from attributionlab.papers.attributionlab.comparison_plan import compared, lime_
 from attributionlab.papers.attributionlab.map_noise import scattered_share, total_variation
 from attributionlab.papers.attributionlab.photographs import (
     NETWORK,
-    Own,
     Pictured,
     outlined,
     pictured_by,
@@ -29,7 +28,7 @@ from attributionlab.papers.attributionlab.photographs import (
 )
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.drawn_pictures import NOISE
-from attributionlab.papers.subjects.subjects import maps_of
+from attributionlab.papers.subjects.subjects import OwnNetwork, maps_of
 from attributionlab.report.plots import map_grid
 from attributionlab.segmentation import grid, segment
 from attributionlab.stats.intervals import mean_interval
@@ -63,17 +62,12 @@ def figure_6(
     *,
     pictures: int | None = None,
     sam_weights: str | None = None,
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """LIME under several segmentations, in an environment and on pictures (panel b).
 
     SAM is left out without `sam_weights`, a file with the weights of a Segment Anything model.
     """
-    own = Own(images, model, weights, classes, size)
     subjects = pictured_by(NETWORK, own, pictures, run.quick, run.seed)
     sam = "lime-true-baseline (segmentation=sam"
     labels = {} if sam_weights is None else {f"{sam})": f"{sam}, weights={sam_weights})"}
@@ -85,15 +79,10 @@ def figure_6(
 def lime_on_photographs(
     run: Run,
     *,
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
     sam_weights: str | None = None,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """LIME of pictures by superpixels (figures 25 and 26); settings as for `figure_6`."""
-    own = Own(images, model, weights, classes, size)
     subjects = pictured_by(INSTEAD[run.item], own, run.n, run.quick, run.seed)
     tables, figure = _lime(run, subjects, sam_weights)
     notes = [note for each in subjects for note in each.subject.notes]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,7 @@ from attributionlab.papers.idsds.patch_scores import (
 from attributionlab.papers.idsds.training import trained_pair
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of
-from attributionlab.papers.subjects.subjects import chosen_subject
+from attributionlab.papers.subjects.subjects import OwnNetwork, chosen_subject
 from attributionlab.report.plots import dots, scatter
 from attributionlab.stats.intervals import (
     FEWEST_FOR_ORDER,
@@ -231,20 +231,15 @@ def designs_or_softmax(
     fine_tuning: int,
     runs: int,
     task: str = "colors",
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
     layer: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """Train `designs`, or compare maps of the logit and the probability of a network of one's own.
 
-    That is a classifier that returns logits, as for `given_subject`. It is explained as it is: what it
-    scores is IDSDS if its training has seen images without a patch, and SDS if not.
+    That network is explained as it is: what it scores is IDSDS if its training has seen images without
+    a patch, and SDS if not.
     """
-    own: dict[str, Any] = {"size": size, "layer": layer, "classes": classes, "weights": weights}
-    subject = chosen_subject(images, model, run.n, run.seed, **own)
+    subject = chosen_subject(run.n, run.seed, layer=layer, **own)
     if subject is None:
         return designs(
             run,

@@ -1,5 +1,7 @@
 """Figure 2 and Tables 1 and 4 to 7: protocols that delete, side by side and held against the truth."""
 
+from typing import Unpack
+
 import pandas as pd
 from matplotlib.figure import Figure
 from torch import nn
@@ -48,7 +50,7 @@ from attributionlab.papers.idsds.trained_scores import (
     pair_scores,
     trained_scores,
 )
-from attributionlab.papers.subjects.subjects import Subject, chosen_subject
+from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject
 from attributionlab.report.plots import dots
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 
@@ -68,13 +70,9 @@ MODULO_IMAGES = 50
 def idsds_protocols(
     run: Run,
     *,
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
     fine_tuned: str | None = None,
     layer: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """Score the panel's maps by IDSDS, SDS, IDS and single deletion of parts, and compare protocols.
 
@@ -82,30 +80,22 @@ def idsds_protocols(
 
     Parameters
     ----------
-    images, model : str, optional
-        A folder of class folders and a classifier (``path/to/file.py:name``, see
-        `attributionlab.local_data`), to be judged instead of ours.
-    weights, fine_tuned : str, optional
-        Files with the weights of that classifier, and of the same fine-tuned on images of which half
-        lack a cell (`attributionlab.metrics.patch_deleted`), with the mean color in its place; without
-        the latter there is no IDSDS.
+    fine_tuned : str, optional
+        A file with the weights of the user's classifier fine-tuned on images of which half lack a cell
+        (`attributionlab.metrics.patch_deleted`), with the mean color in its place; without it there is
+        no IDSDS.
     layer : str, optional
         Dotted name of the module of that classifier for rows that explain by a layer, which are left
         out without.
-    classes : str, optional
-        A text file that names the class folder of each output of the classifier, one in a line, for a
-        folder that has only some of them.
-    size : int
-        Side of the given images, a multiple of 4.
+    **own
+        A user's classifier, to be measured instead of ours (`OwnNetwork`); `size` is a multiple of 4.
     """
-
-    def subject(file: str | None) -> Subject | None:
-        own = {"size": size, "layer": layer, "classes": classes, "weights": file}
-        return chosen_subject(images, model, run.n, run.seed, **own)  # type: ignore[arg-type]
-
-    given = subject(weights)
+    given = chosen_subject(run.n, run.seed, layer=layer, **own)
     if given is not None:
-        tuned = None if fine_tuned is None else subject(fine_tuned)
+        tuned = None
+        if fine_tuned is not None:
+            own["weights"] = fine_tuned
+            tuned = chosen_subject(run.n, run.seed, layer=layer, **own)
         return _of_given(run, given, tuned, layer)
     if fine_tuned is not None:
         raise AttributionLabError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.idsds.data import task_named
 from attributionlab.papers.idsds.training import trained_pair
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
-from attributionlab.papers.subjects.subjects import Subject, chosen_subject
+from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject
 from attributionlab.report.plots import dots, map_grid
 from attributionlab.stats.intervals import mean_interval, mean_score, paired_difference
 from attributionlab.validation import integer_problem
@@ -55,18 +55,10 @@ PUBLISHED = {
 
 
 def given_pair(
-    run: Run,
-    images: str | None,
-    model: str | None,
-    weights: str | None,
-    fine_tuned: str | None,
-    layer: str | None,
-    classes: str | None,
-    size: int,
+    run: Run, fine_tuned: str | None, layer: str | None, **own: Unpack[OwnNetwork]
 ) -> tuple[Subject, nn.Module] | None:
     """Return a `chosen_subject` and its fine-tuned network; None without images and model."""
-    own: dict[str, Any] = {"size": size, "layer": layer, "classes": classes, "weights": weights}
-    subject = chosen_subject(images, model, run.n, run.seed, **own)
+    subject = chosen_subject(run.n, run.seed, layer=layer, **own)
     if subject is None:
         if fine_tuned is not None:
             raise AttributionLabError(
@@ -75,11 +67,11 @@ def given_pair(
         return None
     if fine_tuned is None:
         raise AttributionLabError(
-            f"model is {model!r} without fine_tuned: pass the weights of that network after training "
-            "on images without a patch (attributionlab.papers.idsds.training.fine_tuned)"
+            f"model is {own['model']!r} without fine_tuned: pass the weights of that network after "
+            "training on images without a patch (attributionlab.papers.idsds.training.fine_tuned)"
         )
-    assert model is not None
-    return subject, local_model(model, fine_tuned)
+    assert own["model"] is not None
+    return subject, local_model(own["model"], fine_tuned)
 
 
 class View(NamedTuple):
@@ -119,13 +111,9 @@ def similarity(
     fine_tuning: int,
     runs: int,
     task: str = "pictures",
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
     fine_tuned: str | None = None,
     layer: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """Compare networks before and after fine-tuning with each other and with other networks.
 
@@ -134,7 +122,7 @@ def similarity(
     last convolution, without which outputs alone are compared.
     """
     refuse_if(integer_problem("runs", runs, 1))
-    given = given_pair(run, images, model, weights, fine_tuned, layer, classes, size)
+    given = given_pair(run, fine_tuned, layer, **own)
     views: dict[tuple[str, str], list[View]] = {}
     if given is not None:
         subject, tuned = given
@@ -145,10 +133,10 @@ def similarity(
     else:
         data = task_named(task)(training, run.n, run.seed)
         shown, families = data.images, list(FAMILIES)
-        for family, own in run.track(product(FAMILIES, range(runs))):
+        for family, repeat in run.track(product(FAMILIES, range(runs))):
             pair = trained_pair(
                 *(FAMILIES[family], data),
-                seed=run.seed + own,
+                seed=run.seed + repeat,
                 patches=PATCHES,
                 replacement=BLACK,
                 epochs=epochs,

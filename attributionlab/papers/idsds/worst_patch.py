@@ -1,6 +1,7 @@
 """Table 3 of Hesse et al. (2024): accuracy before and after fine-tuning on images without a patch."""
 
 from itertools import product
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from attributionlab.papers.idsds.patch_scores import interval_over_images
 from attributionlab.papers.idsds.similarity import BLACK, PATCHES, given_pair
 from attributionlab.papers.idsds.training import trained_pair
 from attributionlab.papers.subjects.networks import Design
+from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.report.plots import dots
 from attributionlab.stats.intervals import mean_interval
 from attributionlab.validation import Replacement, broadcast_replacement, integer_problem
@@ -56,23 +58,19 @@ def worst_patch(
     fine_tuning: int,
     runs: int,
     task: str = "colors",
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
     fine_tuned: str | None = None,
     layer: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """Count how often networks are right before and after fine-tuning: whole, and without each patch.
 
     `task` is "colors" or "pictures"; what is true of an image without a patch is known of the colors
-    alone. A network of one's own is judged instead where `images` and `model` are given, with `weights`
-    before and `fine_tuned` after fine-tuning (`given_pair`); the mean color of the images then
-    takes the place of black.
+    alone. A user's network is measured instead where `images` and `model` are given, with `weights`
+    before and `fine_tuned` after fine-tuning; the mean color of the images then takes the place of
+    black.
     """
     refuse_if(integer_problem("runs", runs, 1))
-    given = given_pair(run, images, model, weights, fine_tuned, layer, classes, size)
+    given = given_pair(run, fine_tuned, layer, **own)
     right, winners = [], None
     if given is not None:
         subject, tuned = given
@@ -84,10 +82,10 @@ def worst_patch(
         if data.name == "colors":
             winners = left_truth(data.images, PATCHES, BLACK)
         designs = QUICK_DESIGNS if run.quick else DESIGNS
-        for design, own in run.track(product(designs, range(runs))):
+        for design, repeat in run.track(product(designs, range(runs))):
             pair = trained_pair(
                 *(design, data),
-                seed=run.seed + own,
+                seed=run.seed + repeat,
                 patches=PATCHES,
                 replacement=BLACK,
                 epochs=epochs,
@@ -95,7 +93,7 @@ def worst_patch(
             )
             for version, network in zip((BEFORE, AFTER), pair, strict=True):
                 found = rights(network, data.images, data.labels, PATCHES, BLACK, winners)
-                right.append(found.assign(network=design.name, run=own, version=version))
+                right.append(found.assign(network=design.name, run=repeat, version=version))
     every = pd.concat(right)
     questions = [name for name in QUESTIONS if name in every]
     by_image = 100 * every.groupby(["network", "version", "image"], sort=False)[questions].mean()

@@ -8,7 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 import torch
@@ -51,6 +51,7 @@ from attributionlab.papers.soco.method_tables import (
 )
 from attributionlab.papers.subjects.subjects import (
     TRAINED,
+    OwnNetwork,
     Subject,
     chosen_subject,
     environment_subject,
@@ -222,29 +223,21 @@ def methods_compared(
     training: int,
     networks: int,
     noise: float | None = None,
-    images: str | None = None,
-    model: str | None = None,
     layer: str | None = None,
-    classes: str | None = None,
-    weights: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """Measure methods by soundness, completeness, ROAD and Deletion, beside the truth if it is known.
 
     What is positive of a map, summed over channels, is divided by its maximum. Judged are n images of
     each environment, and `pictures` of each of so many `networks`, trained on `training` pictures with
     consecutive seeds. `noise` is the standard deviation of the ensembles' noise in units of the value
-    range; without it 0.0005 for environments, else 0.124. `images`, a folder of class folders with n
-    images of each taken, and `model`, a classifier (``path/to/file.py:name``, with `weights` from a
-    file), are judged in place of ours, without a truth; GradCAM and IBA need the dotted name of a
-    module, `layer`; `classes` is a text file that names the class folder of each output, one in a line,
-    for a folder that has only some.
+    range; without it 0.0005 for environments, else 0.124. A network of one's own (`OwnNetwork`, n
+    images of each class) is measured in place of ours, without a truth; GradCAM and IBA need the dotted
+    name of a module, `layer`.
     """
     if noise is not None:
         refuse_if(number_problem("noise", noise, least=0))
-    given = chosen_subject(
-        *(images, model, run.n, run.seed), size=size, layer=layer, classes=classes, weights=weights
-    )
+    given = chosen_subject(run.n, run.seed, layer=layer, **own)
     judged, trained = [given] if given else _environments(run), list[Subject]()
     if given is None:
         trained = [
@@ -271,8 +264,8 @@ def methods_compared(
             drawn.append((subject, maps))
     tables = _tables(rows, others, [subject.name for subject in trained])
     figures = _figures(tables, [*judged, *trained[:1]], drawn, run.seed)
-    own = {"soco-figure-9": "methods", "soco-figure-14": "maps"}.get(run.item, "ensembles")
-    figures = dict(sorted(figures.items(), key=lambda pair: not pair[0].startswith(own)))
+    first = {"soco-figure-9": "methods", "soco-figure-14": "maps"}.get(run.item, "ensembles")
+    figures = dict(sorted(figures.items(), key=lambda pair: not pair[0].startswith(first)))
     return Found(tables, figures, given.notes if given else ())
 
 

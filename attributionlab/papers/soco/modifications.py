@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import BLACK, method_maps, setups
 from attributionlab.papers.soco.modified_maps import SCHEMES, modified
 from attributionlab.papers.subjects.subjects import (
+    OwnNetwork,
     Subject,
     chosen_subject,
     environment_subject,
@@ -169,25 +170,17 @@ def modified_maps_apart(
     *,
     training: int,
     step: int,
-    images: str | None = None,
-    model: str | None = None,
     layer: str | None = None,
-    classes: str | None = None,
-    weights: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """Measure how far apart curves of original and modified maps are, by the Hausdorff distance.
 
     Positive parts of maps, each divided by its maximum, are modified as in Table 3 of the paper and
     clamped to [0, 1]. Soundness takes steps of `step` percent of the area (1 in the paper); our network
-    is trained on `training` pictures. `images`, a folder of class folders with n images of each taken,
-    and `model`, a classifier (``path/to/file.py:name``, with `weights` from a file), are judged in
-    place of our two; GradCAM needs the dotted name of a module, `layer`; `classes` is a text file that
-    names the class folder of each output, one in a line, for a folder that has only some.
+    is trained on `training` pictures. A network of one's own (`OwnNetwork`, n images of each class) is
+    measured in place of our two; GradCAM needs the dotted name of a module, `layer`.
     """
-    given = chosen_subject(
-        *(images, model, run.n, run.seed), size=size, layer=layer, classes=classes, weights=weights
-    )
+    given = chosen_subject(run.n, run.seed, layer=layer, **own)
     subjects = [given] if given else _own_subjects(run, training)
     ratios = tuple(percent / 100 for percent in range(98, -1, -step))
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -209,8 +202,8 @@ def modified_maps_apart(
         "curves": curves,
     }
     figures = _figures(curves, list(samples.values()), run.seed)
-    own = {"soco-figure-7": "curves", "soco-figure-13": "maps"}.get(run.item, "")
-    figures = dict(sorted(figures.items(), key=lambda pair: not pair[0].startswith(own)))
+    first = {"soco-figure-7": "curves", "soco-figure-13": "maps"}.get(run.item, "")
+    figures = dict(sorted(figures.items(), key=lambda pair: not pair[0].startswith(first)))
     return Found(tables, figures, given.notes if given else ())
 
 

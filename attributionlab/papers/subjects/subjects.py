@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -28,6 +28,35 @@ ATTACHED = ("gradcam", "iba")
 
 TRAINED = "trained on pictures"
 TRAINING_EPOCHS = 5
+
+
+class OwnNetwork(TypedDict, total=False):
+    """Settings of an item that takes a user's classifier and images in place of ours.
+
+    An item that explains by a layer takes `layer`, one that compares the network with its fine-tuned
+    self `fine_tuned` beside them.
+
+    Parameters
+    ----------
+    images : str, optional
+        A folder of class folders, as for `attributionlab.local_data.images_in`.
+    model : str, optional
+        The classifier, ``path/to/file.py:name``, as for `attributionlab.local_data.local_model`; it
+        takes images in [0, 1] and returns logits.
+    weights : str, optional
+        A file with its weights.
+    classes : str, optional
+        A text file with the names of all class folders in the order of the outputs, one in a line, for
+        a folder that has only some of them.
+    size : int
+        Side of the images in pixels, 224 by default.
+    """
+
+    images: str | None
+    model: str | None
+    weights: str | None
+    classes: str | None
+    size: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,16 +125,12 @@ def environment_subject(env: Environment, n: int, seed: int) -> Subject:
 
 
 def chosen_subject(
-    images: str | None,
-    model: str | None,
     n: int,
     seed: int,
     *,
-    size: int,
-    layer: str | None,
-    classes: str | None,
-    weights: str | None = None,
+    layer: str | None = None,
     predicted: bool = False,
+    **own: Unpack[OwnNetwork],
 ) -> Subject | None:
     """The `given_subject` if both images and a model are given, None if neither is.
 
@@ -114,6 +139,8 @@ def chosen_subject(
     AttributionLabError
         If only one of them is given, or classes or weights without them.
     """
+    images, model, size = own.get("images"), own.get("model"), own.get("size", 224)
+    classes, weights = own.get("classes"), own.get("weights")
     refuse_if([*integer_problem("n", n, 1), *integer_problem("size", size, 1)])
     if images is not None and model is not None:
         return given_subject(

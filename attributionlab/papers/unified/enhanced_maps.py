@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metrics import magnitudes, pointing_game, relevance_mass_accuracy
 from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.papers.unified.projected_descent import STEPS
 from attributionlab.papers.unified.six_methods import MAPS, map_of
 from attributionlab.papers.unified.twins import Twins, given_twins, our_twins
@@ -66,19 +67,14 @@ def maps_of_enhanced_images(
     training: int,
     epsilon: float = PAPER_EPSILON,
     steps: int = STEPS,
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
     layer: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """Compare maps of the label in an untrained network, raw and enhanced, and in its trained twin.
 
     Images are those that the paper shows: wrong in the untrained network, right there when enhanced,
     and right in the trained one; all images where there are none. The item decides whose maps are
-    drawn. Images, a model, its weights and a layer take the place of our networks, as for
-    `given_twins`.
+    drawn. A network of one's own takes the place of ours, as for `given_twins`.
     """
     refuse_if(
         [
@@ -88,12 +84,7 @@ def maps_of_enhanced_images(
             *integer_problem("training", training, 1),
         ]
     )
-    given = given_twins(
-        *(images, model, weights, run.n, run.seed, networks),
-        size=size,
-        layer=layer,
-        classes=classes,
-    )
+    given = given_twins(run.n, run.seed, networks, layer=layer, **own)
     if given is not None and layer is None:
         raise AttributionLabError(
             "layer is None, and GradCAM explains by one: pass the dotted name of a module of the model"

@@ -1,7 +1,7 @@
 """Figures 1, 4, 5 and 6 of Wang and Wang (2022): what makes a network's output fall under a mask?"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from attributionlab.metrics.reference_masking import reference_order
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.subjects import (
     TRAINED,
+    OwnNetwork,
     Subject,
     chosen_subject,
     environment_subject,
@@ -74,24 +75,18 @@ def pixel_flipping_of_maps(
     networks: int,
     training: int,
     steps: int,
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
     layer: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """Mask pixels by maps, at random, in a window at random, and at random within GradCAM's first.
 
     Subjects are small networks trained on drawn pictures, and hand-weighted networks of which is known
-    what they use: one that reacts to colors it has never seen, and one that does not. Images, a model,
-    its weights and a layer take their place, as for `chosen_subject`.
+    what they use: one that reacts to colors it has never seen, and one that does not. A user's
+    network takes their place.
     """
     numbers = {"networks": networks, "training": training, "steps": steps}
     refuse_if([each for name in numbers for each in integer_problem(name, numbers[name], 1)])
-    given = chosen_subject(
-        *(images, model, run.n, run.seed), size=size, layer=layer, classes=classes, weights=weights
-    )
+    given = chosen_subject(run.n, run.seed, layer=layer, **own)
     if given is not None and layer is None:
         raise AttributionLabError(
             "layer is None, and GradCAM explains by one: pass the dotted name of a module of the model"

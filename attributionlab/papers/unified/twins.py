@@ -1,7 +1,7 @@
 """Two networks of one design, one of them trained, and images for both."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -12,7 +12,7 @@ from attributionlab.local_data import local_model
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 from attributionlab.papers.subjects.small_network import fit_network
-from attributionlab.papers.subjects.subjects import ATTACHED, Subject, chosen_subject
+from attributionlab.papers.subjects.subjects import ATTACHED, OwnNetwork, Subject, chosen_subject
 from attributionlab.papers.unified.projected_descent import enhanced
 
 DESIGNS: Mapping[str, Design] = {
@@ -119,39 +119,34 @@ def our_twins(
 
 
 def given_twins(
-    images: str | None,
-    model: str | None,
-    weights: str | None,
     n: int,
     seed: int,
     untrained: int,
     *,
-    size: int,
-    layer: str | None,
-    classes: str | None,
+    layer: str | None = None,
+    **own: Unpack[OwnNetwork],
 ) -> list[Twins] | None:
     """Return a user's network with its weights, and as its file makes it without them.
 
-    Parameters are those of `chosen_subject`; without images and model there are none. All have the
-    same trained network. So many `untrained` ones are made without weights; the global generator, from
-    which a file may draw, is seeded for each with seed, seed + 1, ... and put back. Weights are needed,
-    and a file that makes the same network with and without them is refused.
+    Without images and model there are none. All have the same trained network. So many `untrained` ones
+    are made without weights; the global generator, from which a file may draw, is seeded for each with
+    seed, seed + 1, ... and put back. Weights are needed, and a file that makes the same network with
+    and without them is refused.
     """
-    subject = chosen_subject(
-        images, model, n, seed, size=size, layer=layer, classes=classes, weights=weights
-    )
+    subject = chosen_subject(n, seed, layer=layer, **own)
     if subject is None:
         return None
+    model = own["model"]
     assert model is not None
-    if weights is None:
+    if own.get("weights") is None:
         raise AttributionLabError(
             f"weights is None: pass the file of the trained weights; {model} without them is the "
             "untrained network"
         )
     twins = []
-    for own in range(seed, seed + untrained):
+    for each in range(seed, seed + untrained):
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(own)
+            torch.manual_seed(each)
             fresh = local_model(model)
         pairs = zip(fresh.parameters(), subject.model.parameters(), strict=True)
         if all(torch.equal(one, other) for one, other in pairs):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from attributionlab.errors import refuse_if
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.small_network import accuracy_of
+from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.papers.unified.projected_descent import EPSILON, STEPS
 from attributionlab.papers.unified.twins import (
     DEFAULT,
@@ -52,15 +53,11 @@ def accuracy_on_enhanced_images(
     networks: int,
     training: int,
     steps: int = STEPS,
-    images: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
-    classes: str | None = None,
-    size: int = 224,
+    **own: Unpack[OwnNetwork],
 ) -> Found:
     """Compare untrained networks on raw and enhanced images with trained ones on raw images.
 
-    Images, a model and its weights take the place of our three designs, as for `given_twins`.
+    A network of one's own takes the place of our three designs, as for `given_twins`.
     """
     refuse_if(
         [
@@ -70,9 +67,7 @@ def accuracy_on_enhanced_images(
         ]
     )
     epsilons = QUICK_EPSILONS if run.quick else EPSILONS
-    given = given_twins(
-        *(images, model, weights, run.n, run.seed, networks), size=size, layer=None, classes=classes
-    )
+    given = given_twins(run.n, run.seed, networks, **own)
     makers: list[Callable[[], Iterable[Twins]]] = [
         partial(our_twins, design, run.n, training, run.seed + 2 * index, INITIALIZATIONS)
         for index in range(networks)

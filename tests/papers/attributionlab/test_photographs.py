@@ -13,7 +13,6 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.papers.attributionlab import photographs, segmented_lime
 from attributionlab.papers.attributionlab.photographs import (
     SAME,
-    Own,
     Pictured,
     baselines_tables,
     pictured_by,
@@ -79,7 +78,7 @@ def own(tmp_path):
 
 
 def test_without_anything_given_networks_are_trained_with_seeds_that_follow():
-    networks = pictured_by("convolutions", Own(), 2, quick=True, seed=3)
+    networks = pictured_by("convolutions", {}, 2, quick=True, seed=3)
     assert [each.subject.name for each in networks] == ["convolutions, seed 3"]
     subject, objects = networks[0]
     drawn = pictures(2, 4)
@@ -90,13 +89,13 @@ def test_without_anything_given_networks_are_trained_with_seeds_that_follow():
 
 def test_the_default_run_trains_three_networks(monkeypatch):
     monkeypatch.setattr(photographs, "TRAINING", 10)
-    networks = pictured_by("attention", Own(), None, quick=False, seed=0)
+    networks = pictured_by("attention", {}, None, quick=False, seed=0)
     assert [each.subject.name for each in networks] == [f"attention, seed {k}" for k in range(3)]
     assert {len(each.subject.images) for each in networks} == {photographs.IMAGES}
 
 
 def test_given_photographs_have_no_objects_and_one_note(own):
-    [(subject, objects)] = pictured_by("convolutions", Own(**own), 2, quick=True, seed=0)
+    [(subject, objects)] = pictured_by("convolutions", own, 2, quick=True, seed=0)
     assert objects is None
     assert len(subject.images) == 2
     assert torch.equal(subject.targets, subject.model(subject.images).argmax(1))

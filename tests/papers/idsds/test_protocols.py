@@ -96,10 +96,10 @@ def given(monkeypatch):
     """A user's network and images, and the same network fine-tuned."""
     task, received = made_up_task(), []
 
-    def chosen(images, model, n, seed, **settings):
-        received.append((images, model, n, settings["weights"]))
-        network = made_up_network(1 if settings["weights"] == "tuned.pt" else 0)
-        notes = (f"read {settings['weights']}",)
+    def chosen(n, seed, *, images, model, weights=None, **settings):
+        received.append((images, model, n, weights))
+        network = made_up_network(1 if weights == "tuned.pt" else 0)
+        notes = (f"read {weights}",)
         return Subject(
             "mine", network, network, task.images, task.labels, 1.0, task.baseline, 1.0, notes=notes
         )

@@ -154,23 +154,17 @@ def test_outputs_that_are_no_logits_are_refused(name, said, own, tmp_path, witho
 
 
 def test_a_choice_passes_everything_on(own):
-    subject = chosen_subject(
-        *(own["images"], own["model"], 1, 0),
-        size=SIZE,
-        layer="0",
-        classes=own["classes"],
-        weights=own["weights"],
-    )
+    subject = chosen_subject(1, 0, layer="0", size=SIZE, **own)
     assert subject.targets.tolist() == [0, 1]
     assert "100%" in subject.notes[0]
     assert subject.offered["layer"] == "0"
 
 
 def test_without_images_and_model_there_is_no_subject_and_nothing_else_may_be_given():
-    none = {"size": SIZE, "layer": None}
-    assert chosen_subject(None, None, 1, 0, **none, classes=None) is None
+    assert chosen_subject(1, 0) is None
+    assert chosen_subject(1, 0, size=SIZE, images=None, classes=None) is None
     with pytest.raises(AttributionLabError) as caught:
-        chosen_subject(None, None, 1, 0, **none, classes="names.txt", weights="weights.pt")
+        chosen_subject(1, 0, classes="names.txt", weights="weights.pt")
     said = (
         "is 'names.txt' without images: pass images and model, too; weights is 'weights.pt' without"
     )

@@ -467,10 +467,7 @@ def settings_of(folder, name="net"):
 
 def test_own_twins_differ_by_the_weights_and_leave_the_global_generator_alone(folder):
     before = torch.get_rng_state()
-    own = settings_of(folder)
-    first, second = given_twins(
-        *(own["images"], own["model"], own["weights"], 2, 0, 2), size=8, layer="0", classes=None
-    )
+    first, second = given_twins(2, 0, 2, layer="0", **settings_of(folder))
     assert torch.equal(torch.get_rng_state(), before)
     assert first.trained is second.trained
     assert not torch.equal(first.untrained[0].weight, second.untrained[0].weight)
