@@ -25,7 +25,7 @@ from attributionlab.metric_trials.evaluations import METRICS, as_metric
 from attributionlab.metric_trials.trial import metric_tests
 from attributionlab.papers.attributionlab import comparison_plan
 from attributionlab.papers.catalog import reproduce
-from attributionlab.papers.subjects.attention import AttentionNetwork
+from attributionlab.papers.subjects.networks import AttentionNetwork
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION
 from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
 

@@ -10,7 +10,7 @@ from attributionlab.cli.app import main
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import METHODS, collect_notices
 from attributionlab.papers.catalog import reproduce
-from attributionlab.papers.subjects.attention import AttentionNetwork
+from attributionlab.papers.subjects.networks import AttentionNetwork
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION, ROUNDING
 
 pytestmark = [

@@ -10,7 +10,7 @@ import oracles_methods
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods import attention_rollout, chefer_lrp
 from attributionlab.methods.findings import collect_notices
-from attributionlab.papers.subjects.attention import AttentionNetwork
+from attributionlab.papers.subjects.networks import AttentionNetwork
 from oracles_attention import MAKES, Transformer
 
 # Some hundred float64 products, sums and quotients; the quotients' divisors lose at most 10^4 of their

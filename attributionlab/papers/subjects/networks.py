@@ -1,5 +1,10 @@
-"""The network designs that IDSDS compares, small enough to be trained in seconds."""
+"""The network designs that IDSDS compares, small enough to be trained in seconds.
 
+Plain and residual convolutions, a vision transformer (Dosovitskiy et al., 2021), and two networks that
+explain themselves: BagNet (Brendel and Bethge, 2019) and B-cos (Boehle et al., 2022).
+"""
+
+import math
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
@@ -8,8 +13,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.papers.subjects.attention import PATCH, AttentionNetwork
-from attributionlab.papers.subjects.intrinsic import BagNetwork, BCosNetwork
 from attributionlab.papers.subjects.small_network import small_network
 from attributionlab.validation import (
     boolean_problem,
@@ -19,6 +22,12 @@ from attributionlab.validation import (
 )
 
 STAGES = 3
+PATCH, FEATURES, HEADS, BLOCKS = 4, 32, 4, 2
+"""Of the vision transformer."""
+EVIDENCE_KERNELS, EVIDENCE_SCALE = 32, 10.0
+"""Of a BagNet; most places have little to say, so that their mean alone would be slow to learn."""
+B_COS_KERNELS, TINY = (32, 64, 64), 1e-6
+"""Kernels of each layer; what keeps norms of nothing from being divided by."""
 
 
 class Block(nn.Module):
@@ -71,6 +80,184 @@ def _convolution(
     own = bias and not batch_norm
     convolution = nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, bias=own)
     return [convolution, *([nn.BatchNorm2d(after)] if batch_norm else [])]
+
+
+class SelfAttention(nn.Module):
+    """Several heads of softmax(q k^T / sqrt(d)) v; `weights` is a module, so that hooks see them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs = nn.Linear(FEATURES, 3 * FEATURES)
+        self.weights = nn.Softmax(dim=-1)
+        self.output = nn.Linear(FEATURES, FEATURES)
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens features"]
+    ) -> Float[Tensor, "batch tokens features"]:
+        batch, number, _ = tokens.shape
+        heads = self.inputs(tokens).view(batch, number, 3, HEADS, FEATURES // HEADS)
+        query, key, value = heads.permute(2, 0, 3, 1, 4)  # each (B, heads, tokens, d)
+        weights = self.weights(query @ key.transpose(2, 3) / math.sqrt(FEATURES // HEADS))
+        mixed: Tensor = self.output((weights @ value).transpose(1, 2).flatten(2))
+        return mixed
+
+
+class AttentionBlock(nn.Module):
+    """x -> y = x + attention(norm(x)) -> y + perceptron(norm(y))."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.Sequential(nn.LayerNorm(FEATURES), SelfAttention())
+        self.perceptron = nn.Sequential(
+            nn.LayerNorm(FEATURES),
+            nn.Linear(FEATURES, 2 * FEATURES),
+            nn.GELU(),
+            nn.Linear(2 * FEATURES, FEATURES),
+        )
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens features"]
+    ) -> Float[Tensor, "batch tokens features"]:
+        tokens = tokens + self.attention(tokens)
+        total: Tensor = tokens + self.perceptron(tokens)
+        return total
+
+
+class AttentionNetwork(nn.Module):
+    """Patches of 4 x 4 pixels with learned positions, two blocks, and the mean over all tokens.
+
+    The mean instead of a class token lets every token reach the output, so that GradCAM has maps to
+    read: those of the module `maps`.
+
+    Parameters
+    ----------
+    channels, classes, side : int
+        Channels, classes and side in pixels of the images; the patches divide the side. Weights are
+        drawn from the global generator.
+    """
+
+    def __init__(self, channels: int, classes: int, side: int) -> None:
+        super().__init__()
+        places = side // PATCH
+        self.embedding = nn.Conv2d(channels, FEATURES, PATCH, PATCH)
+        self.positions = nn.Parameter(0.02 * torch.randn(1, places**2, FEATURES))
+        self.blocks = nn.Sequential(
+            *(AttentionBlock() for _ in range(BLOCKS)), nn.LayerNorm(FEATURES)
+        )
+        self.maps = nn.Unflatten(2, (places, places))
+        self.classifier = nn.Linear(FEATURES, classes)
+
+    def forward(
+        self, images: Float[Tensor, "batch channels side side"]
+    ) -> Float[Tensor, "batch classes"]:
+        tokens = self.embedding(images).flatten(2).transpose(1, 2) + self.positions
+        maps = self.maps(self.blocks(tokens).transpose(1, 2))  # (B, features, rows, columns)
+        logits: Tensor = self.classifier(maps.mean((2, 3)))
+        return logits
+
+
+class BagNetwork(nn.Module):
+    """Each place sees 5 x 5 pixels and has evidence for each class; a logit is ten times its mean.
+
+    Two convolutions of 3 x 3, the second of stride 2, one of 1 x 1, each with a ReLU of its own, and
+    a linear layer at each place.
+    """
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+        kernels = EVIDENCE_KERNELS
+        self.evidence = nn.Sequential(
+            nn.Conv2d(channels, kernels, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(kernels, kernels, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(kernels, kernels, 1),
+            nn.ReLU(),
+            nn.Conv2d(kernels, classes, 1),
+        )
+
+    def forward(
+        self, images: Float[Tensor, "batch channels side side"]
+    ) -> Float[Tensor, "batch classes"]:
+        logits: Tensor = EVIDENCE_SCALE * self.evidence(images).mean((2, 3))
+        return logits
+
+    def contributions(
+        self, images: Float[Tensor, "batch channels side side"]
+    ) -> Float[Tensor, "batch classes side side"]:
+        """The evidence of each place, spread evenly over its pixels: they sum to the logits."""
+        evidence: Tensor = self.evidence(images)
+        pixels = images.shape[-1] // evidence.shape[-1]
+        spread = evidence.repeat_interleave(pixels, 2).repeat_interleave(pixels, 3)
+        return EVIDENCE_SCALE * spread / images[0, 0].numel()
+
+
+class BCosConvolution(nn.Conv2d):
+    """out = gain |cos(x, w)| (w / |w|) . x without bias: linear in x while the cosine is held.
+
+    The gain, sqrt(length of x), keeps outputs of the order of the inputs at the start, when cosines
+    are of the order of its inverse.
+    """
+
+    def __init__(self, before: int, after: int, kernel: int, stride: int) -> None:
+        super().__init__(before, after, kernel, stride, padding=kernel // 2, bias=False)
+        self.gain = math.sqrt(before * kernel**2)
+
+    def response(self, inputs: Tensor, *, held: bool) -> Tensor:
+        """The output; with `held` no gradient passes through the cosine."""
+        unit = nn.functional.normalize(self.weight.flatten(1), dim=1).view_as(self.weight)
+        linear = self._conv_forward(inputs, unit, None)
+        ones = torch.ones_like(self.weight[:1])
+        squares = self._conv_forward(inputs**2, ones, None)
+        cosine = (linear / (squares + TINY).sqrt()).abs()
+        output: Tensor = self.gain * linear * (cosine.detach() if held else cosine)
+        return output
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.response(inputs, held=False)
+
+
+class BCosNetwork(nn.Module):
+    """Three B-cos convolutions of 3 x 3, the first two of stride 2, one of 1 x 1, and the mean.
+
+    With B = 2. The input is encoded as [x, 1 - x], so that dark pixels can contribute, too.
+    """
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+        before, layers = 2 * channels, []
+        for index, after in enumerate(B_COS_KERNELS):
+            layers.append(BCosConvolution(before, after, 3, 2 if index < 2 else 1))
+            before = after
+        self.features = nn.Sequential(*layers)
+        self.classifier = BCosConvolution(before, classes, 1, 1)
+
+    def forward(
+        self, images: Float[Tensor, "batch channels side side"]
+    ) -> Float[Tensor, "batch classes"]:
+        logits: Tensor = self.classifier(self.features(_encoded(images))).mean((2, 3))
+        return logits
+
+    def contributions(
+        self,
+        images: Float[Tensor, "batch channels side side"],
+        targets: Int64[Tensor, " batch"],
+    ) -> Float[Tensor, "batch 1 side side"]:
+        """The label's row of W(x) times the encoded x, summed over channels: they sum to the logit.
+
+        W(x) is the gradient while all cosines are held.
+        """
+        encoded = _encoded(images.detach()).requires_grad_()
+        maps = encoded
+        for layer in (*self.features, self.classifier):
+            maps = layer.response(maps, held=True)
+        chosen = maps.mean((2, 3)).gather(1, targets[:, None]).sum()
+        [weights] = torch.autograd.grad(chosen, encoded)
+        return (weights * encoded.detach()).sum(1, keepdim=True)
+
+
+def _encoded(images: Tensor) -> Tensor:
+    return torch.cat([images, 1 - images], dim=1)
 
 
 Family = Literal["plain", "residual", "attention", "bag", "b-cos"]
@@ -158,15 +345,16 @@ def network_of(design: Design, channels: int, classes: int, side: int, seed: int
     Parameters
     ----------
     design : Design
-        Of the network.
+        Family and options of the network.
     channels, side : int
-        Of the images, whose values lie in [0, 1]; side is a multiple of 4, at least 8.
+        Channels of the images, whose values lie in [0, 1], and their side in pixels, a multiple of 4,
+        at least 8.
     classes : int
         Outputs (logits), at least 2.
     seed : int
-        Of the weights: those of convolutions are normal ones of He et al. (2015), which let networks
-        without batch norm learn, too; all others are PyTorch's default. The global generator is left as
-        it was.
+        Seed for the weights: those of convolutions are normal ones of He et al. (2015), which let
+        networks without batch norm learn, too; all others are PyTorch's default. The global generator
+        is left as it was.
 
     Returns
     -------

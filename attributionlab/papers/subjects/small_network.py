@@ -1,4 +1,4 @@
-"""A small convolutional network, trained in seconds, for experiments that must train one."""
+"""A small convolutional network, trained in seconds, for items that must train one."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.validation import (
-    boolean_problem,
     checked_images,
     checked_outputs,
     checked_targets,
@@ -42,19 +41,14 @@ def small_network(
     Parameters
     ----------
     channels, side : int
-        Of the images; side is at least 8.
+        Channels of the images and their side in pixels, at least 8.
     classes : int
         Outputs (logits), at least 2.
     seed : int
-        Of the weights, which are PyTorch's default ones. The global generator is left as it was.
-    depth : int
-        Convolutions of a stage.
-    width : int
-        Kernels of the first stage.
-    batch_norm : bool
-        Normalize between each convolution, which then has no bias of its own, and its ReLU.
-    bias : bool
-        Of convolutions and the linear layer; a network with batch norm cannot do without.
+        Seed for the weights, which are PyTorch's default ones. The global generator is left as it was.
+    depth, width, batch_norm, bias
+        Options of `Design` in `attributionlab.papers.subjects.networks`, which checks them: a batch
+        norm stands between each convolution, which then has no bias of its own, and its ReLU.
 
     Returns
     -------
@@ -64,7 +58,7 @@ def small_network(
     Raises
     ------
     AttributionLabError
-        For sizes that are none, and for batch norm without bias.
+        For sizes that are none.
 
     Examples
     --------
@@ -79,16 +73,8 @@ def small_network(
             *integer_problem("classes", classes, 2),
             *integer_problem("side", side, 2**STAGES),
             *integer_problem("seed", seed, 0),
-            *integer_problem("depth", depth, 1),
-            *integer_problem("width", width, 1),
-            *boolean_problem("batch_norm", batch_norm),
-            *boolean_problem("bias", bias),
         ]
     )
-    if batch_norm and not bias:
-        raise AttributionLabError(
-            "bias is False with batch_norm, which shifts by itself: pass batch_norm=False, too"
-        )
     layers: list[nn.Module] = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -129,12 +115,12 @@ def fit_network(
     labels : Tensor, (B,)
         Classes from 0 to K - 1.
     seed : int
-        Of the order of the images, drawn anew in each epoch; the last batch may be smaller. The
+        Seed for the order of the images, drawn anew in each epoch; the last batch may be smaller. The
         global generator is not used, unless the network itself uses it.
     epochs : int
         Passes over the images.
     learning_rate, weight_decay : float
-        Of Adam (Kingma and Ba, 2015), whose weight decay is an L2 penalty.
+        Options of Adam (Kingma and Ba, 2015), whose weight decay is an L2 penalty.
     batch_size : int
         Images for one step.
 

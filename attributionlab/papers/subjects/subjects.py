@@ -1,4 +1,4 @@
-"""What experiments have explained: a network, images and their labels, built in or given."""
+"""What items explain: a network, images and their labels, built in or a user's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -68,8 +68,8 @@ class Subject:
     name : str
         For tables.
     model, explained : nn.Module
-        What metrics judge by, which returns logits; and what is explained, unless a method explains
-        logits alone.
+        The network of the metrics, which returns logits, and the one that is explained, unless a method
+        explains logits alone.
     images, targets : Tensor
         (B, C, H, W) and (B,).
     highest : float
@@ -132,83 +132,50 @@ def chosen_subject(
     predicted: bool = False,
     **own: Unpack[OwnNetwork],
 ) -> Subject | None:
-    """The `given_subject` if both images and a model are given, None if neither is.
+    """Return a user's classifier and images, None without both; what is true of them nobody knows.
+
+    Parameters
+    ----------
+    n : int
+        Number of images of each class.
+    seed : int
+        Seed for the choice of images.
+    layer : str, optional
+        Dotted name of the module that methods explain by, such as GradCAM; without it those are left
+        out.
+    predicted : bool
+        Whether a folder of images without class folders is taken, too: what the model predicts is
+        explained, and n is of all images.
+    **own
+        As `OwnNetwork` says.
 
     Raises
     ------
     AttributionLabError
-        If only one of them is given, or classes or weights without them.
+        If only one of images and model is given, or classes or weights without them; for images
+        without class folders, and a model that does not return a finite output for each class.
     """
-    images, model, size = own.get("images"), own.get("model"), own.get("size", 224)
+    folder, reference, size = own.get("images"), own.get("model"), own.get("size", 224)
     classes, weights = own.get("classes"), own.get("weights")
     refuse_if([*integer_problem("n", n, 1), *integer_problem("size", size, 1)])
-    if images is not None and model is not None:
-        return given_subject(
-            *(images, model, n, seed),
-            size=size,
-            layer=layer,
-            classes=classes,
-            weights=weights,
-            predicted=predicted,
-        )
-    if images is not None or model is not None:
+    if (folder is None) != (reference is None):
         raise AttributionLabError(
-            f"images is {images!r} and model is {model!r}: pass both, or neither for our own"
+            f"images is {folder!r} and model is {reference!r}: pass both, or neither for our own"
         )
-    refuse_if(
-        [
-            f"{name} is {value!r} without images: pass images and model, too"
-            for name, value in (("classes", classes), ("weights", weights))
-            if value is not None
-        ]
-    )
-    return None
-
-
-def given_subject(
-    folder: str | Path,
-    reference: str,
-    n: int,
-    seed: int,
-    *,
-    size: int,
-    layer: str | None = None,
-    classes: str | Path | None = None,
-    weights: str | Path | None = None,
-    predicted: bool = False,
-) -> Subject:
-    """A user's classifier and images from folders; what is true of them nobody knows.
-
-    Parameters
-    ----------
-    folder : str or Path
-        As for `images_in`.
-    reference : str
-        Of the model, as for `local_model`; it takes images in [0, 1] and returns logits.
-    n : int
-        Images of each class.
-    seed : int
-        Of their choice.
-    size : int
-        Side in pixels.
-    layer : str, optional
-        Dotted name of the module that methods explain by, such as GradCAM; without it those are left
-        out.
-    classes : str or Path, optional
-        A text file with the names of all class folders in the order of the model's outputs, one in a
-        line, for a folder that has some of them alone. Without it there is a folder for each output,
-        and their names are in sorted order.
-    weights : str or Path, optional
-        A file with the model's weights, as for `local_model`.
-    predicted : bool
-        Whether a folder of images without class folders is taken, too: what the model predicts is
-        explained, and n is of all images.
-    """
+    if folder is None or reference is None:
+        refuse_if(
+            [
+                f"{name} is {value!r} without images: pass images and model, too"
+                for name, value in (("classes", classes), ("weights", weights))
+                if value is not None
+            ]
+        )
+        return None
     names = None if classes is None else _names_in(Path(classes))
     given = images_in(folder, size=size, n=n, seed=seed, classes=names)
     if not given.classes and not predicted:
         raise AttributionLabError(
-            f"images is {str(folder)!r}, which has no class folders: put the images of each class into "
+            f"images is {folder!r}, which has no class folders: put the images of each class into "
             "a folder of their own"
         )
     model = local_model(reference, weights)
@@ -312,9 +279,9 @@ def maps_of(
     name : str
         In `METHODS`; of a method that explains logits alone the subject's model is explained.
     seed : int
-        Of what is random in the method.
+        Seed for what is random in the method.
     settings : mapping, optional
-        Of the method.
+        Settings of the method.
     repeat : int
         Which of several runs of a method that optimizes; 0 is the first.
     """
@@ -342,9 +309,9 @@ def trained_subject(n: int, training: int, seed: int) -> Subject:
     training : int
         Pictures to train on.
     seed : int
-        Of the pictures for training and of the weights; seed + 1 of those to explain.
+        Seed for the pictures of the training and for the weights; seed + 1 for the pictures to explain.
     """
-    learned, asked = pictures(training, seed), pictures(n, seed + 1)
+    learned, shown = pictures(training, seed), pictures(n, seed + 1)
     network = trained_small_network(
         learned.images, learned.labels, classes=CLASSES, seed=seed, epochs=TRAINING_EPOCHS
     )
@@ -353,8 +320,8 @@ def trained_subject(n: int, training: int, seed: int) -> Subject:
         TRAINED,
         network,
         network,
-        asked.images,
-        asked.labels,
+        shown.images,
+        shown.labels,
         1.0,
         learned.images.mean((0, 2, 3))[:, None, None],
         1.0,

@@ -9,9 +9,14 @@ from torch import nn
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods import METHODS
-from attributionlab.papers.subjects.attention import SelfAttention
-from attributionlab.papers.subjects.intrinsic import BCosConvolution
-from attributionlab.papers.subjects.networks import Design, gradcam_layer, intrinsic_map, network_of
+from attributionlab.papers.subjects.networks import (
+    BCosConvolution,
+    Design,
+    SelfAttention,
+    gradcam_layer,
+    intrinsic_map,
+    network_of,
+)
 from attributionlab.papers.subjects.small_network import small_network
 
 DESIGNS = (

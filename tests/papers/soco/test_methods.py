@@ -43,8 +43,8 @@ from attributionlab.papers.soco.methods import (
 from attributionlab.papers.subjects.subjects import (
     TRAINED,
     Subject,
+    chosen_subject,
     environment_subject,
-    given_subject,
 )
 
 
@@ -450,11 +450,11 @@ def own(tmp_path):
         pixels = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(tmp_path / "images" / name / "a.png")
     (tmp_path / "mine.py").write_text(MODEL)
-    return str(tmp_path / "images"), f"{tmp_path / 'mine.py'}:make"
+    return {"images": str(tmp_path / "images"), "model": f"{tmp_path / 'mine.py'}:make"}
 
 
 def test_given_images_have_no_truth_and_gradcam_only_with_a_layer(own):
-    subject = given_subject(*own, 1, 0, size=16)
+    subject = chosen_subject(1, 0, **own, size=16)
     assert subject.information is None
     assert subject.targets.tolist() == [0, 1]
     assert subject.empty.flatten().tolist() == pytest.approx(
@@ -464,7 +464,7 @@ def test_given_images_have_no_truth_and_gradcam_only_with_a_layer(own):
     right, left_out = subject.notes
     assert "make is right on 50% of the 2 images, at 16 x 16" in right
     assert left_out == "Methods that explain by a layer are left out: pass layer, a module's name."
-    attached = given_subject(*own, 1, 0, size=16, layer="0")
+    attached = chosen_subject(1, 0, **own, size=16, layer="0")
     assert len(attached.notes) == 1
     assert [name for name, _ in method_maps(attached, ("gradcam",), 0)] == ["gradcam"]
 
@@ -489,29 +489,28 @@ def test_a_model_with_other_classes_than_folders_is_refused(own, tmp_path):
     (tmp_path / "images" / "owls").mkdir()
     Image.new("RGB", (16, 16)).save(tmp_path / "images" / "owls" / "a.png")
     with pytest.raises(AttributionLabError, match="2 outputs for 3 class folders"):
-        given_subject(*own, 1, 0, size=16)
+        chosen_subject(1, 0, **own, size=16)
 
 
 def test_a_model_that_fails_on_the_images_is_named_with_what_it_got(own, tmp_path):
     (tmp_path / "mine.py").write_text(MODEL.replace("AdaptiveAvgPool2d", "AvgPool2d"))
     with pytest.raises(AttributionLabError, match="make raised RuntimeError") as caught:
-        given_subject(*own, 1, 0, size=24)
+        chosen_subject(1, 0, **own, size=24)
     assert "on images 2 x 3 x 24 x 24 in [0, 1]: pass a size that it takes" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_some_class_folders_are_enough_where_a_file_names_all(own, tmp_path):
-    folder, model = own
     (tmp_path / "images" / "cats" / "a.png").unlink()
     (tmp_path / "images" / "cats").rmdir()
     with pytest.raises(
         AttributionLabError, match=r"2 outputs for 1 class folders.*pass as classes"
     ):
-        given_subject(folder, model, 1, 0, size=16)
+        chosen_subject(1, 0, **own, size=16)
     names = tmp_path / "names.txt"
     for text, target in (("cats\ndogs\n", 1), ("dogs\ncats", 0)):
         names.write_text(text)
-        subject = given_subject(folder, model, 1, 0, size=16, classes=names)
+        subject = chosen_subject(1, 0, **own, size=16, classes=names)
         assert subject.targets.tolist() == [target]
 
 
@@ -529,15 +528,13 @@ def test_a_file_of_other_names_than_the_outputs_is_refused(own, tmp_path, text, 
     if text is not None:
         names.write_text(text)
     with pytest.raises(AttributionLabError, match=message):
-        given_subject(*own, 1, 0, size=16, classes=names)
+        chosen_subject(1, 0, **own, size=16, classes=names)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
 def test_a_run_on_given_images_claims_nothing_of_a_truth(own):
-    folder, model = own
-    settings = {"images": folder, "model": model, "size": 16}
-    outcome = reproduce("soco-figure-8", n=1, quick=True, settings=settings)
+    outcome = reproduce("soco-figure-8", n=1, quick=True, settings={**own, "size": 16})
     assert outcome.tables["ensembles"].true_completeness.isna().all()
     assert not any(each.startswith("true") for each in outcome.tables["leaders"].ratio)
     assert "is right on" in outcome.notes[-2]

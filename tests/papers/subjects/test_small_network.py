@@ -158,12 +158,6 @@ def test_bad_input_is_refused_in_one_line():
     message = refused(small_network, 0, 1, 7, -1)
     for name in ("channels is 0", "classes is 1", "side is 7", "seed is -1"):
         assert name in message
-    message = refused(small_network, 1, 2, 8, 0, depth=0, width=0.5, bias=1)
-    for name in ("depth is 0", "width is 0.5", "bias is 1"):
-        assert name in message
-    assert "bias is False with batch_norm" in refused(
-        small_network, 1, 2, 8, 0, batch_norm=True, bias=False
-    )
     wrong = torch.tensor([0, 1, 2, 3])
     assert "a label is 3: the network has outputs for 0 to 2" in refused(
         fit_network, network, images, wrong, seed=0

@@ -9,7 +9,7 @@ from torch import nn
 from attributionlab.errors import AttributionLabError
 from attributionlab.papers.catalog import reproduce
 from attributionlab.papers.subjects import subjects
-from attributionlab.papers.subjects.subjects import chosen_subject, given_subject, maps_of
+from attributionlab.papers.subjects.subjects import chosen_subject, maps_of
 
 SIZE = 8
 MODEL = """
@@ -83,7 +83,7 @@ def own(tmp_path, trained):
 
 
 def given(own, **settings):
-    return given_subject(own["images"], own["model"], 1, 0, size=SIZE, **settings)
+    return chosen_subject(1, 0, images=own["images"], model=own["model"], size=SIZE, **settings)
 
 
 def test_a_subject_has_the_weights_of_the_file(own, trained):
@@ -172,7 +172,7 @@ def test_without_images_and_model_there_is_no_subject_and_nothing_else_may_be_gi
 
 
 @pytest.mark.parametrize("item", ["soco-figure-8", "soco-table-1"])
-def test_experiments_on_own_networks_take_weights(item, own):
+def test_items_on_own_networks_take_weights(item, own):
     own["weights"] = "none.pt"
     with pytest.raises(AttributionLabError, match=r"no file of weights at 'none\.pt'"):
         reproduce(item, n=1, quick=True, settings={"size": SIZE, **own})
