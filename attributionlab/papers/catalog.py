@@ -177,15 +177,19 @@ class Claim:
 CLAIMS: list[Claim] = []
 
 
-def claim(*items: str, place: str, statement: str, reason: str = "") -> Callable[[Check], Check]:
-    """Register a function of the tables as the check of a paper's statement.
+def claim(
+    *items: str, statement: str = "", place: str = "ours", reason: str = ""
+) -> Callable[[Check], Check]:
+    """Register a function of the tables as the check of a paper's statement, or of one of ours.
 
     The function returns whether the tables agree, or None where they do not decide: the interval
-    contains the border, or there are too few images or networks.
+    contains the border, or there are too few images or networks. Its docstring is the statement, if
+    none is passed.
     """
 
     def register(check: Check) -> Check:
-        CLAIMS.append(Claim(items, place, statement, reason, check))
+        said = statement or " ".join((check.__doc__ or "").split()).removesuffix(".")
+        CLAIMS.append(Claim(items, place, said, reason, check))
         return check
 
     return register
@@ -296,9 +300,9 @@ def reproduce(
     quick : bool
         Small images, few of them.
     seed : int
-        Of images and methods.
+        Seed for images and methods.
     settings : mapping, optional
-        Settings of this item alone.
+        Settings of this item alone, as `Item.settings` names them.
     device : str, optional
         Where methods compute, "cpu" by default. Only `accelerated` items take another one.
     show_progress : bool

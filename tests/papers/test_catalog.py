@@ -79,9 +79,21 @@ def test_a_claim_agrees_differs_or_is_undecided_and_gives_its_reason_where_it_di
         assert outcome.tables["main"].n[0] == 3
 
 
-def test_every_claim_is_about_an_item_of_the_catalog():
+def test_a_docstring_is_the_statement(register):
+    @claim("tiny", place="Table 1")
+    def positive(tables):
+        """Most of
+        x is positive.
+        """
+
+    [found] = catalog.CLAIMS
+    assert found.statement == "Most of x is positive"
+
+
+def test_every_claim_is_about_an_item_of_the_catalog_and_says_something():
     for item in items().values():
         item.load()
+    assert all(each.statement for each in CLAIMS)
     assert {name for each in CLAIMS for name in each.items} <= set(items())
 
 

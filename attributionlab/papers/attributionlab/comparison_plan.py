@@ -235,31 +235,24 @@ def _mean_of(tables: Tables, method: str, score: str, environment: str = COLORS)
     return float(own[score].iloc[0]) if len(own) else np.nan
 
 
-@claim(
-    *("figure-16", "figure-17"),
-    place="Figure 17",
-    statement="LRP, DeepSHAP and IG are near optimal in overall precision and recall",
-)
+@claim(*("figure-16", "figure-17"), place="Figure 17")
 def three_methods_are_near_optimal(tables: Tables) -> bool | None:
+    """LRP, DeepSHAP and IG are near optimal in overall precision and recall."""
     return _agree(tables)
 
 
-@claim(
-    *("figure-16", "figure-17"),
-    place="Figure 17",
-    statement="GuidedBP has high recall and lower precision",
-)
+@claim(*("figure-16", "figure-17"), place="Figure 17")
 def guided_backprop_recalls_more(tables: Tables) -> bool:
+    """GuidedBP has high recall and lower precision."""
     precision, recall = (
         _mean_of(tables, "guided-backprop", each, MODULO) for each in ("precision", "recall")
     )
     return bool(recall > 0.9 > precision)
 
 
-@claim(
-    *("figure-16", "figure-17"), place="Figure 17", statement="GradCAM and IBA have low precision"
-)
+@claim(*("figure-16", "figure-17"), place="Figure 17")
 def coarse_maps_have_low_precision(tables: Tables) -> bool:
+    """GradCAM and IBA have low precision."""
     found = [_mean_of(tables, name, "precision", MODULO) for name in ("gradcam", "iba")]
     return bool(max(found) < 0.5)
 
@@ -267,53 +260,46 @@ def coarse_maps_have_low_precision(tables: Tables) -> bool:
 @claim(
     *("figure-2", "figure-19", "figure-23", "figure-7"),
     place="Section 4.2",
-    statement="IG fails from black and passes from the true baseline",
     reason="Unseen colors on the path cost more than 50 nodes do (exact IG, figure-7).",
 )
 def ig_needs_the_true_baseline(tables: Tables) -> bool | None:
+    """IG fails from black and passes from the true baseline."""
     return _agree(tables, "integrated-gradients")
 
 
 @claim(
     *("figure-2", "figure-19", "figure-23", "figure-7"),
     place="Section 4.2",
-    statement="Occlusion fails from black and passes from the true baseline",
     reason="Occlusion is measured at the logit, which other colors do not change: its overall F1 "
     "cannot be high. A 5 x 5 window blurs.",
 )
 def occlusion_needs_the_true_baseline(tables: Tables) -> bool | None:
+    """Occlusion fails from black and passes from the true baseline."""
     return _agree(tables, "occlusion")
 
 
 @claim(
     *("figure-2", "figure-19", "figure-23", "figure-5"),
     place="Section 4.1",
-    statement="DeepSHAP passes on the overall truth and fails on the positive and the negative one",
     reason="Black is an unseen color; ReLUs that Captum's hooks cannot see change the signs "
     "(deepshap-signs).",
 )
 def deep_shap_finds_pixels_without_signs(tables: Tables) -> bool | None:
+    """DeepSHAP passes on the overall truth and fails on the positive and the negative one."""
     return _agree(tables, "deep-shap")
 
 
-@claim(
-    *("figure-2", "figure-19", "figure-23"),
-    place="Figure 23",
-    statement="IG from the true baseline is far more precise than from black",
-)
+@claim(*("figure-2", "figure-19", "figure-23"), place="Figure 23")
 def ig_is_more_precise_from_the_true_baseline(tables: Tables) -> bool:
+    """IG from the true baseline is far more precise than from black."""
     names = ("integrated-gradients-true-baseline", "integrated-gradients")
     true, black = (_mean_of(tables, name, "precision") for name in names)
     return bool(true > 1.5 * black)
 
 
-@claim(
-    "figure-7",
-    place="ours",
-    statement="Even from the true baseline unseen colors on the straight path cost IG more than 50 "
-    "nodes do",
-)
+@claim("figure-7")
 def the_path_costs_more_than_the_nodes(tables: Tables) -> bool:
+    """Even from the true baseline unseen colors on the straight path cost IG more than 50 nodes do."""
     name = "integrated-gradients{}-true-baseline"
     nodes, exact = (_mean_of(tables, name.format(each), "f1") for each in ("", "-exact"))
     without = _mean_of(tables, name.format("-exact"), "f1", WITHOUT)
@@ -323,73 +309,66 @@ def the_path_costs_more_than_the_nodes(tables: Tables) -> bool:
 @claim(
     "figure-22",
     place="Appendix I",
-    statement="A uniform accumulator takes the Unseen Data Effect away",
     reason="What takes it away is the absence of redundant channels.",
 )
 def a_uniform_accumulator_takes_the_effect_away(tables: Tables) -> bool:
+    """A uniform accumulator takes the Unseen Data Effect away."""
     return _mean_of(tables, "deep-shap", "f1", UNIFORM) >= 0.5
 
 
-@claim(
-    "figure-22",
-    place="ours",
-    statement="Without redundant channels DeepSHAP from black is right about all pixels",
-)
+@claim("figure-22")
 def without_redundant_channels_deep_shap_is_right(tables: Tables) -> bool:
+    """Without redundant channels DeepSHAP from black is right about all pixels."""
     return _mean_of(tables, "deep-shap", "f1", WITHOUT) > 0.95
 
 
 @claim(
     "figure-8",
     place="Figure 8",
-    statement="GradCAM, ExPerturb and IBA pass against the smoothed positive truth",
     reason="IBA's 9 x 9 layer reaches 19 pixels beyond the image. A blurred image has no color that "
     "the network knows, so ExPerturb's gradient comes from where its mask is 1. The width of the "
     "smoothing is ours.",
 )
 def coarse_methods_pass(tables: Tables) -> bool | None:
+    """GradCAM, ExPerturb and IBA pass against the smoothed positive truth."""
     return _agree(tables)
 
 
-@claim("figure-8", place="Figure 8", statement="IBA is the best of the three")
+@claim("figure-8", place="Figure 8")
 def iba_is_best(tables: Tables) -> bool | None:
+    """IBA is the best of the three."""
     table = tables["scores"][tables["scores"].part == "positive-smoothed"].set_index("method").f1
     others = table[["gradcam", "extremal-perturbation"]].max()
     runs = table[table.index.str.startswith("iba")]
     return True if runs.min() > others else False if runs.max() < others else None
 
 
-@claim(
-    "figure-6",
-    place="Figure 6",
-    statement="Quickshift passes at 0.5 and fails at 0.6",
-    reason="The settings of a segmentation decide as much as its name; the paper does not state them.",
+SETTINGS_DECIDE = (
+    "The settings of a segmentation decide as much as its name; the paper does not state them."
 )
+
+
+@claim("figure-6", place="Figure 6", reason=SETTINGS_DECIDE)
 def quickshift_passes_at_half(tables: Tables) -> bool | None:
+    """Quickshift passes at 0.5 and fails at 0.6."""
     return _agree(tables, "quickshift")
 
 
-@claim(
-    "figure-6",
-    place="Figure 6",
-    statement="Felzenszwalb fails at 0.5",
-    reason="The settings of a segmentation decide as much as its name; the paper does not state them.",
-)
+@claim("figure-6", place="Figure 6", reason=SETTINGS_DECIDE)
 def felzenszwalb_fails(tables: Tables) -> bool | None:
+    """Felzenszwalb fails at 0.5."""
     return _agree(tables, "felzenszwalb")
 
 
-@claim("figure-6", place="Figure 6", statement="SAM passes at 0.5 and at 0.6")
+@claim("figure-6", place="Figure 6")
 def sam_passes(tables: Tables) -> bool | None:
+    """SAM passes at 0.5 and at 0.6."""
     return _agree(tables, "sam")
 
 
-@claim(
-    *("figure-6", "figure-24"),
-    place="ours",
-    statement="The settings of Quickshift and Felzenszwalb decide as much as their names",
-)
+@claim(*("figure-6", "figure-24"))
 def settings_decide_as_much_as_names(tables: Tables) -> bool:
+    """The settings of Quickshift and Felzenszwalb decide as much as their names."""
     table = tables["summary"].set_index("method").f1
     groups = {
         name: table[table.index.str.contains(name)] for name in ("quickshift", "felzenszwalb")

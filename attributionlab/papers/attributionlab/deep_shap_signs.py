@@ -5,8 +5,8 @@ Captum's DeepLift (0.9) hooks the modules of a network. An `nn.ReLU` gets the Re
 the two ways, gets two attributions.
 """
 
-from collections.abc import Iterator
-from typing import Any, get_args
+from itertools import product
+from typing import Any
 
 import pandas as pd
 import torch
@@ -14,13 +14,12 @@ from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.methods import collect_notices, deep_shap
-from attributionlab.metrics import Part, alignment, magnitudes, normalize
-from attributionlab.papers.attributionlab.comparison_plan import environment_of
+from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
+from attributionlab.papers.attributionlab.which_truth import mask_scores
 from attributionlab.papers.catalog import Run, Tables, claim
 from attributionlab.truth import Truth
 
 ITEM = "deepshap-signs"
-ENVIRONMENT = "multi-color-sum"
 TEMPERATURES = (1.0, 16.0, 256.0)
 GAMMA = 0.5
 CASE = ("temperature", "relu", "baseline")
@@ -37,7 +36,8 @@ class FunctionalReLU(nn.Module):
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_layers(network))
+        every = (each for _, each in network.named_modules(remove_duplicate=False))
+        self.layers = nn.ModuleList(each for each in every if not list(each.children()))
         self.eval()
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -48,14 +48,6 @@ class FunctionalReLU(nn.Module):
         return inputs
 
 
-def _layers(network: nn.Module) -> Iterator[nn.Module]:
-    children = list(network.children())
-    if not children:
-        yield network
-    for child in children:
-        yield from _layers(child)
-
-
 def deepshap_signs(run: Run) -> Tables:
     """DeepSHAP behind the softmax: module or functional ReLU, zero or true baseline, by temperature.
 
@@ -64,9 +56,9 @@ def deepshap_signs(run: Run) -> Tables:
     share of relevant pixels with phi's sign, and whether the map is empty or has every sign wrong.
     """
     rows: list[dict[str, Any]] = []
-    cases = [(relu, baseline) for relu in ("module", "functional") for baseline in ("zero", "true")]
-    envs = [environment_of(ENVIRONMENT, run.quick, temperature=each) for each in TEMPERATURES]
-    for env, index in run.track([(env, index) for env in envs for index in range(run.n)]):
+    cases = list(product(("module", "functional"), ("zero", "true")))
+    envs = [environment_of(COLORS, run.quick, temperature=each) for each in TEMPERATURES]
+    for env, index in run.track(product(envs, range(run.n))):
         sample = env.dataset(run.n, run.seed)[index]
         image, target = sample.image[None], sample.label[None]
         truth = env.truth(image, target)
@@ -112,14 +104,10 @@ def _deep_shap(
 
 def _scores(maps: Tensor, truth: Truth, exact: Tensor) -> dict[str, float]:
     """Compare a map with the masks and with the exact Shapley values."""
-    scored = normalize(maps)
     signs_right = float((maps.sign() == exact.sign())[truth.overall].double().mean())
     empty = not maps.any()
     return {
-        **{
-            f"f1_{part}": float(alignment(magnitudes(scored, part), getattr(truth, part)).f1)
-            for part in get_args(Part)
-        },
+        **mask_scores(maps, truth),
         "empty": float(empty),
         "flipped": float(not empty and signs_right == 0),
         "signs_right": signs_right,
@@ -138,23 +126,22 @@ def _ratio(maps: Tensor, truth: Truth) -> float:
 @claim(
     ITEM,
     place="Section 4.1",
-    statement="DeepSHAP from a zero baseline passes on the overall truth (F1 of at least 0.5) and "
-    "fails on the positive and the negative one",
     reason="No case has the pattern. The paper states neither its implementation nor its temperature.",
 )
 def some_case_has_the_papers_pattern(tables: Tables) -> bool:
+    """DeepSHAP from a zero baseline passes on the overall truth (F1 of at least 0.5) and fails on
+    the positive and the negative one.
+    """
     means = tables["means"].round(2)
     fail = (means[["f1_positive", "f1_negative"]] < GAMMA).all(axis=1)
     return bool(((means.baseline == "zero") & (means.f1_overall >= GAMMA) & fail).any())
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="With functional ReLUs the softmax's rule explains every wrong sign: the probability "
-    "does not move with the logit in these maps and in no other",
-)
+@claim(ITEM)
 def multipliers_explain_wrong_signs(tables: Tables) -> bool | None:
+    """With functional ReLUs the softmax's rule explains every wrong sign: the probability does not
+    move with the logit in these maps and in no other.
+    """
     table = tables["multipliers"].set_index("right_in_every_sign")
     if False not in table.index:
         return None
@@ -162,13 +149,11 @@ def multipliers_explain_wrong_signs(tables: Tables) -> bool | None:
     return bool(explained and table.at_most_0.get(True, 0) == 0)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="With module ReLUs and the true baseline F1 is 1 on every mask at every temperature, "
-    "although a part of the change is missed: masks state signs, not sizes",
-)
+@claim(ITEM)
 def true_baselines_have_right_signs_and_wrong_sums(tables: Tables) -> bool:
+    """With module ReLUs and the true baseline F1 is 1 on every mask at every temperature, although
+    a part of the change is missed: masks state signs, not sizes.
+    """
     means = tables["means"]
     best = means[(means.relu == "module") & (means.baseline == "true")]
     f1 = best[["f1_overall", "f1_positive", "f1_negative"]].to_numpy().min()

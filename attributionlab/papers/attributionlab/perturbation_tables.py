@@ -13,8 +13,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from attributionlab.environment import Environment
 from attributionlab.metric_trials.agreement import RankedBy
-from attributionlab.papers.attributionlab.comparison_plan import environment_of
+from attributionlab.papers.attributionlab.comparison_plan import (
+    COLORS,
+    MODULO,
+    UNIFORM,
+    WITHOUT,
+    environment_of,
+)
 from attributionlab.papers.attributionlab.perturbation_study import (
     METRICS,
     OPPOSITE,
@@ -32,8 +39,6 @@ from attributionlab.report.plots import curves
 from attributionlab.stats.intervals import mean_score
 from attributionlab.stats.runs import over_runs
 
-MODULO, COLORS = "single-color-modulo", "multi-color-sum"
-WITHOUT, UNIFORM = "multi-color-sum-in-distribution", "multi-color-sum-uniform"
 SIGNED = ("occlusion", "integrated-gradients", "integrated-gradients-true-baseline")
 """Methods whose signs are at the mercy of a remainder, which falls by 29 once in 30 pixels."""
 FROM_BASELINE = {name: f"{name}-true-baseline" for name in ("occlusion", "integrated-gradients")}
@@ -120,7 +125,7 @@ def perturbation_tables(run: Run) -> Found:
         tables |= {
             "areas": areas_table(studies[0]),
             "best-order": best_order_table(studies[0]),
-            "ties": ties_table(constant_by_ties(studies[0].env, run.n, run.seed)),
+            "ties": ties_table(studies[0].env, run.n, run.seed),
         }
     else:
         tables["replacement"] = replacement_table(studies)
@@ -146,9 +151,8 @@ def printed_areas() -> pd.DataFrame:
 
 def scores_table(studies: Sequence[Study]) -> pd.DataFrame:
     """Means over images; of a method that optimizes also the lowest and the highest of several runs."""
-    means = _of_all(studies, "scores").drop(columns="sample")
-    means = means.groupby(["environment", "method", "run"], sort=False).agg(_mean).reset_index()
-    return _first_and_ends(means)
+    means = _means(_of_all(studies, "scores"), ["environment", "method", "run"])
+    return _first_and_ends(means.reset_index())
 
 
 def images_table(studies: Sequence[Study]) -> pd.DataFrame:
@@ -174,13 +178,21 @@ def ranks_table(studies: Sequence[Study]) -> pd.DataFrame:
                 table.loc[ours] = of_run
                 # The more the better, but for Deletion.
                 of_runs.append((table * [1, 1, -1, 1]).rank(ascending=False).loc[[ours]])
-            for label, ranks in _ends(str(method), of_runs):
-                paper = theirs if label == method else theirs * np.nan
-                row = {"environment": each.env.name, "method": label}
-                for name in printed:
-                    row |= {f"{name}_paper": paper[name], name: ranks[name].item()}
-                rows.append(row)
+            beside = _beside_the_paper(str(method), theirs, of_runs)
+            rows += [{"environment": each.env.name, **row} for row in beside]
     return pd.DataFrame(rows)
+
+
+def _beside_the_paper(
+    method: str, theirs: pd.Series, runs: Sequence[pd.DataFrame]
+) -> Iterator[dict[str, Any]]:
+    """Yield a method's numbers by run, each after the paper's, which has one run."""
+    for label, ours in _ends(method, runs):
+        row: dict[str, Any] = {"method": label}
+        for name in ours:
+            paper = theirs[name] if label == method else np.nan
+            row |= {f"{name}_paper": paper, name: ours[name].item()}
+        yield row
 
 
 def correlations_table(studies: Sequence[Study], seed: int) -> pd.DataFrame:
@@ -193,28 +205,19 @@ def correlations_table(studies: Sequence[Study], seed: int) -> pd.DataFrame:
     for each in studies:
         name, printed = each.env.name, printed_ranks(each.env.name)
         about, correlations = PRINTED[TABLE_OF[name]]
+        recomputed = [spearman(printed["f1"].to_numpy(), printed[m].to_numpy()) for m in METRICS]
         for reading in READINGS[name]:
             of = {score: _pivoted(each, score, _read(each, reading)) for score in SCORES}
             f1 = {"overall": of["f1_overall"], "positive": of["f1_positive"]}
             agreement = AgreementOfMeans(f1, CONFIDENCE, seed)
             found = {metric: agreement.of(of[metric], metric != "deletion") for metric in METRICS}
             for truth in (each for each in get_args(RankedBy) if each in f1):
-                for metric, paper in zip(METRICS, correlations, strict=True):
-                    recomputed = spearman(printed["f1"].to_numpy(), printed[metric].to_numpy())
+                known = {"environment": name, "truth": truth, "maps": reading}
+                for metric, *theirs in zip(METRICS, correlations, recomputed, strict=True):
+                    paper, printed_ones = theirs if truth == about else (np.nan, np.nan)
+                    row = {"metric": metric, "paper": paper, "of_printed_ranks": printed_ones}
                     ours, low, high = found[metric][truth]
-                    rows.append(
-                        {
-                            "environment": name,
-                            "truth": truth,
-                            "maps": reading,
-                            "metric": metric,
-                            "paper": paper if truth == about else np.nan,
-                            "of_printed_ranks": recomputed if truth == about else np.nan,
-                            "ours": ours,
-                            "low": low,
-                            "high": high,
-                        }
-                    )
+                    rows.append({**known, **row, "ours": ours, "low": low, "high": high})
     return pd.DataFrame(rows)
 
 
@@ -242,33 +245,25 @@ def two_by_two_table(correlations: pd.DataFrame) -> pd.DataFrame:
 def areas_table(each: Study) -> pd.DataFrame:
     """Table 4 beside ours, maps with and without their signs."""
     printed, means = printed_areas(), _rounded_means(each)[["insertion", "deletion"]]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for method in (*printed.index, *map(magnitude_of, SIGNED)):
         runs = [of_run for _, of_run in means.loc[[method]].groupby("run")]
-        for label, areas in _ends(method, runs):
-            theirs = printed.loc[method.removesuffix(magnitude_of(""))]
-            row: dict[str, Any] = {"method": label}
-            for name in areas:
-                row[f"{name}_paper"] = theirs[name] if label == method else np.nan
-                row[name] = areas[name].item()
-            rows.append(row)
+        theirs = printed.loc[method.removesuffix(magnitude_of(""))]
+        rows += _beside_the_paper(method, theirs, runs)
     return pd.DataFrame(rows)
 
 
 def best_order_table(each: Study) -> pd.DataFrame:
     """What the best order scores: it takes the white pixels, a share s, first: 1 - s / 2 and s / 2."""
-    theirs = printed_areas().loc["lrp"]
-    paper = {"white_pixels": 2 * theirs.deletion, **theirs}
-    ours = {
-        "white_pixels": each.counted,
-        "insertion": 1 - each.counted / 2,
-        "deletion": each.counted / 2,
-    }
-    return pd.DataFrame([paper, ours], index=pd.Index(["paper", "ours"], name="of")).reset_index()
+    theirs, white = printed_areas().loc["lrp"], each.counted
+    paper = {"of": "paper", "white_pixels": 2 * theirs.deletion, **theirs}
+    ours = {"of": "ours", "white_pixels": white, "insertion": 1 - white / 2, "deletion": white / 2}
+    return pd.DataFrame([paper, ours])
 
 
-def ties_table(ties: pd.DataFrame) -> pd.DataFrame:
+def ties_table(env: Environment, n: int, seed: int) -> pd.DataFrame:
     """What a constant map scores, by how its ties are broken, the paper's numbers in the first row."""
+    ties = constant_by_ties(env, n, seed)
     paper = printed_areas().loc[["constant"]].assign(ties="paper")
     return pd.concat([paper[[*ties]], ties], ignore_index=True)
 
@@ -329,12 +324,13 @@ def _pivoted(each: Study, score: str, methods: Sequence[str]) -> NDArray[np.floa
 
 def _rounded_means(each: Study) -> pd.DataFrame:
     """Means over images by method and run."""
-    rounded = each.scores.drop(columns="sample").round(dict.fromkeys(SCORES, DECIMALS))
-    return rounded.groupby(["method", "run"], sort=False).agg(_mean).round(DECIMALS)
+    rounded = each.scores.round(dict.fromkeys(SCORES, DECIMALS))
+    return _means(rounded, ["method", "run"]).round(DECIMALS)
 
 
-def _mean(scores: pd.Series) -> float:
-    return mean_score(scores.to_numpy(float))
+def _means(scores: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    by_key = scores.drop(columns="sample").groupby(keys, sort=False)
+    return by_key.agg(lambda each: mean_score(each.to_numpy(float)))
 
 
 def _figure(run: Run, studies: Sequence[Study]) -> Figure:
@@ -368,45 +364,34 @@ def _intervals(tables: Tables, name: str) -> pd.DataFrame:
     return table[own].set_index("metric")
 
 
-@claim(
-    *("table-3", "figure-18"),
-    place="Table 3",
-    statement="Without unseen colors the three metrics rank methods as F1 does: 0.94, 0.98, 1.00",
-)
+@claim(*("table-3", "figure-18"), place="Table 3")
 def metrics_rank_as_f1_on_modulo(tables: Tables) -> bool | None:
+    """Without unseen colors the three metrics rank methods as F1 does: 0.94, 0.98, 1.00."""
     found = _intervals(tables, MODULO)
     return True if found.low.min() >= STRONG else False if found.high.min() < STRONG else None
 
 
 @claim(
-    "table-3",
-    place="ours",
-    statement="With their signs, maps of IG and Occlusion spoil this: each correlation is lower",
-    reason="The remainder falls by 29 once in 30 pixels: 50 nodes of IG get signs wrong.",
+    "table-3", reason="The remainder falls by 29 once in 30 pixels: 50 nodes of IG get signs wrong."
 )
 def signs_spoil_the_ranks_on_modulo(tables: Tables) -> bool:
+    """With their signs, maps of IG and Occlusion spoil this: each correlation is lower."""
     table = tables["correlations"]
     own = table[(table.environment == MODULO) & (table.truth == PRINTED["table-3"][0])]
     readings = own.pivot(index="metric", columns="maps", values="ours")
     return bool((readings["signed"] < readings["magnitude"]).all())
 
 
-@claim(
-    *("table-2", "table-5", "figure-20"),
-    place="Table 5",
-    statement="With the Unseen Data Effect no metric ranks as positive F1 does: 0.02, 0.47, 0.65",
-)
+@claim(*("table-2", "table-5", "figure-20"), place="Table 5")
 def no_metric_ranks_as_f1_with_unseen_colors(tables: Tables) -> bool | None:
+    """With the Unseen Data Effect no metric ranks as positive F1 does: 0.02, 0.47, 0.65."""
     found = _intervals(tables, COLORS)
     return True if found.high.max() < STRONG else False if found.low.max() >= STRONG else None
 
 
-@claim(
-    *("table-2", "figure-9"),
-    place="Table 2",
-    statement="Without the Unseen Data Effect each metric agrees better with F1 than with it",
-)
+@claim(*("table-2", "figure-9"), place="Table 2")
 def agreement_returns_without_unseen_colors(tables: Tables) -> bool | None:
+    """Without the Unseen Data Effect each metric agrees better with F1 than with it."""
     with_effect, without = (_intervals(tables, name) for name in (COLORS, WITHOUT))
     if (without.low > with_effect.high).all():
         return True
@@ -416,22 +401,19 @@ def agreement_returns_without_unseen_colors(tables: Tables) -> bool | None:
 @claim(
     *("table-2", "table-6", "figure-9", "figure-21"),
     place="Appendix I",
-    statement="An accumulator with uniform weights takes the effect away: correlations 0.42 to 0.81",
     reason="The redundant channels are still there, and black sets them off.",
 )
 def uniform_weights_take_the_effect_away(tables: Tables) -> bool | None:
+    """An accumulator with uniform weights takes the effect away: correlations 0.42 to 0.81."""
     ours, theirs = _intervals(tables, UNIFORM), _intervals(tables, WITHOUT)
     if (ours.ours >= theirs.ours).all():
         return True
     return False if (ours.ours < theirs.ours).all() else None
 
 
-@claim(
-    "table-4",
-    place="Table 4",
-    statement="The orders of LRP, DeepSHAP, IG and IG* are the best possible",
-)
+@claim("table-4", place="Table 4")
 def four_methods_have_the_best_order(tables: Tables) -> bool:
+    """The orders of LRP, DeepSHAP, IG and IG* are the best possible."""
     areas, best = tables["areas"].set_index("method"), tables["best-order"].set_index("of")
     names = ["lrp", "deep-shap", *map(magnitude_of, SIGNED[1:])]
     # Areas of the table are rounded.
@@ -442,40 +424,31 @@ def four_methods_have_the_best_order(tables: Tables) -> bool:
 @claim(
     "table-4",
     place="Table 4",
-    statement="A constant map has nearly equal areas in both metrics, 0.4447 and 0.4439",
     reason="With one order of equal pixels for both, the areas sum to 1: theirs had opposite orders.",
 )
 def constant_maps_have_equal_areas(tables: Tables) -> bool:
+    """A constant map has nearly equal areas in both metrics, 0.4447 and 0.4439."""
     ties = tables["ties"].set_index("ties").loc["reading order"]
     return bool(abs(ties.insertion - ties.deletion) < 0.01)
 
 
-@claim(
-    "table-4",
-    place="ours",
-    statement="It has nearly equal areas where the two metrics take equal pixels in opposite orders",
-)
+@claim("table-4")
 def opposite_ties_explain_the_areas(tables: Tables) -> bool:
+    """It has nearly equal areas where the two metrics take equal pixels in opposite orders."""
     ties = tables["ties"].set_index("ties").loc[[*OPPOSITE]]
     return bool((ties.insertion - ties.deletion).abs().max() < 0.01)
 
 
-@claim(
-    "figure-9",
-    place="Figure 9",
-    statement="The order of methods by Insertion changes with the Unseen Data Effect",
-)
+@claim("figure-9", place="Figure 9")
 def order_by_insertion_changes(tables: Tables) -> bool:
+    """The order of methods by Insertion changes with the Unseen Data Effect."""
     table = tables["orders"].set_index(["first", "second"])
     return bool(table.correlation[COLORS, WITHOUT] < STRONG)
 
 
-@claim(
-    "figure-18",
-    place="Figure 18",
-    statement="By Sensitivity-N DeepSHAP, IG and LRP are near the optimum, 1",
-)
+@claim("figure-18", place="Figure 18")
 def three_methods_are_near_the_optimum(tables: Tables) -> bool:
+    """By Sensitivity-N DeepSHAP, IG and LRP are near the optimum, 1."""
     found = tables["sensitivity_n"].set_index("method")[MODULO]
     return bool(found[["lrp", "deep-shap", magnitude_of(SIGNED[1])]].min() > 0.99)
 
@@ -483,22 +456,19 @@ def three_methods_are_near_the_optimum(tables: Tables) -> bool:
 @claim(
     "figure-20",
     place="Figure 20",
-    statement="The curve of DeepSHAP is negative",
     reason="From black, DeepSHAP attributes what black does to redundant channels: most of the change.",
 )
 def deep_shap_is_negative(tables: Tables) -> bool | None:
+    """The curve of DeepSHAP is negative."""
     table = tables["curves"]
     own = table[(table.metric == "sensitivity_n") & (table.method == "deep-shap")]
     share = float((own[own.environment == COLORS]["mean"] < 0).mean())
     return True if share > 0.9 else False if share < 0.5 else None
 
 
-@claim(
-    *("table-2", "table-5", "table-6", "figure-9", "figure-20", "figure-21"),
-    place="ours",
-    statement="Black, which replaces pixels, sets off the redundant channels, and they alone",
-)
+@claim(*("table-2", "table-5", "table-6", "figure-9", "figure-20", "figure-21"))
 def black_sets_off_redundant_channels(tables: Tables) -> bool:
+    """Black, which replaces pixels, sets off the redundant channels, and they alone."""
     table = tables["replacement"]
     wins = table.groupby("environment").logit.agg(lambda each: bool(each.any()))
     return all(wins[name] == (name != WITHOUT) for name in wins.index)

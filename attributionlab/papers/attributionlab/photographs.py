@@ -3,14 +3,14 @@
 Figures 5 (b), signs of DeepSHAP, and 7 (d), baselines of IG and Occlusion; LIME is in segmented_lime.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float, Float64
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -18,15 +18,10 @@ from torch import Tensor, nn
 from attributionlab.errors import refuse_if
 from attributionlab.metrics import magnitudes, relevance_mass_accuracy
 from attributionlab.papers.attributionlab.comparison_plan import comparison, marked
-from attributionlab.papers.attributionlab.map_noise import sign_changes
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
 from attributionlab.papers.subjects.networks import Design, network_of
-from attributionlab.papers.subjects.small_network import (
-    accuracy_of,
-    fit_network,
-    trained_small_network,
-)
+from attributionlab.papers.subjects.small_network import accuracy_of, fit_network, small_network
 from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject, maps_of
 from attributionlab.ranking import spearman
 from attributionlab.report.plots import map_grid
@@ -61,9 +56,7 @@ class Pictured(NamedTuple):
     objects: Bool[Tensor, "batch 1 height width"] | None
 
 
-def pictured_by(
-    network: str, own: OwnNetwork, n: int | None, quick: bool, seed: int
-) -> list[Pictured]:
+def pictured_by(network: str, own: OwnNetwork, n: int | None, run: Run) -> list[Pictured]:
     """Return a user's network and photographs; without them networks trained on drawn pictures.
 
     Of photographs without class folders the class that the network predicts is explained.
@@ -71,12 +64,12 @@ def pictured_by(
     counts those of each class folder (of a folder without, all), 1 by default.
     """
     refuse_if([] if n is None else integer_problem("pictures", n, 1, MOST_IMAGES))
-    given = chosen_subject(n or 1, seed, predicted=True, **own)
+    given = chosen_subject(n or 1, run.seed, predicted=True, **own)
     if given is not None:  # no method here takes a layer, so the note on layers is left out
         return [Pictured(replace(given, notes=given.notes[:1]), None)]
-    number = n or (QUICK_IMAGES if quick else IMAGES)
-    seeds = range(seed, seed + (QUICK_SEEDS if quick else SEEDS))
-    training = QUICK_TRAINING if quick else TRAINING
+    number = n or (QUICK_IMAGES if run.quick else IMAGES)
+    training = QUICK_TRAINING if run.quick else TRAINING
+    seeds = range(run.seed, run.seed + (QUICK_SEEDS if run.quick else SEEDS))
     return [_drawn(network, number, training, each) for each in seeds]
 
 
@@ -84,7 +77,13 @@ def _drawn(network: str, n: int, training: int, seed: int) -> Pictured:
     """Return a trained network, and n drawn pictures that it was not trained on."""
     learned, explained = pictures(training, seed), pictures(n, seed + 1)
     tested = pictures(TESTED, seed + 2)
-    model = NETWORKS[network](learned.images, learned.labels, seed)
+    model: nn.Module
+    if network == NETWORK:  # stands for VGG16
+        model = small_network(3, CLASSES, SIDE, seed)
+    else:  # for ViT-B-16
+        model = network_of(Design("attention"), 3, CLASSES, SIDE, seed)
+    epochs = CONVOLUTIONS_EPOCHS if network == NETWORK else ATTENTION_EPOCHS
+    fit_network(model, learned.images, learned.labels, seed=seed, epochs=epochs)
     right = accuracy_of(model, tested.images, tested.labels)
     name = f"{network}, seed {seed}"
     subject = Subject(
@@ -96,25 +95,6 @@ def _drawn(network: str, n: int, training: int, seed: int) -> Pictured:
     return Pictured(subject, explained.objects)
 
 
-def _convolutions(images: Tensor, labels: Tensor, seed: int) -> nn.Module:
-    return trained_small_network(
-        images, labels, classes=CLASSES, seed=seed, epochs=CONVOLUTIONS_EPOCHS
-    )
-
-
-def _attention(images: Tensor, labels: Tensor, seed: int) -> nn.Module:
-    network = network_of(Design("attention"), images.shape[1], CLASSES, SIDE, seed)
-    fit_network(network, images, labels, seed=seed, epochs=ATTENTION_EPOCHS)
-    return network
-
-
-NETWORKS: dict[str, Callable[[Tensor, Tensor, int], nn.Module]] = {
-    "convolutions": _convolutions,
-    "attention": _attention,
-}
-"""What stands for VGG16 and for ViT-B-16: trained on images and labels, with a seed."""
-
-
 def figure_5(
     run: Run,
     *,
@@ -122,7 +102,7 @@ def figure_5(
     **own: Unpack[OwnNetwork],
 ) -> Found:
     """DeepSHAP on multi-color-sum, and on pictures from the mean color, IG beside it (panel b)."""
-    subjects = pictured_by(NETWORK, own, pictures, run.quick, run.seed)
+    subjects = pictured_by(NETWORK, own, pictures, run)
     tables, maps = signs_tables(subjects, run.seed)
     figure = panel_figure(subjects[0], maps, "DeepSHAP on pictures, as in panel (b)")
     return with_panel(comparison(run), tables, figure, subjects)
@@ -135,7 +115,7 @@ def figure_7(
     **own: Unpack[OwnNetwork],
 ) -> Found:
     """IG and Occlusion by baseline, in environments and on pictures (panel d)."""
-    subjects = pictured_by(NETWORK, own, pictures, run.quick, run.seed)
+    subjects = pictured_by(NETWORK, own, pictures, run)
     tables, maps = baselines_tables(subjects, run.seed)
     title = "IG and Occlusion on pictures by baseline, as in panel (d)"
     return with_panel(comparison(run), tables, panel_figure(subjects[0], maps, title), subjects)
@@ -148,6 +128,37 @@ def with_panel(found: Found, tables: Tables, figure: Figure, subjects: list[Pict
     return Found({**found.tables, **tables}, figures, [*found.notes, *notes])
 
 
+def sign_changes(
+    maps: Float[Tensor, "batch 1 height width"], within: Bool[Tensor, "batch 1 height width"]
+) -> Float64[Tensor, " batch"]:
+    """The share of pairs of neighboring pixels whose attributions have opposite signs.
+
+    Parameters
+    ----------
+    maps : Tensor, (B, 1, H, W)
+        Of either sign; a pair with a zero has no opposite signs.
+    within : Tensor, (B, 1, H, W)
+        Only pairs of which both pixels are in here. NaN without such a pair.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.papers.attributionlab.photographs import sign_changes
+    >>> maps = torch.tensor([[[[1.0, -1.0, -2.0, 0.0, 1.0]]]])
+    >>> sign_changes(maps, torch.ones_like(maps, dtype=torch.bool))
+    tensor([0.2500], dtype=torch.float64)
+    """
+    signs, inside = maps[:, 0].sign(), within[:, 0]
+    opposite, pairs = torch.zeros(len(maps)).double(), torch.zeros(len(maps)).double()
+    for dim in (1, 2):
+        side = signs.shape[dim]
+        one, other = (signs.narrow(dim, start, side - 1) for start in (0, 1))
+        both = inside.narrow(dim, 0, side - 1) & inside.narrow(dim, 1, side - 1)
+        opposite += ((one * other < 0) & both).sum((1, 2))
+        pairs += both.sum((1, 2))
+    return opposite / pairs
+
+
 def signs_tables(
     subjects: list[Pictured], seed: int
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Tensor]]:
@@ -158,7 +169,8 @@ def signs_tables(
     """
     rows: list[dict[str, Any]] = []
     shown: dict[str, Tensor] = {}
-    for subject, objects in subjects:
+    for pictured in subjects:
+        subject, objects = pictured
         for name, method in (("DeepSHAP", "deep-shap"), ("IG", "integrated-gradients")):
             maps = maps_of(subject, method, seed, {"baselines": subject.empty})
             shown.setdefault(name, maps)
@@ -171,10 +183,7 @@ def signs_tables(
             }
             if objects is not None:
                 measures["on_object"] = relevance_mass_accuracy(size, objects)
-                measures["object_area"] = objects.double().mean((1, 2, 3))
-            for index in range(len(maps)):
-                values = {key: of_images[index].item() for key, of_images in measures.items()}
-                rows.append({"network": subject.name, "image": index, "method": name, **values})
+            rows += image_rows(pictured, {"method": name}, measures)
     images = pd.DataFrame(rows)
     by_method = images.drop(columns=["network", "image"]).groupby("method", sort=False)
     negative = images.groupby("method", sort=False).negative
@@ -193,7 +202,8 @@ def baselines_tables(
     """
     rows: list[dict[str, Any]] = []
     shown: dict[str, Tensor] = {}
-    for subject, objects in subjects:
+    for pictured in subjects:
+        subject, objects = pictured
         colors = {BLACK: 0.0, "white": subject.highest, "mean color": subject.empty}
         window = max(2, subject.side // WINDOWS)
         windows = {"window": window, "stride": window // 2}
@@ -205,29 +215,34 @@ def baselines_tables(
                 color: maps_of(subject, method, seed, {"baselines": baseline, **more})
                 for color, baseline in colors.items()
             }
+            black = maps[BLACK]
             for color, of_color in maps.items():
                 shown.setdefault(f"{name}, {color}", of_color)
-                rows += [
-                    {"network": subject.name, "image": index, "method": name, "baseline": color}
-                    | {"with_black": _correlation(one, maps[BLACK][index])}
-                    | _on_object(one, None if objects is None else objects[index : index + 1])
-                    for index, one in enumerate(of_color)
-                ]
+                pairs = zip(of_color.flatten(1).numpy(), black.flatten(1).numpy(), strict=True)
+                alike = torch.tensor([spearman(*pair) for pair in pairs], dtype=torch.float64)
+                measures = {"with_black": alike}
+                if objects is not None:
+                    positive = magnitudes(of_color, "positive")
+                    measures["on_object"] = relevance_mass_accuracy(positive, objects)
+                rows += image_rows(pictured, {"method": name, "baseline": color}, measures)
     images = pd.DataFrame(rows)
     groups = images.drop(columns=["network", "image"]).groupby(["method", "baseline"], sort=False)
     means = groups.mean().join(_interval_ends(groups.with_black, seed))
     return {"photographs": means.reset_index(), "photographs_images": images}, shown
 
 
-def _correlation(first: Tensor, second: Tensor) -> float:
-    return spearman(first.flatten().numpy(), second.flatten().numpy())
-
-
-def _on_object(one: Tensor, objects: Tensor | None) -> dict[str, float]:
-    if objects is None:
-        return {}
-    share = relevance_mass_accuracy(magnitudes(one[None], "positive"), objects)
-    return {"on_object": share.item(), "object_area": objects.double().mean().item()}
+def image_rows(
+    pictured: Pictured, known: Mapping[str, str], measures: Mapping[str, Tensor]
+) -> list[dict[str, Any]]:
+    """A row of measures (B,) for each image, with the share of its object where that is known."""
+    measures = dict(measures)
+    if pictured.objects is not None:
+        measures["object_area"] = pictured.objects.double().mean((1, 2, 3))
+    return [
+        {"network": pictured.subject.name, "image": index, **known}
+        | {key: values[index].item() for key, values in measures.items()}
+        for index in range(len(pictured.subject.images))
+    ]
 
 
 def _interval_ends(groups: Any, seed: int) -> pd.DataFrame:
@@ -262,20 +277,17 @@ def outlined(pictured: Pictured, index: int) -> NDArray[Any]:
 @claim(
     "figure-5",
     place="Figure 5 (b)",
-    statement="DeepSHAP gives both signs on the foreground of a photograph",
     reason="Small networks that see simple objects alone; what is true of these maps nobody knows.",
 )
 def deep_shap_has_both_signs_on_objects(tables: Tables) -> bool | None:
+    """DeepSHAP gives both signs on the foreground of a photograph."""
     row = tables["photographs"].set_index("method").loc["DeepSHAP"]
     return None if not row.maps else bool(row.both_signs > row.maps / 2)
 
 
-@claim(
-    "figure-7",
-    place="Figure 7 (d)",
-    statement="From another baseline IG and Occlusion highlight other pixels of a photograph",
-)
+@claim("figure-7", place="Figure 7 (d)")
 def other_baselines_highlight_other_pixels(tables: Tables) -> bool | None:
+    """From another baseline IG and Occlusion highlight other pixels of a photograph."""
     table = tables["photographs"]
     others = table[table.baseline != BLACK].groupby("method").with_black.min()
     return None if others.isna().any() else bool((others < SAME).all())

@@ -25,7 +25,7 @@ SEEDS, QUICK_SEEDS = 8, 4
 FITTED = 3
 """The largest numbers of samples that a slope is fitted to."""
 CELLS = 3
-"""Along a side of the superpixels of which all coalitions are asked."""
+"""Superpixels along a side, of which all coalitions are evaluated."""
 
 
 class Estimator(NamedTuple):
@@ -66,23 +66,27 @@ def shapley_convergence(run: Run) -> Found:
     }
     seeds = QUICK_SEEDS if run.quick else SEEDS
     work = [
-        (name, samples, index)
+        (name, samples, run.seed + index)
         for name, estimator in estimators.items()
         for samples in estimator.samples
         for index in range(seeds)
     ]
-    rows: list[dict[str, Any]] = []
-    for name, samples, index in run.track(work):
-        rows += _errors(question, name, estimators[name], samples, run.seed + index)
+    rows = [_error(question, k, estimators[case[0]], *case) for case in run.track(work)
+            for k in range(run.n)]  # fmt: skip
     maps = pd.DataFrame(rows)
-    errors, enumerated = _summary(maps, run.seed), pd.DataFrame(_enumerated(question))
-    slopes = [
-        {"method": name, "slope": _slope(of)} for name, of in errors.groupby("method", sort=False)
-    ]
-    ends = errors.groupby("method", sort=False).last()
+    errors = _summary(maps, run.seed)
+    enumerated = pd.DataFrame([_enumerated(question, k) for k in range(run.n)])
+    by_method = errors.groupby("method", sort=False)
+    ends, last = by_method.last(), by_method.tail(FITTED).groupby("method", sort=False)
     # The last numbers of samples cost nearly the same; an error counts by its square in passes.
     cost = ends.error**2 * ends.passes
-    slopes = pd.DataFrame(slopes).assign(relative_passes=(cost / cost.iloc[0]).to_numpy())
+    slopes = pd.DataFrame(
+        {
+            "method": ends.index,
+            "slope": [np.polyfit(np.log(of.passes), np.log(of.error), 1)[0] for _, of in last],
+            "relative_passes": (cost / cost.iloc[0]).to_numpy(),
+        }
+    )
     figure = curves(
         *(errors, "passes", "error", "method"),
         title=f"Sampled Shapley values of {SIDE * SIDE} pixels beside the exact ones\n{ENVIRONMENT}, "
@@ -111,118 +115,90 @@ def _question(n: int, seed: int) -> Question:
     return Question(env, model, images, targets, torch.stack(exact))
 
 
-def _errors(
-    question: Question, name: str, estimator: Estimator, samples: int, seed: int
-) -> list[dict[str, Any]]:
-    """A row for each image."""
-    rows = []
-    for k in range(len(question.images)):
-        with collect_notices() as notices:
-            found = estimator.method(
-                question.model,
-                question.images[k : k + 1],
-                question.targets[k : k + 1],
-                highest=question.env.max_value,
-                generator=torch.Generator().manual_seed(seed),
-                segmentation="pixels",
-                baselines=question.env.baseline,
-                n_samples=samples,
-            )[0].double()
-        exact = question.exact[k]
-        rows.append(
-            {
-                "method": name,
-                "samples": samples,
-                "passes": estimator.passes(samples, exact.numel()),
-                "sample": k,
-                "seed": seed,
-                "error": float((found - exact).norm() / exact.norm()),
-                "told": any(notice.images for notice in notices),
-            }
-        )
-    return rows
+def _error(
+    question: Question, k: int, estimator: Estimator, name: str, samples: int, seed: int
+) -> dict[str, Any]:
+    """The error of the map of image k, and whether the method's guards notice anything."""
+    with collect_notices() as notices:
+        found = _map(question, k, estimator.method, seed, "pixels", samples)
+    exact = question.exact[k]
+    return {
+        "method": name,
+        "samples": samples,
+        "passes": estimator.passes(samples, exact.numel()),
+        "sample": k,
+        "seed": seed,
+        "error": float((found - exact).norm() / exact.norm()),
+        "told": any(notice.images for notice in notices),
+    }
+
+
+def _map(
+    question: Question,
+    k: int,
+    method: Callable[..., Tensor],
+    seed: int,
+    segmentation: str | Tensor,
+    samples: int,
+) -> Tensor:
+    """A method's map of image k, (1, H, W)."""
+    maps: Tensor = method(
+        question.model,
+        question.images[k : k + 1],
+        question.targets[k : k + 1],
+        highest=question.env.max_value,
+        generator=torch.Generator().manual_seed(seed),
+        segmentation=segmentation,
+        baselines=question.env.baseline,
+        n_samples=samples,
+    )
+    return maps[0].double()
 
 
 def _summary(maps: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Geometric means with intervals, by method and number of samples."""
     rows = []
-    for (name, samples, passes), here in maps.groupby(["method", "samples", "passes"], sort=False):
+    keys = ["method", "samples", "passes"]
+    for key, here in maps.groupby(keys, sort=False):
         logs = np.log(here.error.to_numpy())
-        interval = mean_interval(logs, seed)
-        low, high = (float("nan"),) * 2 if interval is None else interval
-        rows.append(
-            {
-                "method": name,
-                "samples": samples,
-                "passes": passes,
-                "error": float(np.exp(logs.mean())),
-                "low": float(np.exp(low)),
-                "high": float(np.exp(high)),
-                "told": float(here.told.mean()),
-            }
-        )
+        ends = (logs.mean(), *(mean_interval(logs, seed) or (np.nan, np.nan)))
+        means = dict(zip(("error", "low", "high"), np.exp(ends).tolist(), strict=True))
+        rows.append({**dict(zip(keys, key, strict=True)), **means, "told": here.told.mean()})
     return pd.DataFrame(rows)
 
 
-def _enumerated(question: Question) -> list[dict[str, Any]]:
+def _enumerated(question: Question, k: int) -> dict[str, Any]:
     """KernelSHAP with all coalitions of a few superpixels beside the sum over coalitions."""
-    rows = []
     labels = torch.arange(SIDE) * CELLS // SIDE
     superpixels = labels[:, None] * CELLS + labels
-    players = CELLS * CELLS
-    for k, image in enumerate(question.images):
-        target = int(question.targets[k])
+    players, target = CELLS * CELLS, int(question.targets[k])
 
-        def value(coalitions: Tensor, image: Tensor = image, target: int = target) -> Tensor:
-            shown = coalitions[:, superpixels][:, None]
-            mixtures = torch.where(shown, image, question.env.baseline)
-            with torch.no_grad():
-                return cast(Tensor, question.model(mixtures))[:, target].double()
+    def value(coalitions: Tensor) -> Tensor:
+        shown = coalitions[:, superpixels][:, None]
+        mixtures = torch.where(shown, question.images[k], question.env.baseline)
+        with torch.no_grad():
+            return cast(Tensor, question.model(mixtures))[:, target].double()
 
-        exact = enumerated_shapley(value, players)
-        found = kernel_shap(
-            question.model,
-            image[None],
-            question.targets[k : k + 1],
-            highest=question.env.max_value,
-            generator=torch.Generator().manual_seed(0),
-            segmentation=superpixels,
-            baselines=question.env.baseline,
-            n_samples=2**players - 2,
-        )[0, 0].double()
-        sizes = torch.bincount(superpixels.flatten())
-        difference = (found - (exact / sizes)[superpixels]).abs().max()
-        rows.append(
-            {
-                "sample": k,
-                "superpixels": players,
-                "coalitions": 2**players - 2,
-                "difference": float(difference / (exact / sizes).abs().max()),
-            }
-        )
-    return rows
+    exact = enumerated_shapley(value, players) / torch.bincount(superpixels.flatten())
+    found = _map(question, k, kernel_shap, 0, superpixels, 2**players - 2)[0]
+    difference = (found - exact[superpixels]).abs().max() / exact.abs().max()
+    return {
+        "sample": k,
+        "superpixels": players,
+        "coalitions": 2**players - 2,
+        "difference": float(difference),
+    }
 
 
-def _slope(errors: pd.DataFrame) -> float:
-    last = errors.tail(FITTED)
-    return float(np.polyfit(np.log(last.passes), np.log(last.error), 1)[0])
-
-
-@claim(
-    ITEM,
-    place="ours",
-    statement="Errors of both methods fall as the root of the number of samples: slope -1/2",
-)
+@claim(ITEM)
 def errors_fall_as_the_root_of_samples(tables: Tables) -> bool:
+    """Errors of both methods fall as the root of the number of samples: slope -1/2."""
     return bool((tables["slopes"].slope + 0.5).abs().max() < 0.15)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="For equal errors KernelSHAP needs more forward passes than sampled permutations",
-)
+@claim(ITEM)
 def kernel_shap_needs_more_passes(tables: Tables) -> bool | None:
+    """For equal errors KernelSHAP needs more forward passes than sampled permutations."""
     ends = tables["errors"].groupby("method").last()
     kernel, sampled = ends.loc["kernel-shap"], ends.loc["shapley-value-sampling"]
     if kernel.low > sampled.high:
@@ -230,12 +206,9 @@ def kernel_shap_needs_more_passes(tables: Tables) -> bool | None:
     return False if kernel.high < sampled.low else None
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Guards speak of maps with large errors, and of none with small ones",
-)
+@claim(ITEM)
 def guards_speak_of_large_errors_only(tables: Tables) -> bool | None:
+    """Guards speak of maps with large errors, and of none with small ones."""
     errors = tables["errors"]
     told, calm = errors[errors.told > 0].error, errors[errors.told == 0].error
     return (
@@ -245,10 +218,7 @@ def guards_speak_of_large_errors_only(tables: Tables) -> bool | None:
     )
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="With all coalitions KernelSHAP is the Shapley value, up to float32's rounding",
-)
+@claim(ITEM)
 def all_coalitions_give_the_definition(tables: Tables) -> bool:
+    """With all coalitions KernelSHAP is the Shapley value, up to float32's rounding."""
     return bool(tables["enumerated"].difference.max() < 1e-5)

@@ -144,7 +144,7 @@ def which_truth(run: Run) -> Found:
 def signs_shared(first: Signs, second: Signs) -> float:
     """Share of one image's pixels with a sign in either of two maps that have the same in both."""
     either = (first != 0) | (second != 0)
-    return float((first == second)[either].double().mean()) if either.any() else float("nan")
+    return float((first == second)[either].double().mean()) if either.any() else np.nan
 
 
 def pair_rows(truths: Truths) -> Iterator[Row]:
@@ -159,8 +159,8 @@ def pair_rows(truths: Truths) -> Iterator[Row]:
         yield {
             "first": first.name,
             "second": second.name,
-            "rank_correlation": float(rank_correlation(*pair)) if has_order else float("nan"),
-            "cosine": float(cosine(*pair)) if has_order else float("nan"),
+            "rank_correlation": float(rank_correlation(*pair)) if has_order else np.nan,
+            "cosine": float(cosine(*pair)) if has_order else np.nan,
             "signs_shared": signs_shared(first.signs, second.signs),
         }
 
@@ -181,7 +181,7 @@ def definition_rows(truths: Truths, truth: Truth | None) -> Iterator[Row]:
             "source": definition.source,
             "largest": float(definition.values.abs().max()),
             "error": float(definition.error.max()),
-            "efficiency_gap": float("nan") if name == "mask" else _gap(truths, name),
+            "efficiency_gap": np.nan if name == "mask" else float(truths.efficiency_gaps(name)[0]),
             "agrees": sum(shared) / len(shared),
             "agreed_without": _share(without.agreed, relevant(truths)),
             **mask_scores(definition.certain, truth),
@@ -216,13 +216,10 @@ def relevant(truths: Truths) -> Tensor:
 
 def mask_scores(maps: Maps, truth: Truth | None) -> Mapping[str, float]:
     """F1 of one image's map against each part of the mask; NaN where there is no mask or part."""
-    scores = {}
-    for part in get_args(Part):
-        marked = None if truth is None else getattr(truth, part)
-        f1 = float("nan")
-        if marked is not None and marked.any():
-            f1 = float(alignment(magnitudes(normalize(maps), part), marked).f1)
-        scores[f"f1_{part}"] = f1
+    scores = dict.fromkeys([f"f1_{part}" for part in get_args(Part)], np.nan)
+    for part in get_args(Part) if truth is not None else ():
+        if (marked := getattr(truth, part)).any():
+            scores[f"f1_{part}"] = float(alignment(magnitudes(normalize(maps), part), marked).f1)
     return scores
 
 
@@ -258,13 +255,13 @@ def importance_rows(
     for name, values in maps.items():
         of_color = [values[classes == each] for each in order]
         unit = float(of_color[0].mean()) / (len(counts) - 1)
-        worth = [float(each.mean()) / unit for each in of_color]
+        sizes = [float(each.mean()) / unit for each in of_color]
         yield {
             "definition": name,
-            **dict(zip(PLACES, worth, strict=False)),
+            **dict(zip(PLACES, sizes, strict=False)),
             "spread": max(float(each.std(unbiased=False)) for each in of_color) / unit,
-            "sum": float("nan") if name == "mask" else float(values.sum() / truths.changes[0]),
-            "expected_sum": 1 - mean / counts[target] if name == DEEP_LIFT else float("nan"),
+            "sum": np.nan if name == "mask" else float(values.sum() / truths.changes[0]),
+            "expected_sum": 1 - mean / counts[target] if name == DEEP_LIFT else np.nan,
             **mask_scores(values, truth),
         }
 
@@ -318,8 +315,8 @@ def _answers(
     truths = case.env.truths(
         image, target, case.output, baseline=case.baseline, precision=case.precision, seed=seed
     )
-    has_mask = "mask" in truths
-    return image, target, truths, case.env.truth(image, target, case.output) if has_mask else None
+    truth = case.env.truth(image, target, case.output) if "mask" in truths else None
+    return image, target, truths, truth
 
 
 def _temperatures(run: Run) -> Iterator[Row]:
@@ -331,23 +328,16 @@ def _temperatures(run: Run) -> Iterator[Row]:
             yield from temperature_rows(env, image, truths)
 
 
-def _gap(truths: Truths, name: str) -> float:
-    return float(truths.efficiency_gaps(name)[0])
-
-
 def _share(agreed: Tensor, among: Tensor) -> float:
-    return float(agreed[among].double().mean()) if among.any() else float("nan")
+    return float(agreed[among].double().mean()) if among.any() else np.nan
 
 
 def _environments(agreement: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """By environment and output: shares agreed, and the pair of the lowest cosine."""
-    lowest = []
-    for row in agreement.itertuples():
-        here = pairs[(pairs.environment == row.environment) & (pairs.output == row.output)]
-        least = here.loc[here.cosine.idxmin()]
-        names = f"{least['first']}, {least['second']}"
-        lowest.append({"least_alike": names, "cosine": least.cosine})
-    return pd.concat([agreement, pd.DataFrame(lowest)], axis=1)
+    by_case = pairs.groupby(["environment", "output"], sort=False)
+    least = pairs.loc[by_case.cosine.idxmin()].reset_index(drop=True)
+    names = least["first"] + ", " + least["second"]
+    return agreement.assign(least_alike=names, cosine=least.cosine)
 
 
 def _ranges(images: pd.DataFrame) -> pd.DataFrame:
@@ -367,28 +357,24 @@ def _mean(images: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 def _map_figure(drawn: Mapping[tuple[str, str], tuple[Tensor, Truths, int]]) -> Figure:
     """Draw the first image of some cases, each definition's map, and where definitions agree."""
-    names = list(dict.fromkeys(name for _, truths, _ in drawn.values() for name in truths))
     rows: dict[str, list[NDArray[Any] | None]] = {
         "image": [(image[0] / highest).numpy() for image, _, highest in drawn.values()]
     }
     notes: dict[str, list[str]] = {}
-    for name in names:
-        maps = [
-            truths[name].certain[0, 0].numpy() if name in truths else None
-            for _, truths, _ in drawn.values()
-        ]
-        rows[name] = list(maps)
-        notes[name] = [
+    every = [truths for _, truths, _ in drawn.values()]
+    for name in dict.fromkeys(name for truths in every for name in truths):
+        maps = [truths[name].certain[0, 0].numpy() if name in truths else None for truths in every]
+        sizes = [
             ""
             if values is None
-            else "signs only"
-            if name == "mask"
             else f"largest {np.abs(values).max():.1e}\n"
             f"sum {values.sum() / float(truths.changes[0]):.2f}"
-            for values, (_, truths, _) in zip(maps, drawn.values(), strict=True)
+            for values, truths in zip(maps, every, strict=True)
         ]
-    rows["agreement"] = [agreement_picture(truths) for _, truths, _ in drawn.values()]
-    shares = [agreement_row(truths)["relevant_agreed"] for _, truths, _ in drawn.values()]
+        rows[name] = list(maps)
+        notes[name] = ["signs only" if each else "" for each in sizes] if name == "mask" else sizes
+    rows["agreement"] = [agreement_picture(truths) for truths in every]
+    shares = [agreement_row(truths)["relevant_agreed"] for truths in every]
     notes["agreement"] = [f"{share:.0%} of pixels\nthat matter to one" for share in shares]
     return map_grid(
         rows,
@@ -432,111 +418,84 @@ def _at(table: pd.DataFrame, name: str, output: str = "probability", **keys: str
     return row
 
 
-@claim(
-    ITEM,
-    place="Section 3",
-    statement="Pixels of the winning color raise its probability, those of the other colors lower it",
-)
+@claim(ITEM, place="Section 3")
 def all_definitions_give_the_masks_signs(tables: Tables) -> bool:
+    """Pixels of the winning color raise its probability, those of the other colors lower it."""
     return bool(_at(tables["environments"], PLAIN).relevant_agreed == 1)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="In regressions (counts and remainders) all definitions give proportional values",
-)
+@claim(ITEM)
 def counts_have_one_truth(tables: Tables) -> bool:
+    """In regressions (counts and remainders) all definitions give proportional values."""
     table = tables["environments"]
     counts = table[~table.environment.isin(table.environment[table.output == "probability"])]
     return bool(((counts.relevant_agreed == 1) & (counts.cosine > 1 - ALIKE)).all())
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Unseen colors between image and baseline change integrated gradients alone",
-)
+@claim(ITEM)
 def unseen_colors_on_the_path_change_one_definition(tables: Tables) -> bool:
+    """Unseen colors between image and baseline change integrated gradients alone."""
     agreed = _at(tables["environments"], UNSEEN).relevant_agreed
     without = _at(tables["definitions"], UNSEEN, definition=PATH).agreed_without
     return bool(agreed < 1 == without)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="From an unseen baseline definitions give some pixels opposite signs",
-)
+@claim(ITEM)
 def an_unseen_baseline_opposes_definitions(tables: Tables) -> bool:
+    """From an unseen baseline definitions give some pixels opposite signs."""
     return bool(_at(tables["environments"], BLACK).opposed > 0)
 
 
-@claim(
-    ITEM,
-    place="Aumann and Shapley (1974)",
-    statement="Shapley values of many small players are near the path integral through counts",
-)
+@claim(ITEM, place="Aumann and Shapley (1974)")
 def shapley_values_are_near_the_count_path(tables: Tables) -> bool:
+    """Shapley values of many small players are near the path integral through counts."""
     pairs = tables["pairs"]
     both = pairs[(pairs["first"] == "shapley") & (pairs["second"] == "count-path")]
     return bool(both.cosine.min() > 0.99)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Ablation and insertion miss a remainder; Shapley values and both integrals sum to it",
-)
+@claim(ITEM)
 def ablation_misses_the_remainder(tables: Tables) -> bool:
+    """Ablation and insertion miss a remainder; Shapley values and both integrals sum to it."""
     table = tables["definitions"]
     gaps = table[table.environment == "single-color-modulo"].set_index("definition").efficiency_gap
     complete = gaps[["shapley", PATH, "count-path"]].max() < ALIKE
     return bool(complete and gaps[["ablation", "insertion"]].min() > ALIKE)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Where the softmax is saturated, definitions differ by orders of magnitude; at the "
-    "highest temperature by less than a half",
-)
+@claim(ITEM)
 def saturation_separates_definitions(tables: Tables) -> bool:
+    """Where the softmax is saturated, definitions differ by orders of magnitude; at the highest
+    temperature by less than a half.
+    """
     sizes = tables["temperatures"].pivot_table("target_pixel", "temperature", "definition")
     low, high = sizes.iloc[0], sizes.iloc[-1]
     return bool(low.insertion > 100 * low.ablation and high.max() < 1.5 * high.min())
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="A pixel of each losing color together weigh what one of the target weighs, not three "
-    "times as much, as the mask has it",
-)
+@claim(ITEM)
 def losers_together_weigh_what_the_target_weighs(tables: Tables) -> bool:
+    """A pixel of each losing color together weigh what one of the target weighs, not three times as
+    much, as the mask has it.
+    """
     table = tables["importance"]
     together = table[table.environment == PLAIN].set_index("definition")[[*PLACES[1:]]].sum(axis=1)
     near = (together[["insertion", "count-path", "shapley", "ablation"]] + 3).abs().max() < 0.1
     return bool(near and together["mask"] == -9)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="The mask states signs: exact Shapley values score below 1 against its negative part",
-)
+@claim(ITEM)
 def shapley_values_score_below_the_mask(tables: Tables) -> bool:
+    """The mask states signs: exact Shapley values score below 1 against its negative part."""
     found = tables["ranges"].set_index("definition")
     return bool(found.f1_negative_max["shapley"] < 1 - ALIKE)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="DeepLift from the true baseline scores 1.00 on every part of the mask and misses most "
-    "of the change: its sum is 1 - mean count / target's count",
-)
+@claim(ITEM)
 def deep_lift_is_right_in_signs_only(tables: Tables) -> bool:
+    """DeepLift from the true baseline scores 1.00 on every part of the mask and misses most of the
+    change: its sum is 1 - mean count / target's count.
+    """
     table = tables["importance-images"]
     here = table[table.definition == DEEP_LIFT]
     parts = here[["f1_overall", "f1_positive", "f1_negative"]].to_numpy().min()
@@ -544,12 +503,9 @@ def deep_lift_is_right_in_signs_only(tables: Tables) -> bool:
     return bool(parts > 0.995 and here["sum"].max() < 0.5 and foretold)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="The ratios of DeepLift are those of insertion, the same for every image",
-)
+@claim(ITEM)
 def deep_lift_has_the_ratios_of_insertion(tables: Tables) -> bool:
+    """The ratios of DeepLift are those of insertion, the same for every image."""
     held = tables["deep-shap"]
     cosines = held[held.environment == PLAIN].set_index("definition").cosine
     others = cosines[["shapley", "ablation"]].max()

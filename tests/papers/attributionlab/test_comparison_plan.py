@@ -18,7 +18,8 @@ from attributionlab.papers.attributionlab.comparison_plan import (
     published_verdicts,
     verdict_table,
 )
-from attributionlab.papers.catalog import CLAIMS, Run, reproduce
+from attributionlab.papers.catalog import Run, reproduce
+from claims_held import holds
 
 FEW = Plan(8, ["gradcam", "sobel"], [COLORS], "positive-smoothed")
 
@@ -90,11 +91,6 @@ def test_superpixels_are_counted_and_drawn_with_a_figure_for_each_image(monkeypa
     assert (counted.superpixels > 1).all()
     axes = outcome.figures["image-0"].axes
     assert f"{counted.superpixels[0]} superpixels" in [axis.get_xlabel() for axis in axes]
-
-
-def holds(tables, name):
-    [claim] = [each for each in CLAIMS if getattr(each.check, "__name__", "") == name]
-    return claim.holds(tables)
 
 
 def agreement(*rows):

@@ -7,7 +7,8 @@ import torch
 import attributionlab as al
 from attributionlab.papers.attributionlab import deep_shap_signs
 from attributionlab.papers.attributionlab.deep_shap_signs import FunctionalReLU
-from attributionlab.papers.catalog import CLAIMS, reproduce
+from attributionlab.papers.catalog import reproduce
+from claims_held import all_hold
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +59,7 @@ def test_wrong_maps_of_functional_relus_are_counted_apart(outcome):
     assert table.at_most_0.sum() == (functional.multiplier <= 0).sum()
 
 
-def holds(tables):
-    """Whether each claim holds, by the name of its function."""
-    return {
-        each.check.__name__: each.holds(tables)
-        for each in CLAIMS
-        if deep_shap_signs.ITEM in each.items
-    }
-
-
-def tables_of(overall, signs, gap, wrong):
+def held(overall, signs, gap, wrong):
     means = pd.DataFrame(
         {
             "relu": ["functional", "module"],
@@ -79,7 +71,7 @@ def tables_of(overall, signs, gap, wrong):
         }
     )
     multipliers = pd.DataFrame(wrong, columns=["right_in_every_sign", "maps", "at_most_0"])
-    return {"means": means, "multipliers": multipliers}
+    return all_hold({"means": means, "multipliers": multipliers}, deep_shap_signs.ITEM)
 
 
 PATTERN = "some_case_has_the_papers_pattern"
@@ -88,10 +80,10 @@ BEST = "true_baselines_have_right_signs_and_wrong_sums"
 
 
 def test_claims_follow_the_tables():
-    found = holds(tables_of(0.6, 1.0, 0.5, [(False, 2, 2), (True, 4, 0)]))
+    found = held(0.6, 1.0, 0.5, [(False, 2, 2), (True, 4, 0)])
     assert found == {PATTERN: "agrees", EXPLAINED: "agrees", BEST: "agrees"}
-    found = holds(tables_of(0.4, 0.6, 0.5, [(False, 2, 1), (True, 4, 0)]))
+    found = held(0.4, 0.6, 0.5, [(False, 2, 1), (True, 4, 0)])
     assert found == {PATTERN: "differs", EXPLAINED: "differs", BEST: "differs"}
-    found = holds(tables_of(0.4, 1.0, 0.0, [(False, 2, 2), (True, 4, 1)]))
+    found = held(0.4, 1.0, 0.0, [(False, 2, 2), (True, 4, 1)])
     assert found == {PATTERN: "differs", EXPLAINED: "differs", BEST: "differs"}
-    assert holds(tables_of(0.4, 1.0, 0.0, [(True, 4, 0)]))[EXPLAINED] == "undecided"
+    assert held(0.4, 1.0, 0.0, [(True, 4, 0)])[EXPLAINED] == "undecided"

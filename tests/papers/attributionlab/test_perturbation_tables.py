@@ -31,7 +31,8 @@ from attributionlab.papers.attributionlab.perturbation_tables import (
     two_by_two_table,
 )
 from attributionlab.papers.attributionlab.ranks_of_means import AgreementOfMeans
-from attributionlab.papers.catalog import CLAIMS, items, reproduce
+from attributionlab.papers.catalog import items, reproduce
+from claims_held import holds
 
 SIDE, IMAGES = 24, 3
 
@@ -209,11 +210,6 @@ def test_the_ranks_of_random_and_constant_contradict_their_printed_areas():
     ranks, areas = printed_ranks(MODULO), printed_areas().loc[["random", "constant"]]
     assert areas.insertion.idxmax() != ranks.insertion[areas.index].idxmin()
     assert areas.deletion.idxmin() != ranks.deletion[areas.index].idxmin()
-
-
-def holds(tables, name):
-    [claim] = [each for each in CLAIMS if getattr(each.check, "__name__", "") == name]
-    return claim.holds(tables)
 
 
 def correlations(by_name):

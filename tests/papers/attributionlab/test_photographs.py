@@ -26,9 +26,10 @@ from attributionlab.papers.attributionlab.segmented_lime import (
     SegmentedMaps,
     lime_tables,
 )
-from attributionlab.papers.catalog import CLAIMS, Found, reproduce
+from attributionlab.papers.catalog import Found, Run, reproduce
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
 from attributionlab.papers.subjects.subjects import Subject
+from claims_held import holds
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
 
@@ -78,7 +79,7 @@ def own(tmp_path):
 
 
 def test_without_anything_given_networks_are_trained_with_seeds_that_follow():
-    networks = pictured_by("convolutions", {}, 2, quick=True, seed=3)
+    networks = pictured_by("convolutions", {}, 2, Run("", 1, quick=True, seed=3))
     assert [each.subject.name for each in networks] == ["convolutions, seed 3"]
     subject, objects = networks[0]
     drawn = pictures(2, 4)
@@ -89,22 +90,17 @@ def test_without_anything_given_networks_are_trained_with_seeds_that_follow():
 
 def test_the_default_run_trains_three_networks(monkeypatch):
     monkeypatch.setattr(photographs, "TRAINING", 10)
-    networks = pictured_by("attention", {}, None, quick=False, seed=0)
+    networks = pictured_by("attention", {}, None, Run("", 1))
     assert [each.subject.name for each in networks] == [f"attention, seed {k}" for k in range(3)]
     assert {len(each.subject.images) for each in networks} == {photographs.IMAGES}
 
 
 def test_given_photographs_have_no_objects_and_one_note(own):
-    [(subject, objects)] = pictured_by("convolutions", own, 2, quick=True, seed=0)
+    [(subject, objects)] = pictured_by("convolutions", own, 2, Run("", 1, quick=True))
     assert objects is None
     assert len(subject.images) == 2
     assert torch.equal(subject.targets, subject.model(subject.images).argmax(1))
     assert len(subject.notes) == 1
-
-
-def holds(tables, name):
-    [claim] = [each for each in CLAIMS if getattr(each.check, "__name__", "") == name]
-    return claim.holds(tables)
 
 
 @pytest.mark.parametrize("item", ["figure-25", "figure-26"])

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from attributionlab.papers.attributionlab import shapley_convergence
-from attributionlab.papers.catalog import CLAIMS, reproduce
+from attributionlab.papers.catalog import reproduce
+from claims_held import all_hold
 
 
 @pytest.fixture(scope="module")
@@ -57,31 +58,23 @@ def test_equal_errors_cost_what_the_last_numbers_of_samples_say(outcome):
     assert outcome.tables["slopes"].relative_passes.tolist() == pytest.approx([1, ratio])
 
 
-def holds(tables):
-    """Whether each claim holds, by the name of its function."""
-    return {
-        each.check.__name__: each.holds(tables)
-        for each in CLAIMS
-        if shapley_convergence.ITEM in each.items
-    }
-
-
-def tables_of(slope, kernel, told, difference):
+def held(slope, kernel, told, difference):
     methods = ["shapley-value-sampling", "kernel-shap"]
     errors = pd.DataFrame({"method": methods * 2, "error": [1.0, 1.0, 0.1, 0.1], "told": told})
     errors["low"], errors["high"] = [0.9, 0.9, 0.1, kernel[0]], [1.1, 1.1, 0.2, kernel[1]]
-    return {
+    tables = {
         "errors": errors,
         "slopes": pd.DataFrame({"slope": [-0.5, slope]}),
         "enumerated": pd.DataFrame({"difference": [difference]}),
     }
+    return all_hold(tables, shapley_convergence.ITEM)
 
 
 def test_claims_follow_the_tables():
-    found = holds(tables_of(-0.55, (0.3, 0.4), [1.0, 1.0, 0.0, 0.0], 1e-7))
+    found = held(-0.55, (0.3, 0.4), [1.0, 1.0, 0.0, 0.0], 1e-7)
     assert set(found.values()) == {"agrees"}
-    found = holds(tables_of(-0.8, (0.01, 0.05), [0.0, 0.0, 1.0, 1.0], 1e-2))
+    found = held(-0.8, (0.01, 0.05), [0.0, 0.0, 1.0, 1.0], 1e-2)
     assert set(found.values()) == {"differs"}
-    found = holds(tables_of(-0.5, (0.15, 0.3), [0.0] * 4, 1e-7))
+    found = held(-0.5, (0.15, 0.3), [0.0] * 4, 1e-7)
     assert found["kernel_shap_needs_more_passes"] == "undecided"
     assert found["guards_speak_of_large_errors_only"] == "undecided"

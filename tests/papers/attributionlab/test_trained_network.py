@@ -12,7 +12,8 @@ from attributionlab.papers.attributionlab.trained_network import (
     outcome,
     train,
 )
-from attributionlab.papers.catalog import CLAIMS, Run, items
+from attributionlab.papers.catalog import Run, items
+from claims_held import all_hold
 
 
 class Detector(nn.Module):
@@ -162,18 +163,13 @@ def test_an_end_has_the_name_of_the_objects_that_suffice(
     )
     tables = figure_3(Run(ITEM, n=1)).tables
     assert set(tables["networks"].outcome) == {expected}
-    found = holds(tables)
+    found = all_hold(tables, ITEM)
     missed = expected == "center alone suffices"
     ignored = ("agrees" if edge_matters else "differs") if missed else "undecided"
     assert found["half_right_is_not_ignored"] == ignored
     alike = expected == "edge alone suffices"
     assert tables["shares"].as_published.tolist() == [int(alike)] * 2
     assert found["a_network_ignores_the_center"] == ("agrees" if alike else "differs")
-
-
-def holds(tables):
-    """Whether each claim holds, by the name of its function."""
-    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEM in each.items}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +184,7 @@ def holds(tables):
 def test_accuracy_tells_little_where_right_networks_end_differently(training, outcomes, expected):
     networks = pd.DataFrame({"training": training, "outcome": outcomes, "share": 0.5})
     shares = pd.DataFrame({"as_published": [0]})
-    found = holds({"networks": networks, "shares": shares})
+    found = all_hold({"networks": networks, "shares": shares}, ITEM)
     assert found["accuracy_does_not_tell_what_is_used"] == expected
 
 

@@ -6,7 +6,8 @@ import pytest
 from attributionlab.metric_trials.conditions import AXES
 from attributionlab.metric_trials.evaluations import METRICS
 from attributionlab.papers.attributionlab import unseen_data_dose as study
-from attributionlab.papers.catalog import CLAIMS, reproduce
+from attributionlab.papers.catalog import reproduce
+from claims_held import all_hold
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def holds(ends, *, distance=(0.4, 0.4), still=(0.7, 0.7), beaten=1):
     breaks = pd.DataFrame({"metric": study.PAPER_METRICS, "worst": ends, "beaten_doses": beaten})
     breaks = breaks.assign(worst_high=breaks.worst + 0.05, correlation_without_unseen=0.6, low=0.55)
     tables = {"doses": doses, "breaks": breaks}
-    return {each.check.__name__: each.holds(tables) for each in CLAIMS if study.ITEM in each.items}
+    return all_hold(tables, study.ITEM)
 
 
 def test_claims_follow_the_tables():

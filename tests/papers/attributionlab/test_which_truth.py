@@ -26,8 +26,9 @@ from attributionlab.papers.attributionlab.which_truth import (
     signs_shared,
     temperature_rows,
 )
-from attributionlab.papers.catalog import CLAIMS, reproduce
+from attributionlab.papers.catalog import reproduce
 from attributionlab.truth import Definition, Truth, Truths
+from claims_held import all_hold
 
 
 def made_up(values, output="probability", change=1.0):
@@ -53,7 +54,7 @@ VALUES = {
 
 
 @pytest.fixture(scope="module")
-def asked():
+def explained():
     """One image of the plain classifier, its truths, its mask and DeepLift's map."""
     env = al.load("multi-color-sum-in-distribution", image_size=32)
     images, labels = env.batch(1)
@@ -120,13 +121,13 @@ def test_without_a_mask_there_is_no_f1():
     assert all(math.isnan(row["f1_overall"]) for row in rows)
 
 
-def importance(asked):
-    env, images, truths, truth, lifted = asked
+def importance(explained):
+    env, images, truths, truth, lifted = explained
     return {row["definition"]: row for row in importance_rows(env, images, truths, truth, lifted)}
 
 
-def test_insertion_gives_the_losing_colors_equal_shares_at_any_temperature(asked):
-    assert [importance(asked)["insertion"][place] for place in PLACES] == pytest.approx(
+def test_insertion_gives_the_losing_colors_equal_shares_at_any_temperature(explained):
+    assert [importance(explained)["insertion"][place] for place in PLACES] == pytest.approx(
         [3, -1, -1, -1]
     )
     for temperature in (1.0, 4096.0):
@@ -136,8 +137,8 @@ def test_insertion_gives_the_losing_colors_equal_shares_at_any_temperature(asked
         assert float(values.max() / values.min()) == pytest.approx(-3, rel=1e-9)
 
 
-def test_the_count_path_gives_the_losers_together_what_it_gives_the_target(asked):
-    row = importance(asked)["count-path"]
+def test_the_count_path_gives_the_losers_together_what_it_gives_the_target(explained):
+    row = importance(explained)["count-path"]
     assert sum(row[place] for place in PLACES) == pytest.approx(0, abs=1e-9)
     assert row["sum"] == pytest.approx(1)
 
@@ -146,8 +147,8 @@ def test_ablation_shares_by_the_probabilities_at_the_image():
     """To first order, at a temperature at which one pixel changes little: (p_c / (1 - p_t)) * 3."""
     env = al.load("multi-color-sum-in-distribution", image_size=32, temperature=256)
     images, labels = env.batch(1)
-    asked = env, images, env.truths(images, labels), env.truth(images, labels)
-    row = importance((*asked, deep_lift(env, images, labels)))["ablation"]
+    explained = env, images, env.truths(images, labels), env.truth(images, labels)
+    row = importance((*explained, deep_lift(env, images, labels)))["ablation"]
     counts = env.counting.counts(images)[0]
     p = (counts.double() / 256).softmax(0)
     order = counts.argsort(descending=True)
@@ -156,9 +157,9 @@ def test_ablation_shares_by_the_probabilities_at_the_image():
     assert [row[place] for place in PLACES[1:]] == pytest.approx(expected, rel=0.01)
 
 
-def test_deep_lift_has_the_ratios_of_insertion_and_the_sum_that_counts_foretell(asked):
-    env, images, truths, _, lifted = asked
-    row = importance(asked)["deep-shap"]
+def test_deep_lift_has_the_ratios_of_insertion_and_the_sum_that_counts_foretell(explained):
+    env, images, truths, _, lifted = explained
+    row = importance(explained)["deep-shap"]
     # Captum computes in float32.
     assert [row[place] for place in PLACES] == pytest.approx([3, -1, -1, -1], abs=1e-4)
     assert (row["f1_overall"], row["f1_negative"]) == pytest.approx((1, 1), abs=1e-4)
@@ -171,8 +172,8 @@ def test_deep_lift_has_the_ratios_of_insertion_and_the_sum_that_counts_foretell(
     assert all(row["signs_shared"] == 1 for row in held.values())
 
 
-def test_places_are_the_target_and_then_the_others_by_their_pixels(asked):
-    env, images, truths, truth, lifted = asked
+def test_places_are_the_target_and_then_the_others_by_their_pixels(explained):
+    env, images, truths, truth, lifted = explained
     counts = env.counting.counts(images)[0]
     runner_up = int(counts.argsort(descending=True)[1])
     rows = {row["definition"]: row for row in importance_rows(env, images, truths, truth, lifted)}
@@ -195,8 +196,8 @@ def test_the_target_comes_first_also_where_it_is_not_the_winner():
         assert [rows[name][place] for place in PLACES] == pytest.approx([3, -1, -1, -1], abs=1e-4)
 
 
-def test_the_targets_pixel_is_taken_from_the_target(asked):
-    env, images, truths, _, _ = asked
+def test_the_targets_pixel_is_taken_from_the_target(explained):
+    env, images, truths, _, _ = explained
     rows = {row["definition"]: row for row in temperature_rows(env, images, truths)}
     assert "mask" not in rows
     assert rows["ablation"]["target_pixel"] == pytest.approx(float(truths["ablation"].values.max()))
@@ -234,11 +235,6 @@ def test_the_picture_of_agreement_tells_opposite_signs_from_missing_ones():
     assert picture.shape == (3, 1, 5)
     assert [tuple(color) for color in picture[:, 0].T] == [*COLORS.values()]
     assert len({*COLORS.values()}) == 5
-
-
-def holds(tables):
-    """Whether each claim holds, by the name of its function."""
-    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEM in each.items}
 
 
 def frame(columns, *rows):
@@ -303,10 +299,10 @@ def made_tables():
 )
 def test_every_claim_agrees_and_differs_with_its_tables(name, table, column, value):
     tables = made_tables()
-    found = holds(tables)
+    found = all_hold(tables, ITEM)
     assert set(found.values()) == {"agrees"}
     changed = tables | {table: tables[table].assign(**{column: value})}
-    assert holds(changed)[name] == "differs"
+    assert all_hold(changed, ITEM)[name] == "differs"
 
 
 @pytest.mark.slow

@@ -1,13 +1,20 @@
-"""Implementation invariance: how far maps drift between networks that compute the same function."""
+"""Camouflage: other weights for the same function, how they look, and how far maps drift."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from attributionlab.environment import Environment
+from attributionlab.environment.catalog import environments
 from attributionlab.errors import refuse_if
 from attributionlab.exact.rounding import UNIT
 from attributionlab.faithfulness.drift import Drift, camouflage_seeds, drift_on
@@ -15,13 +22,14 @@ from attributionlab.faithfulness.setup import Trial, chosen_outputs
 from attributionlab.methods import METHODS, Preset, as_method
 from attributionlab.metrics import normalize
 from attributionlab.nets import MOVES, camouflaged
-from attributionlab.papers.attributionlab.comparison_plan import environment_of
+from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.report.plots import dots, map_grid
+from attributionlab.report.plots import curves, dots, map_grid
 from attributionlab.validation import integer_problem
 
-ITEM = "camouflage-drift"
-ENVIRONMENT = "multi-color-sum"
+WEIGHTS, DRIFT = "camouflage-weights", "camouflage-drift"
+DRAWN = ("multi-color-sum", "number-checker", "single-color-modulo")
+"""Environments in the figure: a classifier, a plain count, and a head behind it."""
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "gradient": (
         *("saliency", "input-x-gradient", "integrated-gradients"),
@@ -43,17 +51,126 @@ ZERO_GAP = 30.0
 """How far to the left of the smallest drift a drift of exactly 0 is drawn, as a factor."""
 
 
-def camouflage_drift(run: Run, *, networks: int = 3, env: str = ENVIRONMENT) -> Found:
+def camouflage_weights(run: Run) -> Found:
+    """Weights of every environment's network, plain and camouflaged, and what each move changes.
+
+    `equal` is the share of n images with equal outputs, `times_slower` the ratio of the forward passes'
+    times on this machine.
+    """
+    rows: list[dict[str, Any]] = []
+    octaves: list[pd.DataFrame] = []
+    for name in run.track(environments()):
+        plain = environment_of(name, run.quick)
+        pair = {"plain": plain, "camouflaged": plain.camouflaged(run.seed)}
+        compared = _compared(pair, plain.batch(run.n, run.seed)[0])
+        for kind, env in pair.items():
+            known = {"environment": name, "network": kind}
+            rows.append({**known, **weight_statistics(env.model), **compared[kind]})
+            if name in DRAWN:
+                octaves.append(octave_table(_weights(env.model)).assign(**known))
+    network = environment_of(COLORS, run.quick).network
+    alone = {move: camouflaged(network, run.seed, moves=[move]) for move in MOVES}
+    every = {"none": network, **alone, "all": camouflaged(network, run.seed)}
+    moves = [{"move": name, **weight_statistics(each.model)} for name, each in every.items()]
+    octave = pd.concat(octaves)
+    tables = {"weights": pd.DataFrame(rows), "moves": pd.DataFrame(moves), "octaves": octave}
+    figure = curves(
+        *(octave.assign(line=octave["network"] + ", " + octave["sign"]), "octave", "share", "line"),
+        panel="environment",
+        title="The same functions: weights before and after camouflage",
+        xlabel="magnitude, power of 2",
+        ylabel="share of the weights other than 0",
+    )
+    return Found(tables, {"histograms": figure})
+
+
+def octave_table(weights: NDArray[np.float64]) -> pd.DataFrame:
+    """Shares of the weights other than 0 by sign and power of 2 below their magnitude."""
+    values = weights[weights != 0]
+    octave = np.floor(np.log2(np.abs(values))).astype(int)
+    table = pd.DataFrame({"octave": octave, "sign": np.where(values > 0, "positive", "negative")})
+    counts = table.value_counts(["octave", "sign"], sort=False) / len(values)
+    return counts.rename("share").reset_index()
+
+
+def weight_statistics(model: nn.Module) -> dict[str, int | float]:
+    """How hand-made the parameters of a network look, biases included.
+
+    `layers` with weights; `parameters`; how many `distinct` values they have; `zeros`, the share that
+    is 0; `negative` and `commonest`, the shares of the others that are negative and that have the
+    commonest magnitude; `smallest` and `largest`, the range of their magnitudes.
+    """
+    weights = _weights(model)
+    magnitudes = np.abs(weights[weights != 0])
+    _, counts = np.unique(magnitudes, return_counts=True)
+    return {
+        "layers": sum(isinstance(m, nn.Conv2d | nn.Linear) for m in model.modules()),
+        "parameters": len(weights),
+        "distinct": len(np.unique(weights)),
+        "zeros": float((weights == 0).mean()),
+        "negative": float((weights < 0).sum() / len(magnitudes)),
+        "commonest": float(counts.max() / len(magnitudes)),
+        "smallest": float(magnitudes.min()),
+        "largest": float(magnitudes.max()),
+    }
+
+
+def _weights(model: nn.Module) -> NDArray[np.float64]:
+    return torch.cat([each.detach().flatten() for each in model.parameters()]).double().numpy()
+
+
+def _compared(
+    pair: Mapping[str, Environment], images: Float[Tensor, "batch channels height width"]
+) -> dict[str, dict[str, float]]:
+    """Whether two networks have equal outputs, and how much longer the second takes for them."""
+    outputs, seconds = {}, {}
+    with torch.no_grad():
+        for kind, env in pair.items():
+            env.model(images[:1])  # the first pass of a network sets its kernels up
+            start = time.perf_counter()
+            outputs[kind] = torch.cat([env.model(image[None]) for image in images])
+            seconds[kind] = time.perf_counter() - start
+    equal = float((outputs["plain"] == outputs["camouflaged"]).all(1).double().mean())
+    slower = seconds["camouflaged"] / seconds["plain"]
+    return {
+        "plain": {"equal": 1.0, "times_slower": 1.0},
+        "camouflaged": {"equal": equal, "times_slower": slower},
+    }
+
+
+@claim(WEIGHTS)
+def outputs_are_equal(tables: Tables) -> bool:
+    """Camouflaged networks give outputs equal (==) to the plain ones."""
+    return bool((tables["weights"]["equal"] == 1).all())
+
+
+@claim(WEIGHTS)
+def weights_look_less_made_by_hand(tables: Tables) -> bool:
+    """Their weights look less made by hand: more values, over more powers of 2, and a commonest
+    magnitude of a smaller share.
+    """
+    by_network = tables["weights"].set_index(["network", "environment"])
+    plain, other = by_network.loc["plain"], by_network.loc["camouflaged"]
+    more = (other.distinct > plain.distinct) & (other.commonest < plain.commonest)
+    wider = other.largest / other.smallest > plain.largest / plain.smallest
+    return bool((more & wider).all())
+
+
+@claim(WEIGHTS)
+def no_move_alone_is_enough(tables: Tables) -> bool:
+    """No move alone makes as many values as all together."""
+    distinct = tables["moves"].set_index("move").distinct
+    return bool(distinct.drop(["none", "all"]).max() < distinct["all"])
+
+
+def camouflage_drift(run: Run, *, networks: int = 3, env: str = COLORS) -> Found:
     """Explain K camouflaged networks, and networks with each move of a camouflage alone."""
     refuse_if(integer_problem("networks", networks, 1, 100))
     place = environment_of(env, run.quick)
     seeds = camouflage_seeds(run.seed, networks)
     work = [(name, "") for names in FAMILIES.values() for name in names]
     work += [(name, move) for name in CHOSEN for move in MOVES]
-    drifts = {
-        (name, move): _drift(name, _networks(place, seeds, move), place, run)
-        for name, move in run.track(work)
-    }
+    drifts = {(name, move): _drift(name, move, seeds, place, run) for name, move in run.track(work)}
     whole = {name: drift for (name, move), drift in drifts.items() if not move}
     moves = [
         {"move": move, **{name: drifts[name, move].largest for name in CHOSEN}} for move in MOVES
@@ -69,28 +186,20 @@ def camouflage_drift(run: Run, *, networks: int = 3, env: str = ENVIRONMENT) -> 
     return Found(tables, _figures(tables["drift"], setting) | {"maps": _maps(place, whole, run)})
 
 
-def _networks(
-    place: Environment, seeds: list[int], move: str
-) -> dict[int, Callable[[], Environment]]:
-    """Camouflaged networks by seed; with a move, those to which it alone was applied."""
-    if not move:
-        return {seed: partial(place.camouflaged, seed) for seed in seeds}
+def _drift(name: str, move: str, seeds: list[int], place: Environment, run: Run) -> Drift:
+    """Compare maps on the plain network with those on camouflaged ones; with a move, by it alone."""
 
-    def moved(seed: int) -> Environment:
-        network = camouflaged(place.network, seed, moves=[move])
-        return Environment(place.spec, network, place.recipe)
+    def network(seed: int) -> Environment:
+        if not move:
+            return place.camouflaged(seed)
+        alone = camouflaged(place.network, seed, moves=[move])
+        return Environment(place.spec, alone, place.recipe)
 
-    return {seed: partial(moved, seed) for seed in seeds}
-
-
-def _drift(
-    name: str, networks: Mapping[int, Callable[[], Environment]], place: Environment, run: Run
-) -> Drift:
     method = as_method(name, METHODS)
     output, truth_output = chosen_outputs(place, None, None, Preset(), method.output)
     declared = method.claim or "signed"
     trial = Trial(place, output, truth_output, declared, GAMMA, run.n, run.seed)  # type: ignore[arg-type]
-    return drift_on(networks, method, trial)
+    return drift_on({seed: partial(network, seed) for seed in seeds}, method, trial)
 
 
 def _table(drifts: Mapping[str, Drift]) -> pd.DataFrame:
@@ -166,55 +275,47 @@ def _invariant(tables: Tables, *methods: str) -> bool | None:
 
 
 @claim(
-    ITEM,
+    DRIFT,
     place="Sundararajan et al. (2017)",
-    statement="Integrated gradients are the same for networks that compute the same function",
     reason="A sum of 50 nodes is not the integral: between integers rounding decides on which side of "
     "a kink a neuron is, in float64 too",
 )
 def sums_of_gradients_are_invariant(tables: Tables) -> bool | None:
+    """Integrated gradients are the same for networks that compute the same function."""
     return _invariant(tables, "integrated-gradients", "integrated-gradients-true-baseline")
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Gradients, their exact integrals and GradCAM drift by rounding alone",
-)
+@claim(DRIFT)
 def gradients_and_integrals_are_invariant(tables: Tables) -> bool | None:
+    """Gradients, their exact integrals and GradCAM drift by rounding alone."""
     return _invariant(
         *(tables, "saliency", "input-x-gradient", "integrated-gradients-exact", "gradcam")
     )
 
 
 @claim(
-    ITEM,
+    DRIFT,
     place="Sundararajan et al. (2017)",
-    statement="DeepLift and LRP differ between networks that compute the same function",
     reason="Theirs is a network made to show it; none of these moves shows more than rounding",
 )
 def propagation_depends_on_the_implementation(tables: Tables) -> bool | None:
+    """DeepLift and LRP differ between networks that compute the same function."""
     each = [_invariant(tables, name) for name in ("deep-lift", "lrp")]
     return None if None in each else not any(each)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Maps of Guided Backprop and IBA drift by more than their own size",
-)
+@claim(DRIFT)
 def guided_backprop_and_iba_drift(tables: Tables) -> bool | None:
+    """Maps of Guided Backprop and IBA drift by more than their own size."""
     largest = tables["drift"].set_index("method").largest.reindex(["guided-backprop", "iba"])
     return None if largest.isna().any() else bool((largest > 1).all())
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Duplicated neurons with divided weights suffice to change Guided Backprop's map; "
-    "another order of neurons does not",
-)
+@claim(DRIFT)
 def duplication_changes_guided_backprop(tables: Tables) -> bool | None:
+    """Duplicated neurons with divided weights suffice to change Guided Backprop's map; another
+    order of neurons does not.
+    """
     drift = tables["moves"].set_index("move")["guided-backprop"].astype(float)
     # A permutation changes the order of float32 sums alone.
     if drift[["duplication", "permutation"]].isna().any():
@@ -222,12 +323,9 @@ def duplication_changes_guided_backprop(tables: Tables) -> bool | None:
     return bool(drift["duplication"] > 0.1 and drift["permutation"] < 1e-4)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Methods that show a network integer images only get the same maps, bit by bit",
-)
+@claim(DRIFT)
 def integer_images_get_equal_maps(tables: Tables) -> bool | None:
+    """Methods that show a network integer images only get the same maps, bit by bit."""
     readings = tables["drift"].reading
     if (readings == "differs, where it must not").any():
         return False
