@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 import attributionlab as al
 from attributionlab.methods import images_at_once
+from attributionlab.methods.ablation import occlusion
 from attributionlab.methods.cam import guided_gradcam
 from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import (
@@ -34,7 +35,6 @@ from attributionlab.methods.gradients import (
     saliency,
 )
 from attributionlab.methods.paths import integrated_gradients
-from attributionlab.methods.perturbation import occlusion
 from attributionlab.methods.relevance import deep_lift, lrp
 
 

@@ -20,9 +20,12 @@ from attributionlab.methods.extremal import (
     LEVELS,
     MASK_SIGMA,
     SIDE,
+    SmoothMask,
+    area_gap,
+    blur_pyramid,
+    blurred,
     extremal_perturbation,
 )
-from attributionlab.methods.masking import SmoothMask, area_gap, blur_pyramid, blurred
 
 
 def seconds(run: Callable[[], object]) -> float:

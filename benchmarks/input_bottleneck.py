@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import attributionlab as al
-from attributionlab.methods.bottleneck import iba
-from attributionlab.methods.information import smoothed
+from attributionlab.methods.bottleneck import iba, smoothed
 from attributionlab.methods.input_bottleneck import input_iba
 from attributionlab.methods.layers import observe
 

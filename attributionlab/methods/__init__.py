@@ -1,25 +1,20 @@
 """Attribution methods by name, and the adapter for everybody else's.
 
-Where they are, family by family; what a family shares stands behind the colon:
+Where they are, family by family:
 
-- gradients and relevance: `gradients`, `relevance` (DeepLift, DeepSHAP, LRP), `excitation`: `winners`
-- paths: `paths` (integrated gradients), `sampled_paths`, `expected_gradients` (GradientSHAP):
-  `baselines`, `sampling_noise`
-- superpixels and pixels removed: `perturbation` (occlusion), `ablation`, `surrogate` (LIME),
-  `shapley_regression` (KernelSHAP), `shapley_sampling`: `coalitions`
-- masks: `random_masks` (RISE), `extremal`: `masking`
-- a layer's maps: `cam`, `cam_variants`: `layers`, `layout` (where channels lie)
-- information bottlenecks: `bottleneck` (IBA), `input_bottleneck` (InputIBA): `information`,
-  `adversarial`
-- transformers: `attention` (rollout, Chefer's LRP): `attention_matrices`, `attention_parts`,
-  `transformer_relevance`, `tokens`
-- made of any method: `ensembles`, `derivation` (suffixes of names): `wrapping`
+- `gradients`, `relevance` (DeepLift, DeepSHAP, LRP), `excitation`, and `paths` (integrated gradients,
+  GradientSHAP)
+- superpixels and pixels removed: `ablation` (occlusion, too), `surrogate` (LIME), `shapley`,
+  which share `coalitions`
+- masks: `random_masks` (RISE), `extremal`
+- a layer's maps: `cam`; information bottlenecks: `bottleneck` (IBA), `input_bottleneck` (InputIBA)
+- transformers: `attention` (rollout, Chefer's LRP), with `attention_matrices`, `transformer_relevance`
+- made of any method: `ensembles`, `derivation` (suffixes of names)
 
-`entry` is what each asks before it begins, `guards` and `findings` what is said of its result;
-`registry` has them by name; `adapter`, `calling` and `run` call methods in a test, `controls` are
-maps whose verdict is known before it, `presets` has the papers' settings, `captum_guards` are the
-guards of Captum's own classes. Small ones: `batching` (memory), `declaration` (what a method
-claims), `maps` (what may come back), `outputs` (the one explained), `restoration` (of the model).
+`registry` has methods and papers' settings by name; `adapter`, `calling` and `run` call methods in a
+test, and `controls` are maps whose verdict is known before it. What methods share: `declaration` (what
+one claims, takes and refuses), `baselines`, `layers`, `batching` (memory), `outputs` (the one
+explained), `guards` and `findings` (what is wrong with a result).
 """
 
 import lazy_loader

@@ -1,5 +1,7 @@
 from .ablation import feature_ablation as feature_ablation
 from .ablation import feature_ablation_true_baseline as feature_ablation_true_baseline
+from .ablation import occlusion as occlusion
+from .ablation import occlusion_true_baseline as occlusion_true_baseline
 from .adapter import Method as Method
 from .adapter import as_method as as_method
 from .attention import attention_rollout as attention_rollout
@@ -10,12 +12,12 @@ from .batching import in_smaller_batches as in_smaller_batches
 from .bottleneck import iba as iba
 from .calling import Call as Call
 from .cam import gradcam as gradcam
+from .cam import gradcam_plus_plus as gradcam_plus_plus
 from .cam import guided_gradcam as guided_gradcam
+from .cam import layercam as layercam
 from .cam import linear_approximation as linear_approximation
-from .cam_variants import gradcam_plus_plus as gradcam_plus_plus
-from .cam_variants import layercam as layercam
-from .cam_variants import smooth_gradcam_plus_plus as smooth_gradcam_plus_plus
-from .cam_variants import xgradcam as xgradcam
+from .cam import smooth_gradcam_plus_plus as smooth_gradcam_plus_plus
+from .cam import xgradcam as xgradcam
 from .declaration import AttributionMethod as AttributionMethod
 from .declaration import declares as declares
 from .derivation import DERIVATIONS as DERIVATIONS
@@ -42,7 +44,6 @@ from .ensembles import smoothgrad as smoothgrad
 from .ensembles import smoothgrad_squared as smoothgrad_squared
 from .ensembles import vargrad as vargrad
 from .excitation import excitation_backprop as excitation_backprop
-from .expected_gradients import gradient_shap as gradient_shap
 from .extremal import extremal_perturbation as extremal_perturbation
 from .findings import Notice as Notice
 from .findings import collect_notices as collect_notices
@@ -54,36 +55,35 @@ from .gradients import input_x_gradient as input_x_gradient
 from .gradients import saliency as saliency
 from .input_bottleneck import input_iba as input_iba
 from .layers import observe as observe
-from .maps import as_maps as as_maps
+from .paths import gradient_shap as gradient_shap
 from .paths import integrated_gradients as integrated_gradients
+from .paths import integrated_gradients_blurred as integrated_gradients_blurred
 from .paths import integrated_gradients_exact as integrated_gradients_exact
 from .paths import (
     integrated_gradients_exact_true_baseline as integrated_gradients_exact_true_baseline,
 )
+from .paths import integrated_gradients_random as integrated_gradients_random
 from .paths import integrated_gradients_true_baseline as integrated_gradients_true_baseline
-from .perturbation import occlusion as occlusion
-from .perturbation import occlusion_true_baseline as occlusion_true_baseline
-from .presets import PRESETS as PRESETS
-from .presets import Preset as Preset
-from .presets import preset_of as preset_of
+from .paths import integrated_gradients_uniform as integrated_gradients_uniform
 from .random_masks import rise as rise
 from .random_masks import rise_uniform as rise_uniform
 from .registry import METHODS as METHODS
+from .registry import PRESETS as PRESETS
+from .registry import Preset as Preset
+from .registry import preset_of as preset_of
 from .relevance import deep_lift as deep_lift
 from .relevance import deep_lift_true_baseline as deep_lift_true_baseline
 from .relevance import deep_shap as deep_shap
 from .relevance import deep_shap_true_baseline as deep_shap_true_baseline
 from .relevance import lrp as lrp
-from .restoration import restored as restored
 from .run import Attributed as Attributed
+from .run import as_maps as as_maps
 from .run import attribute as attribute
-from .sampled_paths import integrated_gradients_blurred as integrated_gradients_blurred
-from .sampled_paths import integrated_gradients_random as integrated_gradients_random
-from .sampled_paths import integrated_gradients_uniform as integrated_gradients_uniform
-from .shapley_regression import kernel_shap as kernel_shap
-from .shapley_regression import kernel_shap_true_baseline as kernel_shap_true_baseline
-from .shapley_sampling import shapley_value_sampling as shapley_value_sampling
-from .shapley_sampling import (
+from .run import restored as restored
+from .shapley import kernel_shap as kernel_shap
+from .shapley import kernel_shap_true_baseline as kernel_shap_true_baseline
+from .shapley import shapley_value_sampling as shapley_value_sampling
+from .shapley import (
     shapley_value_sampling_true_baseline as shapley_value_sampling_true_baseline,
 )
 from .surrogate import lime as lime

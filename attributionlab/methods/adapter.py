@@ -179,40 +179,36 @@ def as_method(
         method = found if built_in else located(method, hints)
     else:
         built_in = any(method is each for each in known.values())
+    from captum.attr import Attribution
+
+    of_captum = isinstance(method, type) and issubclass(method, Attribution)
+    call: Callable[..., Any]
     if isinstance(method, np.ndarray | Tensor | Mapping):
         if settings:
             raise AttributionLabError(
                 f"settings are {settings}: attributions that are computed already take none"
             )
-        return Method(
-            name, lambda call: pick_precomputed(method, call), settings, method, reference
-        )
-    from captum.attr import Attribution
-
-    if isinstance(method, type) and issubclass(method, Attribution):
-        captum_class: Any = method
-        if not hasattr(method, "attribute"):
-            raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")
-        _check_settings(name, captum_class.attribute, settings)
-        run = partial(call_captum_class, captum_class, settings=settings)
-        return Method(name, run, settings, captum_class, reference)
-    if isinstance(method, Attribution):
+        call = pick_precomputed
+    elif of_captum and not hasattr(method, "attribute"):
+        raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")
+    elif of_captum or isinstance(method, Attribution):
         _check_settings(name, method.attribute, settings)
-        run = partial(call_captum_instance, method, settings=settings)
-        return Method(name, run, settings, method, reference)
-    if isinstance(method, type) and callable(getattr(method, "attribute", None)):
+        call = call_captum_class if of_captum else call_captum_instance
+    elif isinstance(method, type) and callable(getattr(method, "attribute", None)):
         own_class: Any = method
         _check_settings(name, own_class.attribute, settings, arguments_of(method))
-        run = partial(call_class, own_class, settings=settings)
-        return Method(name, run, settings, own_class, reference)
-    if isinstance(method, type) or not callable(method):
+        call = call_class
+    elif isinstance(method, type) or not callable(method):
         raise AttributionLabError(
             f"{name} is {'a class' if isinstance(method, type) else 'no method'}: pass a "
             "Captum class or instance, a class with __init__(model) and attribute(inputs, target), a "
             "function f(model, inputs, targets), or an array"
         )
-    _check_settings(name, method, settings)
-    run = partial(call_function, method, settings=settings)
+    else:
+        _check_settings(name, method, settings)
+        call = call_function
+    run = partial(call, method, settings=settings)
+    built_in = built_in and call is call_function
     return Method(name, run, settings, method, reference, built_in)
 
 

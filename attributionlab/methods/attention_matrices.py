@@ -2,20 +2,143 @@
 
 Attention is what a softmax over the last dimension returns, or is made of it entry by entry, and values
 are multiplied with. A torch function mode sees both, whatever module or function computes them;
-attention that torch computes in one piece is taken apart first
-(`attributionlab.methods.attention_parts`).
+attention that torch computes in one piece is taken apart first (`IN_ONE_PIECE`).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.methods.attention_parts import IN_ONE_PIECE
+
+
+def scaled_dot_product(
+    who: str,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(q k^T s + mask) v: `torch.nn.functional.scaled_dot_product_attention`.
+
+    True in the mask is a key that is attended to. A query that attends to no key gets 0, as in torch
+    2.5 and later; before, torch gives it NaN. Dropout is refused.
+    """
+    if dropout_p > 0:
+        raise _dropout(who, dropout_p)
+    if enable_gqa:  # several heads of the query share one of key and value
+        sharing = query.shape[-3] // key.shape[-3]
+        key, value = (each.repeat_interleave(sharing, -3) for each in (key, value))
+    if is_causal:
+        shape = (query.shape[-2], key.shape[-2])
+        attn_mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+    scores = _scores(query, key, attn_mask, scale)
+    weights = scores.softmax(-1) if attn_mask is None else _softmax_of_attended(scores)
+    return weights @ value
+
+
+def multi_head(who: str, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+    """Attention of `nn.MultiheadAttention`: `torch.nn.functional.multi_head_attention_forward`.
+
+    True in a mask is a key that is not attended to. A query that attends to no key gets 0, or NaN where
+    weights are needed. Dropout, images without a batch and keys that are no tokens are refused.
+    """
+    bound = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    if given["training"] and given["dropout_p"] > 0:
+        raise _dropout(who, given["dropout_p"])
+    query, key, value = (given[each] for each in ("query", "key", "value"))
+    extra = (given[each] for each in ("bias_k", "bias_v", "static_k", "static_v"))
+    if given["add_zero_attn"] or query.ndim == 2 or any(each is not None for each in extra):
+        raise AttributionLabError(
+            f"{who}: nn.MultiheadAttention without a batch, or with bias_k, bias_v or add_zero_attn, "
+            "has no rollout: its keys are not the tokens of each image"
+        )
+    bias = given["in_proj_bias"]
+    biases = [None] * 3 if bias is None else bias.chunk(3)
+    if given["use_separate_proj_weight"]:
+        weights = [given[f"{each}_proj_weight"] for each in "qkv"]
+    else:
+        weights = given["in_proj_weight"].chunk(3)
+    # (L, B, E) -> (B, heads, L, d)
+    q, k, v = (
+        F.linear(each, weight, bias)
+        .reshape(*each.shape[:2], given["num_heads"], -1)
+        .permute(1, 2, 0, 3)
+        for each, weight, bias in zip((query, key, value), weights, biases, strict=True)
+    )
+    scores = _scores(q, k, _added(q, given["attn_mask"], given["key_padding_mask"]), None)
+    attention = scores.softmax(-1) if given["need_weights"] else _softmax_of_attended(scores)
+    mixed = (attention @ v).permute(2, 0, 1, 3).flatten(2)
+    output = F.linear(mixed, given["out_proj_weight"], given["out_proj_bias"])
+    if not given["need_weights"]:
+        return output, None
+    return output, attention.mean(1) if given["average_attn_weights"] else attention
+
+
+IN_ONE_PIECE: Mapping[str, Callable[..., Any]] = {
+    "multi_head_attention_forward": multi_head,
+    "scaled_dot_product_attention": scaled_dot_product,
+}
+"""By the name of torch's function; each takes whom it is for, and then the function's arguments."""
+
+
+def _scores(query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
+    """Of each query for each key; True in a mask is a key that is attended to."""
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = query @ key.transpose(-2, -1) * factor
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, -math.inf)
+    elif mask is not None:
+        scores = scores + mask
+    return scores
+
+
+def _softmax_of_attended(scores: Tensor) -> Tensor:
+    """Softmax over keys, which is 0 for a query that attends to none."""
+    none = (scores == -math.inf).all(-1, keepdim=True)
+    return scores.masked_fill(none, 0.0).softmax(-1).masked_fill(none, 0.0)
+
+
+def _added(
+    query: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None
+) -> Tensor | None:
+    """Both masks as numbers to add to scores (B, heads, L, S)."""
+    batch, heads = query.shape[:2]
+    masks = []
+    if attn_mask is not None:
+        alone = attn_mask.ndim == 2
+        masks.append(attn_mask if alone else attn_mask.reshape(batch, heads, *attn_mask.shape[1:]))
+    if key_padding_mask is not None:
+        masks.append(key_padding_mask[:, None, None, :])
+    numbers = [
+        torch.zeros_like(mask, dtype=query.dtype).masked_fill(mask, -math.inf)
+        if mask.dtype == torch.bool
+        else mask
+        for mask in masks
+    ]
+    return sum(numbers[1:], numbers[0]) if numbers else None
+
+
+def _dropout(who: str, probability: float) -> AttributionLabError:
+    return AttributionLabError(
+        f"{who}: attention is dropped with probability {probability:g}: call model.eval()"
+    )
+
 
 PRODUCTS = ("bmm", "einsum", "matmul")
 """Operations that multiply attention with values."""
@@ -32,16 +155,8 @@ ENTRY_BY_ENTRY = ("div", "masked_fill", "mul", "nan_to_num", "where")
 
 @dataclass(eq=False)
 class _Softmax:
-    """What becomes of a softmax.
-
-    Parameters
-    ----------
-    tokens : int
-        Those it is between, or 0 if it is not a square.
-    multiplied : bool
-        With values.
-    passed_to : list of str
-        Operations behind which it is not followed.
+    """What becomes of a softmax, between `tokens` (0 if it is not a square): whether values are
+    multiplied with it, and operations behind which it is not followed.
     """
 
     tokens: int
@@ -50,21 +165,10 @@ class _Softmax:
 
 
 class Attending(TorchFunctionMode):
-    """Notes the attention of a network that runs inside, block by block.
+    """Notes the attention of a network that runs inside, block by block, for `batch` images.
 
-    Parameters
-    ----------
-    who : str
-        For messages.
-    batch : int
-        Images that pass through.
-
-    Attributes
-    ----------
-    maps : tuple of int, optional
-        Rows and columns of what the last convolution in front of all attention returns.
-    images_first : bool
-        Whether the first dimension of all sums of tokens has one entry for each image.
+    `maps` has rows and columns of what the last convolution in front of all attention returns;
+    `images_first` says whether the first dimension of all sums of tokens has one entry for each image.
     """
 
     def __init__(self, who: str, batch: int) -> None:
@@ -78,19 +182,11 @@ class Attending(TorchFunctionMode):
         self._multiplied: list[tuple[Tensor, _Softmax]] = []
 
     def matrices(self) -> list[Tensor]:
-        """The attention of each block as values are multiplied with it.
+        """The attention of each block as values are multiplied with it, with its gradient.
 
-        Returns
-        -------
-        list of Tensor, (B, heads, N, N) or (B heads, N, N)
-            Of N tokens in each block; they have a gradient.
-
-        Raises
-        ------
-        AttributionLabError
-            If there is none, or some that is not seen to be multiplied with values; if it is not
-            between the same N tokens in all blocks, or that of a block does not depend on the images or
-            on the block before it.
+        (B, heads, N, N) or (B heads, N, N) of N tokens. Refuses if there is none, or some that is not
+        seen to be multiplied with values; if it is not between the same N tokens in all blocks, or that
+        of a block does not depend on the images or on the block before it.
         """
         for softmax in self._softmaxes:
             if softmax.tokens and not softmax.multiplied:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
@@ -66,19 +67,8 @@ def as_baselines(
 def as_distribution(
     baselines: Baselines, inputs: Float[Tensor, "batch channels height width"]
 ) -> Float[Tensor, "baselines channels height width"]:
-    """Baselines of which each holds for all inputs.
-
-    Parameters
-    ----------
-    baselines : float, sequence of float, ndarray or Tensor
-        One baseline (`as_baselines`), or N of them as (N, C, H, W) or (N, C, 1, 1).
-    inputs : Tensor, (B, C, H, W)
-        The images; give shape, type and device.
-
-    Raises
-    ------
-    AttributionLabError
-        If there are none, and as `as_baselines`.
+    """Baselines of which each holds for all inputs: one of `as_baselines`, or N as (N, C, H, W) or
+    (N, C, 1, 1); refused if there are none, and as by `as_baselines`.
     """
     several = isinstance(baselines, np.ndarray | Tensor) and baselines.ndim == 4
     each: Sequence[Any] = baselines if several else [baselines]  # type: ignore[assignment]
@@ -87,15 +77,26 @@ def as_distribution(
     return torch.cat([as_baselines(one, inputs[:1]) for one in each])
 
 
-def from_true_baseline(method: Callable[..., Tensor], docstring: str) -> Callable[..., Tensor]:
+def blur_pyramid(
+    images: Float[Tensor, "batch channels height width"], sigma: float, levels: int
+) -> Float[Tensor, "levels batch channels height width"]:
+    """Images under Gaussians of sigma 0 to `sigma` pixels in equal steps, the images themselves first.
+
+    Edge pixels continue outside; Gaussians are cut off after 4 sigma.
+    """
+    values = images.double().cpu().numpy()
+    blurs = [values] + [
+        gaussian_filter(values, (0, 0, level, level), mode="nearest")
+        for level in np.linspace(0, sigma, levels)[1:]
+    ]
+    return torch.as_tensor(np.stack(blurs)).to(images)
+
+
+def from_true_baseline(method: Callable[..., Tensor], summary: str) -> Callable[..., Tensor]:
     """The same method from the environment's own background, which it asks for as `baseline`.
 
-    Parameters
-    ----------
-    method : callable
-        A method with a setting `baselines`.
-    docstring : str
-        Of the result, which refuses `baselines` with an `AttributionLabError`.
+    The method has a setting `baselines`, which the result refuses. The summary is the first line of the
+    result's docstring.
     """
 
     def variant(
@@ -115,7 +116,15 @@ def from_true_baseline(method: Callable[..., Tensor], docstring: str) -> Callabl
 
     variant.__name__ = variant.__qualname__ = f"{method.__name__}_true_baseline"
     variant.__module__ = method.__module__
-    variant.__doc__ = docstring
+    variant.__doc__ = f"""{summary}
+
+Parameters
+----------
+baseline : Tensor, (C, 1, 1)
+    The true baseline pixel; the environment gives it.
+model, inputs, targets, and all other settings
+    As for `{method.__name__}`.
+"""
     vars(variant).update(vars(method))  # what it declares
     signature = inspect.signature(method)
     pixel = inspect.Parameter("baseline", inspect.Parameter.KEYWORD_ONLY, annotation=Tensor)

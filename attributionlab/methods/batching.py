@@ -66,16 +66,8 @@ def images_at_once(model: nn.Module, inputs: Tensor, budget: int | None = None) 
 
 
 def passes_at_once(model: nn.Module, inputs: Tensor, asked: int | None) -> int:
-    """How many images pass at once: what a user asked for, as far as it fits in free memory.
-
-    Parameters
-    ----------
-    model : nn.Module
-        (B, C, H, W) -> (B, K).
-    inputs : Tensor, (B, C, H, W)
-        Images.
-    asked : int, optional
-        By a user; without it, what `images_at_once` finds.
+    """How many images pass at once: what a user asked for, as far as it fits in free memory, or else
+    what `images_at_once` finds.
     """
     if asked is None:
         return images_at_once(model, inputs)
@@ -134,29 +126,8 @@ def over_batches(
 ) -> tuple[Tensor, ...]:
     """Run on all images at once or, where the memory does not suffice, on ever smaller parts.
 
-    Begins with as many as fit in free memory if an image takes `MOST_OF_AN_IMAGE`. Measures nothing
-    beforehand, which would cost one more forward pass: for methods that pass each image through the
-    network once or twice.
-
-    Parameters
-    ----------
-    run : callable
-        Parts of `given` -> tensors with one entry for each image. Called again from the first part
-        after a failure.
-    given : sequence of Tensor, (B, ...)
-        What is split, such as inputs and targets.
-    who : str
-        For the message.
-
-    Returns
-    -------
-    tuple of Tensor, (B, ...)
-        What `run` returned for the parts, joined.
-
-    Raises
-    ------
-    AttributionLabError
-        If not even one image at a time fits.
+    Each part of the tensors in `given`, (B, ...) each, is handed to `run`, whose results (b, ...) are
+    joined. Refuses if not even one image at a time fits.
     """
 
     def joined(batch: int) -> tuple[Tensor, ...]:
@@ -181,22 +152,9 @@ def drawn_in_memory(
     """Refuse the number of an image's draws where the memory does not suffice for them.
 
     Before anything is drawn, by an estimate; and where an allocation fails inside all the same, because
-    of a limit on this process or of what other processes take.
-
-    Parameters
-    ----------
-    who : str
-        The method, for the message.
-    name : str
-        Of the setting that says how many.
-    count : int
-        Its value.
-    each : int
-        Bytes that each draw takes at the peak, within a factor of two.
-    device : str or torch.device
-        Where they lie.
-    most : int, optional
-        How many draws there can be, whatever the setting says.
+    of a limit on this process or of what other processes take. The setting `name` says how many
+    (`count`, of which there can be `most`), and a draw takes `each` bytes at the peak, within a factor
+    of two.
     """
     drawn = int(count if most is None else min(count, most))
     what = f"{who}: {name} is {count}: what is drawn for one image"

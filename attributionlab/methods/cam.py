@@ -7,8 +7,9 @@ All of them are made from the maps :math:`A^c` of a layer and their gradients
 .. math:: L_{ij} = \sum_c w^c_{ij} \, A^c_{ij}
 """
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float
@@ -16,17 +17,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.methods.batching import over_batches
-from attributionlab.methods.declaration import declares
-from attributionlab.methods.entry import checked
+from attributionlab.methods.batching import images_at_once, over_batches
+from attributionlab.methods.declaration import checked, declares, kebab, presented
+from attributionlab.methods.ensembles import all_equal, noise_problems, noisy_samples
+from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.gradients import guided_backprop
-from attributionlab.methods.layers import find_layer, only_maps, refuse_single_cell
-from attributionlab.methods.layout import Layout, channels_first, layout_of
+from attributionlab.methods.layers import (
+    Layout,
+    channels_first,
+    find_layer,
+    layout_of,
+    only_maps,
+    refuse_single_cell,
+)
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.validation import boolean_problem
-
-Weighting = Callable[[Tensor, Tensor], Tensor]
-"""Maps and their gradients, (B, c, h, w) each -> weights of maps, (B, c, 1, 1), or of their cells."""
+from attributionlab.validation import (
+    boolean_problem,
+    checked_images,
+    generator_problem,
+    integer_problem,
+)
 
 
 def layer_maps(
@@ -40,35 +50,11 @@ def layer_maps(
     Float[Tensor, "batch maps rows columns"],
     Float[Tensor, "batch maps rows columns"],
 ]:
-    """A layer's maps and their gradients: one forward pass, and a backward pass down to the layer.
+    """A layer's maps and the output's gradient there: a forward pass, and one back to the layer.
 
     The graph begins at the layer: what runs before it is forgotten, and may do without gradients.
-
-    Parameters
-    ----------
-    model : nn.Module
-        (B, C, H, W) -> (B, K).
-    layer : nn.Module
-        One of its modules.
-    inputs : Tensor, (B, C, H, W)
-        Images.
-    targets : Tensor, (B,)
-        The output to explain in each image.
-    layout : {"channels-first", "channels-last"}
-        Of what the layer returns.
-    who : str
-        For the messages.
-
-    Returns
-    -------
-    tuple of Tensor, (B, c, h, w)
-        The maps, and the gradient of the explained output with respect to them.
-
-    Raises
-    ------
-    AttributionLabError
-        If the layer does not run exactly once, returns no maps or maps of a single cell, or the output
-        has no gradient there.
+    Refuses a layer that does not run exactly once, returns no maps or maps of a single cell, or has no
+    gradient.
     """
 
     @torch.enable_grad()
@@ -112,67 +98,64 @@ def weighted_sum(
     *,
     relu: bool,
 ) -> Float[Tensor, "batch 1 height width"]:
-    """Weighted maps, summed, their positive part if asked for, enlarged bilinearly to the image.
-
-    Parameters
-    ----------
-    weights : Tensor, (B, c, 1, 1) or (B, c, h, w)
-        Of each map, or of each cell.
-    maps : Tensor, (B, c, h, w)
-        Of the layer.
-    inputs : Tensor, (B, C, H, W)
-        The images, for their size.
-    relu : bool
-        Keep the positive part only, before it is enlarged.
-    """
+    """Maps summed by weights of each map or cell, cut off at 0 with `relu`, enlarged bilinearly."""
     coarse = (weights * maps).sum(1, keepdim=True)
     return F.interpolate(
         coarse.relu() if relu else coarse, tuple(inputs.shape[2:]), mode="bilinear"
     )
 
 
-def activation_map(
-    who: str,
-    weighting: Weighting,
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    layers: Mapping[str, nn.Module] | None,
-    layer: str | None,
-    layout: Layout | None,
-    *,
-    relu: bool,
-) -> Float[Tensor, "batch 1 height width"]:
-    """The class activation map of these weights; other parameters and errors are those of `gradcam`.
+class ActivationMap(Protocol):
+    """A class activation map: parameters, result and errors are those of `gradcam`."""
+
+    def __call__(
+        self,
+        model: nn.Module,
+        inputs: Tensor,
+        targets: Tensor,
+        *,
+        layers: Mapping[str, nn.Module] | None = None,
+        layer: str | None = None,
+        layout: Layout | None = None,
+        relu: bool = True,
+    ) -> Tensor:
+        """Images -> maps."""
+
+
+def activation_map(weights: Callable[[Tensor, Tensor], Tensor]) -> ActivationMap:
+    """The method of this name and docstring, from what its weights are.
 
     Parameters
     ----------
-    who : str
-        For the messages.
-    weighting : callable
-        Maps and their gradients -> weights.
-    model, inputs, targets, layers, layer, layout, relu
-        As for `gradcam`.
+    weights : callable
+        Maps and their gradients, (B, c, h, w) each -> weights of maps, (B, c, 1, 1), or of their cells.
     """
-    refuse_if(boolean_problem("relu", relu), who)
-    module = find_layer(model, layer, layers, "gradcam")
-    layout = layout_of(model, module, inputs, layout, who)
-    maps, gradients = layer_maps(model, module, inputs, targets, layout, who)
-    return weighted_sum(weighting(maps, gradients), maps, inputs, relu=relu)
+
+    def method(
+        model: nn.Module,
+        inputs: Tensor,
+        targets: Tensor,
+        *,
+        layers: Mapping[str, nn.Module] | None = None,
+        layer: str | None = None,
+        layout: Layout | None = None,
+        relu: bool = True,
+    ) -> Tensor:
+        who = kebab(weights)
+        refuse_if(boolean_problem("relu", relu), who)
+        module = find_layer(model, layer, layers, "gradcam")
+        layout = layout_of(model, module, inputs, layout, who)
+        maps, gradients = layer_maps(model, module, inputs, targets, layout, who)
+        return weighted_sum(weights(maps, gradients), maps, inputs, relu=relu)
+
+    parameters = inspect.signature(method).parameters.values()
+    named = (weights.__name__, weights.__doc__ or "", weights.__module__)
+    presented(method, *named, parameters)
+    return declares(claim="positive", resolution="gradcam")(checked(method))
 
 
-@checked
-@declares(claim="positive", resolution="gradcam")
-def gradcam(
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    layers: Mapping[str, nn.Module] | None = None,
-    layer: str | None = None,
-    layout: Layout | None = None,
-    relu: bool = True,
-) -> Tensor:
+@activation_map
+def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
     r"""A layer's maps, each weighted by its mean gradient, summed, positive part, enlarged.
 
     .. math::
@@ -211,12 +194,7 @@ def gradcam(
         cell, or does not move the output; if its layout is neither stated nor proven; or if `relu` is
         neither True nor False.
     """
-
-    def mean_gradients(_maps: Tensor, gradients: Tensor) -> Tensor:
-        return gradients.mean((2, 3), keepdim=True)
-
-    given = (model, inputs, targets, layers, layer, layout)
-    return activation_map("gradcam", mean_gradients, *given, relu=relu)
+    return gradients.mean((2, 3), keepdim=True)
 
 
 @checked
@@ -296,9 +274,235 @@ def linear_approximation(
     AttributionLabError
         As `gradcam` does of a layer.
     """
+    who = "linear-approximation"
+    module = find_layer(model, layer, layers, "gradcam")
+    layout = layout_of(model, module, inputs, layout, who)
+    maps, gradients = layer_maps(model, module, inputs, targets, layout, who)
+    return weighted_sum(gradients, maps, inputs, relu=False)
 
-    def gradients_themselves(_maps: Tensor, gradients: Tensor) -> Tensor:
-        return gradients
 
-    given = (model, inputs, targets, layers, layer, layout)
-    return activation_map("linear-approximation", gradients_themselves, *given, relu=False)
+WHO = "smooth-gradcam-plus-plus"
+
+BEYOND = 1.01
+"""By how much a weighted mean may leave the range of its values: rounding, generously."""
+
+LARGEST_ALPHA = 1.0
+"""Without mention: 1 / (2 + S g) is at most 1/2 where maps are not negative. At twice that, half of the
+denominator is gone; where all of it is, the pole lies, and behind it weights have the wrong sign."""
+
+POLE = (
+    "rest on weights near a pole or past it (alpha above 1 or below 0 for up to {worst} of positive "
+    "gradients), where they have no bound and turn what speaks for the output against it: "
+)
+NEGATIVE_MAPS = POLE + "name a layer whose maps are not negative, such as one behind a ReLU"
+MIXED_GRADIENTS = (
+    POLE
+    + "the samples' gradients there are of both signs, so take less noise, or gradcam-plus-plus"
+)
+CANCELED = (
+    "rest on maps whose values cancel, so that their weights are no means of gradients any more: name "
+    "a layer whose maps are not negative, such as one behind a ReLU"
+)
+
+
+@activation_map
+def gradcam_plus_plus(maps: Tensor, gradients: Tensor) -> Tensor:
+    r"""Grad-CAM++: a layer's maps, each weighted by a weighted sum of its positive gradients.
+
+    .. math::
+        w_c = \sum_{ij} \alpha^c_{ij} \, ReLU(g^c_{ij}), \qquad
+        \alpha^c_{ij} = \frac{(g^c_{ij})^2}{2 (g^c_{ij})^2 + S_c \, (g^c_{ij})^3}, \qquad
+        S_c = \sum_{ab} A^c_{ab}, \qquad
+        g^c_{ij} = \frac{\partial f_t(x)}{\partial A^c_{ij}},
+
+    and alpha = 0 where g = 0.
+
+    Source: Chattopadhay et al., 2018, eq. 19. They explain exp(f), whose second and third derivative
+    are exp(f) g^2 and exp(f) g^3 behind ReLUs: alpha is that of exp(f). The weights here take the
+    gradient of f itself, without the common factor exp(f), which changes no map's shape and is beyond
+    float32 for an output of more than 88. In torchcam 0.5.0 alpha is g^2; pytorch-grad-cam 1.5.7 adds
+    1e-6 to the denominator, which outweighs it where gradients are below 0.001.
+
+    Written as alpha = 1 / (2 + S g), the formula says what it does: where S g is small the weight is
+    half the sum of the positive gradients (Lerma and Lucas, 2022), and where it is large, as for
+    outputs that are counts, it is the number of cells with a positive gradient over S, whatever the
+    gradients' sizes are. The map depends on the unit of the output, therefore, and on the size of the
+    layer. Otherwise as `gradcam`, with the same grain. Claims the positive truth. One forward pass, and
+    a backward pass down to the layer.
+
+    Behind a ReLU alpha is at most 1/2. Where maps are negative the denominator can vanish or change its
+    sign; the result says where alpha is above 1 or below 0, and alpha is 0 where the denominator is.
+
+    Parameters, result and errors are those of `gradcam`.
+    """
+    weights, beyond = _of_moments(maps, gradients[None])
+    _tell_of_poles(beyond)
+    return weights
+
+
+@activation_map
+def xgradcam(maps: Tensor, gradients: Tensor) -> Tensor:
+    r"""XGrad-CAM: a layer's maps, each weighted by the mean of its gradients where it is active.
+
+    .. math::
+        w_c = \frac{\sum_{ij} A^c_{ij} \, g^c_{ij}}{\sum_{ij} A^c_{ij}}, \qquad
+        g^c_{ij} = \frac{\partial f_t(x)}{\partial A^c_{ij}},
+
+    and w = 0 where the maps sum to 0.
+
+    Source: Fu et al., 2020. Made to conserve: before its positive part is taken and it is enlarged, the
+    map sums to what that of `linear_approximation` does, the output where the network behind the layer
+    has ReLUs and no biases. As `gradcam` it gives a map one weight for all places, and has its grain.
+    Claims the positive truth. One forward pass, and a backward pass down to the layer.
+
+    Where a map has values of both signs their sum can be small and the weight larger than any gradient;
+    the result says so. pytorch-grad-cam 1.5.7 and torchcam 0.5.0 add 1e-7 and 1e-8 to the sum.
+
+    Parameters, result and errors are those of `gradcam`.
+    """
+    sums = maps.sum((2, 3), keepdim=True)
+    products = (maps * gradients).sum((2, 3), keepdim=True)
+    weights = torch.where(sums == 0, 0, products / sums)
+    largest = gradients.abs().amax((2, 3), keepdim=True)
+    canceled = (weights.abs() > BEYOND * largest) | (sums == 0) & (products != 0)
+    notify(Notice(CANCELED, int(canceled.flatten(1).any(1).sum())))
+    return weights
+
+
+@activation_map
+def layercam(_maps: Tensor, gradients: Tensor) -> Tensor:
+    r"""LayerCAM: a layer's maps, each cell weighted by its own gradient where that is positive.
+
+    .. math::
+        L = ReLU\Big(\sum_c ReLU(g^c) \, A^c\Big), \qquad
+        g^c_{ij} = \frac{\partial f_t(x)}{\partial A^c_{ij}}
+
+    Source: Jiang et al., 2021. Made for layers of any depth, whose cells are small: unlike `gradcam` it
+    need not be true of a map as a whole. It is `linear_approximation` without the gradients that speak
+    against the output, and does not sum to it. The authors also scale and join maps of several layers,
+    which is left to the user. Claims the positive truth. One forward pass, and a backward pass down to
+    the layer.
+
+    Parameters, result (per cell of the layer) and errors are those of `gradcam`.
+    """
+    return gradients.relu()
+
+
+@checked
+@declares(claim="positive", resolution="gradcam")
+def smooth_gradcam_plus_plus(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    highest: float,
+    generator: torch.Generator,
+    layers: Mapping[str, nn.Module] | None = None,
+    layer: str | None = None,
+    layout: Layout | None = None,
+    relu: bool = True,
+    n_samples: int = 20,
+    noise: float = 0.15,
+) -> Tensor:
+    r"""Smooth Grad-CAM++: Grad-CAM++ with powers of gradients that are means over noisy samples.
+
+    .. math::
+        w_c = \sum_{ij} \alpha^c_{ij} \, ReLU\big(\langle g^c_{ij} \rangle\big), \qquad
+        \alpha^c_{ij} = \frac{\langle (g^c_{ij})^2 \rangle}
+            {2 \langle (g^c_{ij})^2 \rangle + S_c \langle (g^c_{ij})^3 \rangle}, \qquad
+        S_c = \sum_{ab} A^c_{ab},
+
+    where the means are over S samples :math:`x + \sigma h e_s`, :math:`e_s \sim N(0, 1)` for each value
+    with h the length of the value range, the maps A are those of the image itself, and alpha is 0 where
+    all gradients are.
+
+    Source: Omeiza et al., 2019. In torchcam 0.5.0, ReLU is taken of the last sample's gradient instead
+    of the mean. Means of gradients, not of maps: nothing is enlarged twice, and noise that no gradient
+    feels changes nothing (the result says so). Noise also shows the network data that it does not know.
+    Has the grain of `gradcam` and the limits of `gradcam_plus_plus`, and one more: behind a ReLU, too,
+    the denominator can vanish or change its sign, where gradients of both signs have a positive mean
+    and a negative mean cube (the result says so). Claims the positive truth.
+    `n_samples` + 1 forward passes, and as many backward passes down to the layer; one forward pass more
+    for all images.
+
+    Parameters
+    ----------
+    model, inputs, targets, layers, layer, layout, relu
+        As for `gradcam`.
+    highest : float
+        The length of the inputs' value range, which an environment gives.
+    generator : torch.Generator
+        Draws the noise, on its own device, image after image.
+    n_samples : int
+        S. The image itself is not one of them.
+    noise : float
+        Standard deviation of the noise in units of `highest`. Noisy values may leave the value range.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In units of the output.
+
+    Raises
+    ------
+    AttributionLabError
+        For settings out of range, a generator that is none, more samples than fit in memory, and as
+        `gradcam` does.
+    """
+    checked_images(inputs, "inputs")
+    problems = noise_problems(noise, highest, inputs.dtype)
+    problems += boolean_problem("relu", relu)
+    problems += integer_problem("n_samples", n_samples, 1)
+    problems += generator_problem(generator)
+    refuse_if(problems, WHO)
+    module = find_layer(model, layer, layers, "gradcam")
+    layout = layout_of(model, module, inputs, layout, WHO)
+    batch = images_at_once(model, inputs)
+    found, shares, equal = [], [], 0
+    for image, target in zip(torch.split(inputs, 1), targets, strict=True):
+        samples = noisy_samples(WHO, image[0], generator, n_samples, noise * highest)
+        # The image comes first.
+        both = torch.cat([image.contiguous(memory_format=torch.channels_last), samples])
+        parts = [
+            layer_maps(model, module, part, target.expand(len(part)), layout, WHO)
+            for part in torch.split(both, batch)
+        ]
+        maps, gradients = parts[0][0][:1], torch.cat([part for _, part in parts])[1:, None]
+        weights, beyond = _of_moments(maps, gradients)
+        shares.append(beyond)
+        equal += all_equal(gradients)
+        found.append(weighted_sum(weights, maps, image, relu=relu))
+    _tell_of_poles(torch.cat(shares, 1))
+    text = (
+        f"are made from equal gradients of all samples (noise {noise:g}, n_samples {n_samples}), whose "
+        "mean says no more than one of them: take other noise and more samples"
+    )
+    notify(Notice(text, equal))
+    return torch.cat(found)
+
+
+def _of_moments(
+    maps: Float[Tensor, "batch maps rows columns"],
+    gradients: Float[Tensor, "samples batch maps rows columns"],
+) -> tuple[Float[Tensor, "batch maps 1 1"], Float[Tensor, "2 batch"]]:
+    """Weights of Grad-CAM++, and of the positive gradients the share whose alpha is beyond its range.
+
+    The first row counts those for negative maps' sake, the second those for negative cubes'.
+    """
+    # In units of an image's largest gradient, whose powers would underflow behind a softmax.
+    unit = gradients.abs().amax((0, 2, 3, 4)).clamp(min=torch.finfo(gradients.dtype).tiny)
+    unit = unit[:, None, None, None]
+    first, second, third = ((gradients / unit).pow(power).mean(0) for power in (1, 2, 3))
+    sums = maps.sum((2, 3), keepdim=True)
+    denominator = 2 * second + sums * unit * third
+    alpha = torch.where((second == 0) | (denominator == 0), 0, second / denominator)
+    positive = first > 0
+    beyond = positive & (LARGEST_ALPHA * denominator < second)
+    counts = torch.stack([(beyond & cause).flatten(1).sum(1) for cause in (sums < 0, sums > 0)])
+    shares = counts / positive.flatten(1).sum(1).clamp(min=1)
+    return unit * (alpha * first.relu()).sum((2, 3), keepdim=True), shares.to(maps)
+
+
+def _tell_of_poles(shares: Float[Tensor, "2 batch"]) -> None:
+    for text, each in zip((NEGATIVE_MAPS, MIXED_GRADIENTS), shares, strict=True):
+        notify(Notice(text, int((each > 0).sum()), worst=float(each.max())))

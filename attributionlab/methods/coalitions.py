@@ -23,18 +23,10 @@ MASKING_SETTINGS = ("segmentation", "baselines", "perturbations_per_eval")
 
 
 class Game(NamedTuple):
-    """An image whose superpixels are shown or replaced.
+    """An image (C, H, W) whose superpixels are shown, or replaced by a baseline (C, H, W).
 
-    Parameters
-    ----------
-    image, baseline : Tensor, (C, H, W)
-        What superpixels show, and what stands there while they are absent.
-    owners : Tensor of int64, (H, W)
-        Each pixel's superpixel, 0 to M - 1; -1 for one that belongs to none and is always shown.
-    players : int
-        M.
-    target : Tensor of int64, ()
-        Index of the output that is explained.
+    `owners` is each pixel's superpixel, 0 to M - 1 for M `players`; -1 for one that belongs to none and
+    is always shown. `target` is the index of the output that is explained.
     """
 
     image: Float[Tensor, "channels height width"]
@@ -51,22 +43,18 @@ class Game(NamedTuple):
         shown = torch.cat([coalitions, always], 1).to(self.image.device)[:, self.owners]
         return torch.where(shown[:, None], self.image, self.baseline)
 
-    def shared(self, worths: Float[Tensor, " players"]) -> Float[Tensor, "1 height width"]:
-        """A map in which the pixels of a superpixel share its worth equally; 0 where no player is."""
+    def shared(self, importance: Float[Tensor, " players"]) -> Float[Tensor, "1 height width"]:
+        """A map in which a superpixel's pixels share its importance equally; 0 where no player is."""
         sizes = torch.bincount(self.owners.flatten().cpu() + 1, minlength=self.players + 1)[1:]
-        nobody = worths.new_zeros(1)  # entry -1
-        return torch.cat([worths / sizes, nobody]).to(self.image)[self.owners][None]
+        nobody = importance.new_zeros(1)  # entry -1
+        return torch.cat([importance / sizes, nobody]).to(self.image)[self.owners][None]
 
 
 class Coalitions(NamedTuple):
     """Coalitions of one game by number, so that many of them need not be held at once.
 
-    Parameters
-    ----------
-    total : int
-        How many.
-    members : callable
-        Numbers (n,) from 0 to total - 1 -> bool (n, players), true for superpixels that are shown.
+    `members` takes numbers (n,) from 0 to `total` - 1 to bool (n, players), true for superpixels that
+    are shown.
     """
 
     total: int
@@ -86,8 +74,8 @@ def games_of(
 ) -> list[Game]:
     """A game for each image, whose players are the superpixels that differ from the baseline.
 
-    A superpixel that looks the same either way changes no output: its worth is 0 by every definition,
-    and it costs no forward pass.
+    A superpixel that looks the same either way changes no output: its importance is 0 by every
+    definition, and it costs no forward pass.
     """
     games = []
     for image, baseline, owners, target in zip(inputs, baselines, labels, targets, strict=True):
@@ -121,27 +109,10 @@ def coalition_outputs(
     batch: int | None,
     who: str,
 ) -> list[Tensor]:
-    """The explained output of every coalition of every game.
+    """The explained output of every coalition of every game, on the CPU: (total,) of each game.
 
-    Passes are filled with coalitions of several images where those of one do not suffice.
-
-    Parameters
-    ----------
-    model : nn.Module
-        (B, C, H, W) -> (B, K).
-    games : sequence of Game
-        One for each image.
-    coalitions : sequence of Coalitions
-        Of each game.
-    batch : int, optional
-        Mixtures in one pass; by default what fits the memory budget.
-    who : str
-        The method, for messages.
-
-    Returns
-    -------
-    list of Tensor, (total,)
-        Of each game, on the CPU.
+    Passes are filled with coalitions of several images where those of one do not suffice; `batch`
+    mixtures at once, by default what fits the memory budget.
     """
     counts = [each.total for each in coalitions]
     owners = torch.repeat_interleave(torch.arange(len(games)), torch.tensor(counts))

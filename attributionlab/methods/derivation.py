@@ -15,20 +15,19 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.baselines import from_true_baseline
-from attributionlab.methods.declaration import declares
-from attributionlab.methods.ensembles import SAMPLES, smoothgrad, smoothgrad_squared, vargrad
-from attributionlab.methods.findings import collect_notices, notify
-from attributionlab.methods.gradients import input_x_gradient, saliency
-from attributionlab.methods.paths import integrated_gradients
-from attributionlab.methods.sampled_paths import integrated_gradients_uniform
-from attributionlab.methods.wrapping import (
+from attributionlab.methods.declaration import (
     declared,
+    declares,
     kebab,
     name_of,
     parameters_of,
     presented,
     stored,
 )
+from attributionlab.methods.ensembles import SAMPLES, smoothgrad, smoothgrad_squared, vargrad
+from attributionlab.methods.findings import collect_notices, notify
+from attributionlab.methods.gradients import input_x_gradient, saliency
+from attributionlab.methods.paths import integrated_gradients, integrated_gradients_uniform
 from attributionlab.validation import checked_images
 
 
@@ -90,25 +89,8 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return declares(claim="overall", **{key: declared(method, key) for key in kept})(magnitudes)
 
 
-def _from_background(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The variant of a method that starts from the environment's own background."""
-    return from_true_baseline(
-        method,
-        f"The same as {kebab(method)}, from the environment's own background.\n\n"
-        f"Takes the other settings of `{name_of(method)}`.",
-    )
-
-
 class Derivation(NamedTuple):
-    """What a suffix makes of a method.
-
-    Parameters
-    ----------
-    make : callable
-        Method -> method.
-    own : frozenset of str
-        Settings whose value the method that it is made of does not get.
-    """
+    """What a suffix makes of a method, and settings (`own`) whose value that method does not get."""
 
     make: Callable[[Callable[..., Tensor]], Callable[..., Tensor]]
     own: frozenset[str] = frozenset()
@@ -120,7 +102,12 @@ DERIVATIONS: Mapping[str, Derivation] = {
     "smoothgrad-squared": Derivation(smoothgrad_squared, _OF_SAMPLES),
     "vargrad": Derivation(vargrad, _OF_SAMPLES),
     "absolute": Derivation(absolute),
-    "true-baseline": Derivation(_from_background, frozenset({"baselines"})),
+    "true-baseline": Derivation(
+        lambda method: from_true_baseline(
+            method, f"The same as {kebab(method)}, from the environment's own background."
+        ),
+        frozenset({"baselines"}),
+    ),
 }
 """By suffix."""
 MOST_ENSEMBLES = 2
@@ -128,14 +115,7 @@ MOST_ENSEMBLES = 2
 
 
 def base_and_suffix(name: str) -> tuple[str, str] | None:
-    """A name without its last suffix, and that suffix; None for a name without any.
-
-    Examples
-    --------
-    >>> from attributionlab.methods.derivation import base_and_suffix
-    >>> base_and_suffix("lime-absolute-smoothgrad-squared")
-    ('lime-absolute', 'smoothgrad-squared')
-    """
+    """A name without its last suffix, and that suffix; None for a name without any."""
     for suffix in DERIVATIONS:
         base = name.removesuffix(f"-{suffix}")
         if base != name:

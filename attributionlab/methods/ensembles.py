@@ -19,16 +19,16 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.batching import drawn_in_memory
-from attributionlab.methods.declaration import declares
-from attributionlab.methods.findings import Notice, collect_notices, notify
-from attributionlab.methods.wrapping import (
+from attributionlab.methods.declaration import (
     declared,
+    declares,
     kebab,
     name_of,
     parameters_of,
     presented,
     stored,
 )
+from attributionlab.methods.findings import Notice, collect_notices, notify
 from attributionlab.validation import (
     checked_images,
     checked_targets,
@@ -55,15 +55,10 @@ REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "vargrad": _variance,
 }
 """What each ensemble makes of the maps of an image's samples: (samples, C, H, W) -> (C, H, W)."""
-TITLES = {
-    "smoothgrad": "SmoothGrad",
-    "smoothgrad_squared": "SmoothGrad-squared",
-    "vargrad": "VarGrad",
-}
-MEANINGS = {
-    "smoothgrad": "the mean of",
-    "smoothgrad_squared": "the mean of the squares of",
-    "vargrad": "the variance of",
+IN_WORDS = {
+    "smoothgrad": ("SmoothGrad", "the mean of"),
+    "smoothgrad_squared": ("SmoothGrad-squared", "the mean of the squares of"),
+    "vargrad": ("VarGrad", "the variance of"),
 }
 
 
@@ -82,18 +77,9 @@ def maps_of_samples(
 ) -> Iterator[Float[Tensor, "samples channels height width"]]:
     """A method's maps of noisy samples, image by image: what all ensembles of it are made from.
 
-    Parameters
-    ----------
-    method, model, inputs, targets
-        The method, and what it is called with.
-    highest, generator, n_samples, noise, **settings
-        As in `smoothgrad`.
-
-    Raises
-    ------
-    AttributionLabError
-        For settings out of range, inputs that are no batch of floating-point images, and targets that
-        are not one integer for each; and, as maps are taken, what the method raises.
+    Settings are those of `smoothgrad`. Refuses settings out of range, inputs that are no batch of
+    floating-point images, and targets that are not one integer for each; and, as maps are taken, what
+    the method refuses.
     """
     if not checked_images(inputs, "inputs").is_floating_point():
         raise AttributionLabError(f"inputs are {shown(inputs)}: pass floating-point images")
@@ -106,31 +92,19 @@ def maps_of_samples(
     # A partial's settings are settings: of its baselines, too, each image takes its own.
     bound = method.keywords if isinstance(method, partial) else {}
     takes = parameters_of(method)
-    settings = {key: given[key] for key in given if key in takes} | bound | settings
-    return _of_each_image(
-        method, model, inputs, targets, generator, n_samples, noise * highest, settings
-    )
+    passed: dict[str, Any] = {key: given[key] for key in given if key in takes} | bound | settings
+    per_image = "baselines" in passed and not declared(method, "distribution")
+    starts = as_baselines(passed["baselines"], inputs) if per_image else None
 
+    def of_each_image() -> Iterator[Tensor]:
+        who = f"ensemble of {kebab(method)}"
+        for index, (image, target) in enumerate(zip(inputs, targets, strict=True)):
+            if starts is not None:
+                passed["baselines"] = starts[index]
+            samples = noisy_samples(who, image, generator, n_samples, noise * highest)
+            yield method(model, samples, target.expand(n_samples), **passed)
 
-def _of_each_image(
-    method: Callable[..., Tensor],
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    generator: torch.Generator,
-    n_samples: int,
-    deviation: float,
-    settings: dict[str, Any],
-) -> Iterator[Float[Tensor, "samples channels height width"]]:
-    per_image = "baselines" in settings and not declared(method, "distribution")
-    starts = as_baselines(settings["baselines"], inputs) if per_image else None
-    for index, (image, target) in enumerate(zip(inputs, targets, strict=True)):
-        if starts is not None:
-            settings["baselines"] = starts[index]
-        samples = noisy_samples(
-            f"ensemble of {kebab(method)}", image, generator, n_samples, deviation
-        )
-        yield method(model, samples, target.expand(n_samples), **settings)
+    return of_each_image()
 
 
 def noise_problems(noise: float, highest: float, dtype: torch.dtype) -> list[str]:
@@ -151,12 +125,8 @@ def noisy_samples(
     n_samples: int,
     deviation: float,
 ) -> Float[Tensor, "samples channels height width"]:
-    """An image with normal noise of this standard deviation on each value, `n_samples` times.
-
-    Raises
-    ------
-    AttributionLabError
-        If they do not fit in memory.
+    """An image with normal noise of this standard deviation on each value, `n_samples` times; refused
+    where they do not fit in memory.
     """
     # Samples and maps of all, and what reduces these in float64.
     with drawn_in_memory(who, "n_samples", n_samples, 6 * image.nbytes, image.device):
@@ -249,6 +219,7 @@ def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Callable[..., Tensor]:
     takes = parameters_of(method)
+    title, meaning = IN_WORDS[name]
 
     def ensemble(
         model: nn.Module,
@@ -276,7 +247,7 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
     own = inspect.signature(ensemble).parameters
     parameters = dict(takes) | {key: own[key] for key in own if key != "settings"}
     doc = (
-        f"{TITLES[name]} of {kebab(method)}: {MEANINGS[name]} its maps of noisy samples.\n\n"
+        f"{title} of {kebab(method)}: {meaning} its maps of noisy samples.\n\n"
         f"Takes the settings of `{name_of(method)}` and those of `{name}`."
     )
     presented(ensemble, f"{name_of(method)}_{name}", doc, __name__, parameters.values())

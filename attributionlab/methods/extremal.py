@@ -1,16 +1,187 @@
-"""Extremal perturbations: the region of a given area whose sight alone raises an output the most."""
+r"""Extremal perturbations: the region of a given area whose sight alone raises an output the most.
 
+A mask is made of cells on a coarse grid, which a kernel and a maximum smooth over the image; it keeps
+the image where it is 1, and blurs it where it is 0.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from attributionlab.errors import refuse_if
+from attributionlab.memory import refuse_beyond_memory
+from attributionlab.methods.baselines import blur_pyramid
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
-from attributionlab.methods.declaration import declares
-from attributionlab.methods.entry import checked
+from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.findings import Notice, notify
-from attributionlab.methods.masking import SmoothMask, area_gap, blur_pyramid, blurred
 from attributionlab.validation import MOST_ROUNDS, boolean_problem, integer_problem, number_problem
+
+LN_2 = math.log(2)
+COLDNESS = 20.0
+"""1/T of the smooth maximum; at a temperature of 0 it is the maximum."""
+REACH = 2.0
+"""Cells farther than this many sigma do not count: the kernel is below 1.2 % there."""
+ABSENT = -1e4
+"""An exponent, or the value of a cell, that gives a weight of 0 wherever the kernel is not 0."""
+
+
+class SmoothMask:
+    r"""Smooth masks from coarse ones, of the size, type and device of `images`.
+
+    .. math::
+        m(u) = \frac{\sum_j v_j e^{20 v_j}}{\sum_j e^{20 v_j}}, \qquad v_j = k(|u - p_j|) \, c_j, \qquad
+        k(d) = e^{-2 \max(0, \, d / \sigma - 1/2)^2}
+
+    over the cells j whose position :math:`p_j` lies within 2 sigma (in pixels) of the pixel u. Cells
+    lie in the middle of blocks of `step` x `step` pixels that cover the image from its upper left
+    corner on; there are none outside the image. Masks that are `normalized` are divided by the one that
+    cells of 1 give, and cut off at 1. At a sigma of 21 and a step of 7 that one is 0.985 to 0.996: the
+    smooth maximum counts cells farther off, too.
+    """
+
+    def __init__(self, images: Tensor, sigma: float, step: int, normalized: bool = False) -> None:
+        (height, width), self.step = images.shape[2:], step
+        self.size = (height, width)
+        self.grid = (-(-height // step), -(-width // step))
+        self.radius = math.ceil((REACH * sigma + step / 2) / step)
+        refuse_beyond_memory(
+            32 * (2 * self.radius + 1) ** 2 * step**2,
+            f"extremal-perturbation: sigma is {sigma:g} and step {step}: a mask's kernel",
+            "take a smaller one",
+            images.device,
+        )
+        within = np.arange(step) - (step - 1) / 2  # of the pixels of a block, from its middle
+        self.shifts: list[tuple[int, int]] = []
+        kernels = []
+        for down in range(-self.radius, self.radius + 1):
+            for right in range(-self.radius, self.radius + 1):
+                distance = np.hypot(
+                    (step * down - within)[:, None], (step * right - within)[None]
+                ).ravel()
+                if distance.min() <= REACH * sigma:
+                    self.shifts.append((down + self.radius, right + self.radius))
+                    kernel = np.exp(-2 * np.maximum(0, distance / sigma - 0.5) ** 2)
+                    kernels.append(np.where(distance <= REACH * sigma, kernel, 0))
+        # (shifts, step^2, 1): what a cell's value is multiplied by, and what is added, to give the
+        # base-2 exponent 20 v / ln 2 of its weight.
+        kernel = np.stack(kernels)[:, :, None]
+        self.kernels = torch.as_tensor(kernel).to(images)
+        self.slopes = torch.as_tensor(COLDNESS / LN_2 * kernel).to(images)
+        self.offsets = torch.as_tensor(np.where(kernel > 0, 0, ABSENT)).to(images)
+        self.full = self._smooth(images.new_ones((1, *self.grid))) if normalized else None
+
+    def __call__(
+        self, cells: Float[Tensor, "batch rows columns"]
+    ) -> Float[Tensor, "batch 1 height width"]:
+        """Masks from cells, both in [0, 1]; differentiable once."""
+        masks = self._smooth(cells)
+        if self.full is None:
+            return masks
+        masks = masks / self.full
+        # Not clamp: from torch 2.14 on it has no gradient at its bound, where every mask begins.
+        return torch.where(masks > 1, 1.0, masks)
+
+    def _smooth(self, cells: Tensor) -> Tensor:
+        blocks: Tensor = _Smoothing.apply(cells, self)  # type: ignore[no-untyped-call]
+        whole = F.pixel_shuffle(
+            blocks.reshape(-1, *cells.shape).transpose(0, 1).contiguous(), self.step
+        )
+        return whole[:, :, : self.size[0], : self.size[1]]
+
+    def neighbors(self, cells: Tensor) -> Float[Tensor, "shifts cells"]:
+        """For each shift the cells that far from every cell."""
+        rows, columns = self.grid
+        padded = F.pad(cells, (self.radius,) * 4, value=ABSENT)
+        found = [padded[:, y : y + rows, x : x + columns].flatten() for y, x in self.shifts]
+        return torch.stack(found)
+
+
+class _Smoothing(torch.autograd.Function):
+    """The smooth maximum, shift by shift: what is computed at a time fits a processor's cache.
+
+    Maps are (step^2, B * rows * columns): a pixel by its place in its block, and the blocks. Powers are
+    those of 2, which are faster than those of e.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, cells: Tensor, masks: SmoothMask) -> Tensor:
+        neighbors = masks.neighbors(cells)
+        total = cells.new_zeros(masks.step**2, cells.numel())
+        weighted, exponent, weight = torch.zeros_like(total), total.clone(), total.clone()
+        for slope, offset, neighbor in zip(masks.slopes, masks.offsets, neighbors, strict=True):
+            torch.mul(slope, neighbor, out=exponent).add_(offset)
+            torch.exp2(exponent, out=weight)
+            total += weight
+            weighted.addcmul_(weight, exponent)
+        mask = weighted.div_(total).mul_(LN_2 / COLDNESS)
+        ctx.masks = masks
+        ctx.save_for_backward(cells, mask, total)
+        return mask
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        # dm / dv_j = e^{20 v_j} (1 - 20 m + 20 v_j) / total
+        cells, mask, total = ctx.saved_tensors
+        masks: SmoothMask = ctx.masks
+        share = gradients[0] / total
+        constant = share * (1 - COLDNESS * mask)
+        share = share * LN_2
+        exponent, weight = torch.empty_like(mask), torch.empty_like(mask)
+        (rows, columns), edge = masks.grid, masks.radius
+        padded = F.pad(torch.zeros_like(cells), (edge,) * 4)
+        operators = zip(masks.slopes, masks.offsets, masks.kernels, masks.shifts, strict=True)
+        for (slope, offset, kernel, (y, x)), neighbor in zip(
+            operators, masks.neighbors(cells), strict=True
+        ):
+            torch.mul(slope, neighbor, out=exponent).add_(offset)
+            torch.exp2(exponent, out=weight)
+            change = torch.addcmul(constant, share, exponent, out=exponent).mul_(weight)
+            padded[:, y : y + rows, x : x + columns] += (kernel.T @ change).view_as(cells)
+        return padded[:, edge : edge + rows, edge : edge + columns], None
+
+
+def area_gap(masks: Float[Tensor, "batch 1 height width"], area: float) -> Float[Tensor, " batch"]:
+    r"""How far masks in [0, 1] are from covering an area fully and nothing else.
+
+    .. math:: R_a(m) = \frac{1}{HW} \lVert sort(m) - r_a \rVert^2
+
+    with :math:`r_a` the sorted mask that is 1 on the share `area` of its pixels (rounded to whole
+    ones) and 0 on the others. Where pixels tie for a place among them, as all do at first, each gets
+    its share of the gradient; a sorting algorithm would prefer some by their place in the image.
+    """
+    flat = masks.flatten(1)
+    pixels = flat.shape[1]
+    outside = pixels - round(area * pixels)
+    if outside == 0:
+        return ((1 - flat) ** 2).mean(1)
+    with torch.no_grad():
+        threshold = flat.kthvalue(outside, dim=1, keepdim=True).values
+        below, tied = flat < threshold, flat == threshold
+        missing = outside - below.sum(1, keepdim=True)
+        hidden = below + tied * (missing / tied.sum(1, keepdim=True))  # how much of it is to be 0
+    return (hidden * flat**2 + (1 - hidden) * (1 - flat) ** 2).mean(1)
+
+
+def blurred(
+    pyramid: Float[Tensor, "levels batch channels height width"],
+    masks: Float[Tensor, "batch 1 height width"],
+) -> Float[Tensor, "batch channels height width"]:
+    """Images kept where a mask is 1 and blurred the more, the smaller it is.
+
+    A pixel is interpolated linearly between the two levels of the pyramid next to 1 - m of its height.
+    """
+    height = len(pyramid) - 1
+    depth = (1 - masks) * height
+    above = depth.detach().floor().clamp(0, height - 1)
+    index = above.long()[None].expand(1, *pyramid.shape[1:])
+    first, second = pyramid.gather(0, index)[0], pyramid.gather(0, index + 1)[0]
+    return torch.lerp(first, second, (depth - above).expand_as(first))
+
 
 SIDE = 224
 """The authors' lengths are pixels of images of this side."""
@@ -124,9 +295,18 @@ def extremal_perturbation(
     side = min(inputs.shape[2:])
     sigma = MASK_SIGMA * side / SIDE if sigma is None else sigma
     blur_sigma = BLUR_SIGMA * side / SIDE if blur_sigma is None else blur_sigma
-    weights = {"area_weight": area_weight, "output_weight": output_weight}
-    positive = {"sigma": sigma, "blur_sigma": blur_sigma, "learning_rate": learning_rate}
-    problems = _problems(area, iterations, step, nudge, normalized, weights, positive)
+    problems = [
+        *number_problem("area", area, above=0, most=1),
+        *integer_problem("iterations", iterations, 1, MOST_ROUNDS),
+        *([] if step is None else integer_problem("step", step, 1)),
+        *integer_problem("nudge", nudge, 0),
+        *boolean_problem("normalized", normalized),
+        *number_problem("area_weight", area_weight, least=0),
+        *number_problem("output_weight", output_weight, least=0),
+        *number_problem("sigma", sigma, above=0),
+        *number_problem("blur_sigma", blur_sigma, above=0),
+        *number_problem("learning_rate", learning_rate, above=0),
+    ]
     refuse_if(problems, "extremal-perturbation")
     step = max(1, round(sigma / CELLS_PER_SIGMA)) if step is None else int(step)
 
@@ -140,9 +320,13 @@ def extremal_perturbation(
         blind = torch.zeros(len(images), device=images.device)
         for iteration in range(iterations):
             masks = smooth(cells)
-            growing, seen = _gradients(model, pyramid, masks, chosen, area)
-            blind += ~seen
-            direction = area_weight * GROWTH**iteration * growing[0] - output_weight * growing[1]
+            # The images' terms do not touch each other: the gradient of their sum is each one's own.
+            kept = masks.detach().requires_grad_()
+            outputs = model(blurred(pyramid, kept)).gather(1, chosen[:, None])
+            (of_output,) = torch.autograd.grad(outputs.sum(), kept)
+            (of_gap,) = torch.autograd.grad(area_gap(kept, area).sum(), kept)
+            blind += ~of_output.flatten(1).any(dim=1)
+            direction = area_weight * GROWTH**iteration * of_gap - output_weight * of_output
             (cells.grad,) = torch.autograd.grad(masks, cells, direction)
             optimizer.step()
             with torch.no_grad():
@@ -152,51 +336,11 @@ def extremal_perturbation(
     def run(batch: int) -> tuple[Tensor, Tensor]:
         pairs = zip(torch.split(inputs, batch), torch.split(targets, batch), strict=True)
         results = [optimize(images, chosen) for images, chosen in pairs]
-        return torch.cat([masks for masks, _ in results]), torch.cat(
-            [blind for _, blind in results]
-        )
+        masks, blind = (torch.cat(each) for each in zip(*results, strict=True))
+        return masks, blind
 
     batch = images_at_once(model, inputs)
     masks, blind = in_smaller_batches(run, min(batch, len(inputs)), "extremal-perturbation")
     text = BLIND if normalized else BLIND + REMEDY
     notify(Notice(text, int((blind >= 0.5).sum()), worst=float(blind.max())))
     return masks
-
-
-def _gradients(
-    model: nn.Module,
-    pyramid: Float[Tensor, "levels batch channels height width"],
-    masks: Float[Tensor, "batch 1 height width"],
-    targets: Int[Tensor, " batch"],
-    area: float,
-) -> tuple[tuple[Tensor, Tensor], Bool[Tensor, " batch"]]:
-    """How the area's gap and the output change with the mask, and whether the output does at all.
-
-    The images' terms do not touch each other: the gradient of their sum is each one's own.
-    """
-    kept = masks.detach().requires_grad_()
-    outputs = model(blurred(pyramid, kept)).gather(1, targets[:, None])
-    (of_output,) = torch.autograd.grad(outputs.sum(), kept)
-    (of_gap,) = torch.autograd.grad(area_gap(kept, area).sum(), kept)
-    return (of_gap, of_output), of_output.flatten(1).any(dim=1)
-
-
-def _problems(
-    area: float,
-    iterations: int,
-    step: int | None,
-    nudge: int,
-    normalized: bool,
-    weights: dict[str, float],
-    positive: dict[str, float],
-) -> list[str]:
-    problems = number_problem("area", area, above=0, most=1)
-    problems += integer_problem("iterations", iterations, 1, MOST_ROUNDS)
-    problems += [] if step is None else integer_problem("step", step, 1)
-    problems += integer_problem("nudge", nudge, 0)
-    problems += boolean_problem("normalized", normalized)
-    for name, value in weights.items():
-        problems += number_problem(name, value, least=0)
-    for name, value in positive.items():
-        problems += number_problem(name, value, above=0)
-    return problems

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
-from attributionlab.methods.declaration import declares
-from attributionlab.methods.entry import checked
+from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.guards import Backpropagation, hidden_activations, watched
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import boolean_problem
@@ -98,7 +97,7 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
     AttributionLabError
         If a ReLU works in place on a view, such as what `nn.Flatten` returns.
     """
-    return _rectified(model, inputs, targets, "guided-backprop", "GuidedBackprop", _guided)
+    return _rectified(model, inputs, targets, "guided-backprop", "GuidedBackprop")
 
 
 @checked
@@ -116,25 +115,18 @@ def deconvolution(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     (docs/methods.md, "Where Captum does not do the work"). One forward and one backward pass.
     Parameters, result and errors are those of `guided_backprop`.
     """
-    return _rectified(model, inputs, targets, "deconvolution", "Deconvolution", _deconvolved)
-
-
-# What a ReLU hands on, from the gradient that it would hand on and the one that arrived.
-Rule = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], tuple[Tensor, ...]]
-
-
-def _guided(handed_on: tuple[Tensor, ...], _: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return (handed_on[0].clamp(min=0),)
-
-
-def _deconvolved(_: tuple[Tensor, ...], arrived: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return (arrived[0].clamp(min=0),)
+    return _rectified(model, inputs, targets, "deconvolution", "Deconvolution")
 
 
 def _rectified(
-    model: nn.Module, inputs: Tensor, targets: Tensor, who: str, method: Backpropagation, rule: Rule
+    model: nn.Module, inputs: Tensor, targets: Tensor, who: str, method: Backpropagation
 ) -> Tensor:
-    """The backward pass in which ReLUs follow a rule of their own."""
+    """The backward pass in which every ReLU hands on the positive part alone: of what it would hand on
+    (`guided_backprop`), or of what arrived.
+    """
+
+    def rule(handed_on: tuple[Tensor, ...], arrived: tuple[Tensor, ...]) -> tuple[Tensor]:
+        return ((handed_on if method == "GuidedBackprop" else arrived)[0].clamp(min=0),)
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
         leaf = _leaf(images)
@@ -150,7 +142,7 @@ def _rectified(
 
 
 @contextmanager
-def _ruled(model: nn.Module, who: str, rule: Rule) -> Iterator[None]:
+def _ruled(model: nn.Module, who: str, rule: Callable[..., tuple[Tensor]]) -> Iterator[None]:
     """Give the nodes that `nn.ReLU` modules add to the autograd graph another backward pass.
 
     A hook on a node sees what passes through this call of this module. One on a module or on its input,

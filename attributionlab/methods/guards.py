@@ -2,10 +2,12 @@ r"""Guards: what makes an attribution silently wrong, found and told.
 
 DeepLift, Guided Backpropagation and Deconvolution hook modules; an activation that is called as a
 function passes them by. Contributions need not sum to what they account for. A saturated softmax leaves
-no gradient, and a gradient on a kink is a convention. Each guard hands its `Notice` to `notify`.
+no gradient, and a gradient on a kink is a convention. A mean of few samples is partly noise. Each guard
+hands its `Notice` to `notify`.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -41,14 +43,9 @@ Backpropagation = Literal["DeepLift", "Deconvolution", "GuidedBackprop"]
 class Activations:
     """What the last forward pass of a network did, seen from its modules and its autograd graph.
 
-    Attributes
-    ----------
-    functional : int
-        Activations that no module made which the method hooks.
-    hooked, reused : int
-        Calls of modules that it hooks, and those of them beyond the first of each module.
-    output : Tensor, (B, K)
-        Of the network.
+    `functional` counts activations that no module made which the method hooks, `hooked` calls of
+    modules that it hooks, and `reused` those of them beyond the first of each module; `output` is (B,
+    K).
     """
 
     def __init__(self) -> None:
@@ -58,14 +55,9 @@ class Activations:
 
 @contextmanager
 def watched(model: nn.Module, method: Backpropagation) -> Iterator[Activations]:
-    """Watch the forward passes inside, at the cost of a few hooks and a walk over the graph.
+    """Watch forward passes inside, of inputs that require a gradient, for what the method's hooks see.
 
-    Parameters
-    ----------
-    model : nn.Module
-        (B, C, H, W) -> (B, K), called inside with inputs that require a gradient.
-    method : {"DeepLift", "Deconvolution", "GuidedBackprop"}
-        Whose hooks the activations are held against.
+    Costs a few hooks and a walk over the graph.
     """
     hooked, name = _hooked_by(method)
     found = Activations()
@@ -124,17 +116,7 @@ def nonlinear_steps(output: Tensor, names: tuple[str, ...] = NONLINEAR) -> list[
 
 
 def hidden_activations(found: Activations, method: Backpropagation, images: int) -> None:
-    """Tell of activations that hooks miss, or of a network without any; reuse harms DeepLift alone.
-
-    Parameters
-    ----------
-    found : Activations
-        What `watched` saw.
-    method : {"DeepLift", "Deconvolution", "GuidedBackprop"}
-        The method that was watched.
-    images : int
-        How many it has explained.
-    """
+    """Tell of activations that hooks miss, or of a network without any; reuse harms DeepLift alone."""
     reused = found.reused if method == "DeepLift" else 0
     text = (
         f"come from a network with {found.functional} functional (or unsupported) and {reused} reused "
@@ -158,20 +140,8 @@ def completeness(
     .. math:: gap = |\sum_j a_j - (f(x) - f(b))| \, / \, |f(x) - f(b)|
 
     Where the output does not change, `shares_of_change` has another scale: the gap is 0 if the
-    attributions cancel.
-
-    Parameters
-    ----------
-    attributions : Tensor, (B, ...)
-        Contributions of all input values.
-    output : Tensor, (B,)
-        f(x), of the outputs explained.
-    reference : Tensor, (B,), or None
-        f(b), of the baselines; None for a method that distributes f(x) itself.
-    remedy : str
-        Cause and remedy.
-    kind : str
-        Of the finding: "quadrature" where that is the cause.
+    attributions cancel. `output` is f(x), and `reference` f(b), or None for a method that distributes
+    f(x) itself; `remedy` names cause and remedy, and `kind` is "quadrature" where that is the cause.
     """
     before = torch.zeros_like(output) if reference is None else reference
     total = attributions.detach().flatten(1).double().sum(1)
@@ -192,22 +162,8 @@ def shares_of_change(
     """What amounts, such as errors, are beside the change of the output that attributions explain.
 
     Where the output does not change by more than rounding (`same_outputs`) they are relative to the
-    largest of the sum of |a|, |f(x)| and |f(b)| instead.
-
-    Parameters
-    ----------
-    amounts : Tensor, (B,)
-        In units of the output; their sign does not matter.
-    attributions : Tensor, (B, ...)
-        a above.
-    output, reference : Tensor, (B,)
-        f(x) and f(b), of the outputs explained.
-
-    Returns
-    -------
-    Tensor of float64, (B,)
-        At least 0, where 0 of nothing is 0; infinite where an amount is, or where it stands against
-        attributions and outputs of exactly 0.
+    largest of the sum of |a|, |f(x)| and |f(b)| instead. At least 0, where 0 of nothing is 0; infinite
+    where an amount is, or where it stands against attributions and outputs of exactly 0.
     """
     amounts, after, before = (each.detach().double() for each in (amounts, output, reference))
     sizes = attributions.detach().flatten(1).double().abs().sum(1)
@@ -235,16 +191,8 @@ def saturation(
     """Tell of maps that are zero everywhere because the softmax they look through is saturated.
 
     A softmax is saturated where the probability explained is 0 or 1 to the last bit, or its gradient
-    with respect to all of its inputs underflows. One forward pass of the images whose map is zero.
-
-    Parameters
-    ----------
-    model : nn.Module
-        (B, C, H, W) -> (B, K); anything that does not end in an `nn.Softmax` cannot be saturated.
-    inputs, targets
-        What was explained.
-    maps : Tensor, (B, ...)
-        The attributions.
+    with respect to all of its inputs underflows. A model that does not end in an `nn.Softmax` cannot be
+    saturated. One forward pass of the images whose map is zero.
     """
     empty = (maps == 0).flatten(1).all(1).to(inputs.device)
     if not empty.any():
@@ -295,13 +243,9 @@ def kinks(
 ) -> float:
     """The share of ReLU units at which a convention decides over the gradient, told if it is large.
 
-    Of the units at whose output a gradient arrives, those whose input is exactly 0: ReLU'(0) = 0 stops
-    the gradient there, ReLU'(0) = 1 would not. One forward and one backward pass of the first image.
-
-    Returns
-    -------
-    float
-        Of units of `nn.ReLU` modules; 0 if a gradient reaches none.
+    Of the units of `nn.ReLU` modules at whose output a gradient arrives, those whose input is exactly
+    0: ReLU'(0) = 0 stops the gradient there, ReLU'(0) = 1 would not. One forward and one backward pass
+    of the first image.
     """
     on_kink: list[Tensor] = []
     passed: list[Tensor] = []
@@ -332,3 +276,69 @@ def kinks(
     )
     notify(Notice(text, int(share > KINK_SHARE), worst=share, kind="kinks"))
     return share
+
+
+STATED_NOISE = 0.5
+"""Share of a map's sum of squares that may be sampling noise without mention."""
+
+
+def noise_share(
+    total: Float[Tensor, "..."],
+    squares: Float[Tensor, "..."],
+    samples: int,
+    population: int | None = None,
+) -> float:
+    r"""Which share of a mean map's sum of squares the error of so few samples is expected to make up.
+
+    .. math::
+        \frac{\sum_j \hat s_j^2}{\sum_j \bar a_j^2}, \qquad
+        \hat s_j^2 = c \sum_{s=1}^n (a_{sj} - \bar a_j)^2, \qquad
+        c = \frac{1}{n (n - 1)}
+
+    for n independent samples, from sums of the samples and of their squares. Drawn from a population of
+    N without replacement, all over again after each N, only the r = n mod N of the last round leave the
+    mean to chance. Its variance is :math:`S^2 r (N - r) / (N n^2)`, with S^2 of all N (divided by N -
+    1), and without bias
+
+    .. math:: c = \frac{r (N - r)}{n \, \big(n^2 (N - 1) - r (N - r)\big)},
+
+    which is (1 - n / N) / (n (n - 1)) in the first round and 0 where every round is complete. Infinite
+    where a single sample says nothing of its error; 0 for a map of zeros.
+    """
+    mean = total / samples
+    if population is None:
+        c = 1 / (samples * (samples - 1)) if samples > 1 else math.inf
+    else:
+        rest = samples % population
+        left = rest * (population - rest)
+        most = samples**2 * (population - 1)
+        c = 0.0 if not left else left / (samples * (most - left)) if most > left else math.inf
+    if math.isinf(c):
+        return c if mean.any() else 0.0
+    scatter = (squares - samples * mean.square()).clamp(min=0)
+    return share_of_errors(mean, (c * scatter).sqrt())
+
+
+def share_of_errors(estimate: Float[Tensor, "..."], errors: Float[Tensor, "..."]) -> float:
+    r"""Which share of a map's sum of squares is expected to be noise, by the values' standard errors s.
+
+    That of independent samples adds up to the sum of squares,
+    :math:`E \sum_j \hat a_j^2 = \sum_j a_j^2 + \sum_j s_j^2`, so that
+    :math:`\sum_j s_j^2 / \sum_j \hat a_j^2` estimates its share. Infinite where nothing is known of an
+    error; 0 for a map of zeros.
+    """
+    whole = estimate.double().square().sum()
+    return float(errors.double().square().sum() / whole) if whole else 0.0
+
+
+def tell_of_noise(shares: Sequence[float], remedy: str) -> None:
+    """Tell of maps that are mostly noise, and of those whose share of it is infinite: not known."""
+    unknown = sum(math.isinf(share) for share in shares)
+    text = f"have a sampling noise of unknown size, as so few samples do not show it: {remedy}"
+    notify(Notice(text, unknown))
+    noisy = [share for share in shares if STATED_NOISE < share < math.inf]
+    text = (
+        "are mostly noise of the sampling, by the scatter of the samples (about {worst} of a map's sum "
+        f"of squares): {remedy}"
+    )
+    notify(Notice(text, len(noisy), worst=min(1.0, max(noisy, default=0.0))))

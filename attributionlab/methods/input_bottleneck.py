@@ -1,42 +1,234 @@
 r"""The information bottleneck at the input: how much of each pixel must be seen.
 
 At the input itself a bottleneck would have to let through whatever is rare in an image, needed or not.
-Here what a bottleneck at a layer says is carried back to the input first, by a generative network, and
-information that it grants costs nothing.
+What a bottleneck at a layer says is therefore carried back to the input first, by a Wasserstein
+generative adversarial network: its generator is a mask over the image, and its critic tells features of
+masked images from those that the bottleneck lets through. Information that this mask grants is free.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.methods.adversarial import (
-    Adversary,
-    adversary_problems,
-    generated_mask,
-    let_through,
+from attributionlab.methods.batching import (
+    drawn_in_memory,
+    images_at_once,
+    in_smaller_batches,
+    over_batches,
 )
-from attributionlab.methods.batching import images_at_once, in_smaller_batches
-from attributionlab.methods.bottleneck import Noise, feature_passage, loss_of, noise_of
-from attributionlab.methods.declaration import declares
-from attributionlab.methods.entry import checked
-from attributionlab.methods.findings import Notice, notify
-from attributionlab.methods.information import (
+from attributionlab.methods.bottleneck import (
     Descent,
     capacity,
     descent_problems,
+    feature_passage,
     least_passing,
+    loss_of,
+    noise_of,
+    slope,
     slope_of_mean,
     too_small,
 )
-from attributionlab.methods.layers import find_layer, returned
-from attributionlab.methods.layout import Layout, channels_first, layout_of
-from attributionlab.validation import generator_problem, reference_images_problem
+from attributionlab.methods.declaration import checked, declares
+from attributionlab.methods.findings import Notice, notify
+from attributionlab.methods.layers import Layout, channels_first, find_layer, layout_of, returned
+from attributionlab.validation import (
+    MOST_ROUNDS,
+    generator_problem,
+    integer_problem,
+    number_problem,
+    reference_images_problem,
+)
+
+GROUPS = 10
+STDS, MEANS = (0.0, 5.0), (-2.0, 2.0)
+"""Ranges of the noise on the critic's true samples, one draw of both for each group."""
+CRITIC_RATE, MEAN_RATE, STD_RATE, MASK_RATE = 5e-5, 0.1, 0.05, 0.003
+CRITIC_STEPS = 5
+"""For each step of the generator."""
+SMALLEST = 1e-16
+"""Added to the size of a gradient: clipped weights leave ones far below torch's default of 1e-8."""
+SLOPE = 0.2
+WIDTHS = (512, 256)
+
+Layer = Callable[[Float[Tensor, "samples channels height width"]], Tensor]
+"""Images -> what the layer returns, with gradients where they are enabled."""
+
+
+class Adversary(NamedTuple):
+    """Settings of the training; see `attributionlab.methods.input_iba`."""
+
+    epochs: int
+    samples: int
+    batch: int
+    clip: float
+
+
+class Generated(NamedTuple):
+    """What the generator has learned."""
+
+    mask: Float[Tensor, "1 channels height width"]
+    """m in [0, 1]."""
+    moved: bool
+    """Whether half of its logits are others than at first, by the rate of a single step at least.
+
+    Rounding alone moves a few, because RMSprop divides even that by its own size.
+    """
+
+
+def let_through(
+    activation: Float[Tensor, "1 maps rows columns"],
+    passing: Float[Tensor, "1 maps rows columns"],
+    samples: int,
+    generator: torch.Generator,
+) -> Float[Tensor, "samples maps rows columns"]:
+    r"""Features that a bottleneck lets through, under noise of ten strengths: true samples.
+
+    .. math:: \lambda r + (1 - \lambda)(u + v \epsilon), \qquad u \sim U(-2, 2), \; v \sim U(0, 5)
+
+    with r in units of the bottleneck's noise; as many of each strength, as far as they go into ten.
+    """
+    on: dict[str, Any] = {"generator": generator, "device": generator.device}
+    means, stds = (low + (high - low) * torch.rand(GROUPS, **on) for low, high in (MEANS, STDS))
+    with drawn_in_memory("input-iba", "samples", samples, 4 * activation.nbytes):
+        group = torch.arange(samples, device=generator.device) * GROUPS // samples
+        noise = torch.randn((samples, *activation.shape[1:]), **on)
+        noise = means[group, None, None, None] + stds[group, None, None, None] * noise
+        return passing * activation + (1 - passing) * noise.to(activation)
+
+
+@torch.enable_grad()
+def generated_mask(
+    image: Float[Tensor, "1 channels height width"],
+    layer: Layer,
+    true: Float[Tensor, "samples maps rows columns"],
+    start: Float[Tensor, "1 1 height width"],
+    adversary: Adversary,
+    generator: torch.Generator,
+) -> Generated:
+    r"""The mask that leaves of an image what a layer's features come from.
+
+    .. math::
+        \min_{\gamma, \mu, \sigma} \max_D \; E[D(true)] - E[D(f(m x + (1 - m)(\mu + \sigma \epsilon)))],
+        \qquad m = sigmoid(\gamma)
+
+    with one :math:`\gamma` for each value of the image (at first `start`, in all channels) and one
+    :math:`\mu` (at first 0) and :math:`\sigma` (1) for each channel. RMSprop; after each five steps of
+    the critic, whose weights are clipped, one of the generator, on the images that the critic has seen.
+    Image and layer are in units of the noise; the generator draws weights, noise and order.
+    """
+    logits = start.expand_as(image).clone().requires_grad_()
+    mean = image.new_zeros((1, image.shape[1], 1, 1), requires_grad=True)
+    std = torch.ones_like(mean).requires_grad_()
+    drawn = [logits, mean, std]
+    critic = _critic(true, adversary.clip, generator)
+    weights = list(critic.parameters())
+    of_critic = torch.optim.RMSprop(weights, lr=CRITIC_RATE, eps=SMALLEST)
+    of_generator = torch.optim.RMSprop(
+        [
+            {"params": [logits], "lr": MASK_RATE},
+            {"params": [mean], "lr": MEAN_RATE},
+            {"params": [std], "lr": STD_RATE},
+        ],
+        eps=SMALLEST,
+    )
+
+    size = int(adversary.batch)  # a NumPy integer does not split
+    on: dict[str, Any] = {"generator": generator, "device": generator.device}
+
+    def mixtures() -> Tensor:
+        with drawn_in_memory("input-iba", "batch", size, 8 * image.nbytes, image.device):
+            noise = torch.randn((size, *image.shape[1:]), **on).to(image)
+            mask = logits.sigmoid()
+            return mask * image + (1 - mask) * (mean + std * noise)
+
+    def back(part: Tensor, slopes: Tensor) -> list[Tensor]:
+        kept = part.requires_grad_()
+        return [slope((layer(kept) * slopes).sum(), kept)]
+
+    seen = 0
+    for _ in range(adversary.epochs):
+        order = torch.randperm(len(true), **on).to(true.device)
+        for batch in torch.split(order, size)[: len(true) // size]:
+            if seen % CRITIC_STEPS == 0:
+                mixed = mixtures()
+                with torch.no_grad():
+                    [made] = over_batches(lambda part: [layer(part)], [mixed], "input-iba")
+            gap = critic(made).mean() - critic(true[batch]).mean()
+            _step(of_critic, weights, torch.autograd.grad(gap, weights))
+            with torch.no_grad():
+                for weight in weights:
+                    weight.clamp_(-adversary.clip, adversary.clip)
+            seen += 1
+            if seen % CRITIC_STEPS == 0:
+                judged = made.requires_grad_()
+                doubt = slope(-critic(judged).mean(), judged)
+                # The layer runs once more, because a graph of all mixtures may not fit in memory.
+                [slopes] = over_batches(back, [mixed.detach(), doubt], "input-iba")
+                _step(of_generator, drawn, torch.autograd.grad(mixed, drawn, slopes))
+    learned = logits.detach()
+    moved = bool((learned - start).abs().median() >= MASK_RATE)
+    return Generated(learned.sigmoid(), moved)
+
+
+def _step(
+    optimizer: torch.optim.Optimizer, tensors: Iterable[Tensor], slopes: Iterable[Tensor]
+) -> None:
+    for tensor, gradient in zip(tensors, slopes, strict=True):
+        tensor.grad = gradient
+    optimizer.step()
+
+
+def _critic(like: Tensor, clip: float, generator: torch.Generator) -> nn.Sequential:
+    """Two convolutions that halve the maps, one that keeps them, and three linear layers.
+
+    Maps of a single cell a side cannot be halved: such a convolution keeps them, 3 x 3. Batch
+    normalization is by the batch alone. Weights are drawn within the clip, as a training leaves them.
+    """
+    channels, *sides = like.shape[1:]
+    layers: list[nn.Module] = []
+    with torch.device("meta"):  # no weight is drawn before the generator is asked
+        for given, returned, halves in ((1, 2, True), (2, 4, True), (4, 1, False)):
+            halves = halves and min(sides) > 1
+            size, stride = (4, 2) if halves else (3, 1)
+            sides = [side // stride for side in sides]
+            layers += [
+                nn.Conv2d(given * channels, returned * channels, size, stride, padding=1),
+                nn.BatchNorm2d(returned * channels, track_running_stats=False),
+                nn.LeakyReLU(SLOPE),
+            ]
+        layers.append(nn.Flatten())
+        given = channels * math.prod(sides)
+        for width in WIDTHS:
+            layers += [nn.Linear(given, width), nn.LeakyReLU(SLOPE)]
+            given = width
+        layers.append(nn.Linear(given, 1))
+        critic = nn.Sequential(*layers)
+    critic.to_empty(device=like.device).to(like.dtype)
+    with torch.no_grad():
+        for weight in critic.parameters():
+            drawn = torch.rand(weight.shape, generator=generator, device=generator.device)
+            weight.copy_((2 * drawn - 1) * clip)
+    return critic
+
+
+def adversary_problems(adversary: Adversary) -> list[str]:
+    """What is wrong with the settings of a training; a batch of one has nothing to normalize by."""
+    problems = [
+        *integer_problem("epochs", adversary.epochs, 1, MOST_ROUNDS),
+        *integer_problem("samples", adversary.samples, 2),
+        *number_problem("clip", adversary.clip, above=0),
+    ]
+    if not problems:
+        problems = integer_problem("batch", adversary.batch, 2, adversary.samples)
+    return problems
+
 
 LEAST_STD = 0.01
 """Of a channel, as a share of the largest: images in which a channel is empty are allowed."""
@@ -165,12 +357,8 @@ def input_iba(
         the units of the image.
     generator : torch.Generator
         Of all noise, the critic's weights and the order of its samples.
-    layers : mapping of str to nn.Module, optional
-        The environment gives it; its "iba" is attached to.
-    layer : str, optional
-        Dotted name of another module of the model to attach to (`find_layer`).
-    layout : {"channels-first", "channels-last"}, optional
-        Of what the layer returns, as for `gradcam`.
+    layers, layer, layout
+        As for `iba`.
     attribution : {"mask", "information"}
         What is returned.
     beta, steps : float, int
@@ -200,7 +388,19 @@ def input_iba(
     descent = Descent(beta, steps, learning_rate, copies, sigma)
     of_features = Descent(feature_beta, feature_steps, learning_rate, copies, sigma)
     adversary = Adversary(epochs, samples, batch, clip)
-    _refuse(inputs, reference_images, generator, attribution, descent, of_features, adversary)
+    problems = descent_problems(descent)
+    features = Descent(feature_beta, feature_steps, 1, 1, 0)  # the others are the same
+    problems += [f"feature_{each}" for each in descent_problems(features)]
+    problems += adversary_problems(adversary)
+    if attribution not in get_args(Attribution):
+        hint = nearest(str(attribution), get_args(Attribution))
+        problems.append(f"attribution is {attribution!r}: {hint}")
+    problems += generator_problem(generator)
+    problems += reference_images_problem(reference_images, inputs, 2)
+    if not problems:
+        remedy = "take a smaller sigma (0 for none) or larger images"
+        problems = too_small(inputs.shape, sigma, "images are", remedy)
+    refuse_if(problems, "input-iba")
     module = find_layer(model, layer, layers, "iba")
     reference_images = reference_images.to(inputs)
     layout = layout_of(model, module, inputs, layout, "input-iba")
@@ -208,13 +408,49 @@ def input_iba(
     scale = _scale(reference_images)
     at_once = max(1, images_at_once(model, inputs) // KEPT)
 
-    def explained(image: Tensor, target: Tensor) -> Explained:
-        given = (model, module, image, target, layout, noise, scale, attribution, at_once)
-        settings = (descent, of_features, adversary, generator)
-        return in_smaller_batches(lambda _: _explained(*given, *settings), 1, "input-iba")
+    def in_units(features: Tensor) -> Tensor:
+        return (features - noise.mean) / noise.std
+
+    def explained(image: Tensor, target: Tensor, _: int) -> Explained:
+        given = (model, module, image, target, layout, noise, of_features, generator)
+        passage = feature_passage(*given, "input-iba")
+        bits = passage.information.sum(1, keepdim=True) / math.log(2)
+        values = scale.enter(image)
+        granted = generated_mask(
+            values,
+            lambda mixed: in_units(
+                channels_first(returned(model, module, scale.leave(mixed))[0], layout)
+            ),
+            let_through(
+                in_units(passage.activation), passage.passing, adversary.samples, generator
+            ),
+            F.interpolate(bits, tuple(image.shape[2:]), mode="bilinear"),
+            adversary,
+            generator,
+        )
+        with torch.no_grad():
+            loss = loss_of(model, model(image), target, noise.variance)
+        answered = []
+
+        def gradient(mixed: Tensor) -> Tensor:
+            found = slope_of_mean(
+                lambda copies: loss(model(scale.leave(copies))), mixed, at_once, "input-iba"
+            )
+            answered.append(bool(found.any()))
+            return found
+
+        mean, std = torch.zeros_like(scale.mean), torch.ones_like(scale.std)
+        noisy = (values, mean, std, gradient, descent, generator)
+        passing = least_passing(*noisy, "input-iba", granted.mask)
+        if attribution == "mask":
+            shown = passing.mean(1, keepdim=True)
+        else:
+            information = capacity(passing, values, mean, std, granted.mask)
+            shown = information.sum(1, keepdim=True) / math.log(2)
+        return Explained(shown, passage.unvaried, 1 - sum(answered) / len(answered), granted.moved)
 
     found = [
-        explained(image, target)
+        in_smaller_batches(partial(explained, image, target), 1, "input-iba")
         for image, target in zip(torch.split(inputs, 1), targets.long(), strict=True)
     ]
     shares = [each.unvaried for each in found]
@@ -225,63 +461,6 @@ def input_iba(
     return torch.cat([each.attribution for each in found])
 
 
-def _explained(
-    model: nn.Module,
-    layer: nn.Module,
-    image: Float[Tensor, "1 channels height width"],
-    target: Int[Tensor, ""],
-    layout: Layout,
-    noise: Noise,
-    scale: Scale,
-    attribution: Attribution,
-    at_once: int,
-    descent: Descent,
-    of_features: Descent,
-    adversary: Adversary,
-    generator: torch.Generator,
-) -> Explained:
-    """The three steps for one image."""
-    passage = feature_passage(
-        model, layer, image, target, layout, noise, of_features, generator, "input-iba"
-    )
-
-    def in_units(features: Tensor) -> Tensor:
-        return (features - noise.mean) / noise.std
-
-    bits = passage.information.sum(1, keepdim=True) / math.log(2)
-    values = scale.enter(image)
-    granted = generated_mask(
-        values,
-        lambda mixed: in_units(
-            channels_first(returned(model, layer, scale.leave(mixed))[0], layout)
-        ),
-        let_through(in_units(passage.activation), passage.passing, adversary.samples, generator),
-        F.interpolate(bits, tuple(image.shape[2:]), mode="bilinear"),
-        adversary,
-        generator,
-    )
-    with torch.no_grad():
-        loss = loss_of(model, model(image), target, noise.variance)
-    answered = []
-
-    def gradient(mixed: Tensor) -> Tensor:
-        found = slope_of_mean(
-            lambda copies: loss(model(scale.leave(copies))), mixed, at_once, "input-iba"
-        )
-        answered.append(bool(found.any()))
-        return found
-
-    mean, std = torch.zeros_like(scale.mean), torch.ones_like(scale.std)
-    given = (values, mean, std, gradient, descent, generator)
-    passing = least_passing(*given, "input-iba", granted.mask)
-    if attribution == "mask":
-        shown = passing.mean(1, keepdim=True)
-    else:
-        information = capacity(passing, values, mean, std, granted.mask)
-        shown = information.sum(1, keepdim=True) / math.log(2)
-    return Explained(shown, passage.unvaried, 1 - sum(answered) / len(answered), granted.moved)
-
-
 def _scale(images: Float[Tensor, "references channels height width"]) -> Scale:
     mean = images.mean((0, 2, 3))[:, None, None]
     std = images.std((0, 2, 3))[:, None, None]
@@ -290,28 +469,3 @@ def _scale(images: Float[Tensor, "references channels height width"]) -> Scale:
             "input-iba: reference_images have one color each and everywhere: pass images that vary"
         )
     return Scale(mean, std.clamp(min=LEAST_STD * float(std.max())))
-
-
-def _refuse(
-    inputs: Tensor,
-    reference_images: object,
-    generator: object,
-    attribution: object,
-    descent: Descent,
-    of_features: Descent,
-    adversary: Adversary,
-) -> None:
-    """Settings that are out of range, all at once."""
-    problems = descent_problems(descent)
-    features = Descent(of_features.beta, of_features.steps, 1, 1, 0)  # the others are the same
-    problems += [f"feature_{each}" for each in descent_problems(features)]
-    problems += adversary_problems(adversary)
-    if attribution not in get_args(Attribution):
-        hint = nearest(str(attribution), get_args(Attribution))
-        problems.append(f"attribution is {attribution!r}: {hint}")
-    problems += generator_problem(generator)
-    problems += reference_images_problem(reference_images, inputs, 2)
-    if not problems:
-        remedy = "take a smaller sigma (0 for none) or larger images"
-        problems = too_small(inputs.shape, descent.sigma, "images are", remedy)
-    refuse_if(problems, "input-iba")

@@ -1,36 +1,33 @@
-"""The layer of a network that a map-based method attaches to, and what passes through it."""
+"""A layer that maps come from: how it is found, what passes through it, and where its channels lie.
 
-from collections.abc import Mapping, Sequence
+(B, c, h, w) and (B, h, w, c) look alike, and maps that are read the wrong way give a picture, too. The
+layout is stated, or proven by what a network computes. One image passes under a torch function mode
+that follows the channels: from the image, and from what convolutions, normalizations and linear layers
+return, to the layer; and from there to what takes its output, by modules or by functions.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.methods.batching import in_smaller_batches
+from attributionlab.methods.findings import Notice, notify
 
 
 def find_layer(
     model: nn.Module, name: str | float | None, layers: Mapping[str, nn.Module] | None, key: str
 ) -> nn.Module:
-    """The module to attach to: the one named, or else that of the environment.
+    """The module to attach to: the one named, or else the environment's layer of that key.
 
-    Parameters
-    ----------
-    model : nn.Module
-        The network.
-    name : str, optional
-        A dotted name in the model, or the end of one that no other module shares: "accumulator.5" also
-        finds "0.accumulator.5", its place in the same network with a softmax behind it. 4 is "4", as
-        modules of a sequence are called.
-    layers : mapping of str to nn.Module, optional
-        The environment's layers.
-    key : str
-        Which of them is meant without a name.
-
-    Raises
-    ------
-    AttributionLabError
-        If there is no such module, or several.
+    A name is dotted, or the end of one that no other module shares: "accumulator.5" also finds
+    "0.accumulator.5", its place in the same network with a softmax behind it. 4 is "4", as modules of a
+    sequence are called. Refuses if there is no such module, or several.
     """
     named: dict[str, nn.Module] = {path: module for path, module in model.named_modules() if path}
     if isinstance(name, int) and not isinstance(name, bool):
@@ -88,13 +85,7 @@ def returned(
 
 
 def only_maps(returned: Sequence[object]) -> Float[Tensor, "batch maps rows columns"]:
-    """The maps of a layer that must have run once, from what it returned in each of its runs.
-
-    Raises
-    ------
-    AttributionLabError
-        If it did not run exactly once, or returned no maps.
-    """
+    """The maps that a layer returned, refused unless it ran exactly once and returned some."""
     if len(returned) != 1:
         raise AttributionLabError(
             f"the layer runs {len(returned)} times in a pass: name one that runs once"
@@ -148,3 +139,213 @@ def _chain(module: nn.Module) -> list[nn.Module]:
     if type(module) is not nn.Sequential:
         return [module]
     return [link for child in module for link in _chain(child)]
+
+
+Layout = Literal["channels-first", "channels-last"]
+"""Of a layer's output: (B, c, h, w) or (B, h, w, c)."""
+
+FIRST, LAST = 1, 3
+LAYOUTS: Mapping[int, Layout] = {FIRST: "channels-first", LAST: "channels-last"}
+
+PLANES = (
+    *("conv2d", "conv_transpose2d", "batch_norm", "group_norm", "instance_norm"),
+    *("avg_pool2d", "adaptive_avg_pool2d", "max_pool2d", "max_pool2d_with_indices", "lp_pool2d"),
+    *("adaptive_max_pool2d", "adaptive_max_pool2d_with_indices", "local_response_norm"),
+    *("interpolate", "pixel_shuffle", "pixel_unshuffle"),
+)
+"""Operations on (B, c, h, w)."""
+REDUCTIONS = ("mean", "sum", "amax", "max", "std", "var", "logsumexp")
+RESHAPES = ("flatten", "reshape", "view")
+PERMUTATIONS = ("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis")
+JOINED = (
+    *("add", "radd", "iadd", "sub", "rsub", "isub", "mul", "rmul", "imul"),
+    *("cat", "concat"),
+)
+"""Operations in which several tensors' axes are the same ones."""
+PARTS = ("cat", "chunk", "concat", "getitem", "narrow", "pad", "split")
+"""Operations that change lengths and leave axes in their places."""
+MIXED = ("get", "bmm", "einsum", "matmul", "rmatmul", "rot90")
+"""Operations after which axes may be other ones, even where the shape is the same."""
+SHAPED = PERMUTATIONS + JOINED + PARTS
+"""Operations of which axes are known although the shape may be another."""
+LENGTHS = (2, 3, 5, 7)
+"""Of a tensor whose axes can be told by them."""
+
+
+class _Axes(NamedTuple):
+    """What is known of a tensor with four axes."""
+
+    origins: tuple[int, ...] | None
+    """Which of the layer's axes its own are, if it was made from the layer's output."""
+    channels: int | None
+    """Which of its own axes holds channels."""
+
+
+NOTHING = _Axes(None, None)
+
+
+def layout_of(
+    model: nn.Module,
+    layer: nn.Module,
+    inputs: Float[Tensor, "batch channels height width"],
+    stated: Layout | None,
+    who: str,
+) -> Layout:
+    """The layout that the user states, or the one that a pass of the first image proves; tell where
+    they contradict each other.
+
+    Proven by the layer itself, by what is in front of it, or by what takes its output: convolutions,
+    pooling and batch normalization have channels first, linear layers and layer normalization have them
+    last, and means are over places. Refuses an unknown layout, none stated where none or both are
+    proven, and a layer that does not run exactly once, or returns no maps.
+    """
+    if stated is not None and stated not in get_args(Layout):
+        hint = nearest(str(stated), get_args(Layout))
+        raise AttributionLabError(f"{who}: layout is {stated!r}: {hint}")
+    found, shape = in_smaller_batches(lambda _: _proven(model, layer, inputs[:1]), 1, who)
+    proven = LAYOUTS.get(found.pop()) if len(found) == 1 else None
+    if stated is None:
+        if proven is None:
+            raise AttributionLabError(
+                f"{who}: nothing around the layer tells which axis of its output {shape} holds "
+                "channels: state layout='channels-first' (B, c, h, w) or layout='channels-last' "
+                "(B, h, w, c)"
+            )
+        return proven
+    if proven not in (None, stated):
+        name = next(path for path, module in model.named_modules() if module is layer)
+        text = (
+            f"may be read along the wrong axes: layout is {stated!r}, but what is computed around "
+            f"layer {name!r} proves {proven!r} for its output {shape}: leave layout out, unless you "
+            "are certain"
+        )
+        notify(Notice(text, len(inputs)))
+    return stated
+
+
+def channels_first(maps: Tensor, layout: Layout) -> Float[Tensor, "batch maps rows columns"]:
+    """A layer's output with its channels as the second axis."""
+    return maps if layout == LAYOUTS[FIRST] else maps.movedim(LAST, FIRST)
+
+
+def as_layer(maps: Float[Tensor, "batch maps rows columns"], layout: Layout) -> Tensor:
+    """Maps as the layer returns them, the inverse of `channels_first`."""
+    return maps if layout == LAYOUTS[FIRST] else maps.movedim(FIRST, LAST)
+
+
+@torch.no_grad()
+def _proven(model: nn.Module, layer: nn.Module, image: Tensor) -> tuple[set[int], tuple[int, ...]]:
+    """Axes of a layer's output that must hold channels, and its shape."""
+    proof, returned = _Proof(), list[object]()
+
+    def begin(_module: nn.Module, _inputs: object, output: object) -> None:
+        returned.append(output)
+        proof.follow(output)
+
+    image = image.clone()  # the network may work in place
+    proof.axes[image] = _Axes(None, FIRST)
+    handle = layer.register_forward_hook(begin)
+    try:
+        with proof:
+            model(image)
+    finally:
+        handle.remove()
+    return proof.found, tuple(only_maps(returned).shape)
+
+
+class _Proof(TorchFunctionMode):
+    """Follows channels through all that is computed inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.axes: Any = WeakTensorKeyDictionary()
+        self.found: set[int] = set()
+        """Axes of the layer's output that must hold channels."""
+
+    def follow(self, output: object) -> None:
+        """Begin at what the layer returns."""
+        if isinstance(output, Tensor) and output.ndim == 4:
+            channels = self.axes.get(output, NOTHING).channels
+            self.axes[output] = axes = _Axes((0, 1, 2, 3), channels)
+            self._demand(axes, channels)
+
+    def __torch_function__(
+        self, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = [each for each in _flat([*args, *kwargs.values()]) if _is_map(each)]
+        name = func.__name__.strip("_")  # __add__, add_ and add are one
+        known = [self.axes.get(each, NOTHING) for each in given[: None if name in JOINED else 1]]
+        shape = given[0].shape if given else None
+        result = func(*args, **kwargs)
+        if shape is None:
+            return result
+        axes = _Axes(
+            next((each.origins for each in known if each.origins is not None), None),
+            next((each.channels for each in known if each.channels is not None), None),
+        )
+        after, channels = NOTHING, _channels(name, shape, args[1:], kwargs, result)
+        if channels is not None:
+            after = _Axes(None, channels if axes.channels is None else axes.channels)
+            self._demand(axes, after.channels)
+        elif name in PERMUTATIONS:
+            probe = torch.empty(LENGTHS, device="meta")
+            after = _permuted(axes, func(probe, *args[1:], **kwargs).shape)
+        elif name not in MIXED and not (name == "getitem" and _picks(args[1])):
+            after = axes
+            self._demand(axes, axes.channels)
+        for each in _flat([result]):
+            if _is_map(each) and (channels or name in SHAPED or each.shape == shape):
+                self.axes[each] = after
+        return result
+
+    def _demand(self, axes: _Axes, channels: int | None) -> None:
+        if axes.origins is not None and channels is not None:
+            self.found.add(axes.origins[channels])
+
+
+def _flat(values: Iterable[Any]) -> list[Any]:
+    """Values, and what is in lists and tuples among them."""
+    return [
+        each for value in values for each in (value if isinstance(value, list | tuple) else [value])
+    ]
+
+
+def _is_map(value: object) -> TypeGuard[Tensor]:
+    return isinstance(value, Tensor) and value.ndim == 4
+
+
+def _channels(
+    name: str, shape: torch.Size, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+) -> int | None:
+    """The axis in which an operation takes channels to be, if it takes any."""
+    if name in PLANES:
+        return FIRST
+    if name == "linear":
+        return LAST
+    if name in ("layer_norm", "rms_norm"):
+        lengths = (*args, *kwargs.values())[0]
+        return LAST if isinstance(lengths, Sequence) and len(lengths) == 1 else None
+    if name in REDUCTIONS:
+        over = kwargs.get("dim", kwargs.get("axis", args[0] if args else None))
+        places = {axis % 4 for axis in over} if isinstance(over, list | tuple) else set()
+        return {(2, 3): FIRST, (1, 2): LAST}.get(tuple(sorted(places)))
+    if name in RESHAPES and result.ndim == 3:
+        _, first, middle, last = shape
+        if result.shape[1:] == (first, middle * last):
+            return FIRST
+        if result.shape[1:] == (first * middle, last):
+            return LAST
+    return None
+
+
+def _permuted(axes: _Axes, lengths: Sequence[int]) -> _Axes:
+    """After a permutation that gives a tensor of `LENGTHS` these ones."""
+    order = [LENGTHS.index(length) for length in lengths]
+    origins = None if axes.origins is None else tuple(axes.origins[axis] for axis in order)
+    return _Axes(origins, None if axes.channels is None else order.index(axes.channels))
+
+
+def _picks(index: Any) -> bool:
+    """Whether an index does more than cut axes shorter."""
+    return not all(isinstance(each, slice) or each is ... for each in _flat([index]))

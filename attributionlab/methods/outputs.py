@@ -14,19 +14,8 @@ ROUNDING = 4
 def target_outputs(
     outputs: Float[Tensor, "batch outputs"], targets: Int[Tensor, " batch"]
 ) -> Float[Tensor, " batch"]:
-    """Of each image the one output that is explained.
-
-    Parameters
-    ----------
-    outputs : Tensor, (B, K)
-        Of the network.
-    targets : Tensor, (B,)
-        Which of the K.
-
-    Raises
-    ------
-    AttributionLabError
-        For outputs of another shape, and if there is no such output.
+    """Of each image the one output that is explained; refused for outputs that are not (B, K), and if
+    there is no such output.
     """
     highest = int(targets.max())
     if highest >= checked_outputs(outputs, len(targets)).shape[1]:
@@ -38,16 +27,11 @@ def target_outputs(
 
 
 def same_outputs(first: Float[Tensor, "..."], second: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
-    r"""Whether outputs differ by no more than rounding.
+    r"""Whether outputs of one shape and type differ by no more than rounding.
 
     .. math:: |f - g| \le 4 \, \epsilon \, \max(|f|, |g|)
 
     with epsilon the spacing of the outputs' type at 1.
-
-    Parameters
-    ----------
-    first, second : Tensor
-        f and g, of one shape and type.
     """
     f, g = first.detach().double(), second.detach().double()
     limit = ROUNDING * torch.finfo(first.dtype).eps * torch.maximum(f.abs(), g.abs())

@@ -1,8 +1,8 @@
 r"""RISE: what the output is on average where a pixel is seen through random masks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,11 +17,10 @@ from attributionlab.methods.batching import (
     in_smaller_batches,
     passes_at_once,
 )
-from attributionlab.methods.declaration import declares
-from attributionlab.methods.entry import checked
+from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.findings import Notice, notify
+from attributionlab.methods.guards import STATED_NOISE, noise_share
 from attributionlab.methods.outputs import same_outputs, target_outputs
-from attributionlab.methods.sampling_noise import STATED_NOISE, noise_share
 from attributionlab.validation import (
     checked_images,
     generator_problem,
@@ -93,14 +92,14 @@ def rise(
         For settings out of range, such as more cells than the image has pixels along its shorter side
         or more samples than fit in memory.
     """
-    settings = (n_samples, cells, probability, perturbations_per_eval)
-    _refuse("rise", inputs, generator, *settings)
+    options = (n_samples, cells, probability, perturbations_per_eval)
+    refuse_if(_problems(inputs, generator, *options), "rise")
     starts = as_baselines(baselines, inputs)
 
     def start(image: int) -> Start:
         return lambda masks: starts[image : image + 1]
 
-    return _of_each_image("rise", model, inputs, targets, generator, start, *settings)
+    return _of_each_image("rise", model, inputs, targets, generator, start, *options)
 
 
 @checked
@@ -129,10 +128,9 @@ def rise_uniform(
     truth. Otherwise as `rise`, cost (`n_samples` forward passes for each image), parameters, result and
     errors included.
     """
-    settings = (n_samples, cells, probability, perturbations_per_eval)
-    _refuse(
-        "rise-uniform", inputs, generator, *settings, number_problem("highest", highest, above=0)
-    )
+    options = (n_samples, cells, probability, perturbations_per_eval)
+    problems = number_problem("highest", highest, above=0)
+    refuse_if(problems + _problems(inputs, generator, *options), "rise-uniform")
 
     def start(_: int) -> Start:
         def drawn(masks: int) -> Tensor:
@@ -145,18 +143,14 @@ def rise_uniform(
 
         return drawn
 
-    return _of_each_image("rise-uniform", model, inputs, targets, generator, start, *settings)
+    return _of_each_image("rise-uniform", model, inputs, targets, generator, start, *options)
 
 
 class Masks(NamedTuple):
     """Random masks, before they are enlarged to the size of the image.
 
-    Parameters
-    ----------
-    coins : Tensor of bool, (N, n, n)
-        Whether a cell is seen.
-    shifts : Tensor of int64, (N, 2)
-        Where in the enlarged coins the image begins, in pixels: down and to the right.
+    `coins` say whether a cell is seen, and `shifts` where in the enlarged coins the image begins, in
+    pixels: down and to the right.
     """
 
     coins: Bool[Tensor, "masks cells cells"]
@@ -193,24 +187,6 @@ def _cell(length: int, cells: int) -> int:
     return -(-length // cells)
 
 
-def _drawn(
-    who: str,
-    generator: torch.Generator,
-    n_samples: int,
-    cells: int,
-    probability: float,
-    size: torch.Size,
-) -> Masks:
-    device = generator.device
-    with drawn_in_memory(who, "n_samples", n_samples, 6 * cells**2 + 64, device):
-        coins = torch.rand((n_samples, cells, cells), generator=generator, device=device)
-        shifts = [
-            torch.randint(_cell(length, cells), (n_samples,), generator=generator, device=device)
-            for length in size
-        ]
-        return Masks(coins < probability, torch.stack(shifts, 1))
-
-
 def _of_each_image(
     who: str,
     model: nn.Module,
@@ -224,9 +200,16 @@ def _of_each_image(
     perturbations_per_eval: int | None,
 ) -> Float[Tensor, "batch 1 height width"]:
     batch = min(passes_at_once(model, inputs, perturbations_per_eval), n_samples)
+    on: dict[str, Any] = {"generator": generator, "device": generator.device}
     maps, shares, still, flat = [], [0.0], 0, 0
     for k, target in enumerate(targets):
-        masks = _drawn(who, generator, n_samples, cells, probability, inputs.shape[2:])
+        with drawn_in_memory(who, "n_samples", n_samples, 6 * cells**2 + 64, generator.device):
+            coins = torch.rand((n_samples, cells, cells), **on)
+            shifts = [
+                torch.randint(_cell(length, cells), (n_samples,), **on)
+                for length in inputs.shape[2:]
+            ]
+            masks = Masks(coins < probability, torch.stack(shifts, 1))
         # A run that does not fit in memory begins again: with the same noise.
         given = (model, inputs[k : k + 1], target, masks, start(k))
         run = partial(_through_masks, *given, generator, generator.get_state())
@@ -239,27 +222,19 @@ def _of_each_image(
         else:
             shares.append(noise_share(total - total.mean(), squares, n_samples))
             maps.append(total / (n_samples * probability))
-    notify(
-        Notice(
-            "have one value for all pixels, because no mask moves the output: choose other baselines, "
-            "or a higher temperature",
-            still,
-        )
+    text = (
+        "have one value for all pixels, because no mask moves the output: choose other baselines, or a "
+        "higher temperature"
     )
-    notify(
-        Notice(
-            "have one value for all pixels, because each mask shows all of the image or nothing: take "
-            "a probability closer to 0.5, or a larger n_samples",
-            flat,
-        )
+    notify(Notice(text, still))
+    text = (
+        "have one value for all pixels, because each mask shows all of the image or nothing: take a "
+        "probability closer to 0.5, or a larger n_samples"
     )
-    notify(
-        Notice(
-            "owe up to {worst} of their variance to the draw of the masks: take a larger n_samples",
-            sum(share > STATED_NOISE for share in shares),
-            worst=min(1.0, max(shares)),
-        )
-    )
+    notify(Notice(text, flat))
+    text = "owe up to {worst} of their variance to the draw of the masks: take a larger n_samples"
+    noisy = sum(share > STATED_NOISE for share in shares)
+    notify(Notice(text, noisy, worst=min(1.0, max(shares))))
     return torch.stack(maps)[:, None].to(inputs)
 
 
@@ -295,23 +270,20 @@ def _through_masks(
     return torch.cat(outputs), total, squares
 
 
-def _refuse(
-    who: str,
+def _problems(
     inputs: Tensor,
     generator: object,
     n_samples: object,
     cells: object,
     probability: object,
     perturbations_per_eval: object,
-    others: Sequence[str] = (),
-) -> None:
-    """Settings that are out of range, all at once."""
+) -> list[str]:
+    """Settings that are out of range."""
     checked_images(inputs, "inputs")
-    problems = [*others, *integer_problem("n_samples", n_samples, 2)]
+    problems = integer_problem("n_samples", n_samples, 2)
     problems += integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:])))
     # At 0 or 1 no mask shows, or hides, anything.
     if number_problem("probability", probability, above=0, most=1) or probability == 1:
         problems.append(f"probability is {probability!r}: take a number above 0 and below 1")
     problems += batch_problem("perturbations_per_eval", perturbations_per_eval)
-    problems += generator_problem(generator)
-    refuse_if(problems, who)
+    return problems + generator_problem(generator)

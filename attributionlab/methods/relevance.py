@@ -15,8 +15,7 @@ from attributionlab.methods.baselines import (
     from_true_baseline,
 )
 from attributionlab.methods.batching import over_batches
-from attributionlab.methods.declaration import declares
-from attributionlab.methods.entry import checked
+from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.guards import (
     LRP_REMEDY,
     Activations,
@@ -84,16 +83,7 @@ def deep_lift(
 
 
 deep_lift_true_baseline = from_true_baseline(
-    deep_lift,
-    """DeepLift from the environment's own background.
-
-    Parameters
-    ----------
-    baseline : Tensor, (C, 1, 1)
-        The true baseline pixel; the environment gives it.
-    model, inputs, targets, eps
-        As for `deep_lift`.
-    """,
+    deep_lift, "DeepLift from the environment's own background."
 )
 
 
@@ -138,15 +128,7 @@ def deep_shap(
 
 deep_shap_true_baseline = from_true_baseline(
     deep_shap,
-    """DeepSHAP from the environment's own background, which with one baseline is DeepLift from there.
-
-    Parameters
-    ----------
-    baseline : Tensor, (C, 1, 1)
-        The true baseline pixel; the environment gives it.
-    model, inputs, targets, eps
-        As for `deep_shap`.
-    """,
+    "DeepSHAP from the environment's own background, which with one baseline is DeepLift from there.",
 )
 
 

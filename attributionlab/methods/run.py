@@ -1,30 +1,225 @@
-"""One call of a method, with its surroundings kept safe."""
+r"""One call of a method, with its surroundings kept safe."""
 
 import os
 import random
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, overrides
+from torch import Tensor, nn, overrides
 from torch.utils import _device, _python_dispatch
 
 from attributionlab.device import users_default
+from attributionlab.errors import AttributionLabError
 from attributionlab.methods.adapter import Method
 from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.calling import Call
 from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import kinks, saturation
-from attributionlab.methods.maps import as_maps
-from attributionlab.methods.restoration import restored
+
+GLOBAL_HOOKS = [
+    table
+    for name, table in vars(torch.nn.modules.module).items()
+    if name.startswith("_global_") and isinstance(table, dict)
+]
+NAMES = {"training": "training mode", "_parameters": "weights", "_modules": "modules"}
+"""What the entries of a module's `__dict__` are called; tables of hooks are "hooks"."""
+
+
+@contextmanager
+def restored(model: nn.Module) -> Iterator[list[str]]:
+    """Undo what the body does to a model, whatever happens in it.
+
+    Everything a module keeps in its `__dict__` is put back, the tables it holds there (parameters,
+    buffers, submodules, hooks) entry by entry, and the values of parameters and buffers.
+
+    Yields
+    ------
+    list of str
+        Filled on the way out with what had to be restored: "training mode", "requires_grad",
+        "weights", "hooks", "modules", or the name of another attribute.
+
+    Notes
+    -----
+    Gradients that a backward pass leaves in the parameters are dropped without mention.
+    """
+    modules = list(model.modules())
+    kinds = [type(module) for module in modules]
+    attributes = [dict(vars(module)) for module in modules]
+    tables = [
+        {name: dict(value) for name, value in kept.items() if isinstance(value, dict)}
+        for kept in attributes
+    ]
+    tensors = [*model.parameters(), *model.buffers()]
+    values = [(tensor.detach().clone(), tensor.requires_grad) for tensor in tensors]
+    tensor_hooks = [tensor._backward_hooks for tensor in tensors]
+    global_hooks = [dict(table) for table in GLOBAL_HOOKS]
+    repaired: list[str] = []
+    try:
+        yield repaired
+    finally:
+        for table, kept_hooks in zip(GLOBAL_HOOKS, global_hooks, strict=True):
+            _put_back(table, kept_hooks, "hooks", repaired)
+        for module, kind, kept, contents in zip(modules, kinds, attributes, tables, strict=True):
+            if type(module) is not kind:
+                module.__class__ = kind
+                _note("modules", repaired)
+            _put_back(vars(module), kept, None, repaired)
+            for name, table in contents.items():
+                _put_back(kept[name], table, name, repaired)
+        for tensor, hooks, (value, requires_grad) in zip(
+            tensors, tensor_hooks, values, strict=True
+        ):
+            if tensor._backward_hooks is not hooks:
+                tensor._backward_hooks = hooks
+                _note("hooks", repaired)
+            if not _same(tensor.detach(), value):
+                tensor.data = value
+                _note("weights", repaired)
+            if tensor.requires_grad != requires_grad:
+                tensor.requires_grad_(requires_grad)
+                _note("requires_grad", repaired)
+            tensor.grad = None
+
+
+def _same(tensor: torch.Tensor, value: torch.Tensor) -> bool:
+    alike = tensor.device == value.device and tensor.dtype == value.dtype
+    return alike and torch.equal(tensor, value)
+
+
+def _put_back(
+    table: dict[str, Any], kept: dict[str, Any], name: str | None, repaired: list[str]
+) -> None:
+    """Make a table what it was, comparing by identity; note it under its name or its entries'."""
+    changed = [key for key in kept | table if table.get(key, table) is not kept.get(key, kept)]
+    if not changed and list(table) == list(kept):
+        return
+    table.clear()
+    table.update(kept)
+    for entry in [name] if name is not None else changed:
+        hooks = "hooks" if "hook" in str(entry) else str(entry)
+        _note(NAMES.get(str(entry), hooks), repaired)
+
+
+def _note(what: str, repaired: list[str]) -> None:
+    if what not in repaired:
+        repaired.append(what)
+
+
+def as_maps(
+    attributions: Any, inputs: Tensor, who: str, start: int = 0
+) -> Float[Tensor, "batch 1 height width"]:
+    """Check attributions and sum them over channels; `notify` what is unusual about them.
+
+    Parameters
+    ----------
+    attributions : Tensor or ndarray
+        (B, C, H, W), (B, 1, H, W) or (B, H, W), any real type.
+    inputs : Tensor, (B, C, H, W)
+        What was explained.
+    who : str
+        Method and environment, for messages.
+    start : int
+        Index of the first image in the test.
+
+    Returns
+    -------
+    Tensor of float64, (B, 1, H, W)
+        On the CPU.
+
+    Raises
+    ------
+    AttributionLabError
+        For other types and shapes, NaN and infinity.
+    """
+    try:
+        given, count = _tensor_of(attributions, who), len(inputs)
+        # In float64 no sum of float32 channels overflows and none vanishes.
+        maps = given.cpu().double()
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        kind = f"{type(attributions).__name__} that cannot be read"
+        raise AttributionLabError(f"{who} returned a {kind}: return a plain array") from error
+    if given.dtype != torch.float32:
+        name = str(given.dtype).removeprefix("torch.")
+        notify(Notice(f"were {name}, which is accepted; return float32", count))
+    batch, channels, height, width = inputs.shape
+    allowed = {
+        (batch, channels, height, width): maps,
+        (batch, 1, height, width): maps,
+        (batch, height, width): maps.unsqueeze(1) if maps.ndim == 3 else maps,
+    }
+    shape = tuple(maps.shape)
+    if shape not in allowed:
+        raise AttributionLabError(
+            f"{who} returned shape {shape}: return one of " + ", ".join(map(str, allowed))
+        )
+    maps = allowed[shape]
+    _check_finite(maps, who, start)
+    summed: Tensor = maps.sum(1, keepdim=True)
+    _check_finite(summed, who, start)
+    empty = int((summed == 0).all(dim=3).all(dim=2).sum())
+    notify(Notice("are zero everywhere and score 0", empty))
+    return summed
+
+
+def _tensor_of(attributions: Any, who: str) -> Tensor:
+    """A dense, detached tensor of real numbers, from whatever holds them."""
+    if isinstance(attributions, tuple) and len(attributions) == 1:
+        attributions = attributions[0]
+    if isinstance(attributions, np.ndarray):
+        if attributions.dtype.kind not in "biuf":
+            raise AttributionLabError(
+                f"{who} returned an array of {attributions.dtype}: return real numbers"
+            )
+        if attributions.dtype.itemsize > 8:
+            attributions = attributions.astype(np.float64)
+        native = attributions.dtype.newbyteorder("=")
+        attributions = torch.from_numpy(np.array(attributions, dtype=native))
+    if not isinstance(attributions, Tensor):
+        raise AttributionLabError(
+            f"{who} returned {type(attributions).__name__}: return a torch tensor or a numpy array"
+        )
+    for kind in ("meta", "quantized", "nested"):
+        if getattr(attributions, f"is_{kind}"):
+            raise AttributionLabError(
+                f"{who} returned a {kind} tensor: return a plain one, of numbers"
+            )
+    if attributions.is_complex():
+        raise AttributionLabError(f"{who} returned {attributions.dtype}: return real numbers")
+    if attributions.layout != torch.strided:
+        attributions = attributions.to_dense()
+    dense: Tensor = attributions.detach()
+    return dense
+
+
+def _check_finite(maps: Tensor, who: str, start: int) -> None:
+    broken = ~maps.isfinite()
+    if broken.any():
+        where = tuple(int(k) for k in broken.nonzero()[0])
+        raise AttributionLabError(
+            f"{who} returned {float(maps[where])} for image {start + where[0]} at {where[1:]}: "
+            "return finite numbers"
+        )
+
 
 CUDNN_SWITCHES = ("benchmark", "deterministic", "enabled")
+GLOBALS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
+    (random.getstate, random.setstate),
+    (np.random.get_state, np.random.set_state),
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (torch.get_num_threads, torch.set_num_threads),
+    (os.getcwd, os.chdir),
+)
+"""What is global, and how it is set."""
 
 
 class Attributed(NamedTuple):
@@ -97,11 +292,8 @@ def _random_states(call: Call) -> tuple[Any, ...]:
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Global random states set from a seed inside; these and what else is global restored outside."""
-    states = random.getstate(), np.random.get_state()
-    dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
-    threads, folder = torch.get_num_threads(), os.getcwd()
+    kept = [(put_back, get()) for get, put_back in GLOBALS]
     deterministic = torch.are_deterministic_algorithms_enabled()
-    anomaly, precision = torch.is_anomaly_enabled(), torch.get_float32_matmul_precision()
     casts = {kind: torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")}
     switches = {name: getattr(torch.backends.cudnn, name) for name in CUDNN_SWITCHES}
     with torch.random.fork_rng(), np.errstate(), warnings.catch_warnings():
@@ -111,20 +303,14 @@ def _seeded(seed: int) -> Iterator[None]:
         try:
             yield
         finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
-            torch.set_default_dtype(dtype)
-            torch.set_grad_enabled(gradients)
-            torch.autograd.set_detect_anomaly(anomaly)
-            torch.set_float32_matmul_precision(precision)
+            for put_back, value in kept:
+                put_back(value)
             for kind, casting in casts.items():
                 torch.set_autocast_enabled(kind, casting)
             for name, switch in switches.items():
                 setattr(torch.backends.cudnn, name, switch)
-            torch.set_num_threads(threads)
             if torch.are_deterministic_algorithms_enabled() != deterministic:  # setting it is slow
                 torch.use_deterministic_algorithms(deterministic)
-            os.chdir(folder)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from attributionlab.methods.coalitions import (
     masking_problems,
     tell_superpixels,
 )
-from attributionlab.methods.entry import checked
+from attributionlab.methods.declaration import checked
 from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.outputs import same_outputs
 from attributionlab.segmentation import Segmentation, segment
@@ -103,7 +103,17 @@ def lime(
     AttributionLabError
         For settings out of range or unknown.
     """
-    _refuse(highest, generator, n_samples, regression, alpha, kernel_width, perturbations_per_eval)
+    problems = [
+        *masking_problems(highest, perturbations_per_eval),
+        *integer_problem("n_samples", n_samples, 1),
+        *generator_problem(generator),
+        *number_problem("alpha", alpha, least=0),
+        *number_problem("kernel_width", kernel_width, above=0),
+    ]
+    known = get_args(Regression)
+    if regression not in known:
+        problems.append(f"regression is {regression!r}: {nearest(str(regression), known)}")
+    refuse_if(problems, "lime")
     start = as_baselines(baselines, inputs)
     labels = segment(
         inputs,
@@ -126,53 +136,18 @@ def lime(
         zero += not coefficients.any()
         maps.append(coefficients.to(inputs)[labels[k]])
     tell_superpixels(labels)
-    notify(
-        Notice(
-            "have only coefficients of zero: either no perturbation changes the output (choose other "
-            "baselines, or a higher temperature), or the penalty outweighs the range of the output "
-            "(lower alpha, or take regression='ridge')",
-            zero,
-            kind="zeros",
-        )
+    text = (
+        "have only coefficients of zero: either no perturbation changes the output (choose other "
+        "baselines, or a higher temperature), or the penalty outweighs the range of the output (lower "
+        "alpha, or take regression='ridge')"
     )
+    notify(Notice(text, zero, kind="zeros"))
     return torch.stack(maps)[:, None]
 
 
 lime_true_baseline = from_true_baseline(
-    lime,
-    """LIME that replaces superpixels by the environment's own background.
-
-    Parameters
-    ----------
-    baseline : Tensor, (C, 1, 1)
-        The true baseline pixel; the environment gives it.
-    model, inputs, targets, and all other settings
-        As for `lime`.
-    """,
+    lime, "LIME that replaces superpixels by the environment's own background."
 )
-
-
-def _refuse(
-    highest: object,
-    generator: object,
-    n_samples: object,
-    regression: object,
-    alpha: object,
-    kernel_width: object,
-    perturbations_per_eval: object,
-) -> None:
-    """Settings that are out of range, all at once."""
-    problems = [
-        *masking_problems(highest, perturbations_per_eval),
-        *integer_problem("n_samples", n_samples, 1),
-        *generator_problem(generator),
-        *number_problem("alpha", alpha, least=0),
-        *number_problem("kernel_width", kernel_width, above=0),
-    ]
-    known = get_args(Regression)
-    if regression not in known:
-        problems.append(f"regression is {regression!r}: {nearest(str(regression), known)}")
-    refuse_if(problems, "lime")
 
 
 def _fit(

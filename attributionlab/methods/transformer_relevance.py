@@ -66,14 +66,8 @@ Rule = Callable[[Tensor, Sequence[Tensor], Tensor], Sequence[Tensor]]
 
 @dataclass
 class Backward:
-    """What backward passes hand down; by itself, so that no operation holds all others in memory.
-
-    Parameters
-    ----------
-    who : str
-        For messages.
-    of_relevance : bool
-        Or else of gradients.
+    """Whether backward passes hand down relevance; by itself, so that no operation holds all others in
+    memory.
     """
 
     who: str
@@ -81,15 +75,10 @@ class Backward:
 
 
 class Relevance(Attending):
-    """Lets autograd hand down relevance or gradients through what a network computes inside.
+    """Lets autograd hand down gradients, or relevance once `backward` says so, through a network.
 
     What has no history is constant: the images need one. Relevance is refused where it arrives at an
     operation without a rule.
-
-    Attributes
-    ----------
-    backward : Backward
-        Gradients are handed down until it says otherwise.
     """
 
     def __init__(self, who: str, batch: int) -> None:

@@ -15,9 +15,8 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods.bottleneck import iba
+from attributionlab.methods.bottleneck import capacity, iba, smoothed
 from attributionlab.methods.findings import collect_notices
-from attributionlab.methods.information import capacity, smoothed
 from attributionlab.methods.layers import observe
 
 
@@ -259,14 +258,6 @@ def test_targets_of_any_integers_are_taken(left, dtype, softmax):
     assert torch.equal(*maps)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_where_gradients_are_off_maps_are_the_same(chain, mode):
-    references = torch.randn(7, 1, 4, 4, generator=generator(1))
-    with mode():
-        there = explained(chain, references.clone())
-    assert torch.equal(there, explained(copy.deepcopy(chain), references))
-
-
 def test_copies_that_do_not_fit_in_memory_are_passed_in_parts(chain):
     chain.double()
     references = torch.randn(7, 1, 4, 4, generator=generator(1)).double()
@@ -469,7 +460,3 @@ def test_numpys_numbers_are_numbers(left):
         for numbers in (given, numpys)
     ]
     assert torch.equal(*maps)
-
-
-def test_it_claims_the_positive_truth_and_explains_logits():
-    assert (iba.claim, iba.output) == ("positive", "logit")

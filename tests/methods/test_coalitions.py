@@ -1,10 +1,14 @@
 """Mixtures of image and baseline by coalition, in passes as full as they can be."""
 
+import inspect
+
 import pytest
 import torch
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.methods import METHODS, surrogate
 from attributionlab.methods.coalitions import (
+    MASKING_SETTINGS,
     Coalitions,
     Game,
     coalition_outputs,
@@ -95,3 +99,18 @@ def test_pixels_of_no_player_are_always_shown():
     game = Game(IMAGES[1], BASELINES[1], owners, 4, TARGETS[1])
     [mixture] = game.mixtures(torch.zeros(1, 4).bool())
     assert torch.equal(mixture, torch.where(LABELS == 0, IMAGES[1], BASELINES[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("feature-ablation", ()),
+        ("kernel-shap", ("n_samples", "generator")),
+        ("lime", ("generator", *surrogate.SETTINGS)),
+        ("shapley-value-sampling", ("n_samples", "generator")),
+    ],
+)
+def test_settings_to_suggest_are_those_of_the_signature(name, own):
+    parameters = inspect.signature(METHODS[name]).parameters.values()
+    there = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+    assert there == {*MASKING_SETTINGS, "highest", "patches", *own}

@@ -9,7 +9,7 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.methods import METHODS, collect_notices
+from attributionlab.methods import METHODS, as_method, collect_notices
 
 SIDE = 16
 # As few samples and steps as a method takes: what is asked here does not depend on them.
@@ -67,13 +67,14 @@ def offered(environment):
     }, (images, labels)
 
 
-def run(name, environment, offered, images=2, generator=None):
+def run(name, environment, offered, images=2, generator=None, **others):
     """The maps of the first images."""
     by_name, (pictures, labels) = offered
     method = METHODS[name]
     takes = inspect.signature(method).parameters
     given = by_name | {"generator": generator or torch.Generator().manual_seed(0)}
-    settings = {key: value for key, value in given.items() if key in takes} | few(name)
+    settings = {key: value for key, value in given.items() if key in takes}
+    settings |= few(name) | others
     model = environment.explained_model(getattr(method, "output", None) or "probability")
     with collect_notices():
         return method(model, pictures[:images].clone(), labels[:images].clone(), **settings)
@@ -102,15 +103,29 @@ def test_an_image_has_the_same_map_alone_and_before_another(name, environment, o
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONAL)
-def test_a_method_draws_from_its_generator_alone(name, environment, offered):
+def test_a_method_draws_from_its_generator_alone_and_leaves_all_else_as_it_was(
+    name, environment, offered
+):
+    by_name, (pictures, labels) = offered
     torch.manual_seed(1)
-    first = run(name, environment, offered, images=1)
+    pictures, before = pictures[:1], pictures[:1].clone()
+    weights = {key: each.clone() for key, each in environment.softmax_model.state_dict().items()}
+    given = by_name, (pictures, labels)
+    first = run(name, environment, given, images=1)
     # Not Python's own: the shape checks of these tests draw from it.
     states = torch.get_rng_state(), np.random.get_state()[1].tolist()
-    again = run(name, environment, offered, images=1)
+    # As bytes, which would be a mask where they are not taken for numbers.
+    with torch.inference_mode():
+        again = run(name, environment, (by_name, (pictures, labels.byte())), images=1)
     assert torch.equal(states[0], torch.get_rng_state())
     assert states[1] == np.random.get_state()[1].tolist()
     assert torch.equal(first, again)
+    assert not first.requires_grad
+    assert torch.equal(pictures, before)
+    for key, each in environment.softmax_model.state_dict().items():
+        assert torch.equal(each, weights[key])
+    assert all(each.grad is None for each in environment.model.parameters())
+    assert not any(module._forward_hooks for module in environment.model.modules())
 
 
 def test_a_method_that_asks_for_a_generator_draws_from_it(environment, offered):
@@ -120,6 +135,62 @@ def test_a_method_that_asks_for_a_generator_draws_from_it(environment, offered):
             before = generator.get_state()
             run(name, environment, offered, images=1, generator=generator)
             assert not torch.equal(before, generator.get_state()), name
+
+
+POSITIVE = {
+    *("deconvolution", "excitation-backprop", "extremal-perturbation", "gradcam", "layercam"),
+    *("gradcam-plus-plus", "guided-backprop", "guided-gradcam", "iba", "input-iba", "rise"),
+    *("rise-uniform", "smooth-gradcam-plus-plus", "xgradcam", *OF_TRANSFORMERS),
+}
+LOGIT = {
+    "excitation-backprop",
+    "extremal-perturbation",
+    "iba",
+    "input-iba",
+    "lrp",
+    *OF_TRANSFORMERS,
+}
+GRADCAM = {
+    *("gradcam", "gradcam-plus-plus", "layercam", "linear-approximation"),
+    *("smooth-gradcam-plus-plus", "xgradcam"),
+}
+GRADIENT = {
+    *("guided-backprop", "guided-gradcam", "input-x-gradient", "input-x-gradient-absolute"),
+    *("saliency", "saliency-absolute"),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_declares_what_it_claims_and_explains(name):
+    method = as_method(name, METHODS)
+    unsigned = name.endswith(("-absolute", "-squared", "-vargrad"))
+    assert method.claim == ("overall" if unsigned else "positive" if name in POSITIVE else None)
+    assert method.output == ("logit" if name in LOGIT else None)
+    assert method.resolution == ("gradcam" if name in GRADCAM else {"iba": "iba"}.get(name))
+    assert method.gradient == (name in GRADIENT)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name.endswith("-true-baseline")])
+def test_the_true_baseline_is_the_methods_baseline(name, environment, offered):
+    by_name, pictures = offered
+    for pixel in (environment.baseline, torch.full((3, 1, 1), 7.0)):
+        of_base = environment, (by_name | {"baselines": pixel}, pictures)
+        from_there = run(name, environment, (by_name | {"baseline": pixel}, pictures))
+        assert torch.equal(from_there, run(name.removesuffix("-true-baseline"), *of_base))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        *((name, "n_samples") for name in ("gradient-shap", "rise", "smooth-gradcam-plus-plus")),
+        *((f"integrated-gradients-{kind}", "n_baselines") for kind in ("random", "uniform")),
+    ],
+)
+@pytest.mark.parametrize("number", [10**12, 10**15])
+def test_more_draws_than_fit_in_memory_are_refused(name, setting, number, environment, offered):
+    message = f"{name}: {setting} is {number}: what is drawn for one image does not fit"
+    with pytest.raises(AttributionLabError, match=message):
+        run(name, environment, offered, **{setting: number})
 
 
 @pytest.mark.parametrize("name", OF_TRANSFORMERS)

@@ -1,6 +1,9 @@
-"""Each guard speaks on a case made for it, and is silent on its good twin."""
+"""Guards tell what makes attributions silently wrong, and findings reach who listens."""
 
+import itertools
 import math
+import statistics
+import warnings
 
 import pytest
 import torch
@@ -10,10 +13,20 @@ from torch import nn
 import attributionlab as al
 from attributionlab import methods
 from attributionlab.errors import GuardWarning
+from attributionlab.methods import Notice, notify, summarized
+from attributionlab.methods.ablation import occlusion
 from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import deconvolution, guided_backprop, saliency
-from attributionlab.methods.guards import completeness, kinks, saturation, shares_of_change, watched
-from attributionlab.methods.perturbation import occlusion
+from attributionlab.methods.guards import (
+    completeness,
+    kinks,
+    noise_share,
+    saturation,
+    share_of_errors,
+    shares_of_change,
+    tell_of_noise,
+    watched,
+)
 from attributionlab.methods.relevance import deep_lift, deep_shap
 
 INPUTS = torch.tensor([[[[1.0, 2.0], [0.5, 4.0]]], [[[3.0, -1.0], [1.0, 0.25]]]])
@@ -317,3 +330,133 @@ def test_each_guard_tells_its_kind():
     for kind, findings in told.items():
         assert kind in {finding.kind for finding in findings}
         assert {finding.kind for finding in findings} <= {kind, "completeness"}
+
+
+@pytest.mark.parametrize("samples", [2, 3, 10])
+def test_it_is_the_squared_standard_errors_over_the_squared_means(samples):
+    maps = torch.rand(samples, 7, generator=torch.Generator().manual_seed(0)).double()
+    errors = [statistics.variance(values) / samples for values in maps.T.tolist()]
+    means = [statistics.fmean(values) for values in maps.T.tolist()]
+    expected = sum(errors) / sum(mean**2 for mean in means)
+    found = noise_share(maps.sum(0), maps.square().sum(0), samples)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_equal_samples_and_none_but_zeros_have_no_noise():
+    values = torch.tensor([1.0, -3.0]).double()
+    assert noise_share(4 * values, 4 * values.square(), 4) == 0
+    assert noise_share(0 * values, 0 * values, 3) == 0
+    assert noise_share(0 * values, 0 * values, 1) == 0
+
+
+def test_of_a_single_sample_the_noise_is_unknown_unless_there_is_no_other():
+    values = torch.tensor([1.0, -3.0]).double()
+    assert noise_share(values, values.square(), 1) == math.inf
+    assert noise_share(values, values.square(), 1, population=2) == math.inf
+    assert noise_share(values, values.square(), 1, population=1) == 0
+
+
+@pytest.mark.parametrize("samples", [2, 3, 4, 5, 6, 7, 8, 9, 12])
+def test_without_replacement_the_squared_error_is_expected_to_be_the_variance_of_means(samples):
+    """All draws of a population of 4, whose rounds differ in the last one only."""
+    population = [1.0, 5.0, 6.0, 13.0]
+    last = samples % 4
+    means, errors = [], []
+    for rest in itertools.combinations(population, last):
+        drawn = torch.tensor(population * (samples // 4) + list(rest)).double()
+        means.append(float(drawn.mean()))
+        share = noise_share(drawn.sum(), drawn.square().sum(), samples, population=4)
+        errors.append(share * means[-1] ** 2)
+    if last:
+        assert statistics.fmean(errors) == pytest.approx(statistics.pvariance(means), rel=1e-12)
+    else:
+        assert errors == [0.0]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30])  # squares leave float32
+def test_the_share_of_given_errors_is_that_of_the_sum_of_squares(scale):
+    estimate = torch.tensor([[[3.0, 4.0]]]) * scale
+    assert share_of_errors(estimate, estimate * 0.5) == pytest.approx(0.25)
+    assert share_of_errors(estimate, torch.tensor([[[0.0, 4.0]]]) * scale) == pytest.approx(16 / 25)
+    assert share_of_errors(estimate, torch.tensor([[[0.0, math.inf]]])) == math.inf
+    assert share_of_errors(estimate * 0, estimate) == 0
+
+
+def test_noise_and_noise_of_unknown_size_are_told_apart():
+    with collect_notices() as told:
+        tell_of_noise([0.4, 0.6, math.inf, 7.0, math.inf, math.inf, 0.0], "take more")
+    unknown, noisy = told
+    assert (unknown.images, noisy.images) == (3, 2)
+    assert unknown.text == (
+        "have a sampling noise of unknown size, as so few samples do not show it: take more"
+    )
+    assert noisy.worst == 1.0
+
+
+def test_without_a_listener_a_finding_warns():
+    with pytest.warns(GuardWarning, match="attributions of 3 images are odd, by up to 25%"):
+        notify(Notice("are odd, by up to {worst}", 3, worst=0.25))
+
+
+def test_a_finding_about_no_image_says_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        notify(Notice("are odd", 0, gaps=(0.1,)))
+
+
+def test_a_listener_hears_instead_of_warning_and_only_inside():
+    with collect_notices() as findings:
+        notify(Notice("are odd", 1))
+        notify(Notice("are even", 0, gaps=(0.5,)))
+    assert [finding.text for finding in findings] == ["are odd", "are even"]
+    with pytest.warns(GuardWarning):
+        notify(Notice("are odd", 1))
+    assert len(findings) == 2
+
+
+def test_the_inner_of_two_listeners_hears():
+    with collect_notices() as outer, collect_notices() as inner:
+        notify(Notice("are odd", 1))
+    assert (len(outer), len(inner)) == (0, 1)
+
+
+def test_one_sentence_for_each_kind_with_the_sum_of_images_and_the_worst_value():
+    findings = [
+        Notice("miss {worst}", 2, worst=0.1),
+        Notice("are odd", 1),
+        Notice("miss {worst}", 3, worst=0.4),
+        Notice("miss {worst}", 0, worst=0.2),
+        Notice("are fine", 0),
+    ]
+    assert summarized(findings) == [
+        "attributions of 5 images miss 40%",
+        "attributions of 1 image are odd",
+    ]
+
+
+def test_braces_in_a_text_are_left_alone():
+    assert summarized([Notice("need {'a': 1}", 1)]) == ["attributions of 1 image need {'a': 1}"]
+
+
+def test_label_maps_are_handed_on_and_never_said():
+    labels = torch.zeros(2, 3, 4, dtype=torch.int64)
+    with collect_notices() as findings:
+        notify(Notice("are odd", 2, regions=labels))
+    assert findings[0].regions is labels
+    assert findings == [Notice("are odd", 2)]  # what is said is the same
+    assert summarized(findings) == ["attributions of 2 images are odd"]
+    assert Notice("are odd", 2).regions is None
+
+
+def test_findings_say_their_kind_and_none_needs_one():
+    assert Notice("are odd", 1).kind == ""
+    assert Notice("are odd", 1, kind="zeros").kind == "zeros"
+
+
+def test_a_warning_names_the_line_that_called_the_method():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1))  # without a ReLU
+    given = model, torch.ones(1, 1, 2, 2), torch.tensor([0])
+    for method in (methods.guided_backprop, methods.absolute(methods.guided_backprop)):
+        with pytest.warns(GuardWarning, match="the network has no ReLU") as warned:
+            method(*given)
+        assert [each.filename for each in warned] == [__file__]

@@ -289,19 +289,3 @@ def test_bad_settings_are_refused_at_once():
         rise_uniform(*given, highest=-1, generator=generator, cells=1)
     with pytest.raises(AttributionLabError, match="probability is 1: take a number above 0"):
         rise(*given, generator=generator, cells=2, probability=1)
-
-
-def test_more_samples_than_fit_in_memory_are_refused():
-    message = r"^rise: n_samples is 10{15}: .* does not fit in memory: .*; take fewer$"
-    with pytest.raises(AttributionLabError, match=message):
-        rise(network(), images(), TARGETS, generator=torch.Generator(), n_samples=10**15, cells=2)
-
-
-def test_integer_images_are_refused(without_shape_checks):
-    with pytest.raises(AttributionLabError, match=r"torch\.int64 of shape .*: pass floating-point"):
-        rise(network(), images().long(), TARGETS, generator=torch.Generator())
-
-
-@pytest.mark.parametrize("method", [rise, rise_uniform])
-def test_they_claim_the_positive_truth(method):
-    assert (method.claim, method.resolution) == ("positive", None)

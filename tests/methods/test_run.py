@@ -1,4 +1,4 @@
-"""What a method changes in the process is as before once it has returned, or raised."""
+"""A run restores what a method changes, and checks what it returns."""
 
 import os
 import signal
@@ -7,13 +7,16 @@ import sys
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.utils import prune
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 import attributionlab as al
 from attributionlab.errors import AttributionLabError
+from attributionlab.methods import as_maps, collect_notices, restored
 
 
 def move_default_device():
@@ -167,3 +170,280 @@ def test_what_a_method_changes_in_the_process_is_restored(env, change, of_user):
         assert state() == before
     finally:
         torch.set_default_device(None)
+
+
+def model():
+    return nn.Sequential(nn.Conv2d(1, 2, 1), nn.ReLU(), nn.Flatten()).eval()
+
+
+def snapshot(net):
+    hooks = [
+        sum(len(v) for k, v in vars(m).items() if k.endswith("hooks") and v is not None)
+        for m in net.modules()
+    ]
+    hooks.append(len(nn.modules.module._global_forward_hooks))
+    weights = [
+        (p.tolist(), p.dtype, p.requires_grad, p.grad, p._backward_hooks) for p in net.parameters()
+    ]
+    plain = [{k: v for k, v in vars(m).items() if not isinstance(v, dict)} for m in net.modules()]
+    buffers = [list(m._buffers) for m in net.modules()]
+    return plain, hooks, weights, buffers, [type(m) for m in net.modules()]
+
+
+def set_training(net):
+    net[1].train()
+
+
+def drop_gradients(net):
+    net.requires_grad_(False)
+
+
+def change_weight(net):
+    with torch.no_grad():
+        net[0].weight[0] += 1
+
+
+def change_dtype(net):
+    net.double()
+
+
+def replace_parameter(net):
+    net[0].weight = nn.Parameter(torch.zeros(2, 1, 1, 1))
+
+
+def leave_hooks(net):
+    net[1].register_forward_hook(lambda *_: None)
+    net[0].register_forward_pre_hook(lambda *_: None, with_kwargs=True)
+    net[1].register_full_backward_hook(lambda *_: None)
+
+
+def replace_module(net):
+    net[1] = nn.Sigmoid()
+
+
+def replace_forward(net):
+    net.forward = lambda inputs: inputs
+
+
+def change_stride(net):
+    net[0].stride = (2, 2)
+
+
+def go_in_place(net):
+    net[1].inplace = True
+
+
+def add_buffer(net):
+    net.register_buffer("extra", torch.zeros(1))
+
+
+def change_class(net):
+    net[1].__class__ = nn.GELU
+
+
+def hook_a_weight(net):
+    net[0].weight.register_hook(lambda gradient: gradient * 0)
+
+
+def hook_every_module(net):
+    nn.modules.module.register_module_forward_hook(lambda *_: None)
+
+
+DAMAGE = {
+    set_training: "training mode",
+    drop_gradients: "requires_grad",
+    change_weight: "weights",
+    change_dtype: "weights",
+    replace_parameter: "weights",
+    leave_hooks: "hooks",
+    replace_module: "modules",
+    replace_forward: "forward",
+    change_stride: "stride",
+    go_in_place: "inplace",
+    add_buffer: "_buffers",
+    change_class: "modules",
+    hook_a_weight: "hooks",
+    hook_every_module: "hooks",
+}
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"), DAMAGE.items(), ids=lambda x: getattr(x, "__name__", x)
+)
+def test_damage_is_undone_and_named(damage, name):
+    net = model()
+    before = snapshot(net)
+    with restored(net) as repaired:
+        damage(net)
+        assert snapshot(net) != before
+        assert repaired == []
+    assert snapshot(net) == before
+    assert repaired == [name]
+
+
+def test_damage_is_undone_when_the_method_raises():
+    net = model()
+    before = snapshot(net)
+
+    def break_and_raise():
+        leave_hooks(net)
+        change_weight(net)
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"), restored(net):
+        break_and_raise()
+    assert snapshot(net) == before
+
+
+def test_a_clean_method_repairs_nothing_and_leaves_no_gradients():
+    net = model()
+    with restored(net) as repaired:
+        net(torch.ones(1, 1, 2, 2)).sum().backward()
+    assert repaired == []
+    assert all(parameter.grad is None for parameter in net.parameters())
+
+
+def test_pruning_is_undone():
+    net = model()
+    before, expected = snapshot(net), net(torch.ones(1, 1, 2, 2))
+    with restored(net):
+        prune.l1_unstructured(net[0], "weight", amount=0.5)
+    assert snapshot(net) == before
+    assert torch.equal(net(torch.ones(1, 1, 2, 2)), expected)
+
+
+INPUTS = torch.zeros(2, 3, 4, 5)
+
+
+def maps_of(attributions, start=0):
+    with collect_notices() as findings:
+        maps = as_maps(attributions, INPUTS, "mine on env", start)
+    return maps, {finding.text: finding.images for finding in findings if finding.images}
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 1, 4, 5), (2, 4, 5)])
+@pytest.mark.parametrize("make", [torch.ones, np.ones])
+def test_every_stated_shape_is_summed_over_channels(shape, make):
+    maps, _ = maps_of(make(shape))
+    assert maps.shape == (2, 1, 4, 5)
+    assert maps.dtype == torch.float64
+    assert (maps == (3 if len(shape) == 4 and shape[1] == 3 else 1)).all()
+
+
+def test_channels_are_summed_with_their_signs():
+    attributions = torch.zeros(2, 3, 4, 5)
+    attributions[0, 0, 0, 0], attributions[0, 1, 0, 0] = 2.0, -5.0
+    assert maps_of(attributions)[0][0, 0, 0, 0] == -3
+
+
+def test_float32_passes_without_a_note_attached_or_not():
+    assert not maps_of(torch.ones(2, 4, 5))[1]
+    assert not maps_of(torch.ones(2, 4, 5, requires_grad=True) * 1)[1]
+    assert not maps_of((torch.ones(2, 4, 5),))[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.bool])
+def test_other_real_types_are_converted_and_noted(dtype):
+    maps, notes = maps_of(torch.ones(2, 4, 5, dtype=dtype))
+    assert maps.dtype == torch.float64
+    assert (maps == 1).all()
+    [(note, count)] = notes.items()
+    assert str(dtype).removeprefix("torch.") in note
+    assert count == 2
+
+
+def test_eight_bit_floats_are_converted():
+    maps, notes = maps_of(torch.ones(2, 4, 5).to(torch.float8_e4m3fn))
+    assert (maps == 1).all()
+    assert any("float8_e4m3fn" in note for note in notes)
+
+
+def test_maps_of_zeros_are_noted():
+    attributions = torch.ones(2, 4, 5)
+    attributions[1] = 0
+    assert maps_of(attributions)[1] == {"are zero everywhere and score 0": 1}
+
+
+@pytest.mark.parametrize(
+    ("attributions", "message"),
+    [
+        (
+            torch.ones(2, 5, 4),
+            r"mine on env returned shape \(2, 5, 4\): return one of \(2, 3, 4, 5\)",
+        ),
+        (torch.ones(1, 3, 4, 5), r"returned shape \(1, 3, 4, 5\)"),
+        (torch.ones(2, 2, 4, 5), r"returned shape \(2, 2, 4, 5\)"),
+        (torch.ones(()), r"returned shape \(\)"),
+        ([1, 2], "returned list: return a torch tensor or a numpy array"),
+        (None, "returned NoneType"),
+        (
+            torch.ones(2, 4, 5, dtype=torch.complex64),
+            "returned torch.complex64: return real numbers",
+        ),
+        (np.array([["a"]]), "returned an array of <U1: return real numbers"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(attributions, message):
+    with pytest.raises(AttributionLabError, match=message):
+        maps_of(attributions)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_nan_and_infinity_are_refused_with_their_place(value):
+    attributions = torch.ones(2, 3, 4, 5)
+    attributions[1, 2, 3, 4] = value
+    with pytest.raises(AttributionLabError, match=rf"{value} for image 7 at \(2, 3, 4\)"):
+        maps_of(attributions, start=6)
+
+
+def test_channels_of_any_size_are_summed_without_loss():
+    huge, tiny = (
+        torch.full((2, 3, 4, 5), 3e38),
+        torch.full((2, 3, 4, 5), 1e-120, dtype=torch.float64),
+    )
+    assert (maps_of(huge)[0] == 3 * huge.double()[:, :1]).all()
+    assert (maps_of(tiny)[0] > 0).all()
+    with pytest.raises(AttributionLabError, match="inf for image 0"):
+        maps_of(torch.full((2, 3, 4, 5), 1e308, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ones((2, 4, 5), dtype=np.longdouble),
+        np.ones((2, 4, 5), dtype=">f4"),
+        np.ones((2, 4, 5), dtype=np.float32)[::-1, ::-1],
+        np.ones((2, 4, 5), dtype=np.uint16),
+    ],
+    ids=["longdouble", "big-endian", "negative strides", "uint16"],
+)
+def test_arrays_of_every_make_are_accepted(array):
+    assert (maps_of(array)[0] == 1).all()
+
+
+def test_sparse_tensors_are_accepted():
+    assert (maps_of(torch.ones(2, 4, 5).to_sparse())[0] == 1).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of what is a prototype or deprecated
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        ("meta", lambda: torch.ones(2, 4, 5, device="meta")),
+        ("quantized", lambda: torch.quantize_per_tensor(torch.ones(2, 4, 5), 1.0, 0, torch.qint8)),
+        ("nested", lambda: torch.nested.nested_tensor([torch.ones(4, 5)] * 2)),
+        (
+            "nested",
+            lambda: torch.nested.nested_tensor([torch.ones(4, 5)] * 2, layout=torch.jagged),
+        ),
+    ],
+)
+def test_tensors_without_plain_numbers_are_refused(kind, make):
+    with pytest.raises(AttributionLabError, match=f"returned a {kind} tensor: return a plain one"):
+        maps_of(make())
+
+
+def test_read_only_arrays_are_copied():
+    array = np.ones((2, 4, 5), dtype=np.float32)
+    array.flags.writeable = False
+    assert (maps_of(array)[0] == 1).all()

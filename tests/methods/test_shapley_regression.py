@@ -1,6 +1,5 @@
 """KernelSHAP is its least squares problem, exact with all coalitions, and says when samples are few."""
 
-import inspect
 import math
 import warnings
 
@@ -10,8 +9,8 @@ import torch
 import attributionlab as al
 import oracles_masking as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import coalitions, findings, shapley_regression
-from attributionlab.methods.shapley_regression import kernel_shap, kernel_shap_true_baseline
+from attributionlab.methods import findings, shapley_regression
+from attributionlab.methods.shapley import kernel_shap, kernel_shap_true_baseline
 from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Constant, Curved, seeded, value_of
 
 FEW = 12
@@ -170,31 +169,6 @@ def test_forward_passes_are_as_many_as_said():
     assert model.seen == [2**4, 2**5]
 
 
-def test_the_same_seed_gives_the_same_map_and_the_global_state_stays():
-    state = torch.random.get_rng_state()
-    first = run()
-    assert torch.equal(run(), first)
-    assert not torch.equal(run(generator=seeded(4)), first)
-    assert torch.equal(torch.random.get_rng_state(), state)
-
-
-def test_the_true_baseline_stands_for_what_is_absent():
-    pixel = torch.tensor([1.0, 2.0, 3.0]).reshape(3, 1, 1)
-    with findings.collect_notices():
-        got = kernel_shap_true_baseline(
-            Curved(),
-            IMAGES,
-            TARGETS,
-            baseline=pixel,
-            highest=255,
-            segmentation=LABELS,
-            generator=seeded(),
-            n_samples=FEW,
-        )
-    assert torch.equal(got, run(baselines=(1, 2, 3)))
-    assert not torch.equal(got, run())
-
-
 def test_float64_stays():
     with findings.collect_notices():
         got = kernel_shap(
@@ -224,12 +198,6 @@ def test_with_the_colors_as_superpixels_it_finds_the_truth():
     truth = env.truth(images, labels, "logit")
     # Every pixel of the target's color counts 1, and no other one counts.
     torch.testing.assert_close(maps, truth.positive.float(), rtol=0, atol=1e-6)
-
-
-def test_settings_to_suggest_are_those_of_its_signature():
-    parameters = inspect.signature(kernel_shap).parameters.values()
-    own = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert {*coalitions.MASKING_SETTINGS, "n_samples", "highest", "patches", "generator"} == own
 
 
 # Guards
@@ -295,17 +263,3 @@ def test_it_says_when_nothing_moves_the_output():
 def test_bad_settings_are_refused(settings, message, without_shape_checks):
     with pytest.raises(AttributionLabError, match=message):
         loud(**settings)
-
-
-def test_more_coalitions_than_fit_in_memory_are_refused():
-    images = torch.arange(1.0, 46.0).reshape(1, 1, 5, 9)
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(45, 1))
-    message = f"kernel-shap: n_samples is {10**12}: what is drawn for one image does not fit"
-    with pytest.raises(AttributionLabError, match=message):
-        kernel_shap(
-            *(model, images, torch.tensor([0])),
-            highest=255,
-            generator=seeded(),
-            segmentation="pixels",
-            n_samples=10**12,
-        )

@@ -1,15 +1,13 @@
 """Sampled Shapley values are those of their permutations, and tend to the exact ones."""
 
-import inspect
-
 import pytest
 import torch
 
 import attributionlab as al
 import oracles_masking as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import coalitions, findings, shapley_sampling
-from attributionlab.methods.shapley_sampling import (
+from attributionlab.methods import findings, shapley_sampling
+from attributionlab.methods.shapley import (
     shapley_value_sampling,
     shapley_value_sampling_true_baseline,
 )
@@ -176,31 +174,6 @@ def test_forward_passes_are_as_many_as_said_and_full():
     model = Curved()
     run(model, segmentation=torch.zeros_like(LABELS), n_samples=3, perturbations_per_eval=5)
     assert model.seen == [2, 2]
-
-
-def test_the_same_seed_gives_the_same_map_and_the_global_state_stays():
-    state = torch.random.get_rng_state()
-    first = run()
-    assert torch.equal(run(), first)
-    assert not torch.equal(run(generator=seeded(4)), first)
-    assert torch.equal(torch.random.get_rng_state(), state)
-    with findings.collect_notices():
-        alone = shapley_value_sampling(
-            Curved(),
-            IMAGES[:1],
-            TARGETS[:1],
-            segmentation=LABELS,
-            highest=255,
-            baselines=1.0,
-            generator=seeded(),
-        )
-    assert torch.equal(alone, first[:1])
-
-
-def test_settings_to_suggest_are_those_of_its_signature():
-    parameters = inspect.signature(shapley_value_sampling).parameters.values()
-    own = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert {*coalitions.MASKING_SETTINGS, "n_samples", "highest", "patches", "generator"} == own
 
 
 # Guards

@@ -1,6 +1,5 @@
 """LIME recovers linear models, agrees with its definition and with Captum, and speaks when it fails."""
 
-import inspect
 import warnings
 
 import pytest
@@ -12,7 +11,7 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import findings, surrogate
+from attributionlab.methods import findings
 from attributionlab.methods.surrogate import lime, lime_true_baseline
 
 LABELS = torch.tensor([[0, 0, 1, 1, 1], [0, 2, 2, 3, 3], [4, 4, 2, 3, 3]])
@@ -146,27 +145,12 @@ def test_no_more_perturbations_than_asked_for_go_through_at_once():
     assert seen[-1] == 10  # small images: all of them fit
 
 
-@pytest.mark.parametrize("method", [lime, lime_true_baseline])
-def test_a_generator_is_required_and_the_global_state_left_alone(method):
-    assert inspect.signature(method).parameters["generator"].default is inspect.Parameter.empty
-    state = torch.random.get_rng_state()
-    run()
-    assert torch.equal(torch.random.get_rng_state(), state)
-
-
 def test_each_image_has_superpixels_of_its_own():
     alone = torch.stack([LABELS, torch.zeros_like(LABELS)])
     alone[1, 0, 0] = 1
     got = run(Linear(), segmentation=alone)
     assert len(got[0].unique()) == 5
     assert len(got[1].unique()) == 2
-
-
-def test_the_true_baseline_stands_for_what_is_removed():
-    pixel = torch.tensor([1.0, 2.0, 3.0]).reshape(3, 1, 1)
-    got = run(method=lime_true_baseline, baseline=pixel)
-    assert torch.equal(got, run(baselines=(1, 2, 3)))
-    assert not torch.equal(got, run())
 
 
 def test_settings_of_the_segmentation_are_handed_to_it():
@@ -177,19 +161,6 @@ def test_settings_of_the_segmentation_are_handed_to_it():
         run(Linear(), segmentation="patches", patches=patches),
         run(Linear(), segmentation=patches),
     )
-
-
-def test_no_gradient_is_recorded_and_inputs_stay():
-    inputs = IMAGES.clone()
-    got = run(nn.Sequential(nn.Flatten(), nn.Linear(45, 2)))
-    assert not got.requires_grad
-    assert torch.equal(IMAGES, inputs)
-
-
-def test_settings_to_suggest_are_those_of_its_signature():
-    parameters = inspect.signature(lime).parameters.values()
-    own = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert {*surrogate.SETTINGS, "highest", "patches", "generator"} == own
 
 
 # Guards

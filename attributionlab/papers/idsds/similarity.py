@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.local_data import local_model
 from attributionlab.methods import METHODS
-from attributionlab.methods.layers import find_layer, observe
-from attributionlab.methods.layout import channels_first, layout_of
+from attributionlab.methods.layers import channels_first, find_layer, layout_of, observe
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.idsds.data import task_named
 from attributionlab.papers.idsds.training import trained_pair
