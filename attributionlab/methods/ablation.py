@@ -19,8 +19,8 @@ from attributionlab.methods.coalitions import (
     followed_pixels,
     games_of,
     masking_problems,
-    tell_superpixels,
-    tell_unmoved,
+    notify_superpixels,
+    notify_unmoved,
 )
 from attributionlab.methods.declaration import checked
 from attributionlab.methods.findings import Notice, notify
@@ -213,19 +213,19 @@ def feature_ablation(
     )
     games = games_of(inputs, start, labels, targets)
     outputs = [_followed(model, game) for game in games]
-    asked = [k for k, each in enumerate(outputs) if each is None]
-    if asked:
+    unfollowed = [k for k, each in enumerate(outputs) if each is None]
+    if unfollowed:
         by_passes = coalition_outputs(
             model,
-            [games[k] for k in asked],
+            [games[k] for k in unfollowed],
             [
                 Coalitions(games[k].players + 1, partial(_all_but_one, games[k].players))
-                for k in asked
+                for k in unfollowed
             ],
             perturbations_per_eval,
             "feature-ablation",
         )
-        for k, each in zip(asked, by_passes, strict=True):
+        for k, each in zip(unfollowed, by_passes, strict=True):
             outputs[k] = each
     maps, unmoved = [], 0
     for game, given in zip(games, outputs, strict=True):
@@ -235,8 +235,8 @@ def feature_ablation(
             # What is left is rounding, which a normalization blows up to a full-scale map.
             falls, unmoved = torch.zeros_like(falls), unmoved + 1
         maps.append(game.shared(falls))
-    tell_superpixels(labels)
-    tell_unmoved(unmoved)
+    notify_superpixels(labels)
+    notify_unmoved(unmoved)
     return torch.stack(maps)
 
 

@@ -28,7 +28,7 @@ from attributionlab.validation import boolean_problem, integer_problem
 
 DECLARATIONS = ("claim", "output", "gradient", "resolution", "runs")
 TEXTS = ("claim", "output", "resolution")
-"""Of these; which ones there are, the trial and the environment say."""
+"""Of these; which ones there are, the setup and the environment say."""
 MOST_RUNS = 1_000
 
 

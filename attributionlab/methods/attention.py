@@ -213,7 +213,7 @@ def attention_rollout(
         "are zero because the tokens that the output reads attend to none of the image, such as the "
         "first of tokens that attend to earlier ones alone"
     )
-    _tell_zeros(maps, read, text)
+    _notify_zeros(maps, read, text)
     return maps
 
 
@@ -300,7 +300,7 @@ def chefer_lrp(
         "are zero because no attention that counts has a gradient and relevance of the same sign: "
         "nothing speaks for the output, or relevance was lost on the way"
     )
-    _tell_zeros(maps, read, text)
+    _notify_zeros(maps, read, text)
     return maps
 
 
@@ -355,7 +355,7 @@ def _placed(
     return tokens.as_map(row[:, 0], size)
 
 
-def _tell_zeros(
+def _notify_zeros(
     maps: Float[Tensor, "batch 1 height width"], read: Bool[Tensor, "batch tokens"], text: str
 ) -> None:
     """That nothing is read, or else what makes maps zero all the same."""

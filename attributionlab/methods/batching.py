@@ -65,16 +65,16 @@ def images_at_once(model: nn.Module, inputs: Tensor, budget: int | None = None) 
     return max(1, budget // used)
 
 
-def passes_at_once(model: nn.Module, inputs: Tensor, asked: int | None) -> int:
+def passes_at_once(model: nn.Module, inputs: Tensor, wanted: int | None) -> int:
     """How many images pass at once: what a user asked for, as far as it fits in free memory, or else
     what `images_at_once` finds.
     """
-    if asked is None:
+    if wanted is None:
         return images_at_once(model, inputs)
-    if asked <= surely_fitting(inputs, asked):
-        return asked
+    if wanted <= surely_fitting(inputs, wanted):
+        return wanted
     # Half is for gradients.
-    return min(asked, images_at_once(model, inputs, free_bytes(inputs.device) // 2))
+    return min(wanted, images_at_once(model, inputs, free_bytes(inputs.device) // 2))
 
 
 def surely_fitting(images: Tensor, wanted: int) -> int:

@@ -384,8 +384,13 @@ def noise_of(
     """
     key = _fingerprint(model, layer, images, layout)
     if model not in _known or _known[model][0] != key:
-        returned, outputs = _passed(model, layer, images, who)
-        maps = channels_first(returned, layout)
+
+        def passed(batch: int) -> tuple[Tensor, Tensor]:
+            each = [observe(model, layer, part) for part in torch.split(images, batch)]
+            maps, outputs = (torch.cat(parts) for parts in zip(*each, strict=True))
+            return channels_first(maps, layout), outputs
+
+        maps, outputs = in_smaller_batches(passed, images_at_once(model, images), who)
         std = maps.std(0)
         unvaried = std < SMALLEST_STD
         noise = Noise(maps.mean(0), std.clamp(min=SMALLEST_STD), outputs.var(), unvaried)
@@ -408,17 +413,6 @@ def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor, layout: Lay
         values = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         digest.update(values.flatten().view(torch.uint8).numpy().data)
     return digest.digest()
-
-
-def _passed(model: nn.Module, layer: nn.Module, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
-    """What layer and network return for the reference images, as many at a time as fit."""
-
-    def run(batch: int) -> tuple[Tensor, Tensor]:
-        passed = [observe(model, layer, part) for part in torch.split(images, batch)]
-        maps, outputs = (torch.cat(each) for each in zip(*passed, strict=True))
-        return maps, outputs
-
-    return in_smaller_batches(run, images_at_once(model, images), who)
 
 
 def loss_of(model: nn.Module, output: Tensor, target: Tensor, variance: Tensor) -> Loss:

@@ -46,7 +46,7 @@ def guard_captum(
     settings: Mapping[str, Any],
     attributions: Any,
 ) -> None:
-    """Tell what is silently wrong with a result of DeepLift, DeepLiftShap, Deconvolution,
+    """Report what is silently wrong with a result of DeepLift, DeepLiftShap, Deconvolution,
     GuidedBackprop, GuidedGradCam, IntegratedGradients, LRP, Lime or KernelShap; nothing about others.
 
     Costs at most two forward passes and, for the methods that hook modules, one of the first image.
@@ -173,7 +173,7 @@ def arguments_of(function: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
-    """Run a method; what it raises is told with the environment and the place in its code."""
+    """Run a method; what it raises is reported with the environment and the place in its code."""
     with in_one_line(
         lambda error: f"{name} raised {said(error)} on {environment}{place_of(error)}"
     ):

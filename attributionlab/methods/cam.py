@@ -336,7 +336,7 @@ def gradcam_plus_plus(maps: Tensor, gradients: Tensor) -> Tensor:
     Parameters, result and errors are those of `gradcam`.
     """
     weights, beyond = _of_moments(maps, gradients[None])
-    _tell_of_poles(beyond)
+    _notify_of_poles(beyond)
     return weights
 
 
@@ -472,7 +472,7 @@ def smooth_gradcam_plus_plus(
         shares.append(beyond)
         equal += all_equal(gradients)
         found.append(weighted_sum(weights, maps, image, relu=relu))
-    _tell_of_poles(torch.cat(shares, 1))
+    _notify_of_poles(torch.cat(shares, 1))
     text = (
         f"are made from equal gradients of all samples (noise {noise:g}, n_samples {n_samples}), whose "
         "mean says no more than one of them: take other noise and more samples"
@@ -503,6 +503,6 @@ def _of_moments(
     return unit * (alpha * first.relu()).sum((2, 3), keepdim=True), shares.to(maps)
 
 
-def _tell_of_poles(shares: Float[Tensor, "2 batch"]) -> None:
+def _notify_of_poles(shares: Float[Tensor, "2 batch"]) -> None:
     for text, each in zip((NEGATIVE_MAPS, MIXED_GRADIENTS), shares, strict=True):
         notify(Notice(text, int((each > 0).sum()), worst=float(each.max())))

@@ -143,8 +143,8 @@ def masking_problems(highest: object, perturbations_per_eval: object) -> list[st
     ]
 
 
-def tell_superpixels(labels: Int[Tensor, "batch height width"]) -> None:
-    """Tell on which regions maps are constant, and of images with a single one."""
+def notify_superpixels(labels: Int[Tensor, "batch height width"]) -> None:
+    """Report on which regions maps are constant, and images with a single one."""
     text = (
         "come from a segmentation with a single superpixel, so every pixel has the same value: "
         "choose another segmentation or other settings of it"
@@ -155,8 +155,8 @@ def tell_superpixels(labels: Int[Tensor, "batch height width"]) -> None:
     notify(Notice(text, int((highest == 1).sum()), regions=regions, kind="segments"))
 
 
-def tell_unmoved(images: int) -> None:
-    """Tell of maps that are zero because no mixture of image and baseline moves the output."""
+def notify_unmoved(images: int) -> None:
+    """Report maps that are zero because no mixture of image and baseline moves the output."""
     text = (
         "are zero because no perturbation changes the output by more than rounding: choose other "
         "baselines, or a higher temperature"

@@ -235,13 +235,13 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         settings |= {"highest": highest, "generator": generator}
         settings |= {"n_samples": n_samples, "noise": noise}
         samples = maps_of_samples(method, model, inputs, targets, **settings)
-        said, maps = _Said(), []
+        notices, maps = _OfSamples(), []
         for _ in range(len(inputs)):
             with collect_notices() as findings:
                 of_samples = next(samples)
-            said.note(findings, of_samples)
+            notices.note(findings, of_samples)
             maps.append(REDUCTIONS[name](of_samples.double()))
-        said.notify(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
+        notices.notify(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
         return stored(torch.stack(maps), inputs.dtype)
 
     own = inspect.signature(ensemble).parameters
@@ -251,13 +251,12 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         f"Takes the settings of `{name_of(method)}` and those of `{name}`."
     )
     presented(ensemble, f"{name_of(method)}_{name}", doc, __name__, parameters.values())
-    said = ("output", "resolution", "distribution", "runs")
-    kept = {key: declared(method, key) for key in said}
-    return declares(claim=claim, **kept)(ensemble)
+    kept = ("output", "resolution", "distribution", "runs")
+    return declares(claim=claim, **{key: declared(method, key) for key in kept})(ensemble)
 
 
-class _Said:
-    """What was told of samples, brought together by image."""
+class _OfSamples:
+    """Notices of samples, brought together by image."""
 
     def __init__(self) -> None:
         self.images, self.worst, self.equal = Counter[tuple[str, Any]](), dict[str, float](), 0
@@ -272,7 +271,7 @@ class _Said:
         self.equal += all_equal(maps)
 
     def notify(self, method: str) -> None:
-        """Hand it on, as said of images and without `gaps`: an ensemble need not sum to anything."""
+        """Hand them on, as of images and without `gaps`: an ensemble need not sum to anything."""
         for (text, kind), images in self.images.items():
             whole = f"are made from maps of noisy samples, some of which {text}"
             notify(Notice(whole, images, worst=self.worst[text], kind=kind))

@@ -389,7 +389,7 @@ def excitation_backprop(
     if contrastive:
         maps = maps.clamp(min=0)
     else:
-        _tell_lost(maps)
+        _notify_lost(maps)
     if module is None:
         return maps
     return nn.functional.interpolate(maps, tuple(inputs.shape[2:]), mode="bilinear")
@@ -424,7 +424,7 @@ def _forward(
     return start[0], outputs
 
 
-def _tell_lost(maps: Tensor) -> None:
+def _notify_lost(maps: Tensor) -> None:
     lost = 1 - maps.detach().double().flatten(1).sum(1)
     text = (
         "lose up to {worst} of the probability: units that win without an input above 0 that excites "

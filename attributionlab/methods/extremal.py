@@ -252,7 +252,7 @@ def extremal_perturbation(
     nevertheless, the result says so.
 
     Nothing is drawn, but the descent amplifies rounding: another kernel or processor ends with another
-    mask. `nudge` shows how much that is worth. Runs that differ in it alone differ in what is rounded.
+    mask. `nudge` shows how much that changes. Runs that differ in it alone differ in what is rounded.
 
     Costs `iterations` forward and backward passes.
 

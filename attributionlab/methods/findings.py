@@ -1,7 +1,7 @@
 """What is found out about attributions: that they are silently wrong, or what had to be repaired.
 
-A guard tells a `Notice`. Within a test the run listens and collects; called directly, a finding with
-something to say becomes a warning.
+A guard hands a `Notice` to `notify`. Within a test the run collects them; called directly, a finding
+with something to say becomes a warning.
 """
 
 import sys
@@ -75,7 +75,7 @@ _listener: ContextVar[list[Notice] | None] = ContextVar("listener", default=None
 
 @contextmanager
 def collect_notices() -> Iterator[list[Notice]]:
-    """Collect what is told inside, instead of warning."""
+    """Collect notices inside, instead of warning."""
     findings: list[Notice] = []
     token = _listener.set(findings)
     try:
@@ -111,6 +111,6 @@ def summarized(findings: Iterable[Notice]) -> list[str]:
     sentences = []
     for text, count in images.items():
         if count:
-            said = text.replace("{worst}", f"{worst[text]:.0%}")
-            sentences.append(f"attributions of {count} image{'s' * (count > 1)} {said}")
+            whole = text.replace("{worst}", f"{worst[text]:.0%}")
+            sentences.append(f"attributions of {count} image{'s' * (count > 1)} {whole}")
     return sentences

@@ -1,4 +1,4 @@
-r"""Guards: what makes an attribution silently wrong, found and told.
+r"""Guards: what makes an attribution silently wrong, found and reported.
 
 DeepLift, Guided Backpropagation and Deconvolution hook modules; an activation that is called as a
 function passes them by. Contributions need not sum to what they account for. A saturated softmax leaves
@@ -116,7 +116,7 @@ def nonlinear_steps(output: Tensor, names: tuple[str, ...] = NONLINEAR) -> list[
 
 
 def hidden_activations(found: Activations, method: Backpropagation, images: int) -> None:
-    """Tell of activations that hooks miss, or of a network without any; reuse harms DeepLift alone."""
+    """Report activations that hooks miss, or of a network without any; reuse harms DeepLift alone."""
     reused = found.reused if method == "DeepLift" else 0
     text = (
         f"come from a network with {found.functional} functional (or unsupported) and {reused} reused "
@@ -135,7 +135,7 @@ def completeness(
     remedy: str,
     kind: Kind = "completeness",
 ) -> None:
-    r"""Tell by how much attributions miss the change of the output that they should sum to.
+    r"""Report by how much attributions miss the change of the output that they should sum to.
 
     .. math:: gap = |\sum_j a_j - (f(x) - f(b))| \, / \, |f(x) - f(b)|
 
@@ -188,7 +188,7 @@ def saturation(
     targets: Int[Tensor, " batch"],
     maps: Float[Tensor, "batch ..."],
 ) -> None:
-    """Tell of maps that are zero everywhere because the softmax they look through is saturated.
+    """Report maps that are zero everywhere because the softmax they look through is saturated.
 
     A softmax is saturated where the probability explained is 0 or 1 to the last bit, or its gradient
     with respect to all of its inputs underflows. A model that does not end in an `nn.Softmax` cannot be
@@ -241,7 +241,7 @@ def kinks(
     inputs: Float[Tensor, "batch channels height width"],
     targets: Int[Tensor, " batch"],
 ) -> float:
-    """The share of ReLU units at which a convention decides over the gradient, told if it is large.
+    """The share of ReLU units at which a convention decides over the gradient, reported if it is large.
 
     Of the units of `nn.ReLU` modules at whose output a gradient arrives, those whose input is exactly
     0: ReLU'(0) = 0 stops the gradient there, ReLU'(0) = 1 would not. One forward and one backward pass
@@ -331,8 +331,8 @@ def share_of_errors(estimate: Float[Tensor, "..."], errors: Float[Tensor, "..."]
     return float(errors.double().square().sum() / whole) if whole else 0.0
 
 
-def tell_of_noise(shares: Sequence[float], remedy: str) -> None:
-    """Tell of maps that are mostly noise, and of those whose share of it is infinite: not known."""
+def notify_of_noise(shares: Sequence[float], remedy: str) -> None:
+    """Report maps that are mostly noise, and those of which the share of noise is not known."""
     unknown = sum(math.isinf(share) for share in shares)
     text = f"have a sampling noise of unknown size, as so few samples do not show it: {remedy}"
     notify(Notice(text, unknown))

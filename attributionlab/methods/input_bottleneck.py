@@ -167,8 +167,8 @@ def generated_mask(
                     weight.clamp_(-adversary.clip, adversary.clip)
             seen += 1
             if seen % CRITIC_STEPS == 0:
-                judged = made.requires_grad_()
-                doubt = slope(-critic(judged).mean(), judged)
+                trainable = made.requires_grad_()
+                doubt = slope(-critic(trainable).mean(), trainable)
                 # The layer runs once more, because a graph of all mixtures may not fit in memory.
                 [slopes] = over_batches(back, [mixed.detach(), doubt], "input-iba")
                 _step(of_generator, drawn, torch.autograd.grad(mixed, drawn, slopes))
@@ -193,7 +193,7 @@ def _critic(like: Tensor, clip: float, generator: torch.Generator) -> nn.Sequent
     """
     channels, *sides = like.shape[1:]
     layers: list[nn.Module] = []
-    with torch.device("meta"):  # no weight is drawn before the generator is asked
+    with torch.device("meta"):  # no weight is drawn before the generator draws
         for given, returned, halves in ((1, 2, True), (2, 4, True), (4, 1, False)):
             halves = halves and min(sides) > 1
             size, stride = (4, 2) if halves else (3, 1)

@@ -191,7 +191,7 @@ def layout_of(
     stated: Layout | None,
     who: str,
 ) -> Layout:
-    """The layout that the user states, or the one that a pass of the first image proves; tell where
+    """The layout that the user states, or the one that a pass of the first image proves; report where
     they contradict each other.
 
     Proven by the layer itself, by what is in front of it, or by what takes its output: convolutions,

@@ -39,8 +39,8 @@ from attributionlab.methods.guards import (
     STATED_SHARE,
     completeness,
     noise_share,
+    notify_of_noise,
     shares_of_change,
-    tell_of_noise,
 )
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import (
@@ -118,11 +118,11 @@ def quadrature_problems(n_steps: object, method: object, internal_batch_size: ob
     return problems
 
 
-def nodes_at_once(model: nn.Module, inputs: Tensor, asked: int | None = None) -> int:
+def nodes_at_once(model: nn.Module, inputs: Tensor, wanted: int | None = None) -> int:
     """How many nodes pass at once: what a user asked for, or what fits the memory budget."""
-    fitting = passes_at_once(model, inputs, asked)
+    fitting = passes_at_once(model, inputs, wanted)
     # A node needs its activations and as much again for their gradients.
-    return fitting if asked else max(1, fitting // 2)
+    return fitting if wanted else max(1, fitting // 2)
 
 
 def straight_paths(
@@ -464,7 +464,7 @@ def _averaged(
         *(attributions, torch.stack(outputs), torch.stack(references)),
         *("take a larger n_steps", "quadrature"),
     )
-    tell_of_noise(shares, "take a larger n_baselines")
+    notify_of_noise(shares, "take a larger n_baselines")
     return attributions.to(inputs)
 
 
@@ -577,7 +577,7 @@ def gradient_shap(
     output = target_outputs(_outputs(model, inputs, 2 * batch), targets)
     remedy = "take a larger n_samples" + " or less noise" * (noise > 0)
     completeness(attributions, output, before, remedy, "quadrature")
-    tell_of_noise(shares, "take a larger n_samples")
+    notify_of_noise(shares, "take a larger n_samples")
     return attributions
 
 

@@ -21,12 +21,12 @@ from attributionlab.methods.coalitions import (
     followed_pixels,
     games_of,
     masking_problems,
-    tell_superpixels,
-    tell_unmoved,
+    notify_superpixels,
+    notify_unmoved,
 )
 from attributionlab.methods.declaration import checked
 from attributionlab.methods.findings import Notice, notify
-from attributionlab.methods.guards import share_of_errors, tell_of_noise
+from attributionlab.methods.guards import notify_of_noise, share_of_errors
 from attributionlab.methods.outputs import same_outputs
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import MOST_ROUNDS, generator_problem, integer_problem
@@ -56,7 +56,7 @@ def kernel_shap(
 
     where z_i in {0, 1}^M is drawn from the Shapley kernel p, which is to say its size k with
     probability proportional to (M - 1) / (k (M - k)) and then its members evenly, and x_z has the
-    baseline b where z is 0. Where all 2^M - 2 coalitions are no more than `n_samples`, each is asked
+    baseline b where z is 0. Where all 2^M - 2 coalitions are no more than `n_samples`, each is taken
     once and weighted by p, and the result is exact. The pixels of a superpixel share its value equally,
     so that the map sums to f(x) - f(b).
 
@@ -116,8 +116,8 @@ def kernel_shap(
         with drawn_in_memory("kernel-shap", "n_samples", n_samples, each, most=most):
             kept, weights = _coalitions(game.players, n_samples, generator)
         everybody = torch.ones(1, game.players, dtype=torch.bool)
-        asked = drawn(torch.cat([~everybody, everybody, kept]))
-        [outputs] = coalition_outputs(model, [game], [asked], perturbations_per_eval, "kernel-shap")
+        rows = drawn(torch.cat([~everybody, everybody, kept]))
+        [outputs] = coalition_outputs(model, [game], [rows], perturbations_per_eval, "kernel-shap")
         if same_outputs(outputs.min(), outputs.max()):
             # Solving would leave rounding, which a normalization blows up to a full-scale map.
             nothing = torch.zeros(game.players, dtype=torch.float64)
@@ -127,14 +127,14 @@ def kernel_shap(
         undetermined += not fit.is_determined
         maps.append(game.shared(fit.values))
         shares.append(share_of_errors(maps[-1], game.shared(fit.standard_errors)))
-    tell_superpixels(labels)
-    tell_unmoved(unmoved)
+    notify_superpixels(labels)
+    notify_unmoved(unmoved)
     text = (
         "are not determined by the samples, which are too few for the superpixels: take n_samples of "
         "several times their number, or fewer superpixels"
     )
     notify(Notice(text, undetermined))
-    tell_of_noise(shares, "take a larger n_samples")
+    notify_of_noise(shares, "take a larger n_samples")
     return torch.stack(maps)
 
 
@@ -298,9 +298,9 @@ def shapley_value_sampling(
         unmoved += not estimate.moved
         maps.append(game.shared(estimate.mean))
         shares.append(share_of_errors(maps[-1], game.shared(estimate.standard_errors)))
-    tell_superpixels(labels)
-    tell_unmoved(unmoved)
-    tell_of_noise(shares, "take a larger n_samples")
+    notify_superpixels(labels)
+    notify_unmoved(unmoved)
+    notify_of_noise(shares, "take a larger n_samples")
     return torch.stack(maps)
 
 
@@ -340,10 +340,7 @@ class _Estimate:
                     for _ in range(first, min(first + at_once, n_samples))
                 ]
             ).cpu()
-            if pixels is None:
-                outputs = _by_passes(model, game, orders, batch)
-            else:
-                outputs = _followed(model, game, orders, pixels)
+            outputs = _outputs(model, game, orders, pixels, batch)
             self._add(outputs.double(), orders)
             lowest.append(outputs.min())
             highest.append(outputs.max())
@@ -372,19 +369,24 @@ class _Estimate:
         return (self.squares / (self.count * (self.count - 1))).sqrt()
 
 
-def _by_passes(
-    model: nn.Module, game: Game, orders: Int[Tensor, "orders players"], batch: int | None
+def _outputs(
+    model: nn.Module,
+    game: Game,
+    orders: Int[Tensor, "orders players"],
+    pixels: Int[Tensor, " players"] | None,
+    batch: int | None,
 ) -> Float[Tensor, "orders steps"]:
-    """Outputs with all players, and after each that left, by forward passes."""
+    """Outputs with all players, and after each that left; no passes for pixels that are followed."""
+    if pixels is not None:
+        # Pixels that change nothing leave last, where nobody asks what the model says.
+        others = (game.owners.flatten() < 0).nonzero()[:, 0]
+        leaving = torch.cat([pixels[orders], others.expand(len(orders), -1)], 1)
+        ends, counts = (game.image[None], game.baseline[None]), range(game.players + 1)
+        outputs = trajectories(model, *ends, leaving[None], counts=counts)
+        return outputs[0, :, :, int(game.target)].cpu()
     between = game.players - 1
-    members = partial(_staying, orders.argsort(1))
-    outputs = coalition_outputs(
-        model,
-        [game],
-        [Coalitions(2 + len(orders) * between, members)],
-        batch,
-        "shapley-value-sampling",
-    )[0]
+    coalitions = Coalitions(2 + len(orders) * between, partial(_staying, orders.argsort(1)))
+    [outputs] = coalition_outputs(model, [game], [coalitions], batch, "shapley-value-sampling")
     shown, hidden = outputs[:2].expand(len(orders), 2).chunk(2, dim=1)
     return torch.cat([shown, outputs[2:].reshape(len(orders), between), hidden], 1)
 
@@ -401,23 +403,3 @@ def _staying(
     order = (numbers - 2).clamp(min=0) // between
     gone = torch.where(numbers < 2, numbers * players, (numbers - 2) % between + 1)
     return places[order] >= gone[:, None]
-
-
-def _followed(
-    model: nn.Module,
-    game: Game,
-    orders: Int[Tensor, "orders players"],
-    pixels: Int[Tensor, " players"],
-) -> Float[Tensor, "orders steps"]:
-    """The same, for players that are pixels, without forward passes."""
-    # Pixels that change nothing leave last, where nobody asks what the model says.
-    others = (game.owners.flatten() < 0).nonzero()[:, 0]
-    leaving = torch.cat([pixels[orders], others.expand(len(orders), -1)], 1)
-    outputs = trajectories(
-        model,
-        game.image[None],
-        game.baseline[None],
-        leaving[None],
-        counts=range(game.players + 1),
-    )
-    return outputs[0, :, :, int(game.target)].cpu()

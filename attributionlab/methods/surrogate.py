@@ -14,7 +14,7 @@ from attributionlab.methods.coalitions import (
     coalition_outputs,
     drawn,
     masking_problems,
-    tell_superpixels,
+    notify_superpixels,
 )
 from attributionlab.methods.declaration import checked
 from attributionlab.methods.findings import Notice, notify
@@ -135,7 +135,7 @@ def lime(
         coefficients = _fit(kept, outputs, regression, alpha, kernel_width)
         zero += not coefficients.any()
         maps.append(coefficients.to(inputs)[labels[k]])
-    tell_superpixels(labels)
+    notify_superpixels(labels)
     text = (
         "have only coefficients of zero: either no perturbation changes the output (choose other "
         "baselines, or a higher temperature), or the penalty outweighs the range of the output (lower "

@@ -21,10 +21,10 @@ from attributionlab.methods.guards import (
     completeness,
     kinks,
     noise_share,
+    notify_of_noise,
     saturation,
     share_of_errors,
     shares_of_change,
-    tell_of_noise,
     watched,
 )
 from attributionlab.methods.relevance import deep_lift, deep_shap
@@ -384,7 +384,7 @@ def test_the_share_of_given_errors_is_that_of_the_sum_of_squares(scale):
 
 def test_noise_and_noise_of_unknown_size_are_told_apart():
     with collect_notices() as told:
-        tell_of_noise([0.4, 0.6, math.inf, 7.0, math.inf, math.inf, 0.0], "take more")
+        notify_of_noise([0.4, 0.6, math.inf, 7.0, math.inf, math.inf, 0.0], "take more")
     unknown, noisy = told
     assert (unknown.images, noisy.images) == (3, 2)
     assert unknown.text == (
