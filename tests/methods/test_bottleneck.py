@@ -243,6 +243,21 @@ def test_what_follows_the_layer_may_work_in_place(chain, following):
     assert torch.equal(*maps)
 
 
+@pytest.mark.parametrize("softmax", [False, True])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8])
+def test_targets_of_any_integers_are_taken(left, dtype, softmax):
+    model, inputs, references = left
+    layer = "maps"
+    if softmax:
+        model, layer = nn.Sequential(model, nn.Softmax(dim=1)), "0.maps"
+    given = {"reference_images": references, "layer": layer, "steps": 2}
+    maps = [
+        iba(model, inputs, torch.tensor([0], dtype=kind), generator=generator(), **given)
+        for kind in (torch.int64, dtype)
+    ]
+    assert torch.equal(*maps)
+
+
 def test_copies_that_do_not_fit_in_memory_are_passed_in_parts(chain):
     chain.double()
     references = torch.randn(7, 1, 4, 4, generator=generator(1)).double()

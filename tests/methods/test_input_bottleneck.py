@@ -257,6 +257,13 @@ def test_a_relu_in_place_behind_the_layer_changes_nothing(images):
     assert torch.equal(*maps)
 
 
+def test_targets_of_any_integers_are_taken(net, images):
+    given = {"generator": generator(), "layer": "0", "reference_images": images[1]} | QUICK
+    assert torch.equal(
+        input_iba(net, images[0], TARGET.to(torch.int32), **given), explained(net, images)
+    )
+
+
 def test_a_channel_that_is_empty_is_no_problem(net, images):
     for each in images:
         each[:, 1] = 0

@@ -9,7 +9,7 @@ import torch
 import attributionlab as al
 import oracles_masking as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import findings, shapley_regression
+from attributionlab.methods import findings, shapley
 from attributionlab.methods.shapley import kernel_shap, kernel_shap_true_baseline
 from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Constant, Curved, seeded, value_of
 
@@ -45,7 +45,7 @@ def games():
 def test_it_is_least_squares_with_the_sum_held():
     got, source, labels = run(), seeded(), LABELS.tolist()
     for k, (value, image, baseline, players) in enumerate(games()):
-        kept, weights = shapley_regression._coalitions(len(players), FEW, source)
+        kept, weights = shapley._coalitions(len(players), FEW, source)
         assert weights is None
         nobody = value(baseline)
         outputs = [
@@ -74,7 +74,7 @@ def test_captum_gives_every_pixel_the_whole_value_for_the_same_coalitions():
 
     got, source, sizes = run(), seeded(), LABELS.unique(return_counts=True)[1][LABELS]
     for k, (_, _, _, players) in enumerate(games()):
-        kept, _ = shapley_regression._coalitions(len(players), FEW, source)
+        kept, _ = shapley._coalitions(len(players), FEW, source)
         rows = torch.ones(2 + FEW, 5, dtype=torch.long)
         rows[1, players] = 0
         rows[2:, players] = kept.long()
@@ -114,7 +114,7 @@ def test_they_sum_to_the_change_of_the_output(n):
 
 def test_sizes_and_members_are_those_of_the_shapley_kernel():
     players, n = 16, 20_000
-    kept, weights = shapley_regression._coalitions(players, n, seeded())
+    kept, weights = shapley._coalitions(players, n, seeded())
     assert weights is None
     assert kept.shape == (n, players)
     sizes = kept.sum(1)
@@ -129,14 +129,14 @@ def test_sizes_and_members_are_those_of_the_shapley_kernel():
 
 
 def test_all_coalitions_are_weighted_by_the_kernel():
-    kept, weights = shapley_regression._coalitions(3, 6, seeded())
+    kept, weights = shapley._coalitions(3, 6, seeded())
     assert sorted(map(tuple, kept.tolist())) == sorted(
         (bool(i & 1), bool(i & 2), bool(i & 4)) for i in range(1, 7)
     )
     assert weights.tolist() == [1 / 6] * 6  # 1 / (3 x 1 x 2) for sizes 1 and 2
-    _, weights = shapley_regression._coalitions(4, 14, seeded())
+    _, weights = shapley._coalitions(4, 14, seeded())
     assert set(weights.tolist()) == {1 / 12, 1 / 24}
-    assert shapley_regression._coalitions(4, 13, seeded())[1] is None
+    assert shapley._coalitions(4, 13, seeded())[1] is None
 
 
 @pytest.mark.parametrize("n", [40, 200])
@@ -145,12 +145,12 @@ def test_the_standard_errors_are_those_of_repetitions(n):
     slopes = torch.randn(players, generator=source, dtype=torch.float64)
     values, claimed = [], []
     for _ in range(60):
-        kept, _ = shapley_regression._coalitions(players, n, source)
+        kept, _ = shapley._coalitions(players, n, source)
         present = torch.cat(
             [torch.zeros(1, players), torch.ones(1, players), kept.float()]
         ).double()
         outputs = present @ slopes + (present[:, 0] != present[:, 1]) * present[:, 2:].sum(1)
-        fit = shapley_regression._fit(kept, outputs, None)
+        fit = shapley._fit(kept, outputs, None)
         values.append(fit.values)
         claimed.append(fit.standard_errors)
     measured = torch.stack(values).std(0)
@@ -221,7 +221,7 @@ def test_it_says_when_the_map_is_mostly_noise():
 
 def test_as_many_samples_as_unknowns_say_nothing_of_their_noise():
     kept = torch.eye(3)[:2].bool()
-    fit = shapley_regression._fit(kept, torch.tensor([0.0, 6.0, 1.0, 2.0]).double(), None)
+    fit = shapley._fit(kept, torch.tensor([0.0, 6.0, 1.0, 2.0]).double(), None)
     torch.testing.assert_close(fit.values, torch.tensor([1.0, 2.0, 3.0]).double())
     assert fit.is_determined
     assert fit.standard_errors.isinf().all()

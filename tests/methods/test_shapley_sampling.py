@@ -6,7 +6,7 @@ import torch
 import attributionlab as al
 import oracles_masking as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import findings, shapley_sampling
+from attributionlab.methods import findings, shapley
 from attributionlab.methods.shapley import (
     shapley_value_sampling,
     shapley_value_sampling_true_baseline,
@@ -141,7 +141,7 @@ def test_parts_have_the_mean_and_the_standard_errors_of_the_whole():
         for step, player in enumerate(order):
             taken[row, player] = output[step] - output[step + 1]
     for sizes in ([7], [3, 4], [1, 1, 5]):
-        estimate = shapley_sampling._Estimate(3)
+        estimate = shapley._Estimate(3)
         for some in zip(outputs.split(sizes), orders.split(sizes), strict=True):
             estimate._add(*some)
         torch.testing.assert_close(estimate.mean, taken.mean(0))
