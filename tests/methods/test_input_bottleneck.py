@@ -353,5 +353,5 @@ def test_the_noise_of_the_layer_is_that_of_iba(net, images, monkeypatch):
     bottleneck.iba(
         net, images[0], TARGET, reference_images=images[1], generator=generator(), layer="0"
     )
-    monkeypatch.setattr(bottleneck, "_passed", None)  # nothing passes again
+    monkeypatch.setattr(bottleneck, "images_at_once", None)  # nothing passes again
     explained(net, images)

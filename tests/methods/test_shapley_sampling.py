@@ -123,8 +123,8 @@ def test_pixels_of_the_laboratory_are_followed_with_equal_results(monkeypatch):
 
     followed = estimated(env.softmax_model)
     with monkeypatch.context() as patch:
-        patch.setattr(shapley_sampling, "coalition_outputs", None)
-        patch.setattr(shapley_sampling, "OUTPUTS_AT_ONCE", 2 * 65)  # two orders at a time
+        patch.setattr(shapley, "coalition_outputs", None)
+        patch.setattr(shapley, "OUTPUTS_AT_ONCE", 2 * 65)  # two orders at a time
         # Means over parts of the permutations are rounded otherwise, in float64.
         torch.testing.assert_close(estimated(env.softmax_model), followed, rtol=2**-22, atol=1e-12)
     handle = env.softmax_model.register_forward_hook(lambda *_: None)  # not to be followed with one
