@@ -25,7 +25,7 @@ from .faithfulness.test import faithfulness_test as faithfulness_test
 from .leaderboard import Leaderboard as Leaderboard
 from .leaderboard import rank_methods as rank_methods
 from .metric_trials.report import MetricReport as MetricReport
-from .metric_trials.trial import metric_test as metric_test
+from .metric_trials.run import metric_test as metric_test
 from .truth import Truth as Truth
 from .verification import Certificate as Certificate
 from .verification import verify as verify

@@ -21,8 +21,8 @@ from attributionlab.faithfulness.setup import Trial
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import DERIVATIONS, METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
-from attributionlab.metric_trials.evaluations import METRICS, as_metric
-from attributionlab.metric_trials.trial import metric_tests
+from attributionlab.metric_trials.registry import METRICS, as_metric
+from attributionlab.metric_trials.run import metric_tests
 from attributionlab.papers.attributionlab import comparison_plan
 from attributionlab.papers.catalog import reproduce
 from attributionlab.papers.subjects.networks import AttentionNetwork

@@ -55,7 +55,7 @@ def list_environments() -> None:
     from attributionlab.environment.catalog import describe, environments
     from attributionlab.methods import DERIVATIONS, METHODS
     from attributionlab.methods.controls import CONTROLS
-    from attributionlab.metric_trials.evaluations import METRICS
+    from attributionlab.metric_trials.registry import METRICS
     from attributionlab.papers.catalog import items
     from attributionlab.report import names_table, print_table
 

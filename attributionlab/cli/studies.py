@@ -312,8 +312,8 @@ def run_metric_test(
     from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparison import QUICK_SIZE
     from attributionlab.methods import as_method
-    from attributionlab.metric_trials.evaluations import METRICS
-    from attributionlab.metric_trials.trial import metric_test
+    from attributionlab.metric_trials.registry import METRICS
+    from attributionlab.metric_trials.run import metric_test
     from attributionlab.report import data_table, findings_list, print_table
 
     places = check_paths({"json": json, "csv": csv}, read=[metric, *(method or []), env])

@@ -1,4 +1,4 @@
-"""One image with many maps, and what a model says while the image's pixels come and go.
+"""One image with many maps, and a model's outputs while the image's pixels come and go.
 
 What depends on the maps alone (orders, sums over subsets) is worked out once for all conditions, and
 what depends on the condition (curves, effects of random subsets) once for all metrics.
@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
-from attributionlab.metrics import magnitudes
-from attributionlab.metrics.curves import outputs_along
-from attributionlab.metrics.orders import removal_order
+from attributionlab.metrics import magnitudes, normalize, outputs_along, removal_order
+from attributionlab.metrics.marking import Scale
+from attributionlab.metrics.performance import Performance
+from attributionlab.metrics.removal import ROAD_FRACTIONS
 from attributionlab.truth import Truth, marginal_contributions
 
 POINTS_AT_ONCE = 2**20
@@ -31,21 +32,30 @@ class Case:
     Parameters
     ----------
     image : Tensor, (C, H, W)
-        What was explained.
+        The explained image.
     target : Tensor of int, (1,)
-        Its output.
+        The explained output.
     maps : Tensor, (M, 1, H, W)
         Attributions.
     truth : Truth
-        Of the one image.
+        Signs of the one image.
+    values : Tensor, (1, 1, H, W)
+        Exact Shapley values.
+    baseline : Tensor, (C, 1, 1)
+        The true baseline, which no network reacts to.
+    highest : float
+        Largest value that images may have; the least is 0.
     seed : int
-        Of random subsets.
+        Seed for random subsets and for the noise of imputations.
     """
 
     image: Float[Tensor, "channels height width"]
     target: Int[Tensor, " one"]
     maps: Float[Tensor, "maps 1 height width"]
     truth: Truth
+    values: Float[Tensor, "1 1 height width"]
+    baseline: Float[Tensor, "channels 1 1"]
+    highest: float
     seed: int
 
     @property
@@ -57,6 +67,12 @@ class Case:
     def positive(self) -> Float[Tensor, "maps 1 height width"]:
         """What raises the output, according to each map."""
         return magnitudes(self.maps, "positive")
+
+    def scaled(self, scale: Scale) -> Float[Tensor, "maps 1 height width"]:
+        """The maps for a metric that is marked so: as they are, or their positive values."""
+        if scale == "signed":
+            return self.maps
+        return normalize(self.positive) if scale == "unit" else self.positive
 
     @cached_property
     def orders(self) -> Int[Tensor, "maps pixels"]:
@@ -92,10 +108,32 @@ class Case:
         last = torch.tensor(self.sizes) - 1
         return torch.stack([rounded[:, draw].cumsum(1)[:, last] for draw in self.draws], 1) / units
 
+    @cached_property
+    def imputed(self) -> Float[Tensor, "fractions maps channels height width"]:
+        """The image after each of ROAD's fractions of each map's pixels, with one noise for all.
+
+        It depends on no network, and solving for it takes longer than all networks' answers.
+        """
+        seen_by_none = torch.nn.Identity().eval()
+        performance = Performance(
+            seen_by_none,
+            self.image[None],
+            self.target,
+            value_range=(0, self.highest),
+            seed=self.seed,
+        )
+        ranks = self.orders.argsort(1).view(self.maps.shape)
+        counts = [round(fraction * self.pixels) for fraction in ROAD_FRACTIONS]
+        left = [
+            torch.cat([performance.imputed(rank[None] >= count) for rank in ranks])
+            for count in counts
+        ]
+        return torch.stack(left)
+
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """A case under one condition.
+class Evaluation:
+    """A case under one condition: what a model returns, each curve worked out once.
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ def completeness_curve(
     )
 
 
-@metric(higher_is_better=True, per_sample=False)
+@metric(higher_is_better=True, per_sample=False, maps="nonnegative")
 def completeness_at(
     model: nn.Module,
     images: Images,

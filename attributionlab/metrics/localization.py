@@ -124,7 +124,7 @@ def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
     return boxes
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(higher_is_better=True, per_sample=True, maps="nonnegative")
 def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     """Share of the attribution that lies on the truth; parameters of `relevance_rank_accuracy`.
 

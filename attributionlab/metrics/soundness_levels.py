@@ -194,7 +194,7 @@ def soundness_sweep(
     )
 
 
-@metric(higher_is_better=True, per_sample=False)
+@metric(higher_is_better=True, per_sample=False, maps="nonnegative")
 def soundness_at(
     model: nn.Module,
     images: Images,

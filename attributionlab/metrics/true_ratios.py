@@ -20,7 +20,7 @@ Masks = Bool[Tensor, "batch 1 height width"]
 Ratios = Float[Tensor, " batch"]
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(higher_is_better=True, per_sample=True, maps="nonnegative")
 def true_soundness(
     attributions: Maps, information: Maps, *, included: Masks | None = None
 ) -> Ratios:
@@ -75,7 +75,7 @@ def true_soundness(
     return (eta * (phi > 0)).sum(1) / eta.sum(1)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(higher_is_better=True, per_sample=True, maps="nonnegative")
 def true_completeness(attributions: Maps, information: Maps, *, threshold: float = 0.0) -> Ratios:
     r"""Share of the information that lies on attributed pixels.
 

@@ -9,9 +9,9 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.metric_trials.evaluations import as_metric
+from attributionlab.metric_trials.registry import as_metric
 from attributionlab.metric_trials.report import Break, DoseScore, MetricReport
-from attributionlab.metric_trials.trial import metric_test, metric_tests
+from attributionlab.metric_trials.run import metric_test, metric_tests
 from attributionlab.metrics import metric, parts_f1
 from attributionlab.ranking import CorrelationInterval
 

@@ -10,17 +10,24 @@ from scipy.optimize import nnls
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.metric_trials.case import DRAWS, Case, Seen
-from attributionlab.metric_trials.evaluations import METRICS, _cells, as_metric, squared_misfit
-from attributionlab.metric_trials.shares import LEVELS
-from attributionlab.metrics import completeness_curve, ids, magnitudes, metric, sds, soundness_at
-from attributionlab.metrics.localization import (
-    pointing_game,
-    relevance_mass_accuracy,
-    relevance_rank_accuracy,
+from attributionlab.metric_trials.case import DRAWS, Case, Evaluation
+from attributionlab.metric_trials.registry import FUNCTIONS, METRICS, SHORT_NAMES, as_metric
+from attributionlab.metric_trials.scores import LEVELS, SHARED, _cells, squared_misfit
+from attributionlab.metrics import (
+    completeness_curve,
+    deletion,
+    ids,
+    idsds,
+    insertion,
+    magnitudes,
+    metric,
+    normalize,
+    pixel_flipping,
+    road,
+    sds,
+    sensitivity_n,
+    soundness_at,
 )
-from attributionlab.metrics.perturbation import deletion, insertion, pixel_flipping
-from attributionlab.metrics.sensitivity import sensitivity_n
 from attributionlab.truth import Truth
 
 
@@ -33,8 +40,31 @@ def seen():
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(18, 1, 12, 12, generator=generator)
     maps = torch.cat([truth.signed.float(), torch.full((1, 1, 12, 12), 0.1), noise])
-    case = Case(images[0], labels, maps, truth, 5)
-    return Seen(case, env.softmax_model, torch.zeros(3, 12, 12))
+    values = env.shapley(images[0], int(labels[0]))[None].float()
+    case = Case(images[0], labels, maps, truth, values, env.baseline, 255, seed=5)
+    return Evaluation(case, env.softmax_model, torch.zeros(3, 12, 12))
+
+
+def test_every_metric_is_tested_by_its_function_s_name_or_refused_with_what_to_do():
+    refused = FUNCTIONS.keys() - METRICS.keys()
+    assert refused == {"max-sensitivity", "efficiency-gap"}
+    for name in refused:
+        remedy = f"attributionlab.metrics.{name.replace('-', '_')} instead"
+        with pytest.raises(AttributionLabError, match=f"^{name} cannot be tested: .*{remedy}$"):
+            as_metric(name)
+    assert METRICS.keys() - FUNCTIONS.keys() == SHORT_NAMES.keys()
+    assert SHARED.keys() <= {function.__name__ for function in FUNCTIONS.values()}
+    for name, each in METRICS.items():
+        function = FUNCTIONS[SHORT_NAMES.get(name, name)]
+        assert (each.name, each.higher_is_better) == (name, function.higher_is_better)
+
+
+def test_every_metric_scores_every_map_of_an_evaluation(seen):
+    few = replace(seen, case=replace(seen.case, maps=seen.case.maps[:3]))
+    for each in METRICS.values():
+        scores = each.scores(few)
+        assert scores.shape == (3,)
+        assert np.isfinite(scores).all()
 
 
 def one_by_one(function, seen, **settings):
@@ -55,26 +85,66 @@ def one_by_one(function, seen, **settings):
 
 
 @pytest.mark.parametrize(
-    ("name", "function"),
-    [("insertion", insertion), ("deletion", deletion), ("pixel-flipping", pixel_flipping)],
+    ("name", "function", "settings"),
+    [
+        ("insertion", insertion, {}),
+        ("deletion", deletion, {}),
+        ("pixel-flipping", pixel_flipping, {}),
+        ("single-deletion", sds, {"patches": 16}),
+        ("incremental-deletion", ids, {}),
+    ],
 )
-def test_curves_of_many_maps_are_those_of_each(seen, name, function):
-    metric = METRICS[name]
+def test_evaluations_that_maps_share_change_no_score(seen, name, function, settings):
     # The same sums in the same order, up to how many curves are added up side by side.
-    assert metric.scores(seen) == pytest.approx(one_by_one(function, seen), abs=1e-12)
-    assert metric.higher_is_better == function.higher_is_better
+    expected = one_by_one(function, seen, **settings)
+    assert METRICS[name].scores(seen) == pytest.approx(expected, abs=1e-12)
+    assert len(set(expected)) > 15
+
+
+def test_idsds_deletes_by_the_true_baseline_whatever_the_replacement(seen):
+    baseline = replace(seen, replacement=seen.case.baseline)
+    # Rank correlations of the same numbers.
+    assert METRICS["idsds"].scores(seen).tolist() == one_by_one(idsds, baseline)
+    assert METRICS["idsds"].sees == METRICS["road"].sees == "network"
+
+
+def test_road_of_many_maps_is_that_of_each_by_the_output_of_the_label(seen):
+    some = replace(seen, case=replace(seen.case, maps=seen.case.maps[:5]))
+
+    def output(outputs, targets):
+        return outputs[:, int(targets[0])]
+
+    settings = {"indicator": output, "value_range": (0, 255), "seed": seen.case.seed}
+    call = seen.model, seen.case.image[None], seen.case.target
+    expected = [float(road(*call, each[None], **settings)) for each in some.case.maps]
+    # The outputs of five images at once may differ in the last bit of float32 from those of one.
+    assert METRICS["road"].scores(some) == pytest.approx(expected, rel=1e-6)
+    assert len(set(expected)) == 5
+
+
+@pytest.mark.parametrize("name", ["f1", "precision", "recall"])
+def test_alignment_is_that_of_normalized_positive_values_with_the_positive_mask(seen, name):
+    maps = normalize(seen.case.positive)
+    expected = FUNCTIONS[name](maps, seen.case.truth.positive.expand(maps.shape)).tolist()
+    assert METRICS[name].scores(seen).tolist() == expected
+    assert expected[0] == 1  # the truth
+    assert METRICS[name].sees == "maps"
 
 
 @pytest.mark.parametrize(
-    ("name", "function", "settings"),
-    [("single-deletion", sds, {"patches": 16}), ("incremental-deletion", ids, {})],
+    ("name", "scale"),
+    [
+        *[(name, "signed") for name in ("rank-correlation", "cosine", "sign-agreement")],
+        *[(name, "nonnegative") for name in ("true-soundness", "true-completeness")],
+    ],
 )
-def test_deletion_of_cells_and_in_steps_is_that_of_each_map(seen, name, function, settings):
-    # Correlations are the same to the bit; means of 32 outputs up to the order of their sum.
-    expected = one_by_one(function, seen, **settings)
-    assert METRICS[name].scores(seen) == pytest.approx(expected, abs=1e-15)
-    assert METRICS[name].higher_is_better == function.higher_is_better
-    assert len(set(expected)) > 15
+def test_what_is_known_of_each_pixel_are_exact_shapley_values(seen, name, scale):
+    values = seen.case.values if scale == "signed" else seen.case.values.clamp(min=0)
+    maps = seen.case.scaled(scale)
+    expected = FUNCTIONS[name](maps, values.expand(maps.shape))
+    assert METRICS[name].scores(seen).tolist() == expected.tolist()
+    exact = replace(seen, case=replace(seen.case, maps=seen.case.values))
+    assert METRICS[name].scores(exact) == pytest.approx([1], abs=1e-12)
 
 
 def test_cells_are_as_equal_as_the_size_of_an_image_allows():
@@ -116,7 +186,7 @@ def test_soundness_of_many_maps_is_the_mean_of_each_over_the_levels(seen):
     # The truth, the constant and two maps of noise.
     some = replace(seen.case, maps=seen.case.maps[:4])
     for replacement in (seen.replacement, torch.full((3, 12, 12), 200.0), background):
-        other = Seen(some, seen.model, replacement)
+        other = Evaluation(some, seen.model, replacement)
         expected = []
         for each in some.positive:
             levels = [
@@ -140,7 +210,7 @@ def test_completeness_of_many_maps_is_the_mean_of_each_over_the_thresholds(seen)
 
 
 def test_soundness_and_completeness_are_nan_where_the_output_does_not_rise(seen):
-    still = Seen(seen.case, seen.model, seen.case.image)
+    still = Evaluation(seen.case, seen.model, seen.case.image)
     assert np.isnan(METRICS["soundness"].scores(still)).all()
     assert np.isnan(METRICS["completeness"].scores(still)).all()
 
@@ -157,10 +227,16 @@ class Line(torch.nn.Module):
         return (self.offset + torch.stack([self.slope * mean, 0 * mean], 1)).to(images.dtype)
 
 
+def case_of(image, maps):
+    """A case of one image, all of it positive."""
+    values = torch.ones(1, *image.shape)
+    truth = Truth(values.to(torch.int8))
+    return Case(image, torch.tensor([0]), maps, truth, values, image[:, :1, :1], 255, seed=0)
+
+
 def line_seen(maps, **line):
     image = torch.ones(1, 10, 10)
-    truth = Truth(torch.ones(1, 1, 10, 10, dtype=torch.int8))
-    return Seen(Case(image, torch.tensor([0]), maps, truth, 0), Line(**line).eval(), 0 * image)
+    return Evaluation(case_of(image, maps), Line(**line).eval(), 0 * image)
 
 
 def test_a_level_that_a_map_does_not_reach_counts_zero():
@@ -207,7 +283,7 @@ def test_sensitivity_over_shared_subsets_is_that_of_each_map(seen):
 
 
 def test_sensitivity_is_nan_where_the_output_never_changes(seen):
-    still = Seen(seen.case, seen.model, seen.case.image)
+    still = Evaluation(seen.case, seen.model, seen.case.image)
     assert np.isnan(METRICS["sensitivity-n"].scores(still)).all()
 
 
@@ -227,27 +303,21 @@ def test_infidelity_is_what_the_best_multiple_from_0_up_leaves_unexplained():
 
 def test_localization_is_held_against_the_positive_mask(seen):
     mask = seen.case.truth.positive
-    for name, function, maps in (
-        ("pointing-game", pointing_game, seen.case.maps),
-        ("relevance-rank-accuracy", relevance_rank_accuracy, seen.case.maps),
-        (
-            "relevance-mass-accuracy",
-            relevance_mass_accuracy,
-            magnitudes(seen.case.maps, "positive"),
-        ),
+    for name, maps in (
+        ("pointing-game", seen.case.maps),
+        ("relevance-rank-accuracy", seen.case.maps),
+        ("relevance-mass-accuracy", magnitudes(seen.case.maps, "positive")),
     ):
-        expected = [float(function(each[None], mask)) for each in maps]
+        expected = [float(FUNCTIONS[name](each[None], mask)) for each in maps]
         assert METRICS[name].scores(seen).tolist() == expected
-        assert not METRICS[name].perturbs
+        assert METRICS[name].sees == "maps"
 
 
 def test_shapley_values_of_the_replaced_game_add_up_and_are_exact_for_a_sum():
     total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(9, 1, bias=False))
     torch.nn.init.ones_(total[1].weight)
     image = torch.arange(9.0).reshape(1, 3, 3)
-    truth = Truth(torch.ones(1, 1, 3, 3, dtype=torch.int8))
-    case = Case(image, torch.tensor([0]), image[None], truth, 0)
-    values = Seen(case, total, torch.full((1, 3, 3), 2.0)).shapley
+    values = Evaluation(case_of(image, image[None]), total, torch.full((1, 3, 3), 2.0)).shapley
     assert torch.equal(values, (image - 2).double())
 
 
@@ -265,7 +335,7 @@ def test_a_metric_of_anybodys_gets_what_it_declares(seen):
     adapted = as_metric(mine)
     expected = seen.case.maps.amax((1, 2, 3)).numpy()
     np.testing.assert_array_equal(adapted.scores(seen), expected.astype(np.float64))
-    assert (adapted.name, adapted.higher_is_better, adapted.perturbs) == ("mine", False, True)
+    assert (adapted.name, adapted.higher_is_better, adapted.sees) == ("mine", False, "condition")
     assert torch.equal(got.pop("replacement"), seen.replacement)
     assert got == {"model": seen.model, "seed": 5}
 
@@ -291,7 +361,7 @@ def test_a_metric_without_a_model_gets_maps_alone_and_may_return_a_list(seen):
         return [float(each.std()) for each in attributions]
 
     adapted = as_metric(spread, higher_is_better=True)
-    assert not adapted.perturbs
+    assert adapted.sees == "maps"
     assert adapted.scores(seen).tolist() == [float(each.std()) for each in seen.case.maps]
 
 
@@ -308,6 +378,7 @@ def test_a_built_in_function_is_a_metric_too(seen):
         ("insertions", "no metric named 'insertions': did you mean 'insertion'?"),
         (3, "metric is 3: pass a name or a function"),
         (lambda attributions: 0, "does not say which direction is better"),
+        (road, r"road is defined on a data set only .*write a function that returns one number"),
     ],
 )
 def test_what_is_no_metric_is_refused(given, message):
@@ -332,7 +403,7 @@ def test_what_a_metric_raises_is_said_in_one_line_with_its_place(seen):
     def broken(attributions):
         raise RuntimeError("boom")
 
-    place = r"\(test_evaluations\.py, line \d+\)"
+    place = r"\(test_registry\.py, line \d+\)"
     with pytest.raises(AttributionLabError, match=f"^broken raised RuntimeError: boom {place}$"):
         as_metric(broken, higher_is_better=True).scores(seen)
 

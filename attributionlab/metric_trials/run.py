@@ -1,12 +1,13 @@
 """The test of a metric: graded attributions, ranked by it at every dose and by the truth."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import nn
 
 from attributionlab.device import own_arithmetic
 from attributionlab.diagnosis.shares import pixel_kinds
@@ -25,10 +26,10 @@ from attributionlab.methods import (
 )
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.agreement import Agreement, mean_over_images
-from attributionlab.metric_trials.case import Case, Seen
+from attributionlab.metric_trials.case import Case, Evaluation
 from attributionlab.metric_trials.conditions import Condition, conditions_of
-from attributionlab.metric_trials.evaluations import Metric, as_metric
 from attributionlab.metric_trials.graded import graded_attributions
+from attributionlab.metric_trials.registry import Metric, as_metric
 from attributionlab.metric_trials.report import DoseScore, MetricReport
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.progress import track
@@ -73,11 +74,10 @@ def metric_test(
     Parameters
     ----------
     metric : str or callable
-        "insertion", "deletion", "pixel-flipping", "sensitivity-n", "infidelity", "soundness",
-        "completeness", "pointing-game", "relevance-mass-accuracy", "relevance-rank-accuracy", or a
-        function ``(model, images, targets, attributions, *, ...) -> (B,)``. Of `replacement` (C, H,
-        W), `truth` (the positive mask) and `seed` it is given what it declares; one without `model` is
-        called ``(attributions, *, ...)``.
+        The name of a metric of `al.metrics`, with hyphens, such as "insertion", "road" or "f1", or a
+        function ``(model, images, targets, attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W),
+        `truth` (the positive mask), `values` (exact Shapley values), `information` (those above 0) and
+        `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
         It gets copies of one image with several attributions; one that draws random subsets should
         draw the same for all of them, as the built-in ones do by name. "infidelity" leaves the scale
         of a map free, from 0 up: ranked attributions have no common one.
@@ -114,13 +114,13 @@ def metric_test(
     Raises
     ------
     AttributionLabError
-        For an unknown metric, environment, method or axis, an environment to which no color is unseen,
-        and impossible numbers.
+        For an unknown metric or one that cannot be tested, an unknown environment, method or axis, an
+        environment to which no color is unseen, and impossible numbers.
 
     Examples
     --------
     >>> import attributionlab as al
-    >>> from attributionlab.metric_trials.trial import metric_test
+    >>> from attributionlab.metric_trials.run import metric_test
     >>> env = al.load("multi-color-sum", image_size=12)
     >>> report = metric_test("relevance-rank-accuracy", env, n=2, doses={"distance": [0, 20]})
     >>> [str(broken) for broken in report.breaks("positive")]
@@ -236,6 +236,9 @@ def _images(
             target=targets.to(device),
             maps=maps.to(device),
             truth=Truth(signed.to(device)),
+            values=shapley.to(device),
+            baseline=env.baseline,
+            highest=env.max_value,
             seed=stream,
         )
         yield _Image(number, case, names)
@@ -273,16 +276,20 @@ class _Found(NamedTuple):
         signed = case.truth.signed.expand(len(case.maps) - 1, *case.truth.signed.shape[1:])
         for part, f1 in parts_f1(case.maps[:-1], signed).items():
             self.f1[part].append(f1.cpu().numpy())
-        networks: dict[tuple[int, float], Environment] = {}
+        models: dict[tuple[int, float], nn.Module] = {}
+        shared: dict[tuple[str, tuple[float, ...]], Numbers] = {}
         for condition in {each.key: each for each in conditions}.values():
-            if condition.setting not in networks:
-                networks[condition.setting] = condition.network(image.number)
-            model = networks[condition.setting].explained_model(output)
+            setting = condition.setting
+            if setting not in models:
+                models[setting] = condition.network(image.number).explained_model(output)
             canvas = condition.canvas(image.number, seed).to(device)
-            seen = Seen(case, model, canvas)
-            own = Seen(_with_maps(case, seen.shapley[None].float()), model, canvas)
+            seen = Evaluation(case, models[setting], canvas)
+            own = replace(seen, case=replace(case, maps=seen.shapley[None].float()))
             for metric in self.metrics:
-                scores = np.concatenate([metric.scores(seen), metric.scores(own)])
+                known = metric.name, setting if metric.sees == "network" else condition.key
+                if known not in shared:
+                    shared[known] = metric.scores(seen)
+                scores = np.concatenate([shared[known], metric.scores(own)])
                 self.scores.setdefault((metric.name, condition.key), []).append(scores)
 
     def dose_scores(
@@ -313,10 +320,6 @@ class _Found(NamedTuple):
             best=float(means[winner]),
             best_map=names[winner],
         )
-
-
-def _with_maps(case: Case, maps: Tensor) -> Case:
-    return Case(case.image, case.target, maps, case.truth, case.seed)
 
 
 def _confidence_problem(confidence: Any) -> list[str]:

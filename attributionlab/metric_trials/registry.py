@@ -1,0 +1,223 @@
+"""The registry of metrics: every metric of `attributionlab.metrics` by name, and anybody's function."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab import metrics
+from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.metric_trials.case import Evaluation
+from attributionlab.metric_trials.scores import SHARED, Sees
+from attributionlab.references import in_one_line, place_of, said
+
+Scores = NDArray[np.float64]
+
+MAPS_AT_ONCE = 16
+"""How many maps a metric without shared evaluations gets in a batch."""
+
+OFFERED = frozenset({"replacement", "truth", "values", "information", "seed"})
+"""Parameters that a function is given if it declares them."""
+
+NOT_GIVEN: Mapping[str, str] = {
+    "attribute": "it lets a method explain changed images, and the test ranks ready maps",
+    "changes": "it compares sums in units of the output, and the ranked maps have no common scale",
+}
+"""Why a metric with such a parameter cannot rank ready maps."""
+
+SHORT_NAMES = {
+    "soundness": "soundness-at",
+    "completeness": "completeness-at",
+    "single-deletion": "sds",
+    "incremental-deletion": "ids",
+}
+"""Second names of metrics."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric that can be tested.
+
+    Parameters
+    ----------
+    name : str
+        For reports.
+    higher_is_better : bool
+        Which maps it prefers.
+    scores : callable
+        An evaluation -> a number for each of its maps, NaN where not applicable.
+    sees : {"maps", "network", "condition"}
+        What the scores depend on.
+    """
+
+    name: str
+    higher_is_better: bool
+    scores: Callable[[Evaluation], Scores]
+    sees: Sees = "condition"
+
+
+def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
+    """Adapt whatever scores attributions.
+
+    Parameters
+    ----------
+    metric : str or callable
+        A name in `METRICS`, or a function ``(model, images, targets, attributions, *, ...) -> (B,)``.
+        Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H, W)), `values` (exact Shapley
+        values, (B, 1, H, W)), `information` (those above 0) and `seed` it is given what it declares;
+        one that declares no `model` is called ``(attributions, *, ...)``.
+    higher_is_better : bool, optional
+        For a function that does not say so itself (`attributionlab.metrics.metric`).
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown name, for what cannot be called, does not say which direction is better or is
+        defined on a data set only, and for parameters that are not given.
+    """
+    if isinstance(metric, str):
+        if metric not in METRICS and metric not in FUNCTIONS:
+            raise AttributionLabError(f"no metric named {metric!r}: {nearest(metric, METRICS)}")
+        if higher_is_better is not None:
+            raise AttributionLabError(
+                f"higher_is_better is {higher_is_better!r}: {metric} says itself which direction is "
+                "better, leave it out"
+            )
+        if metric not in METRICS:
+            raise AttributionLabError(refusal(metric))
+        return METRICS[metric]
+    if not callable(metric):
+        raise AttributionLabError(f"metric is {metric!r}: pass a name or a function")
+    name = getattr(metric, "__name__", type(metric).__name__)
+    declared = getattr(metric, "higher_is_better", None)
+    better = declared if higher_is_better is None else higher_is_better
+    if not isinstance(better, bool):
+        raise AttributionLabError(
+            f"{name} does not say which direction is better: mark it with "
+            "attributionlab.metrics.metric, or pass higher_is_better"
+        )
+    if not getattr(metric, "per_sample", True):
+        raise AttributionLabError(
+            f"{name} is defined on a data set only (per_sample=False), and maps are ranked image by "
+            "image: write a function that returns one number for each attribution"
+        )
+    return _by_batches(metric, name, better)
+
+
+def refusal(name: str) -> str:
+    """Why a metric of `attributionlab.metrics` cannot be tested, and what to do."""
+    function = FUNCTIONS[name]
+    [missing] = NOT_GIVEN.keys() & _parameters(function, name)
+    return (
+        f"{name} cannot be tested: {NOT_GIVEN[missing]}; score a method with "
+        f"attributionlab.metrics.{function.__name__} instead"
+    )
+
+
+def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
+    """A function of a batch: the image is repeated beside its maps."""
+    taken = _parameters(function, name)
+    _check_call(function, name, 4 if "model" in taken else 1, taken & OFFERED)
+    scale = getattr(function, "maps", "signed")
+
+    def scores(seen: Evaluation) -> Scores:
+        case, each = seen.case, []
+        for maps in torch.split(case.scaled(scale), MAPS_AT_ONCE):
+            n = len(maps)
+            # Copies: what a metric writes into, no other metric sees.
+            offered = {
+                "replacement": seen.replacement.clone(),
+                "truth": case.truth.positive.repeat(n, 1, 1, 1),
+                "values": case.values.repeat(n, 1, 1, 1),
+                "information": case.values.clamp(min=0).repeat(n, 1, 1, 1),
+                "seed": case.seed,
+            }
+            given = {key: value for key, value in offered.items() if key in taken}
+            repeated = seen.model, case.image.repeat(n, 1, 1, 1), case.target.repeat(n)
+            arguments = (*repeated, maps.clone()) if "model" in taken else (maps.clone(),)
+            with in_one_line(lambda error: f"{name} raised {said(error)}{place_of(error)}"):
+                returned = function(*arguments, **given)
+            each.append(_checked_scores(returned, n, name))
+        return np.concatenate(each)
+
+    return Metric(name, higher_is_better, scores, "condition" if "model" in taken else "maps")
+
+
+def _parameters(function: Any, name: str) -> frozenset[str]:
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except (TypeError, ValueError) as error:
+        raise AttributionLabError(
+            f"{name} does not tell its parameters: wrap it in a function of your own"
+        ) from error
+
+
+def _check_call(function: Any, name: str, arguments: int, given: Iterable[str]) -> None:
+    try:
+        inspect.signature(function).bind(*range(arguments), **dict.fromkeys(given))
+    except TypeError as error:
+        raise AttributionLabError(
+            f"{name} takes {inspect.signature(function)} ({error}): write it as (model, images, "
+            "targets, attributions, *, ...), or without a model as (attributions, *, ...)"
+        ) from error
+
+
+def _checked_scores(scores: Any, number: int, name: str) -> Scores:
+    """What somebody's metric returned, if it is a number for each map."""
+    if isinstance(scores, Tensor):
+        scores = scores.detach().cpu()
+    try:
+        if np.iscomplexobj(scores):
+            raise TypeError
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise AttributionLabError(
+            f"{name} returned {type(scores).__name__}: return one number for each attribution"
+        ) from error
+    if np.isinf(values).any():
+        raise AttributionLabError(
+            f"{name} returned {values[np.isinf(values)][0]}: return finite numbers, NaN where it does "
+            "not apply"
+        )
+    if values.shape != (number,):
+        raise AttributionLabError(
+            f"{name} returned the shape {values.shape} for {number} attributions: return one number "
+            "for each (a metric of whole data sets cannot be tested)"
+        )
+    return values
+
+
+def _from_shared(name: str, function: Any) -> Metric:
+    scores, sees = SHARED[name]
+    return Metric(
+        name.replace("_", "-"),
+        function.higher_is_better,
+        lambda seen: scores(seen).cpu().numpy(),
+        sees,
+    )
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    name.replace("_", "-"): getattr(metrics, name)
+    for name in metrics.__all__
+    if hasattr(getattr(metrics, name), "higher_is_better")
+}
+"""Every metric of `attributionlab.metrics` by its function's name with hyphens."""
+
+_TESTED = {
+    name: _from_shared(function.__name__, function)
+    if function.__name__ in SHARED
+    else _by_batches(function, name, function.higher_is_better)
+    for name, function in FUNCTIONS.items()
+    if not NOT_GIVEN.keys() & _parameters(function, name)
+}
+METRICS: Mapping[str, Metric] = _TESTED | {
+    short: replace(_TESTED[name], name=short) for short, name in SHORT_NAMES.items()
+}
+"""Those that can be tested, and their second names. They score as the functions with their default
+settings do, except as `SHARED` says; localization and alignment are held against the positive mask."""
