@@ -1,7 +1,5 @@
-"""The page about metrics has each of them in its table, as it is marked, and its code runs."""
+"""The page about metrics has the registry's table, a formula for each metric, and its code runs."""
 
-import importlib
-import pkgutil
 import re
 from contextlib import redirect_stdout
 from functools import cache
@@ -13,7 +11,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab import metrics
+from attributionlab.metric_trials.registry import FUNCTIONS, METRICS, SHORT_NAMES
 from attributionlab.metrics import deletion, insertion
 
 PAGE = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -21,38 +19,51 @@ SNIPPETS = dict(re.findall(r"^## ([^\n]*)\n(?:(?!^## ).)*?```python\n(.*?)```", 
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-def marked():
-    """Every function of the package that is marked as a metric, by name."""
-    found = {}
-    for info in pkgutil.iter_modules(metrics.__path__, f"{metrics.__name__}."):
-        for value in vars(importlib.import_module(info.name)).values():
-            if callable(value) and hasattr(value, "higher_is_better"):
-                found[value.__name__] = value
-    return found
+COLUMNS = ["name", "in one line", "better", "scores", "maps", "tested by"]
+FORMULAS = ["name", "formula", "source", "best score, and which maps have it"]
+MAPS = {"signed": "any", "nonnegative": "at least 0", "unit": "in [0, 1]"}
 
 
-def rows():
-    """The table's cells by name; a bar inside a formula is written with a backslash."""
-    [table] = re.findall(r"\| name \| formula .*?\n\n", PAGE, re.DOTALL)
+def row(*cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def registry_table():
+    """The table of the page as the registry of metrics says it."""
+    rows = []
+    for name, function in FUNCTIONS.items():
+        line = function.__doc__.partition("\n")[0].partition("; ")[0].partition(", whose")[0]
+        names = [name, *(short for short, of in SHORT_NAMES.items() if of == name)]
+        rows.append(
+            row(
+                f"`{function.__name__}`",
+                line.rstrip("."),
+                "higher" if function.higher_is_better else "lower",
+                "each image" if function.per_sample else "a data set",
+                MAPS[function.maps],
+                ", ".join(f"`{each}`" for each in names) if name in METRICS else "not tested",
+            )
+        )
+    return "\n".join([row(*COLUMNS), "|" + "---|" * len(COLUMNS), *rows]) + "\n"
+
+
+def formulas():
+    """The cells of the table of formulas by name; a bar inside a formula has a backslash."""
+    [table] = re.findall(re.escape(row(*FORMULAS)) + r"\n.*?\n\n", PAGE, re.DOTALL)
     lines = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.strip().splitlines()[2:]]
     return {name.strip(" `"): [cell.strip() for cell in rest] for name, *rest in lines}
 
 
-def test_every_metric_of_the_package_has_one_row():
-    assert sorted(rows()) == sorted(marked())
-    assert len(re.findall(r"^\| `", PAGE, re.MULTILINE)) == len(rows())
+def test_the_table_is_what_the_registry_says():
+    assert f"\n\n{registry_table()}\n" in PAGE, f"docs/metrics.md needs\n\n{registry_table()}"
 
 
-@pytest.mark.parametrize("name", sorted(marked()))
-def test_every_metric_is_public_and_the_table_says_what_is_marked_on_it(name):
-    function = marked()[name]
-    assert getattr(metrics, name) is function
-    formula, source, better, by_image, best = rows()[name]
-    assert better == ("higher" if function.higher_is_better else "lower")
-    assert by_image == ("yes" if function.per_sample else "no")
-    assert formula
-    assert best
-    assert re.search(r"\d{4}|AttributionLab|as `", source)
+def test_every_metric_has_a_formula_a_source_and_a_best_score():
+    assert sorted(formulas()) == sorted(function.__name__ for function in FUNCTIONS.values())
+    for formula, source, best in formulas().values():
+        assert formula
+        assert best
+        assert re.search(r"\d{4}|AttributionLab|as `", source)
 
 
 @cache

@@ -279,7 +279,8 @@ def run_metric_test(
     metric: Annotated[
         str,
         typer.Argument(
-            help="A built-in name, such as insertion; path/to/file.py:name, or module:name."
+            help="A metric of al.metrics, such as insertion or road; path/to/file.py:name, or "
+            "module:name."
         ),
     ],
     env: Annotated[
@@ -312,23 +313,20 @@ def run_metric_test(
     from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparison import QUICK_SIZE
     from attributionlab.methods import as_method
-    from attributionlab.metric_trials.registry import METRICS
     from attributionlab.metric_trials.run import metric_test
     from attributionlab.report import data_table, findings_list, print_table
 
     places = check_paths({"json": json, "csv": csv}, read=[metric, *(method or []), env])
     place = load(env, **({"image_size": QUICK_SIZE} if quick else {}))
-    asked: Any = (
-        metric if metric in METRICS or ":" not in metric else as_method(metric, {}).function
-    )
-    says_so = isinstance(asked, str) or hasattr(asked, "higher_is_better")
+    scorer: Any = metric if ":" not in metric else as_method(metric, {}).function
+    says_so = isinstance(scorer, str) or hasattr(scorer, "higher_is_better")
     if lower_is_better and says_so:
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
     with saying_what_was_done(), follow(f"metric {metric}"):
         report = metric_test(
-            asked,
+            scorer,
             place,
             n,
             seed,
@@ -346,6 +344,9 @@ def run_metric_test(
         size = f", {QUICK_SIZE} x {QUICK_SIZE} pixels" if quick else ""
         typer.echo(f"{report.title}{size}\n")
         print_table(data_table(shown), width=140)
-        print_table(findings_list(report.findings()))
+        counted = f"{len(report.candidates)} attributions, mean over {n} images"
+        typer.echo(f"\nby axis; {counted}; threshold {threshold:g}")
+        print_table(data_table(report.summary()), width=140)
+        print_table(findings_list(report.notes))
     finally:  # whether or not anybody reads the table
         write_all(places, {"json": report.to_json, "csv": report.to_csv})

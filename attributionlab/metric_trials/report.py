@@ -5,7 +5,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.files import write_atomically, write_csv
@@ -14,11 +16,19 @@ from attributionlab.metric_trials.conditions import AXES
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.versions import library_versions
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 FEW_IMAGES = 6
 """Below it, so many images of a symmetric score lie on one side of the mean more often than in 5 %."""
+
+NOTES = (
+    "correlation: Spearman's, of the metric's ranking of the attributions with the truth's (the lowest "
+    "F1 of all masks), within each image; the mean over images with its interval. The dose 0 of every "
+    "axis is the same: no unseen data.",
+    "break: the smallest dose from which on the interval lies below the threshold.",
+    "undefined: in every image a score is NaN, or all scores are alike.",
+    "exact mask beaten: another map scores better than the exact signed mask, by more than 1 % of the "
+    "range of all scores. There the metric measures another truth.",
+)
+"""What the columns of the tables mean."""
 
 
 class DoseScore(NamedTuple):
@@ -61,11 +71,11 @@ class Break(NamedTuple):
         if math.isnan(self.largest):
             return "undefined at every dose"
         if self.dose is None:
-            said = f"no break is shown up to {self.largest:g}"
+            place = f"no break is shown up to {self.largest:g}"
         else:
-            said = "breaks without any dose" if self.dose == 0 else f"breaks at {self.dose:g}"
+            place = "breaks without any dose" if self.dose == 0 else f"breaks at {self.dose:g}"
         without = ", ".join(f"{dose:g}" for dose in self.undefined)
-        return f"{said}, undefined at {without}" if without else said
+        return f"{place}, undefined at {without}" if without else place
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +118,7 @@ class MetricReport:
         return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
 
     def __str__(self) -> str:
-        return "\n".join([self.title, *self.findings()])
+        return f"{self.title}\n{self.summary().to_string(index=False)}"
 
     @property
     def title(self) -> str:
@@ -148,10 +158,8 @@ class MetricReport:
             result.append(Break(axis, found, largest, undefined))
         return result
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> pd.DataFrame:
         """A row for each dose and each ranking of the truth."""
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "metric": self.metric,
@@ -171,53 +179,45 @@ class MetricReport:
             for by, found in each.correlations.items()
         )
 
-    def findings(self) -> list[str]:
-        """What it means, in sentences."""
-        unseen = [each for each in self.doses if each.unseen > 0]
-        clean = [each for each in self.doses if each.unseen == 0]
-        sentences = []
-        for which, doses in (("without unseen data", clean), ("with unseen data", unseen)):
-            if doses:
-                worst = _said(min(doses, key=_agreement))
-                varies = len({_said(each) for each in doses}) > 1
-                sentences.append(
-                    f"{which}: Spearman correlation with the truth's ranking (lowest F1 of all masks) "
-                    f"of {len(self.candidates)} attributions, mean over {self.n} images: {worst}"
-                    f"{', at the worst dose' if varies else ''}."
-                )
-        sentences += [
-            f"{broken.axis} ({AXES[broken.axis].meaning}): {broken}." for broken in self.breaks()
-        ]
-        if self.n < FEW_IMAGES:
-            sentences.append(
-                f"With {self.n} images intervals hold less often than {self.confidence:.0%}: take 8 or "
-                "more before you say that a metric breaks."
+    def summary(self) -> pd.DataFrame:
+        """A row for each axis: where the metric breaks, its lowest correlation with the truth's ranking
+        by the lowest F1 of all masks, and at how many doses which maps beat the exact signed mask.
+        """
+        rows = []
+        for broken in self.breaks():
+            along = self.along(broken.axis)
+            worst = min(along, key=_agreement)
+            beaten = [each for each in along if not each.measures_the_truth]
+            unscored = [each for each in along if math.isnan(each.oracle)]
+            most = max(beaten, key=lambda each: abs(each.best - each.oracle), default=None)
+            rows.append(
+                {
+                    "axis": broken.axis,
+                    "what_varies": AXES[broken.axis].meaning,
+                    "break": str(broken),
+                    "lowest_correlation": _interval_text(worst),
+                    "at": worst.dose,
+                    "exact_mask_beaten": f"at {len(beaten)} of {len(along)} doses",
+                    "without_score": len(unscored),
+                    "by": "; ".join(dict.fromkeys(each.best_map for each in beaten)),
+                    "largest_gap": f"{most.oracle:.3g} to {most.best:.3g}" if most else "",
+                }
             )
-        return [*sentences, self._optimum()]
+        return pd.DataFrame(rows)
 
-    def _optimum(self) -> str:
-        """Where the exact mask is not the best map, and which one is."""
-        unscored = [each for each in self.doses if math.isnan(each.oracle)]
-        missing = f"At {len(unscored)} of {len(self.doses)} doses the exact mask's score is NaN."
-        scored = [each for each in self.doses if not math.isnan(each.oracle)]
-        beaten = [each for each in scored if not each.measures_the_truth]
-        if not beaten and unscored:
-            return missing
-        if not beaten:
-            return "No attribution at hand scores better than the exact signed mask, at any dose."
-        worst = max(beaten, key=lambda each: abs(each.best - each.oracle))
-        names = dict.fromkeys(each.best_map for each in beaten)
-        return (
-            f"{missing + ' ' if unscored else ''}At {len(beaten)} of {len(self.doses)} doses another "
-            f"map scores better than the exact signed mask ({'; '.join(names)}): it measures another "
-            f"truth there. The largest gap is {worst.oracle:.3g} against {worst.best:.3g}, at "
-            f"{worst.axis} {worst.dose:g}."
+    @property
+    def notes(self) -> list[str]:
+        """What the columns of the tables mean, and a warning of few images."""
+        few = (
+            f"n = {self.n}: intervals of fewer than {FEW_IMAGES} images hold less often than "
+            f"{self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
         )
+        return [*NOTES, few] if self.n < FEW_IMAGES else list(NOTES)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""
         return {
-            "schema": 1,
+            "schema": 2,
             **{
                 name: getattr(self, name)
                 for name in ("metric", "higher_is_better", "environment", "output", "n", "seed")
@@ -246,7 +246,8 @@ class MetricReport:
                 by: {each.axis: each.dose for each in self.breaks(by)}
                 for by in (self.doses[0].correlations if self.doses else ())
             },
-            "findings": self.findings(),
+            "summary": self.summary().to_dict("records"),
+            "notes": self.notes,
             "command": self.command,
             "versions": library_versions(),
         }
@@ -267,10 +268,10 @@ def _agreement(dose: DoseScore) -> float:
     return -math.inf if math.isnan(value) else value
 
 
-def _said(dose: DoseScore) -> str:
+def _interval_text(dose: DoseScore) -> str:
     interval = dose.correlations["signed"]
     if math.isnan(interval.value):
-        return "undefined (in every image a score is NaN, or all are alike)"
+        return "undefined"
     return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 

@@ -56,8 +56,9 @@ def test_it_prints_every_dose_and_what_they_mean(run):
     shown = run("pointing-game", "--method", "saliency")
     assert shown.startswith("pointing-game (higher is better) on the probability of small\n\n")
     assert "strength" in shown
-    assert "of 120 attributions, mean over 2 images" in " ".join(shown.split())
-    assert "share (share of replaced pixels with an unseen color)" in shown
+    assert "120 attributions, mean over 2 images; threshold 0.5" in shown
+    assert "share of replaced pixels with an unseen color" in shown
+    assert "n = 2: intervals" in shown
 
 
 def test_files_hold_the_report_and_the_table(run, tmp_path):
@@ -80,6 +81,10 @@ def test_a_metric_whose_lower_scores_are_better_is_told_so(run, tmp_path):
     ("arguments", "message"),
     [
         (["insertions"], "no metric named 'insertions': did you mean 'insertion'?"),
+        (
+            ["max-sensitivity"],
+            "max-sensitivity cannot be tested: .*metrics.max_sensitivity instead",
+        ),
         (["insertion", "--lower-is-better"], "insertion says itself which is better"),
         (["insertion", "--json", "small.toml"], "--json is 'small.toml', which is read"),
         (["mine.py:nothing"], "nothing"),

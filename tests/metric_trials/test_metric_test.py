@@ -48,14 +48,18 @@ def test_the_truth_agrees_with_itself_at_every_dose(env):
         assert each.measures_the_truth
         assert each.oracle == each.best == 1
     assert [each.dose for each in report.breaks("positive")] == [None, None]
-    assert report.findings()[-1].startswith("No attribution at hand scores better")
+    assert report.summary().exact_mask_beaten.tolist() == ["at 0 of 3 doses", "at 0 of 2 doses"]
+    assert report.summary().by.tolist() == ["", ""]
 
 
 def test_a_metric_that_turns_round_breaks_where_it_does(env):
     report = metric_test(turned_by_unseen_data, env, 2, doses=SMALL)
     assert report.breaks("positive") == [Break("distance", 20, 20), Break("share", 1, 1)]
     assert report.along("distance")[-1].correlations["positive"].value == pytest.approx(-1)
-    assert "distance (gray levels from true baseline to replacement): breaks at" in str(report)
+    row = report.summary().iloc[0]
+    assert (row["axis"], row["break"], row["at"]) == ("distance", "breaks at 20", 20)
+    assert row["lowest_correlation"].startswith("-")
+    assert "gray levels from true baseline to replacement" in str(report)
 
 
 def test_lower_is_better_turns_the_ranking_and_the_best_map(env):
@@ -79,7 +83,10 @@ def test_deletion_ranks_better_without_unseen_data_and_its_distance_is_a_step(de
     assert far.best < far.oracle
     assert far.shapley == pytest.approx(far.oracle, abs=0.01)
     assert far.best_map == "Shapley values of the replacement's game"
-    assert any("measures another truth" in sentence for sentence in deletion.findings())
+    [row] = deletion.summary().query("axis == 'distance'").itertuples()
+    assert row.exact_mask_beaten == "at 2 of 3 doses"
+    assert row.by == far.best_map
+    assert row.largest_gap == f"{far.oracle:.3g} to {far.best:.3g}"
 
 
 def test_real_methods_are_ranked_beside_the_graded_attributions(deletion):
@@ -121,6 +128,8 @@ def test_tables_and_files_hold_every_dose(deletion, tmp_path):
     assert document["metric"] == "deletion"
     assert document["doses"][0]["axis"] == "distance"
     assert set(document["breaks"]) == {"overall", "positive", "signed"}
+    assert [row["axis"] for row in document["summary"]] == ["distance", "share"]
+    assert "n = 2" in document["notes"][-1]
     deletion.to_csv(tmp_path / "report.csv")
     assert (tmp_path / "report.csv").read_text().startswith("metric,axis,dose,unseen,ranked_by")
     assert repr(deletion) == "MetricReport('deletion', 'multi-color-sum', 5 doses)"
@@ -163,24 +172,28 @@ def test_soundness_ranks_attributions_of_which_many_reach_no_level(env):
     assert dose.oracle == 1
 
 
-def test_undefined_correlations_are_said_and_written_as_none():
+def test_undefined_correlations_and_scores_are_said_and_written_as_none():
     report = report_of(math.nan)
-    assert "undefined (in every image a score is NaN, or all are alike)" in report.findings()[0]
+    assert report.summary().lowest_correlation.tolist() == ["undefined"]
     assert report.to_dict()["doses"][0]["correlations"]["signed"]["value"] is None
-
-
-def test_a_metric_that_scores_nothing_is_not_said_to_have_its_optimum_at_the_truth():
-    report = report_of(math.nan)
     doses = [each._replace(oracle=math.nan) for each in report.doses]
-    first, *_, last = dataclasses.replace(report, doses=doses).findings()
-    assert "undefined (in every image a score is NaN" in first
-    assert last == "At 1 of 1 doses the exact mask's score is NaN."
+    unscored = dataclasses.replace(report, doses=doses).summary()
+    assert (unscored.without_score.tolist(), unscored["by"].tolist()) == ([1], [""])
 
 
-def test_the_worst_dose_is_named_only_where_doses_differ():
-    assert "0.30 [0.20, 0.40], at the worst dose" in report_of(0.9, 0.6, 0.4).findings()[1]
-    assert "at the worst dose" not in report_of(0.9, 0.4, 0.4).findings()[1]
-    assert "undefined" in report_of(0.9, 0.4, math.nan).findings()[1]
+def test_the_lowest_correlation_of_an_axis_is_named_with_its_dose():
+    for highs, text, dose in (
+        ((0.9, 0.4, 0.6), "0.30 [0.20, 0.40]", 0.25),
+        ((0.9, 0.4, math.nan), "undefined", 0.5),
+    ):
+        [row] = report_of(*highs).summary().itertuples()
+        assert (row.lowest_correlation, row.at) == (text, dose)
+
+
+def test_a_warning_of_few_images_stands_in_the_notes_only_where_they_are_few():
+    report = report_of(0.9)
+    assert "n = 2: intervals of fewer than 6 images" in report.notes[-1]
+    assert dataclasses.replace(report, n=6).notes == report.notes[:-1]
 
 
 def test_an_axis_that_was_not_tried_is_refused(deletion):
