@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -149,12 +149,21 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
 
 
 def _parameters(function: Any, name: str) -> frozenset[str]:
+    """Names of a function's parameters, with those of keywords that are declared as a TypedDict."""
     try:
-        return frozenset(inspect.signature(function).parameters)
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
         raise AttributionLabError(
             f"{name} does not tell its parameters: wrap it in a function of your own"
         ) from error
+    declared = [
+        key
+        for each in parameters.values()
+        for options in get_args(each.annotation)
+        if each.kind == each.VAR_KEYWORD
+        for key in options.__annotations__
+    ]
+    return frozenset([*parameters, *declared])
 
 
 def _check_call(function: Any, name: str, arguments: int, given: Iterable[str]) -> None:

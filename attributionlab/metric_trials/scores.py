@@ -25,11 +25,10 @@ from attributionlab.metrics import (
 )
 from attributionlab.metrics.checked_inputs import above
 from attributionlab.metrics.completeness_curves import THRESHOLDS
-from attributionlab.metrics.inclusion import EPSILON, informs, reaches
 from attributionlab.metrics.incremental_deletion import step_counts
-from attributionlab.metrics.indicators import precision_of
-from attributionlab.metrics.performance import Performance
+from attributionlab.metrics.performance import Performance, precision_of
 from attributionlab.metrics.removal import ROAD_FRACTIONS
+from attributionlab.metrics.soundness_levels import EPSILON, informs, reaches
 
 LEVELS = (0.2, 0.4, 0.6, 0.8)
 """Predictive levels of Li et al. (2024), as shares of the output's change."""

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metrics.checked_inputs import above, listed_numbers, nonnegative_maps
-from attributionlab.metrics.inclusion import Maps, Variant, eight_bit
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.performance import Images, Performance, Setup, Targets
+from attributionlab.metrics.soundness_levels import Maps, Variant, eight_bit
 from attributionlab.validation import number_problem
 
 THRESHOLDS = tuple(tenth / 10 for tenth in range(9, 0, -1))

@@ -15,6 +15,8 @@ pixel are replaced together; a curve begins with nothing perturbed and ends with
 neither curves nor attributions are normalized, clipped or made absolute.
 """
 
+from typing import TypedDict, Unpack
+
 import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
@@ -38,6 +40,33 @@ Curves = Float[Tensor, "batch counts"]
 Scores = Float[Tensor, " batch"]
 
 
+class CurveOptions(TypedDict, total=False):
+    """Keywords of every curve of a perturbation, and of every score of one.
+
+    Parameters
+    ----------
+    order : {"morf", "lerf"}
+        Most relevant first, by default, or least relevant first.
+    step : int
+        Pixels from one point of the curve to the next, 1 by default. The last step may be shorter.
+    ties : {"stable", "random"}
+        The order of equal values, see `removal_order`; "stable" by default.
+    generator : torch.Generator
+        Shuffles equal values.
+    measure : {"output", "changed-steps"}
+        The output as it is, by default; or, with n_c the first c steps, one pixel each, that change it,
+        1 - n_c / n_P for deletion and n_c / n_P for insertion (AttributionLab, F.4). Meant for outputs
+        that wrap, such as a count mod N, where an equal output does not mean that equally much is left;
+        needs exact outputs. NaN where no step does.
+    """
+
+    order: Order
+    step: int
+    ties: Ties
+    generator: torch.Generator | None
+    measure: Measure
+
+
 def deletion_curve(
     model: nn.Module,
     images: Images,
@@ -45,11 +74,7 @@ def deletion_curve(
     attributions: Maps,
     *,
     replacement: Replacement,
-    order: Order = "morf",
-    step: int = 1,
-    ties: Ties = "stable",
-    generator: torch.Generator | None = None,
-    measure: Measure = "output",
+    **options: Unpack[CurveOptions],
 ) -> Curves:
     """The target's output while pixels are removed.
 
@@ -67,15 +92,8 @@ def deletion_curve(
     replacement : Tensor or float
         What a removed pixel becomes: a number, or a tensor that broadcasts to the images: (C, 1, 1) for
         a pixel, (C, H, W) for one image such as noise, (B, C, H, W) for one each such as their blur.
-    order, ties, generator
-        Most ("morf") or least relevant first ("lerf"), and the order of equal values: see
-        `removal_order`.
-    step : int
-        Pixels from one point of the curve to the next. The last step may be shorter.
-    measure : {"output", "changed-steps"}
-        The output as it is; or 1 - n_c / n_P, where n_c of the first c steps, one pixel each, changed
-        it (AttributionLab, F.4). Meant for outputs that wrap, such as a count mod N, where an equal
-        output does not mean that equally much is left; needs exact outputs. NaN where no step does.
+    **options
+        As `CurveOptions` says: order, step, ties, generator, measure.
 
     Returns
     -------
@@ -106,12 +124,8 @@ def deletion_curve(
     tensor([[8., 3., 1., 0., 0.]], dtype=torch.float64)
     """
     canvases = broadcast_replacement(replacement, images)
-    orders = _orders(images, attributions, order, ties, generator)
-    counts = curve_counts(orders.shape[2], step)
-    curves = outputs_along(
-        model, images, targets, orders, replacement=canvases, counts=counts, measure=measure
-    )[:, 0]
-    return curves if measure == "output" else 1 - curves
+    curves = _curves(model, images, canvases, targets, attributions, **options)
+    return curves if options.get("measure", "output") == "output" else 1 - curves
 
 
 def insertion_curve(
@@ -121,11 +135,7 @@ def insertion_curve(
     attributions: Maps,
     *,
     replacement: Replacement,
-    order: Order = "morf",
-    step: int = 1,
-    ties: Ties = "stable",
-    generator: torch.Generator | None = None,
-    measure: Measure = "output",
+    **options: Unpack[CurveOptions],
 ) -> Curves:
     """The target's output while the image's pixels are inserted into the replacement.
 
@@ -135,11 +145,9 @@ def insertion_curve(
     ----------
     replacement : Tensor or float
         The canvas that pixels are inserted into.
-    order : {"morf", "lerf"}
-        "morf" inserts the highest attribution first (AttributionLab's G.4 says "ascending", with which
-        higher would not be better).
-    measure : {"output", "changed-steps"}
-        The output as it is; or n_c / n_P.
+    **options
+        As for `deletion_curve`; order="morf" inserts the highest attribution first (AttributionLab's
+        G.4 says "ascending", with which higher would not be better).
 
     Returns
     -------
@@ -158,11 +166,7 @@ def insertion_curve(
     tensor([[0., 5., 7., 8., 8.]], dtype=torch.float64)
     """
     canvases = broadcast_replacement(replacement, images)
-    orders = _orders(images, attributions, order, ties, generator)
-    counts = curve_counts(orders.shape[2], step)
-    return outputs_along(
-        model, canvases, targets, orders, replacement=images, counts=counts, measure=measure
-    )[:, 0]
+    return _curves(model, canvases, images, targets, attributions, **options)
 
 
 @metric(higher_is_better=False, per_sample=True)
@@ -173,11 +177,7 @@ def deletion(
     attributions: Maps,
     *,
     replacement: Replacement,
-    order: Order = "morf",
-    step: int = 1,
-    ties: Ties = "stable",
-    generator: torch.Generator | None = None,
-    measure: Measure = "output",
+    **options: Unpack[CurveOptions],
 ) -> Scores:
     """Area under `deletion_curve`, whose parameters and errors it has, over the fraction removed.
 
@@ -195,18 +195,9 @@ def deletion(
     tensor([2.], dtype=torch.float64)
     """
     curves = deletion_curve(
-        model,
-        images,
-        targets,
-        attributions,
-        replacement=replacement,
-        order=order,
-        step=step,
-        ties=ties,
-        generator=generator,
-        measure=measure,
+        model, images, targets, attributions, replacement=replacement, **options
     )
-    return area_under_curve(curves, curve_fractions(attributions[0].numel(), step))
+    return _area(curves, attributions, options)
 
 
 @metric(higher_is_better=True, per_sample=True)
@@ -217,11 +208,7 @@ def insertion(
     attributions: Maps,
     *,
     replacement: Replacement,
-    order: Order = "morf",
-    step: int = 1,
-    ties: Ties = "stable",
-    generator: torch.Generator | None = None,
-    measure: Measure = "output",
+    **options: Unpack[CurveOptions],
 ) -> Scores:
     """Area under `insertion_curve`, whose parameters and errors it has, over the fraction inserted.
 
@@ -239,18 +226,9 @@ def insertion(
     tensor([6.], dtype=torch.float64)
     """
     curves = insertion_curve(
-        model,
-        images,
-        targets,
-        attributions,
-        replacement=replacement,
-        order=order,
-        step=step,
-        ties=ties,
-        generator=generator,
-        measure=measure,
+        model, images, targets, attributions, replacement=replacement, **options
     )
-    return area_under_curve(curves, curve_fractions(attributions[0].numel(), step))
+    return _area(curves, attributions, options)
 
 
 @metric(higher_is_better=True, per_sample=True)
@@ -261,11 +239,7 @@ def pixel_flipping(
     attributions: Maps,
     *,
     replacement: Replacement,
-    order: Order = "morf",
-    step: int = 1,
-    ties: Ties = "stable",
-    generator: torch.Generator | None = None,
-    measure: Measure = "output",
+    **options: Unpack[CurveOptions],
 ) -> Scores:
     """Mean drop of the output over `deletion_curve`, whose parameters and errors it has.
 
@@ -286,27 +260,33 @@ def pixel_flipping(
     tensor([5.6000], dtype=torch.float64)
     """
     curves = deletion_curve(
-        model,
-        images,
-        targets,
-        attributions,
-        replacement=replacement,
-        order=order,
-        step=step,
-        ties=ties,
-        generator=generator,
-        measure=measure,
+        model, images, targets, attributions, replacement=replacement, **options
     )
     return (curves[:, :1] - curves).mean(1)
 
 
-def _orders(
-    images: Tensor,
+def _curves(
+    model: nn.Module,
+    starts: Tensor,
+    ends: Tensor,
+    targets: Tensor,
     attributions: Tensor,
-    order: Order,
-    ties: Ties,
-    generator: torch.Generator | None,
+    *,
+    order: Order = "morf",
+    step: int = 1,
+    ties: Ties = "stable",
+    generator: torch.Generator | None = None,
+    measure: Measure = "output",
 ) -> Tensor:
-    """One order (B, 1, P) for each image."""
-    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
-    return removal_order(attributions, order=order, ties=ties, generator=generator)[:, None]
+    """What happens while pixels turn from those of one image into those of the other."""
+    refuse_other_than_maps(attributions, (len(starts), 1, *starts.shape[2:]))
+    orders = removal_order(attributions, order=order, ties=ties, generator=generator)[:, None]
+    counts = curve_counts(orders.shape[2], step)
+    return outputs_along(
+        model, starts, targets, orders, replacement=ends, counts=counts, measure=measure
+    )[:, 0]
+
+
+def _area(curves: Tensor, attributions: Tensor, options: CurveOptions) -> Tensor:
+    fractions = curve_fractions(attributions[0].numel(), options.get("step", 1))
+    return area_under_curve(curves, fractions)

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.checked_inputs import checked_maps, checked_shares
 from attributionlab.metrics.curves import area_under_curve
-from attributionlab.metrics.inclusion import Maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import Order, removal_order
 from attributionlab.metrics.performance import (
@@ -25,6 +24,7 @@ from attributionlab.metrics.performance import (
     Targets,
     refuse_training_mode,
 )
+from attributionlab.metrics.soundness_levels import Maps
 from attributionlab.validation import shown
 
 ROAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)

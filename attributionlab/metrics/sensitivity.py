@@ -13,22 +13,234 @@ and the sums do not, the attributions explain nothing: 0.
 
 Draws of different N are nested, hence not independent. A curve over N is smooth, and its mean is not as
 certain as that of independent correlations: near 0 a single one varies by 1 / sqrt(D).
+
+The first N pixels of a random permutation are a uniform subset of every size N. So D permutations
+yield D draws for all N from 1 to P = H W, from one evaluation along each permutation, and all
+attributions of an image share them: `SubsetEffects.correlations` is the Sensitivity-N of each.
+
+Sums of attributions are exact, so that equal sums are found equal in whatever order: values are first
+rounded to integer multiples of a step, 2^-46 (at 224 x 224; finer in smaller images) of the power of
+two above the map's largest magnitude. That leaves float32 values above 2^-22 of it as they are.
+Outputs are compared with ==.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypedDict, Unpack, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int, Real
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.metrics.checked_inputs import checked_maps
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.exact import trajectories
+from attributionlab.metrics.checked_inputs import (
+    checked_maps,
+    output_of,
+    seed_problem,
+    warn_of_forward_passes,
+)
 from attributionlab.metrics.curves import Measure
 from attributionlab.metrics.marking import metric
-from attributionlab.metrics.subset_sizes import each_effects
-from attributionlab.validation import Replacement
+from attributionlab.validation import (
+    Replacement,
+    broadcast_replacement,
+    checked_targets,
+    integer_problem,
+)
 
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
+Curves = Float[Tensor, "batch sizes"]
+
+OUTPUTS_AT_ONCE = 2**21
+"""Rows of outputs that are asked for at once: 42 draws of all sizes at 224 x 224."""
+
+
+class SubsetOptions(TypedDict, total=False):
+    """Keywords of Sensitivity-N and of everything else that removes random subsets of all sizes.
+
+    Parameters
+    ----------
+    sizes : sequence of int, optional
+        The N, ascending, in 1 .. H W; all of them by default.
+    draws : int
+        Permutations for each image, at least 3; 100 by default.
+    seed : int
+        Seed for the permutations, at least 0; 0 by default. Image after image draws from one stream:
+        the permutations are a function of the seed, the draws, the image's size and its place in the
+        batch. So pass all images in one call, or another seed with each batch: with one seed for all,
+        batches share their draws, and an image in another place gets others.
+    measure : {"output", "changed-steps"}
+        The output's loss, or at how many of the first N steps of one pixel each the output changed
+        (!=). The latter is AttributionLab's form for outputs that wrap, such as remainders (F.5); it
+        needs exact outputs, at every step up to the largest size.
+    """
+
+    sizes: Sequence[int] | None
+    draws: int
+    seed: int
+    measure: Measure
+
+
+@dataclass(frozen=True)
+class SubsetEffects:
+    """What a model loses with random subsets of pixels; the same for all attributions of an image.
+
+    Attributes
+    ----------
+    orders : Tensor of int64, (B, D, P)
+        D permutations of the pixels (flat indices) for each image.
+    sizes : Tensor of int64, (S,)
+        How many of an order's first pixels are removed, ascending.
+    changes : Tensor of float64, (B, D, S)
+        f(x) - f(x without the first N pixels), or the number of changed steps among the first N.
+    shape : (int, int)
+        Height and width of the images.
+    """
+
+    orders: Int[Tensor, "batch draws pixels"]
+    sizes: Int[Tensor, " sizes"]
+    changes: Float[Tensor, "batch draws sizes"]
+    shape: tuple[int, int]
+
+    def correlations(self, attributions: Maps) -> Curves:
+        """Pearson's correlation of summed attributions and changes, at every size.
+
+        Parameters
+        ----------
+        attributions : Tensor, (B, 1, H, W)
+            Signed, of any scale; their sums, not their magnitudes, are held against the changes.
+
+        Returns
+        -------
+        Tensor of float64, (B, S)
+            In [-1, 1]; NaN where all changes are equal and for N = P; 0 where only the sums are equal.
+
+        Raises
+        ------
+        AttributionLabError
+            For attributions of another shape or with NaN.
+        """
+        maps = checked_maps(attributions, (len(self.orders), 1, *self.shape))
+        sizes = self.sizes.cpu().numpy()
+        rows = [
+            _correlations(values, orders, sizes, changes)
+            for values, orders, changes in zip(
+                *(each.cpu().numpy() for each in (maps, self.orders, self.changes)), strict=True
+            )
+        ]
+        return torch.from_numpy(np.stack(rows)).to(attributions.device)
+
+
+def subset_effects(
+    model: nn.Module,
+    images: Images,
+    targets: Int[Tensor, " batch"],
+    *,
+    replacement: Replacement,
+    **options: Unpack[SubsetOptions],
+) -> SubsetEffects:
+    """Remove random pixels one after the other, once for all attributions that are to be scored.
+
+    With the incremental evaluation (`exact.route_of`) all sizes cost little more than one; a model that
+    needs forward passes is asked draws x sizes times for each image: name a few sizes then.
+
+    Parameters
+    ----------
+    model : nn.Module
+        (B, C, H, W) -> (B, K); the output that is explained: logits or probabilities.
+    images : Tensor, (B, C, H, W)
+        Any real dtype.
+    targets : Tensor of int, (B,)
+        Classes; zeros for a regression.
+    replacement : float or Tensor
+        What removed pixels become: a number, or what broadcasts to the images, (C, 1, 1) for one color.
+    **options
+        As `SubsetOptions` says: sizes, draws, seed, measure.
+
+    Returns
+    -------
+    SubsetEffects
+        8 D (P + S) bytes for each image: 80 MB for 100 draws of all sizes at 224 x 224.
+
+    Raises
+    ------
+    AttributionLabError
+        For sizes out of range or not ascending, fewer than 3 draws, seeds out of range, an unknown
+        measure, shapes that do not fit, targets that the model does not have, and images, replacements
+        or outputs that are not finite real numbers.
+
+    Warns
+    -----
+    AttributionLabWarning
+        Of more than 100,000 forward passes, where the model's layers rule out the incremental route.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics import subset_effects
+    >>> image = torch.tensor([[[[3.0, 1.0], [0.0, 2.0]]]])
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
+    >>> _ = model[1].weight.data.fill_(1)
+    >>> effects = subset_effects(model, image, torch.tensor([0]), replacement=torch.zeros(1), draws=5)
+    >>> effects.correlations(image)
+    tensor([[1., 1., 1., nan]], dtype=torch.float64)
+    >>> effects.correlations(-image)
+    tensor([[-1., -1., -1., nan]], dtype=torch.float64)
+    """
+    each = list(each_effects(model, images, targets, replacement=replacement, **options))
+    orders = torch.cat([effects.orders for effects in each])
+    changes = torch.cat([effects.changes for effects in each])
+    return SubsetEffects(orders, each[0].sizes, changes, each[0].shape)
+
+
+def each_effects(
+    model: nn.Module,
+    images: Images,
+    targets: Int[Tensor, " batch"],
+    *,
+    replacement: Replacement,
+    sizes: Sequence[int] | None = None,
+    draws: int = 100,
+    seed: int = 0,
+    measure: Measure = "output",
+) -> Iterator[SubsetEffects]:
+    """`subset_effects` of one image after the other, when all together would need too much memory.
+
+    Images are evaluated as they are asked for; all input is checked at once.
+    """
+    ends = broadcast_replacement(replacement, images)
+    height, width = images.shape[2:]
+    asked = _checked_settings(sizes, draws, seed, measure, height * width)
+    cases = list(zip(images, ends, checked_targets(targets, len(images)), strict=True))
+    warn_of_forward_passes(
+        model,
+        images,
+        len(images) * draws * len(_counts(asked, measure)),
+        'measure="changed-steps" needs every step: pass a smaller largest of sizes=, or fewer draws='
+        if measure == "changed-steps"
+        else "pass fewer sizes=, or fewer draws=",
+    )
+    generator = torch.Generator().manual_seed(int(seed))
+    kept = torch.tensor(asked, device=images.device)
+
+    def effects() -> Iterator[SubsetEffects]:
+        for image, end, target in cases:
+            orders = torch.stack(
+                [
+                    torch.randperm(height * width, generator=generator, device="cpu")
+                    for _ in range(draws)
+                ]
+            ).to(images.device)
+            changes = _changes(model, image, end, target, orders, asked, measure)
+            yield SubsetEffects(orders[None], kept, changes[None], (height, width))
+
+    return effects()
 
 
 def sensitivity_n_curve(
@@ -38,10 +250,7 @@ def sensitivity_n_curve(
     attributions: Maps,
     *,
     replacement: Replacement,
-    sizes: Sequence[int] | None = None,
-    draws: int = 100,
-    seed: int = 0,
-    measure: Measure = "output",
+    **options: Unpack[SubsetOptions],
 ) -> Float[Tensor, "batch sizes"]:
     """Sensitivity-N at each size; holds the subsets of one image at a time.
 
@@ -64,16 +273,7 @@ def sensitivity_n_curve(
     >>> sensitivity_n_curve(model, image, target, image, replacement=black, sizes=[1, 2], draws=10)
     tensor([[1., 1.]], dtype=torch.float64)
     """
-    each = each_effects(
-        model,
-        images,
-        targets,
-        replacement=replacement,
-        sizes=sizes,
-        draws=draws,
-        seed=seed,
-        measure=measure,
-    )
+    each = each_effects(model, images, targets, replacement=replacement, **options)
     checked_maps(attributions, (len(images), 1, *images.shape[2:]))  # before any evaluation
     curves = [effects.correlations(attributions[i : i + 1]) for i, effects in enumerate(each)]
     return torch.cat(curves)
@@ -87,10 +287,7 @@ def sensitivity_n(
     attributions: Maps,
     *,
     replacement: Replacement,
-    sizes: Sequence[int] | None = None,
-    draws: int = 100,
-    seed: int = 0,
-    measure: Measure = "output",
+    **options: Unpack[SubsetOptions],
 ) -> Float[Tensor, " batch"]:
     """Mean of `sensitivity_n_curve` over the sizes at which it is defined (AttributionLab, G.5).
 
@@ -112,14 +309,115 @@ def sensitivity_n(
     >>> sensitivity_n(model, image, torch.tensor([0]), image, replacement=torch.zeros(1), draws=10)
     tensor([1.], dtype=torch.float64)
     """
-    return sensitivity_n_curve(
-        model,
-        images,
-        targets,
-        attributions,
-        replacement=replacement,
-        sizes=sizes,
-        draws=draws,
-        seed=seed,
-        measure=measure,
-    ).nanmean(dim=1)
+    curves = sensitivity_n_curve(
+        model, images, targets, attributions, replacement=replacement, **options
+    )
+    return curves.nanmean(dim=1)
+
+
+def _changes(
+    model: nn.Module,
+    image: Tensor,
+    end: Tensor,
+    target: int,
+    orders: Tensor,
+    sizes: Sequence[int],
+    measure: Measure,
+) -> Float[Tensor, "draws sizes"]:
+    """What the removal of each order's first pixels does to one image's output."""
+    counts = _counts(sizes, measure)
+    last = torch.tensor(sizes, device=orders.device) - 1
+    changes = []
+    for some in torch.split(orders, max(1, OUTPUTS_AT_ONCE // len(counts))):
+        along = trajectories(model, image[None], end[None], some[None], counts=counts)
+        outputs = output_of(along[0], target)
+        if measure == "output":
+            changes.append(outputs[:, :1].double() - outputs[:, 1:].double())
+        else:
+            changed = (outputs[:, 1:] != outputs[:, :-1]).double()
+            changes.append(changed.cumsum(1)[:, last])
+    return torch.cat(changes)
+
+
+def _counts(sizes: Sequence[int], measure: Measure) -> Sequence[int]:
+    """After how many removed pixels the model is asked."""
+    if measure == "changed-steps" or len(sizes) == sizes[-1]:
+        return range(sizes[-1] + 1)
+    return [0, *sizes]
+
+
+def _correlations(
+    values: NDArray[np.float64],
+    orders: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    changes: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Pearson's correlation over draws (S,), by sums that take one draw at a time.
+
+    Both variables are measured from the first draw. Equal values then leave exact zeros; and as the
+    first is 0, Cauchy and Schwarz bound the variance from below, D sum x^2 - (sum x)^2 >= sum x^2, so
+    the difference loses a factor of D to rounding at worst. Changes are multiplied by a power of two
+    for each size, with which the largest is about 1: squares then stay in range.
+    """
+    # numpy, not torch: so many short steps are slow in threads that share busy cores.
+    draws, pixels = orders.shape
+    _, exponent = math.frexp(np.abs(values).max())
+    bits = 62 - pixels.bit_length()  # sums of P values stay within +-2^62
+    units = np.rint(np.ldexp(values, bits - exponent)).astype(np.int64)
+    most, every = sizes[-1], len(sizes) == sizes[-1]
+    # Changes that are not all equal then lie 2^-53 or more from the first: their squares stay.
+    _, exponents = np.frexp(np.maximum(changes.max(0), -changes.min(0)))
+    scale = np.ldexp(1.0, -exponents.clip(min=-1021))
+    start = changes[0] * scale
+    sum_x, sum_y, sum_xx, sum_yy, sum_xy = np.zeros((5, len(sizes)))
+    first = 0
+    for draw, (order, change) in enumerate(zip(orders, changes, strict=True)):
+        sums = units[order[:most]].cumsum()
+        if not every:
+            sums = sums[sizes - 1]
+        if draw == 0:
+            first = sums
+        x, y = (sums - first).astype(np.float64), change * scale - start
+        sum_x += x
+        sum_y += y
+        sum_xx += x * x
+        sum_yy += y * y
+        sum_xy += x * y
+    covariance = draws * sum_xy - sum_x * sum_y
+    spread = (draws * sum_xx - sum_x**2) * (draws * sum_yy - sum_y**2)
+    spread[spread == 0] = 1
+    correlation: NDArray[np.float64] = covariance / np.sqrt(spread)
+    correlation = correlation.clip(-1, 1)  # rounding may step over 1
+    correlation[sum_xx == 0] = 0
+    correlation[(sum_yy == 0) | (sizes == pixels)] = np.nan
+    return correlation
+
+
+def _checked_settings(
+    sizes: Any, draws: Any, seed: Any, measure: Any, pixels: int
+) -> Sequence[int]:
+    """The sizes, all from 1 to the number of pixels unless given; everything wrong at once."""
+    problems = []
+    try:
+        asked = range(1, pixels + 1) if sizes is None else list(sizes)
+    except TypeError as error:
+        raise AttributionLabError(
+            f"sizes are {sizes!r}: pass a list of numbers of pixels, such as [1, {pixels}]"
+        ) from error
+    given = [] if sizes is None else asked
+    wrong = [size for size in given if integer_problem("size", size, 1, pixels)]
+    if wrong:
+        problems.append(
+            f"sizes contain {wrong[0]!r}: pass numbers of pixels, integers from 1 to {pixels}"
+        )
+    elif not asked:
+        problems.append("sizes are empty: pass at least one number of pixels")
+    elif any(later <= earlier for earlier, later in pairwise(asked)):
+        problems.append("sizes are not ascending: pass sorted(set(sizes))")
+    problems += [*integer_problem("draws", draws, 3), *seed_problem(seed)]
+    if measure not in get_args(Measure):
+        problems.append(
+            f"measure is {measure!r}: pass one of {', '.join(map(repr, get_args(Measure)))}"
+        )
+    refuse_if(problems)
+    return [int(size) for size in asked]

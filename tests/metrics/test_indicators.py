@@ -13,7 +13,7 @@ import attributionlab as al
 import oracles_soundness as oracles
 from attributionlab import AttributionLabError
 from attributionlab.metrics import accuracy, label_probability
-from attributionlab.metrics.indicators import indicator_of, precision_of
+from attributionlab.metrics.performance import indicator_of, precision_of
 
 ROWS = st.integers(2, 4).flatmap(
     lambda classes: st.tuples(

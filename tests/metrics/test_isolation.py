@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
-from attributionlab.metrics.isolation import pixel_isolation
+from attributionlab.metrics.orders import pixel_isolation
 
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 4)).filter(lambda size: size != (1, 1))
 

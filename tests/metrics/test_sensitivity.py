@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from attributionlab import AttributionLabError
-from attributionlab.metrics.sensitivity import sensitivity_n, sensitivity_n_curve
-from attributionlab.metrics.subset_sizes import subset_effects
+from attributionlab.metrics.sensitivity import sensitivity_n, sensitivity_n_curve, subset_effects
 
 TARGETS = torch.tensor([0, 0])
 

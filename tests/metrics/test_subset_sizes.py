@@ -12,7 +12,7 @@ import attributionlab as al
 import oracles_metrics as oracles
 from attributionlab import AttributionLabError
 from attributionlab.metrics import subset_sizes
-from attributionlab.metrics.subset_sizes import SubsetEffects, each_effects, subset_effects
+from attributionlab.metrics.sensitivity import SubsetEffects, each_effects, subset_effects
 
 MEASURES = st.sampled_from(["output", "changed-steps"])
 BLACK = torch.zeros(1)

@@ -20,7 +20,7 @@ from attributionlab.errors import refuse_if
 from attributionlab.imputation import constant, noisy_linear_1d
 from attributionlab.metrics import label_probability, soundness_sweep
 from attributionlab.metrics.completeness_curves import THRESHOLDS
-from attributionlab.metrics.inclusion import Variant
+from attributionlab.metrics.soundness_levels import Variant
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.modified_maps import Direction, modified
 from attributionlab.report.plots import curves

@@ -17,7 +17,7 @@ from attributionlab.metrics import (
     true_completeness,
     true_soundness,
 )
-from attributionlab.metrics.indicators import indicator_of
+from attributionlab.metrics.performance import indicator_of
 from attributionlab.metrics.removal import ROAD_FRACTIONS
 from attributionlab.papers.soco.truth_conditions import TRUTHS, Condition, Entry, Place
 from attributionlab.ranking import CorrelationInterval, spearman_interval

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attributionlab.environment.catalog import load
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.metrics.reference_masking import reference_order
+from attributionlab.metrics.orders import reference_order
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.subjects import (
     TRAINED,

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from attributionlab.exact import trajectories
 from attributionlab.metrics import accuracy, removal_order
-from attributionlab.metrics.isolation import pixel_isolation
-from attributionlab.metrics.reference_masking import reference_order
+from attributionlab.metrics.orders import pixel_isolation, reference_order
 from attributionlab.papers.subjects.subjects import Subject
 from attributionlab.papers.unified.six_methods import GRADCAM, MAPS, map_of
 from attributionlab.validation import Replacement

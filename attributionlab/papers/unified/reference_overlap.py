@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from attributionlab.metrics.reference_masking import dice, expected_dice, reference_order
+from attributionlab.metrics.orders import dice, expected_dice, reference_order
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.report.plots import scatter
 
