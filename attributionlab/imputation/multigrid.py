@@ -44,9 +44,9 @@ COARSEST = 3
 """Rows and columns of the last grid, which is swept `COARSEST_SWEEPS` times."""
 COARSEST_SWEEPS = 5
 MOST_STEPS = 200
-"""Of conjugate gradients; 5 to 20 are usual."""
+"""Steps of conjugate gradients; 5 to 20 are usual."""
 ROUNDING = 2.0**-52
-"""Of the values' size: no smaller residual is asked for."""
+"""Share of the values' size: no smaller residual is sought."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class WeightedMeans:
 
 
 def _total_weights(height: int, width: int) -> Numbers:
-    """Of each pixel's neighbors in the image, (H, W)."""
+    """Total weight of each pixel's neighbors in the image, (H, W)."""
     inside = np.pad(np.ones((height, width)), 1)
     across = inside[:, :-2] + 2 * inside[:, 1:-1] + inside[:, 2:]
     both: Numbers = across[:-2] + 2 * across[1:-1] + across[2:]

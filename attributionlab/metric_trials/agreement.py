@@ -34,7 +34,7 @@ class Agreement:
     confidence : float
         In (0, 1).
     seed : int
-        Of the resampling of images.
+        Seed for the resampling of images.
     """
 
     def __init__(self, f1: Mapping[Any, Numbers], confidence: float, seed: int) -> None:

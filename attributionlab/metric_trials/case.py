@@ -19,9 +19,9 @@ from attributionlab.metrics.removal import ROAD_FRACTIONS
 from attributionlab.truth import Truth, marginal_contributions
 
 POINTS_AT_ONCE = 2**20
-"""Of curves: 20 maps at 224 x 224."""
+"""Points of curves: 20 maps at 224 x 224."""
 DRAWS, SIZES = 50, 24
-"""Of subset metrics: permutations, and subset sizes evenly spaced from 1 to P - 1 (all subsets of P
+"""For subset metrics: permutations, and subset sizes evenly spaced from 1 to P - 1 (all subsets of P
 pixels are the same). All maps and conditions share the draws, so that none is lucky."""
 
 
@@ -93,13 +93,13 @@ class Case:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Of the subsets: how many of the first pixels of each permutation."""
+        """Sizes of the subsets: how many of the first pixels of each permutation."""
         return sorted({round(size) for size in np.linspace(1, self.pixels - 1, SIZES).tolist()})
 
     @cached_property
     def sums(self) -> Float64[Tensor, "maps draws sizes"]:
-        """Of every map over every subset, in units of the map's largest magnitude; exact, so that equal
-        sums are equal.
+        """Sum of every map over every subset, in units of the map's largest magnitude; exact, so that
+        equal sums are equal.
         """
         values = self.maps.flatten(1).double()
         largest = values.abs().amax(1, keepdim=True)

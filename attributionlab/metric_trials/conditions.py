@@ -53,7 +53,7 @@ class Condition(NamedTuple):
     replacement: Float[Tensor, "channels 1 1"]
     """color of the replaced pixels"""
     share: float
-    """of the replaced pixels that have it; the others have the true baseline"""
+    """share of the replaced pixels that have it; the others have the true baseline"""
     key: tuple[float, ...]
     """channels, strength, distance, share: equal where the answers are"""
 
@@ -63,7 +63,7 @@ class Condition(NamedTuple):
         return self.key[-1]
 
     def network(self, number: int) -> Environment:
-        """The environment whose network sees image `number`.
+        """The environment with the network for image `number`.
 
         Each image has random weights of its own, the same ones at every dose: otherwise what one draw
         of redundant weights happens to do would pass for what a dose does.
@@ -112,12 +112,12 @@ def conditions_of(
         raise AttributionLabError(
             f"{env.name} has no redundant channels, so no color is unseen to it: take multi-color-sum"
         )
-    asked = {axis: AXES[axis].doses for axis in AXES} if doses is None else doses
-    if not isinstance(asked, Mapping) or not asked:
+    wanted = {axis: AXES[axis].doses for axis in AXES} if doses is None else doses
+    if not isinstance(wanted, Mapping) or not wanted:
         raise AttributionLabError(
             f"doses are {doses!r}: pass a list of doses for each axis, such as {{'share': [0, 1]}}"
         )
-    refuse_if([problem for axis in asked for problem in _problems(axis, asked[axis])])
+    refuse_if([problem for axis in wanted for problem in _problems(axis, wanted[axis])])
     usual = {
         "channels": constants["redundant_channels"] or REFERENCE_CHANNELS,
         "strength": constants["redundant_strength"] or REFERENCE_STRENGTH,
@@ -126,7 +126,7 @@ def conditions_of(
     }
     return [
         _condition(axis, dose, env, usual | {axis: dose})
-        for axis, values in asked.items()
+        for axis, values in wanted.items()
         for dose in sorted(values)
     ]
 

@@ -34,12 +34,12 @@ class Graded(NamedTuple):
     dose: float
     """in the units of `DAMAGES`; 0 for "exact", the number of the level, 1 or 2, for mixtures"""
     maps: Maps
-    """of any scale"""
+    """on any scale"""
 
 
 @dataclass(frozen=True)
 class _Material:
-    """What the damages are done with: places, and random numbers that all doses of a damage share."""
+    """Places of damages, and random numbers that all doses of a damage share."""
 
     signed: Int8[Tensor, "batch 1 height width"]
     kinds: Int8[Tensor, "batch 1 height width"]
@@ -68,34 +68,10 @@ class _Material:
         return radius * torch.cos(2 * torch.pi * self.uniform(6))
 
 
-def _flip_pixels(maps: Maps, dose: float, given: _Material) -> Maps:
-    return torch.where(given.uniform(0) < dose, -maps, maps)
-
-
-def _flip_images(maps: Maps, dose: float, given: _Material) -> Maps:
-    return torch.where(given.uniform(1, whole=True) < dose, -maps, maps)
-
-
-def _drop_pixels(maps: Maps, dose: float, given: _Material) -> Maps:
-    return torch.where(given.uniform(2) < dose, 0.0, maps)
-
-
 def _drop_top(maps: Maps, dose: float, given: _Material) -> Maps:
     before = (given.signed != 0).flatten(1).cumsum(1)
     dropped = (before <= dose * before[:, -1:]).reshape(maps.shape)
     return torch.where(dropped, 0.0, maps)
-
-
-def _drop_positive(maps: Maps, dose: float, given: _Material) -> Maps:
-    return torch.where(maps > 0, (1 - dose) * maps, maps)
-
-
-def _drop_negative(maps: Maps, dose: float, given: _Material) -> Maps:
-    return torch.where(maps < 0, (1 - dose) * maps, maps)
-
-
-def _uneven(maps: Maps, dose: float, given: _Material) -> Maps:
-    return maps * (1 - given.uniform(3)) ** dose
 
 
 def _shift(maps: Maps, dose: float, given: _Material) -> Maps:
@@ -103,29 +79,9 @@ def _shift(maps: Maps, dose: float, given: _Material) -> Maps:
     return translated(maps, pixels, pixels)
 
 
-def _blur(maps: Maps, dose: float, given: _Material) -> Maps:
-    return blurred(maps, dose * given.side)
-
-
-def _leak_everywhere(maps: Maps, dose: float, given: _Material) -> Maps:
-    return torch.where(given.kinds == BACKGROUND, maps + dose, maps)
-
-
 def _leak_here_and_there(maps: Maps, dose: float, given: _Material) -> Maps:
     where = (given.signed == 0) & (given.uniform(4) < dose)
     return torch.where(where, maps + 1, maps)
-
-
-def _leak_into_gaps(maps: Maps, dose: float, given: _Material) -> Maps:
-    return torch.where(given.kinds == INSIDE, maps + dose, maps)
-
-
-def _leak_onto_distractors(maps: Maps, dose: float, given: _Material) -> Maps:
-    return torch.where(given.kinds == DISTRACTOR, maps + dose, maps)
-
-
-def _add_noise(maps: Maps, dose: float, given: _Material) -> Maps:
-    return maps + dose * given.noise
 
 
 class Damage(NamedTuple):
@@ -139,23 +95,37 @@ class Damage(NamedTuple):
 # In the order in which mixtures undergo them: what is attributed changes before it spreads.
 DAMAGES: Mapping[str, Damage] = {
     "missing pixels": Damage(
-        _drop_pixels, (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95), "share of pixels without attribution"
+        lambda maps, dose, given: torch.where(given.uniform(2) < dose, 0.0, maps),
+        (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95),
+        "share of pixels without attribution",
     ),
     "missing top": Damage(
         _drop_top, (0.1, 0.25, 0.5, 0.75), "share of the relevant pixels, from the top"
     ),
-    "missing positive": Damage(_drop_positive, (0.5, 1.0), "by how much they are too small"),
-    "missing negative": Damage(_drop_negative, (0.5, 1.0), "by how much they are too small"),
+    "missing positive": Damage(
+        lambda maps, dose, given: torch.where(maps > 0, (1 - dose) * maps, maps),
+        (0.5, 1.0),
+        "by how much they are too small",
+    ),
+    "missing negative": Damage(
+        lambda maps, dose, given: torch.where(maps < 0, (1 - dose) * maps, maps),
+        (0.5, 1.0),
+        "by how much they are too small",
+    ),
     "uneven": Damage(
-        _uneven, (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), "power of a factor uniform on (0, 1]"
+        lambda maps, dose, given: maps * (1 - given.uniform(3)) ** dose,
+        (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+        "power of a factor uniform on (0, 1]",
     ),
     "signs": Damage(
-        _flip_pixels,
+        lambda maps, dose, given: torch.where(given.uniform(0) < dose, -maps, maps),
         (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
         "share of pixels with the wrong sign",
     ),
     "image signs": Damage(
-        _flip_images, (0.1, 0.25, 0.5, 0.75), "chance of an image to be reversed"
+        lambda maps, dose, given: torch.where(given.uniform(1, whole=True) < dose, -maps, maps),
+        (0.1, 0.25, 0.5, 0.75),
+        "chance of an image to be reversed",
     ),
     "shift": Damage(
         _shift,
@@ -163,12 +133,14 @@ DAMAGES: Mapping[str, Damage] = {
         "rows and columns as shares of the side, at least one pixel",
     ),
     "blur": Damage(
-        _blur,
+        lambda maps, dose, given: blurred(maps, dose * given.side),
         (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2),
         "standard deviation as a share of the side",
     ),
     "background": Damage(
-        _leak_everywhere, (0.02, 0.05, 0.1, 0.2, 0.5, 1.0), "attribution of every background pixel"
+        lambda maps, dose, given: torch.where(given.kinds == BACKGROUND, maps + dose, maps),
+        (0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+        "attribution of every background pixel",
     ),
     "specks": Damage(
         _leak_here_and_there,
@@ -176,17 +148,17 @@ DAMAGES: Mapping[str, Damage] = {
         "share of the irrelevant pixels with attribution 1",
     ),
     "gaps": Damage(
-        _leak_into_gaps,
+        lambda maps, dose, given: torch.where(given.kinds == INSIDE, maps + dose, maps),
         (0.1, 0.25, 0.5, 0.75, 1.0),
         "attribution of background pixels inside patches",
     ),
     "distractors": Damage(
-        _leak_onto_distractors,
+        lambda maps, dose, given: torch.where(given.kinds == DISTRACTOR, maps + dose, maps),
         (0.25, 0.5, 1.0),
         "attribution of distractors and of colors that do not count here",
     ),
     "noise": Damage(
-        _add_noise,
+        lambda maps, dose, given: maps + dose * given.noise,
         (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0),
         "standard deviation over the relevant values, the inverse of the signal-to-noise ratio",
     ),

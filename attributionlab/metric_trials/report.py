@@ -39,11 +39,11 @@ class DoseScore(NamedTuple):
     unseen: float
     """share of the replaced pixels that have a color unseen to the network, and set it off"""
     correlations: Mapping[RankedBy, CorrelationInterval]
-    """of its ranking with the truth's, image by image; their mean with its interval"""
+    """correlation of its ranking with the truth's in each image: the mean with its interval"""
     oracle: float
     """mean score of the exact signed mask"""
     shapley: float
-    """of the exact Shapley values, which know nothing of the replacement"""
+    """mean score of the exact Shapley values, which know nothing of the replacement"""
     best: float
     """the mean score of `best_map`"""
     best_map: str
@@ -97,7 +97,7 @@ class MetricReport:
     doses : sequence of DoseScore
         Axis by axis, by rising dose.
     threshold, confidence : float
-        Of `breaks`, and of the intervals.
+        For `breaks`, and for the intervals.
     command : str
         How to run it again.
     """

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypedDict, Unpack, get_args
 
 import numpy as np
 import torch
@@ -45,6 +45,40 @@ BETTER = 0.01
 values, which says nothing, moves an area by some thousandths."""
 
 
+class ReportOptions(TypedDict, total=False):
+    """Keywords of a test of metrics.
+
+    Parameters
+    ----------
+    methods : sequence, optional
+        Real methods, ranked beside the graded attributions; whatever `faithfulness_test` takes.
+    doses : mapping of str to sequence of float, optional
+        Which axes ("strength", "channels", "distance", "share"), at which doses.
+    output : {"probability", "logit"}, optional
+        Which output is explained and perturbed; that of the environment by default.
+    threshold : float
+        A metric breaks where the interval's upper end falls below it for good.
+    confidence : float
+        Confidence of the intervals, in (0, 1).
+    device : str or torch.device, optional
+        Where methods, and metrics of your own, compute; by default where the environment is. The
+        built-in metrics follow the laboratory's networks on the CPU in any case.
+    show_progress : bool
+        Show progress on standard error.
+    command : str, optional
+        How to run this again, for the report.
+    """
+
+    methods: Sequence[AttributionMethod]
+    doses: Mapping[str, Sequence[float]] | None
+    output: Output | None
+    threshold: float
+    confidence: float
+    device: str | torch.device | None
+    show_progress: bool
+    command: str
+
+
 def metric_test(
     metric: str | Callable[..., Any],
     env: str | Environment = "multi-color-sum",
@@ -52,14 +86,7 @@ def metric_test(
     seed: int = 0,
     *,
     higher_is_better: bool | None = None,
-    methods: Sequence[AttributionMethod] = (),
-    doses: Mapping[str, Sequence[float]] | None = None,
-    output: Output | None = None,
-    threshold: float = 0.5,
-    confidence: float = 0.95,
-    device: str | torch.device | None = None,
-    show_progress: bool = False,
-    command: str = "",
+    **options: Unpack[ReportOptions],
 ) -> MetricReport:
     """Test whether a metric ranks attributions as the truth does, at rising doses of unseen data.
 
@@ -86,26 +113,12 @@ def metric_test(
     n : int
         Images, at least 2; with fewer than six the interval holds the mean less often than it says.
     seed : int
-        Of images, damages, subsets and resampling.
+        Seed for images, damages, subsets and resampling.
     higher_is_better : bool, optional
         For a function that does not say so itself (`attributionlab.metrics.metric`).
-    methods : sequence, optional
-        Real methods, ranked beside the graded attributions; whatever `faithfulness_test` takes.
-    doses : mapping of str to sequence of float, optional
-        Which axes ("strength", "channels", "distance", "share"), at which doses.
-    output : {"probability", "logit"}, optional
-        Which output is explained and perturbed; that of the environment by default.
-    threshold : float
-        A metric breaks where the interval's upper end falls below it for good.
-    confidence : float
-        Of the intervals.
-    device : str or torch.device, optional
-        Where methods, and metrics of your own, compute; by default where the environment is. The
-        built-in metrics follow the laboratory's networks on the CPU in any case.
-    show_progress : bool
-        Show progress on standard error.
-    command : str, optional
-        How to run this again, for the report.
+    **options
+        As `ReportOptions` says: methods, doses, output, threshold, confidence, device, show_progress,
+        command.
 
     Returns
     -------
@@ -126,20 +139,7 @@ def metric_test(
     >>> [str(broken) for broken in report.breaks("positive")]
     ['no break is shown up to 20']
     """
-    [report] = metric_tests(
-        [as_metric(metric, higher_is_better)],
-        env,
-        n,
-        seed,
-        methods=methods,
-        doses=doses,
-        output=output,
-        threshold=threshold,
-        confidence=confidence,
-        device=device,
-        show_progress=show_progress,
-        command=command,
-    )
+    [report] = metric_tests([as_metric(metric, higher_is_better)], env, n, seed, **options)
     return report
 
 

@@ -161,7 +161,7 @@ def completeness_at(
 ) -> Float[Tensor, ""]:
     """Fall of the performance when all pixels of an attribution above a threshold are removed.
 
-    Algorithm 2; one point of `completeness_curve`, whose parameters and errors it has.
+    Algorithm 2; one point of `completeness_curve`, with its parameters and errors.
 
     Returns
     -------

@@ -29,7 +29,7 @@ class CurveSummary(NamedTuple):
 
     mean: Tensor
     standard_deviation: Tensor
-    """of the samples (divided by n - 1); NaN for a single one"""
+    """standard deviation of the samples (divided by n - 1); NaN for a single one"""
     lower_quartile: Tensor
     median: Tensor
     upper_quartile: Tensor
@@ -70,7 +70,7 @@ def outputs_along(
     measure : {"output", "changed-steps"}
         The output, or how many of the steps so far, of one pixel each, changed it: as a share of all
         steps of that trajectory that do (AttributionLab, F.4). NaN where no step does. Outputs are
-        compared with `!=`, so it is for models whose outputs are exact, such as counts.
+        compared with `!=`, so it is for models with exact outputs, such as counts.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def outputs_along(
     Warns
     -----
     AttributionLabWarning
-        Of more than 100,000 forward passes, where the model's layers rule out the incremental route.
+        For more than 100,000 forward passes, where the model's layers rule out the incremental route.
 
     Examples
     --------
@@ -105,13 +105,13 @@ def outputs_along(
     checked_orders(orders, len(images), pixels)
     whole = counts is None or (isinstance(counts, range) and counts == every)
     chosen = every if whole else checked_counts(counts, pixels).tolist()
-    asked = None if measure == "changed-steps" or whole else chosen
+    evaluated = None if measure == "changed-steps" or whole else chosen
     classes = checked_targets(targets, len(images))
-    evaluated = len(every) if asked is None else len(chosen)
+    points = len(every) if evaluated is None else len(chosen)
     warn_of_forward_passes(
         model,
         images,
-        len(images) * orders.shape[1] * evaluated,
+        len(images) * orders.shape[1] * points,
         'measure="changed-steps" needs every step: pass fewer images or orders'
         if measure == "changed-steps"
         else "pass a larger step=, or fewer counts=",
@@ -120,7 +120,7 @@ def outputs_along(
     for index, target in enumerate(classes):
         # One image at a time: (D, S, K) may be large where there are many classes.
         one = slice(index, index + 1)
-        outputs = exact.trajectories(model, images[one], ends[one], orders[one], counts=asked)
+        outputs = exact.trajectories(model, images[one], ends[one], orders[one], counts=evaluated)
         curves = output_of(outputs[0], target).double()
         if measure == "changed-steps":
             curves = _changes_seen(curves)
@@ -237,7 +237,7 @@ def summarize_curves(curves: Float[Tensor, "samples counts"]) -> CurveSummary:
 
 
 def _quantile(ranked: Tensor, samples: Tensor, share: float) -> Tensor:
-    """Of each column's first `samples` rows; torch.quantile refuses more than 2^24 values."""
+    """Quantile of each column's first `samples` rows; torch.quantile refuses more than 2^24 values."""
     place = share * (samples - 1).clamp(min=0).double()
     below, above = (ranked.gather(0, at.long()[None])[0] for at in (place.floor(), place.ceil()))
     return torch.lerp(below, above, place.frac())

@@ -58,8 +58,8 @@ def ids_curve(
     targets : Tensor of int, (B,)
         A class index for each image.
     attributions : Tensor, (B, 1, H, W)
-        Of the whole images. The lowest values go first, large negative ones before all others; equal
-        ones in reading order.
+        Maps of the whole images. The lowest values go first, large negative ones before all others;
+        equal ones in reading order.
     replacement : float or Tensor
         What a removed pixel becomes, as for `deletion_curve`.
     steps : int
@@ -145,7 +145,7 @@ def ids(
     steps: int = 32,
     explain: Explain | None = None,
 ) -> Float64[Tensor, " batch"]:
-    """Incremental deletion score: mean of `ids_curve`, whose parameters and errors it has.
+    """Incremental deletion score: mean of `ids_curve`, with its parameters and errors.
 
     In units of the output, higher is better. Other than a rank correlation it changes with the
     calibration of the model: only scores of one model can be compared.

@@ -172,7 +172,7 @@ def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
     Parameters
     ----------
     attributions : Tensor, (B, 1, H, W)
-        Of any scale; ranked with their signs.
+        On any scale; ranked with their signs.
     truth : Tensor of bool, (B, 1, H, W)
         The mask: `env.truth(...).overall`, for instance.
 

@@ -69,7 +69,7 @@ def removal_order(
     order : {"morf", "lerf"}
         Most relevant first (falling values) or least relevant first (rising); Samek et al., 2017.
     ties : {"stable", "random"}
-        Equal values in reading order, whichever order is asked for, or shuffled. Shuffles differ from
+        Equal values in reading order, whichever order is chosen, or shuffled. Shuffles differ from
         image to image, and from call to call as the generator moves on.
     generator : torch.Generator
         What shuffles equal values; needed for `ties="random"` only.
@@ -352,7 +352,7 @@ def pixel_isolation(
     """
     height, width = _checked(orders, size, neighbors)
     batch, pixels = orders.shape
-    asked = checked_counts(counts, pixels)
+    chosen = checked_counts(counts, pixels)
     ranks = torch.empty_like(orders)
     ranks.scatter_(1, orders, torch.arange(pixels, device=orders.device).expand(batch, -1))
     ranks = ranks.view(batch, height, width)
@@ -367,8 +367,8 @@ def pixel_isolation(
         share = (WHOLE // degrees[here]).flatten().expand(batch, -1) * (first < last)
         changes.scatter_add_(1, first + 1, share)
         changes.scatter_add_(1, last + 1, -share)
-    left = changes.cumsum(1)[:, asked.to(orders.device)]
-    removed = asked.to(orders.device) * WHOLE
+    left = changes.cumsum(1)[:, chosen.to(orders.device)]
+    removed = chosen.to(orders.device) * WHOLE
     return torch.where(removed > 0, left.double() / removed.double(), torch.nan)
 
 

@@ -140,7 +140,7 @@ def parts_f1(
     Parameters
     ----------
     attributions : Tensor, (B, 1, H, W)
-        Of any scale.
+        On any scale.
     signed : Tensor of int8, (B, 1, H, W)
         The truth: +1, -1 or 0.
 
@@ -186,7 +186,7 @@ def parts_f1(
 
 
 def best_map(truth: Masks) -> Maps:
-    r"""The map in [0, 1] whose F1 against a truth is the largest possible, image by image.
+    r"""The map in [0, 1] with the largest possible F1 against a truth, image by image.
 
     F1 = 2 sum a g / (sum a + sum g) grows with a_j where g_j > F1 / 2, and falls with it elsewhere. So
     the best map is 1 on the largest values of the truth and 0 on the others; for a mask it is the mask,
@@ -200,7 +200,7 @@ def best_map(truth: Masks) -> Maps:
     Returns
     -------
     Tensor of float32, (B, 1, H, W)
-        Of 0 and 1.
+        Values 0 and 1.
 
     Examples
     --------

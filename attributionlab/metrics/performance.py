@@ -35,7 +35,7 @@ Outputs = Real[Tensor, "batch outputs"]
 Scores = Float[Tensor, " batch"]
 
 NOISE = 0.01
-"""Of the imputation by default, in units of the value range (Rong et al., 2022)."""
+"""Noise of the imputation by default, in units of the value range (Rong et al., 2022)."""
 
 Indicator = Literal["accuracy"] | Callable[[Tensor, Tensor], Tensor]
 """By name, or any function of outputs and targets."""
@@ -43,7 +43,7 @@ Indicator = Literal["accuracy"] | Callable[[Tensor, Tensor], Tensor]
 ROUNDING = 1e-12
 """By which a mean of float64 numbers may be off: 0.61 - 0.6 > 0.01, and 0.3 - 0.2 < 0.1."""
 STEPS = 4
-"""Of a coarser type, by which its numbers may be off: 2^-21 of a float32."""
+"""Units of a coarser type by which its numbers may be off: 2^-21 of a float32."""
 
 
 def accuracy(outputs: Outputs, targets: Targets) -> Scores:
@@ -173,7 +173,7 @@ class Setup(TypedDict, total=False):
         What an image becomes of which no pixel is kept: a number, a pixel (C, 1, 1) or an image, within
         the value range. By default such an image is refused, because nothing is left to impute from.
     seed : int
-        Of the noise; 0 by default.
+        Seed for the noise; 0 by default.
     batch_size : int
         Images in one forward pass; 64 by default.
     """
@@ -187,7 +187,7 @@ class Setup(TypedDict, total=False):
 
 
 class Performance:
-    """Of one model on one data set, whatever is removed from its images.
+    """Performance of one model on one data set, whatever is removed from its images.
 
     Parameters
     ----------
@@ -253,19 +253,19 @@ class Performance:
 
     @property
     def map_shape(self) -> tuple[int, int, int, int]:
-        """Of attributions and masks: (B, 1, H, W)."""
+        """Shape of attributions and masks: (B, 1, H, W)."""
         return (len(self.images), 1, self.images.shape[2], self.images.shape[3])
 
     def intact(self) -> Float[Tensor, " batch"]:
         """The indicator on the images as they are."""
         # A layer that works in place spoils a copy.
-        return self._asked(lambda part: self.images[part].clone(), None)
+        return self._scored(lambda part: self.images[part].clone(), None)
 
     def keeping(
         self, keep: Bool[Tensor, "batch 1 height width"], model: nn.Module | None = None
     ) -> Float[Tensor, " batch"]:
         """The indicator where only some pixels are kept, of another model if one is given."""
-        return self._asked(self._left(keep), model)
+        return self._scored(self._left(keep), model)
 
     def imputed(self, keep: Bool[Tensor, "batch 1 height width"]) -> Float[Tensor, "..."]:
         """The images of which only some pixels are kept, the others made up."""
@@ -274,19 +274,19 @@ class Performance:
 
     def on(self, images: Tensor, model: nn.Module | None = None) -> Float[Tensor, " batch"]:
         """The indicator on other images of the same labels."""
-        return self._asked(lambda part: images[part], model)
+        return self._scored(lambda part: images[part], model)
 
     def _parts(self) -> Iterator[slice]:
-        """Of the data set, a batch each."""
+        """Parts of the data set, a batch each."""
         for start in range(0, len(self.images), self.batch_size):
             yield slice(start, start + self.batch_size)
 
-    def _asked(self, shown_of: Callable[[slice], Tensor], model: nn.Module | None) -> Tensor:
-        asked, found = self.model if model is None else model, []
+    def _scored(self, shown_of: Callable[[slice], Tensor], model: nn.Module | None) -> Tensor:
+        evaluated, found = self.model if model is None else model, []
         with torch.no_grad(), exact_arithmetic():
             for part in self._parts():
                 labels = self.targets[part]
-                outputs = checked_outputs(asked(shown_of(part)), len(labels))
+                outputs = checked_outputs(evaluated(shown_of(part)), len(labels))
                 if bool(outputs.isnan().any()):
                     image = part.start + int(outputs.isnan().any(1).nonzero()[0])
                     raise AttributionLabError(
@@ -299,7 +299,7 @@ class Performance:
         return torch.cat(found)
 
     def _left(self, keep: Tensor) -> Callable[[slice], Tensor]:
-        """What is left of a part of the data set, interpolated when it is asked for."""
+        """What is left of a part of the data set, interpolated when it is needed."""
         emptied = ~keep.flatten(1).any(1)
         if self.empty is None and bool(emptied.any()):
             raise AttributionLabError(

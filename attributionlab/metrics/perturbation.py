@@ -111,7 +111,7 @@ def deletion_curve(
     Warns
     -----
     AttributionLabWarning
-        Of more than 100,000 forward passes, see `outputs_along`: a larger `step` needs fewer.
+        For more than 100,000 forward passes, see `outputs_along`: a larger `step` needs fewer.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def deletion(
     replacement: Replacement,
     **options: Unpack[CurveOptions],
 ) -> Scores:
-    """Area under `deletion_curve`, whose parameters and errors it has, over the fraction removed.
+    """Area under `deletion_curve`, with its parameters and errors, over the fraction removed.
 
     In units of the output, or in [0, 1] for `measure="changed-steps"`. Lower is better for
     `order="morf"`, higher for `order="lerf"`.
@@ -210,7 +210,7 @@ def insertion(
     replacement: Replacement,
     **options: Unpack[CurveOptions],
 ) -> Scores:
-    """Area under `insertion_curve`, whose parameters and errors it has, over the fraction inserted.
+    """Area under `insertion_curve`, with its parameters and errors, over the fraction inserted.
 
     In units of the output, or in [0, 1] for `measure="changed-steps"`. Higher is better for
     `order="morf"`, lower for `order="lerf"`.
@@ -241,7 +241,7 @@ def pixel_flipping(
     replacement: Replacement,
     **options: Unpack[CurveOptions],
 ) -> Scores:
-    """Mean drop of the output over `deletion_curve`, whose parameters and errors it has.
+    """Mean drop of the output over `deletion_curve`, with its parameters and errors.
 
     AOPC, the area over the perturbation curve, of each image (Samek et al., 2017, eq. 12):
     1 / (L + 1) times the sum of y(0) - y(k) for k = 0, ..., L, where L steps remove all pixels.

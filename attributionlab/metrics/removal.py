@@ -28,7 +28,7 @@ from attributionlab.metrics.soundness_levels import Maps
 from attributionlab.validation import shown
 
 ROAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
-"""Of Rong et al.'s code."""
+"""As in the code of Rong et al."""
 
 
 class Retraining(NamedTuple):
@@ -77,11 +77,11 @@ def removal_curve(
     model, images, targets
         What is explained: (B, C, H, W) -> (B, K), images, labels.
     attributions : Tensor, (B, 1, H, W)
-        Of either sign.
+        With either sign.
     order : {"morf", "lerf"}
         Most or least relevant first. Lower is better for "morf", higher for "lerf".
     fractions : sequence of float
-        Of the pixels REMOVED, in [0, 1], rising, for both orders (ROAD's code counts those kept for
+        Shares of pixels REMOVED, in [0, 1], rising, for both orders (ROAD's code counts those kept for
         LeRF). A fraction f removes round(f P) of P pixels; equal attributions in reading order.
     retraining : Retraining
         Train a new model at every fraction, on images from which that fraction has been removed.
@@ -159,7 +159,7 @@ def road(
     retraining: Retraining | None = None,
     **setup: Unpack[Setup],
 ) -> Float[Tensor, ""]:
-    """Mean height of the data set's `removal_curve`, whose parameters and errors it has.
+    """Mean height of the data set's `removal_curve`, with its parameters and errors.
 
     The area under the curve by the trapezoid rule, divided by the span of the fractions; in units of
     the indicator. Lower is better for `order="morf"`, higher for `order="lerf"`.

@@ -70,8 +70,8 @@ def infidelity(
     draws : int
         Subsets for each image.
     seed : int
-        Of the subsets, at least 0. Image after image draws from one stream: the subsets depend on an
-        image's place in the batch. Batches one after the other need a seed for each.
+        Seed for the subsets, at least 0. Image after image draws from one stream: the subsets depend
+        on an image's place in the batch. Batches one after the other need a seed for each.
     normalize : bool
         Whether attributions are first multiplied by the number that fits them best, as in Captum.
 
@@ -155,7 +155,7 @@ def max_sensitivity(
     draws : int
         Noisy copies of each image.
     seed : int
-        Of the noise, at least 0. Image after image draws from one stream, as in `infidelity`.
+        Seed for the noise, at least 0. Image after image draws from one stream, as in `infidelity`.
 
     Returns
     -------

@@ -58,7 +58,7 @@ Maps = Real[Tensor, "batch 1 height width"]
 Curves = Float[Tensor, "batch sizes"]
 
 OUTPUTS_AT_ONCE = 2**21
-"""Rows of outputs that are asked for at once: 42 draws of all sizes at 224 x 224."""
+"""Rows of outputs that are evaluated at once: 42 draws of all sizes at 224 x 224."""
 
 
 class SubsetOptions(TypedDict, total=False):
@@ -148,7 +148,7 @@ def subset_effects(
     """Remove random pixels one after the other, once for all attributions that are to be scored.
 
     With the incremental evaluation (`exact.route_of`) all sizes cost little more than one; a model that
-    needs forward passes is asked draws x sizes times for each image: name a few sizes then.
+    needs forward passes is evaluated draws x sizes times for each image: name a few sizes then.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def subset_effects(
     Warns
     -----
     AttributionLabWarning
-        Of more than 100,000 forward passes, where the model's layers rule out the incremental route.
+        For more than 100,000 forward passes, where the model's layers rule out the incremental route.
 
     Examples
     --------
@@ -212,22 +212,22 @@ def each_effects(
 ) -> Iterator[SubsetEffects]:
     """`subset_effects` of one image after the other, when all together would need too much memory.
 
-    Images are evaluated as they are asked for; all input is checked at once.
+    Images are evaluated one after the other; all input is checked at once.
     """
     ends = broadcast_replacement(replacement, images)
     height, width = images.shape[2:]
-    asked = _checked_settings(sizes, draws, seed, measure, height * width)
+    chosen = _checked_settings(sizes, draws, seed, measure, height * width)
     cases = list(zip(images, ends, checked_targets(targets, len(images)), strict=True))
     warn_of_forward_passes(
         model,
         images,
-        len(images) * draws * len(_counts(asked, measure)),
+        len(images) * draws * len(_counts(chosen, measure)),
         'measure="changed-steps" needs every step: pass a smaller largest of sizes=, or fewer draws='
         if measure == "changed-steps"
         else "pass fewer sizes=, or fewer draws=",
     )
     generator = torch.Generator().manual_seed(int(seed))
-    kept = torch.tensor(asked, device=images.device)
+    kept = torch.tensor(chosen, device=images.device)
 
     def effects() -> Iterator[SubsetEffects]:
         for image, end, target in cases:
@@ -237,7 +237,7 @@ def each_effects(
                     for _ in range(draws)
                 ]
             ).to(images.device)
-            changes = _changes(model, image, end, target, orders, asked, measure)
+            changes = _changes(model, image, end, target, orders, chosen, measure)
             yield SubsetEffects(orders[None], kept, changes[None], (height, width))
 
     return effects()
@@ -340,7 +340,7 @@ def _changes(
 
 
 def _counts(sizes: Sequence[int], measure: Measure) -> Sequence[int]:
-    """After how many removed pixels the model is asked."""
+    """After how many removed pixels the model is evaluated."""
     if measure == "changed-steps" or len(sizes) == sizes[-1]:
         return range(sizes[-1] + 1)
     return [0, *sizes]
@@ -399,20 +399,20 @@ def _checked_settings(
     """The sizes, all from 1 to the number of pixels unless given; everything wrong at once."""
     problems = []
     try:
-        asked = range(1, pixels + 1) if sizes is None else list(sizes)
+        chosen = range(1, pixels + 1) if sizes is None else list(sizes)
     except TypeError as error:
         raise AttributionLabError(
             f"sizes are {sizes!r}: pass a list of numbers of pixels, such as [1, {pixels}]"
         ) from error
-    given = [] if sizes is None else asked
+    given = [] if sizes is None else chosen
     wrong = [size for size in given if integer_problem("size", size, 1, pixels)]
     if wrong:
         problems.append(
             f"sizes contain {wrong[0]!r}: pass numbers of pixels, integers from 1 to {pixels}"
         )
-    elif not asked:
+    elif not chosen:
         problems.append("sizes are empty: pass at least one number of pixels")
-    elif any(later <= earlier for earlier, later in pairwise(asked)):
+    elif any(later <= earlier for earlier, later in pairwise(chosen)):
         problems.append("sizes are not ascending: pass sorted(set(sizes))")
     problems += [*integer_problem("draws", draws, 3), *seed_problem(seed)]
     if measure not in get_args(Measure):
@@ -420,4 +420,4 @@ def _checked_settings(
             f"measure is {measure!r}: pass one of {', '.join(map(repr, get_args(Measure)))}"
         )
     refuse_if(problems)
-    return [int(size) for size in asked]
+    return [int(size) for size in chosen]

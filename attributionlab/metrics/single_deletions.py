@@ -49,7 +49,7 @@ Patches = int | Int[Tensor, "..."]
 (B, 1, H, W); pixels with a negative number lie in no patch."""
 
 Undefined = Literal["zero", "exclude"]
-"""What a map scores whose patches all have the same sum: 0, or NaN."""
+"""The score of a map with the same sum in all patches: 0, or NaN."""
 
 
 def grid_patches(height: int, width: int, patches: int = 16) -> Int64[Tensor, "height width"]:
@@ -124,7 +124,7 @@ def patch_deleted(
     share : float
         The probability that an image loses a patch, in [0, 1].
     generator : torch.Generator
-        Of the draws, on the CPU.
+        Draws the patches, on the CPU.
 
     Raises
     ------
@@ -246,7 +246,7 @@ class SingleDeletion(NamedTuple):
     drops: PatchValues
     """how much the target's output falls, in its unit"""
     sums: PatchValues
-    """of the attributions"""
+    """sums of the attributions"""
     scores: Scores
     """Spearman's correlation of both, in [-1, 1]; NaN where all drops are equal"""
     constant_maps: Bool[Tensor, " batch"]
@@ -278,7 +278,7 @@ def single_deletion(
     targets : Tensor of int, (B,)
         A class index for each image.
     attributions : Tensor, (B, 1, H, W)
-        Of either sign, which counts.
+        With either sign, which counts.
     patches : int or Tensor of int
         How many cells a square grid has (`grid_patches`), or the number of each pixel's patch from 0
         on, (H, W) or (B, 1, H, W): the known parts of each image, say. Pixels with a negative number
@@ -287,7 +287,7 @@ def single_deletion(
         What a deleted pixel becomes: a number, a pixel (C, 1, 1), an image (C, H, W) such as noise, or
         (B, C, H, W) such as the images' blur.
     undefined : {"zero", "exclude"}
-        What a map scores whose sums are all equal: 0, because it says nothing, or NaN, which leaves it
+        The score of a map with equal sums: 0, because it says nothing, or NaN, which leaves it
         out of a mean. Both are counted by `constant_maps`.
     batch_size : int
         Images in one forward pass.
@@ -414,7 +414,7 @@ def sds(
     replacement: Replacement,
     **options: Unpack[DeletionOptions],
 ) -> Scores:
-    """Single-deletion score: `single_deletion(...).scores`, whose parameters and errors it has.
+    """Single-deletion score: `single_deletion(...).scores`, with its parameters and errors.
 
     In [-1, 1], higher is better. Where the model has never seen an image without a patch, its output
     may fall because the image is strange to it, and not for what was in the patch: see `idsds`.
@@ -474,12 +474,12 @@ def _drops(
 ) -> Float64[Tensor, " patches"]:
     deleted = torch.where(inside[:, None], filling, image)  # (P, C, H, W)
     changed = (deleted != image).flatten(1).any(1)
-    asked = torch.cat([image[None], deleted[changed]])
+    shown_images = torch.cat([image[None], deleted[changed]])
     with torch.no_grad(), exact_arithmetic():
         # A layer that works in place spoils a copy.
         outputs = [
             checked_outputs(model(part.clone()), len(part))
-            for part in torch.split(asked, min(int(batch_size), len(asked)))
+            for part in torch.split(shown_images, min(int(batch_size), len(shown_images)))
         ]
     whole, *without = output_of(torch.cat(outputs), target).double()
     drops = torch.zeros(len(inside), dtype=torch.float64, device=image.device)

@@ -22,7 +22,7 @@ from attributionlab.metrics.performance import Images, Performance, Setup, Targe
 from attributionlab.validation import number_problem
 
 Variant = Literal["paper", "released"]
-"""Of Li et al. (2024): what the text says, or what its public code does."""
+"""Variant of Li et al. (2024): what the text says, or what its public code does."""
 Expansion = Literal["attributed", "area"]
 """Whether pixels without attribution are added, too, once all others are."""
 
@@ -70,7 +70,7 @@ class SoundnessSweep:
     per_sample : Tensor, (S, B)
         Soundness of each image's pixels so far; NaN where they have no attribution.
     false : Tensor of bool, (S,)
-        Steps whose attribution was counted as false.
+        Steps with attribution that was counted as false.
     epsilon : float
         Rise of the performance below which it is.
     rounding : Tensor, (S,)
@@ -95,7 +95,7 @@ class SoundnessSweep:
         Raises
         ------
         AttributionLabError
-            For a level that is not above 0, where nothing is asked to be included.
+            For a level that is not above 0, where nothing has to be included.
         """
         refuse_if(number_problem("level", level, above=0))
         level = float(level)

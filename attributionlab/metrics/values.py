@@ -14,8 +14,8 @@ Soundness and completeness as they are defined, where the information of every p
 
 With :math:`\eta` the attribution and :math:`\phi` the information of pixels, both at least 0, and
 :math:`|S|_g = \sum_{j \in S} g_j` (Li et al., 2024, Definition 4.7). Algorithms 1 and 2 estimate these
-ratios, or their order, for models whose :math:`\phi` nobody knows. Here it is known:
-`env.shapley(image, label).clamp(min=0)`, say.
+ratios, or their order, for models with an unknown :math:`\phi`. For the networks of this laboratory it
+is known: `env.shapley(image, label).clamp(min=0)`, say.
 """
 
 from typing import Any
@@ -48,7 +48,7 @@ def rank_correlation(attributions: Tensor, values: Tensor) -> Scores:
     Parameters
     ----------
     attributions : Tensor, (B, 1, H, W)
-        Of any scale, summed over channels.
+        On any scale, summed over channels.
     values : Tensor, (B, 1, H, W)
         What they should be, up to a factor.
 
@@ -106,7 +106,7 @@ def sign_agreement(attributions: Tensor, values: Tensor) -> Scores:
     """Share of the pixels with a value for which the attribution has its sign; parameters of
     `rank_correlation`.
 
-    What lies on pixels whose value is 0 does not count here; the cosine sees it.
+    Attribution on pixels of value 0 does not count; the cosine counts it.
 
     Returns
     -------
@@ -205,7 +205,7 @@ def true_soundness(
     Returns
     -------
     Tensor of float64, (B,)
-        In [0, 1]; NaN for an image whose pixels have no attribution.
+        In [0, 1]; NaN for an image without attribution.
 
     Raises
     ------

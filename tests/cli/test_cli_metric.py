@@ -57,7 +57,8 @@ def test_it_prints_every_dose_and_what_they_mean(run):
     assert shown.startswith("pointing-game (higher is better) on the probability of small\n\n")
     assert "strength" in shown
     assert "120 attributions, mean over 2 images; threshold 0.5" in shown
-    assert "share of replaced pixels with an unseen color" in shown
+    assert "what varies" in shown
+    assert "no break is shown" in shown
     assert "n = 2: intervals" in shown
 
 

@@ -1,15 +1,21 @@
-"""Pixels are ordered by falling or rising attribution, ties in reading order or shuffled."""
+"""Orders take pixels as they are defined to, shuffled or not, and isolation counts their neighbors."""
+
+from collections import Counter
+from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import oracles_metrics
+import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.metrics.orders import removal_order
+from attributionlab.metrics import dice, expected_dice, reference_order
+from attributionlab.metrics.orders import pixel_isolation, removal_order
 
 # Few distinct values, so that most maps have ties; two zeros, infinities, neighbors in float64.
 VALUES = st.sampled_from([-np.inf, -2.0, -0.0, 0.0, 0.0, 1.0, 1.0 + 2**-52, 3.0, np.inf])
@@ -121,3 +127,200 @@ def test_what_has_no_order_is_refused_with_one_line(maps, settings, message):
     with pytest.raises(AttributionLabError, match=message) as caught:
         removal_order(maps, **settings)
     assert "\n" not in str(caught.value)
+
+
+ORDERS = torch.tensor([[5, 3, 1, 0, 2, 4], [0, 1, 2, 3, 4, 5]])
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("reference", range(7))
+def test_the_reference_keeps_its_pixels_and_all_others_keep_their_places(reference):
+    before = ORDERS.clone()
+    shuffled = reference_order(ORDERS, reference, seeded())
+    assert shuffled.dtype == torch.int64
+    assert torch.equal(ORDERS, before)
+    assert torch.equal(shuffled[:, reference:], ORDERS[:, reference:])
+    for row, order in zip(shuffled, ORDERS, strict=True):
+        assert sorted(row[:reference].tolist()) == sorted(order[:reference].tolist())
+    if reference <= 1:
+        assert torch.equal(shuffled, ORDERS)
+
+
+def test_every_order_of_the_reference_comes_as_often_as_any_other():
+    draws = 6000
+    orders = torch.arange(5).expand(draws, 5)
+    found = Counter(tuple(row[:3].tolist()) for row in reference_order(orders, 3, seeded()))
+    assert set(found) == set(permutations(range(3)))
+    # 1,000 of each are expected, with a standard deviation of sqrt(6000 * 5 / 36) = 29; 5 of them.
+    assert all(abs(count - draws / 6) < 145 for count in found.values())
+
+
+def test_images_are_shuffled_each_in_its_own_way_and_a_seed_repeats_all():
+    orders = torch.arange(64).expand(2, 64)
+    first, second = reference_order(orders, 64, seeded())
+    assert not torch.equal(first, second)
+    assert torch.equal(reference_order(orders, 64, seeded()), torch.stack([first, second]))
+    assert not torch.equal(reference_order(orders, 64, seeded(1))[0], first)
+
+
+def test_the_global_generator_is_not_used():
+    state = torch.get_rng_state()
+    reference_order(ORDERS, 6, seeded())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@given(st.sets(st.integers(0, 8), min_size=1), st.sets(st.integers(0, 8), min_size=1))
+def test_dice_is_its_definition(first, second):
+    found = dice(torch.tensor(sorted(first)), torch.tensor(sorted(second)))
+    assert found == oracles.dice(first, second)
+    assert isinstance(found, Fraction)
+
+
+def test_two_empty_sets_are_the_same():
+    empty = torch.zeros(0, dtype=torch.int64)
+    assert dice(empty, empty) == 1
+    assert dice(empty, torch.tensor([1])) == 0
+
+
+def test_the_expected_similarity_is_the_mean_over_all_subsets_exactly():
+    for reference in range(1, 8):
+        for masked in range(1, reference + 1):
+            assert expected_dice(masked, reference) == oracles.mean_dice(masked, reference)
+
+
+def test_shuffled_orders_have_the_expected_similarity_on_average():
+    draws, masked, reference = 4000, 3, 8
+    orders = torch.arange(10).expand(draws, 10)
+    shuffled = reference_order(orders, reference, seeded())
+    first = torch.arange(masked)
+    mean = sum((dice(first, row[:masked]) for row in shuffled), Fraction(0)) / draws
+    # k is hypergeometric: its variance is 3 (3/8)(5/8)(5/7) = 0.50, that of k / 3 0.056; the standard
+    # error of the mean of 4,000 is 0.0037. Five of them.
+    assert float(mean) == pytest.approx(float(expected_dice(masked, reference)), abs=0.019)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (ORDERS.float(), 1, seeded()),
+            r"orders are torch.float32 of shape \(2, 6\): pass a tensor",
+        ),
+        ((ORDERS[0], 1, seeded()), r"orders are torch.int64 of shape \(6,\)"),
+        ((ORDERS[:0], 1, seeded()), r"orders are torch.int64 of shape \(0, 6\)"),
+        (([[0, 1]], 1, seeded()), "orders are of type list"),
+        ((ORDERS, 7, seeded()), "reference is 7: take an integer from 0 to 6"),
+        ((ORDERS, -1, seeded()), "reference is -1: take an integer from 0 to 6"),
+        ((ORDERS, 2.0, seeded()), "reference is 2.0"),
+        ((ORDERS, 2, 0), "the generator is 0: pass torch.Generator"),
+        ((ORDERS, 9, None), "reference is 9.*; the generator is None"),
+    ],
+)
+def test_orders_that_cannot_be_shuffled_are_refused(arguments, message):
+    with pytest.raises(AttributionLabError, match=message) as caught:
+        reference_order(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_sets_and_numbers_that_are_none_are_refused():
+    good = torch.tensor([0, 1])
+    for pixels in ([0, 1], good.float(), good[None], good > 0):
+        with pytest.raises(
+            AttributionLabError, match=r"the first set of pixels is .*: pass a tensor"
+        ):
+            dice(pixels, good)
+    with pytest.raises(
+        AttributionLabError, match="the second set of pixels holds 7 more than once"
+    ):
+        dice(good, torch.tensor([1, 7, 7]))
+    with pytest.raises(AttributionLabError, match="n is 0: take an integer"):
+        expected_dice(0, 3)
+    with pytest.raises(AttributionLabError, match="reference is 2: take an integer"):
+        expected_dice(3, 2)
+
+
+SIZES = st.tuples(st.integers(1, 4), st.integers(1, 4)).filter(lambda size: size != (1, 1))
+
+
+def isolation(order, height, width, neighbors, n):
+    """As the definition reads: one removed pixel after the other, one neighbor after the other."""
+    removed = set(order[:n])
+    shares = []
+    for pixel in removed:
+        row, column = divmod(pixel, width)
+        around = [
+            y * width + x
+            for y in range(height)
+            for x in range(width)
+            if (abs(y - row) + abs(x - column) == 1)
+            or (neighbors == 8 and abs(y - row) == 1 and abs(x - column) == 1)
+        ]
+        shares.append(Fraction(sum(other not in removed for other in around), len(around)))
+    return sum(shares, Fraction(0)) / n
+
+
+@settings(max_examples=40)
+@given(SIZES, st.sampled_from([4, 8]), st.randoms(use_true_random=False))
+def test_isolation_is_the_mean_share_of_neighbors_that_are_left(size, neighbors, random):
+    pixels = list(range(size[0] * size[1]))
+    orders = [random.sample(pixels, len(pixels)) for _ in range(2)]
+    got = pixel_isolation(torch.tensor(orders), size, neighbors=neighbors)
+    assert got[:, 0].isnan().all()
+    expected = [
+        [float(isolation(order, *size, neighbors, n)) for n in range(1, len(pixels) + 1)]
+        for order in orders
+    ]
+    assert got[:, 1:].tolist() == expected  # sums of integers, and one correctly rounded division
+
+
+@pytest.mark.parametrize("neighbors", [4, 8])
+def test_a_uniformly_random_order_has_the_expected_isolation_of_its_closed_form(neighbors):
+    orders = torch.tensor(list(permutations(range(6))))
+    mean = pixel_isolation(orders, (2, 3), neighbors=neighbors)[:, 1:].mean(0)
+    closed = torch.tensor([(6 - n) / 5 for n in range(1, 7)], dtype=torch.float64)
+    # The mean of 720 doubles is off by at most 720 roundings of 2^-53 each.
+    assert torch.allclose(mean, closed, rtol=0, atol=720 * 2**-53)
+
+
+def test_a_checkerboard_is_isolated_by_edges_and_half_isolated_by_corners():
+    board = torch.arange(36).view(6, 6)
+    even = (board.div(6, rounding_mode="floor") + board % 6) % 2 == 0
+    order = torch.cat([board[even], board[~even]])[None]
+    assert pixel_isolation(order, (6, 6), neighbors=4, counts=[18]).tolist() == [[1.0]]
+    by_corners = float(pixel_isolation(order, (6, 6), counts=[18]))
+    # 8 inner pixels with 4 of 8 left, 2 corners with 2 of 3, 8 at the border with 3 of 5.
+    assert by_corners == float((8 * Fraction(1, 2) + 2 * Fraction(2, 3) + 8 * Fraction(3, 5)) / 18)
+
+
+def test_counts_choose_among_all_numbers_of_removed_pixels():
+    orders = torch.stack([torch.randperm(20, generator=torch.Generator().manual_seed(0))] * 2)
+    every = pixel_isolation(orders, (4, 5))
+    assert torch.equal(pixel_isolation(orders, (4, 5), counts=[3, 20]), every[:, [3, 20]])
+    assert every[:, 20].tolist() == [0, 0]
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"orders": torch.arange(4)}, "orders are torch.int64 of shape"),
+        ({"orders": torch.tensor([[0.0, 1, 2, 3]])}, "pass a tensor of torch.int64"),
+        ({"orders": torch.tensor([[0, 1, 2, 2]])}, "order 0 is no permutation"),
+        ({"orders": torch.tensor([[0, 1, 2, 3], [0, 1, 2, 4]])}, "order 1 is no permutation"),
+        ({"size": (2, 3)}, "an order has 4 pixels and the size is 2 x 3"),
+        ({"size": 4}, r"size is 4: pass the image's \(height, width\)"),
+        ({"size": (-2, -2)}, "height is -2"),
+        ({"orders": torch.tensor([[0]]), "size": (1, 1)}, "at least two pixels"),
+        ({"neighbors": 6}, "neighbors is 6: take 4 or 8"),
+        ({"counts": [5]}, "counts are 5"),
+    ],
+)
+def test_impossible_arguments_are_refused(change, problem):
+    arguments = {"orders": torch.tensor([[3, 1, 0, 2]]), "size": (2, 2)} | change
+    with pytest.raises(AttributionLabError, match=problem):
+        pixel_isolation(arguments.pop("orders"), arguments.pop("size"), **arguments)

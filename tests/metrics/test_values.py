@@ -1,21 +1,31 @@
-"""Attributions against known values: order, direction, signs, sum."""
+"""Scores against known values, and true soundness and completeness, are their definitions."""
 
 import math
 import re
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracles_metrics as oracles
+import attributionlab as al
+import oracles_metrics
+import oracles_soundness
 from attributionlab import AttributionLabError
-from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
+from attributionlab.metrics import (
+    cosine,
+    efficiency_gap,
+    rank_correlation,
+    sign_agreement,
+    true_completeness,
+    true_soundness,
+)
+from soundness_cases import KINDS, case_of, floats, fraction, maps_of
 
 SCORES = {
-    rank_correlation: oracles.rank_correlation,
-    cosine: oracles.cosine,
-    sign_agreement: oracles.sign_agreement,
+    rank_correlation: oracles_metrics.rank_correlation,
+    cosine: oracles_metrics.cosine,
+    sign_agreement: oracles_metrics.sign_agreement,
 }
 
 few = st.lists(st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0]), min_size=6, max_size=6)
@@ -90,3 +100,134 @@ def test_changes_must_be_one_number_for_each_image():
     )
     with pytest.raises(AttributionLabError, match=re.escape(expected)):
         efficiency_gap(torch.zeros(2, 1, 3, 3), torch.zeros(3))
+
+
+def information_of(maps, seed):
+    kind = KINDS[seed % len(KINDS)]
+    return maps_of(kind, maps.shape, torch.Generator().manual_seed(seed + 1))
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**31), st.sampled_from(KINDS), st.booleans())
+def test_soundness_is_the_attributed_share_on_informative_pixels(seed, kind, restricted):
+    maps = case_of(seed, kind).maps
+    phi = information_of(maps, seed)
+    inside = maps_of("ties", maps.shape, torch.Generator().manual_seed(seed + 2)) > 0
+    found = true_soundness(maps, phi, included=inside if restricted else None)
+    expected = [
+        oracles_soundness.true_soundness(
+            oracles_soundness.map_of(eta),
+            oracles_soundness.map_of(truth),
+            {(int(y), int(x)) for y, x in mask[0].nonzero()} if restricted else None,
+        )
+        for eta, truth, mask in zip(maps, phi, inside, strict=True)
+    ]
+    # Sums of at most 12 float64 numbers.
+    assert found.tolist() == pytest.approx(floats(expected), abs=1e-14, nan_ok=True)
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 2**31), st.sampled_from(KINDS), st.sampled_from([0, 0.125, 0.5, 0.75, 1, 2.0])
+)
+def test_completeness_is_the_informative_share_on_attributed_pixels(seed, kind, threshold):
+    maps = case_of(seed, kind).maps
+    phi = information_of(maps, seed)
+    expected = [
+        oracles_soundness.true_completeness(
+            oracles_soundness.map_of(eta), oracles_soundness.map_of(truth), fraction(threshold)
+        )
+        for eta, truth in zip(maps, phi, strict=True)
+    ]
+    found = true_completeness(maps, phi, threshold=threshold)
+    assert found.tolist() == pytest.approx(floats(expected), abs=1e-14, nan_ok=True)
+
+
+def test_the_information_itself_is_sound_and_complete_and_all_pixels_are_complete_only():
+    env = al.load("multi-color-sum", image_size=16)
+    images, labels = env.batch(2)
+    shapley = torch.stack(
+        [env.shapley(image, int(label)) for image, label in zip(images, labels, strict=True)]
+    ).clamp(min=0)
+    assert (true_soundness(shapley, shapley) == 1).all()
+    assert (true_completeness(shapley, shapley) == 1).all()
+    everywhere = torch.ones_like(shapley)
+    assert (true_completeness(everywhere, shapley) == 1).all()
+    share = (shapley > 0).double().mean((1, 2, 3))
+    assert torch.equal(true_soundness(everywhere, shapley), share)
+
+
+def test_maps_without_attribution_have_no_soundness_and_images_without_information_nothing_else():
+    zeros, ones = torch.zeros(1, 1, 2, 2), torch.ones(1, 1, 2, 2)
+    assert true_soundness(zeros, ones).isnan()
+    assert true_soundness(ones, ones, included=zeros.bool()).isnan()
+    assert true_soundness(ones, zeros) == 0
+    assert true_completeness(ones, zeros).isnan()
+    assert true_completeness(zeros, ones) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("threshold", [0.1, 0.3, 0.6, 0.7, 0.9])
+def test_a_value_at_the_threshold_is_not_above_it_in_any_precision(threshold, dtype):
+    maps = torch.full((1, 1, 1, 2), threshold, dtype=dtype)
+    assert true_completeness(maps, torch.ones(1, 1, 1, 2), threshold=threshold) == 0
+
+
+def test_integer_maps_are_numbers_too():
+    eta, phi = torch.tensor([[[[3, 1, 0]]]]), torch.tensor([[[[1, 0, 3]]]])
+    assert true_soundness(eta, phi) == 0.75
+    assert true_completeness(eta, phi) == 0.25
+    assert true_completeness(eta, phi, threshold=2.5) == 0.25
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300, 1.7e308])
+def test_sums_of_the_largest_and_smallest_numbers_are_finite(scale):
+    eta, phi = (
+        torch.tensor([[[[1.0, 0.5, 0]]]]).double(),
+        torch.tensor([[[[0.5, 0, 1.0]]]]).double(),
+    )
+    # Subnormal numbers have few digits: 1e-320 about 2000 steps.
+    close = 1e-3 if scale < 1e-310 else 1e-15
+    assert float(true_soundness(scale * eta, phi)) == pytest.approx(2 / 3, abs=close)
+    assert float(true_completeness(eta, scale * phi)) == pytest.approx(1 / 3, abs=close)
+
+
+ONES = torch.ones(1, 1, 2, 2)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize("function", [true_soundness, true_completeness])
+@pytest.mark.parametrize(
+    ("eta", "phi", "message"),
+    [
+        (-ONES, ONES, r"attributions have the value -1 in image 0, .* x.clamp\(min=0\)"),
+        (ONES, -ONES, r"information values have the value -1 in image 0, .* \(-x\).clamp"),
+        (ONES * math.nan, ONES, r"attributions have the value nan in image 0 at pixel \(0, 0\)"),
+        (ONES, ONES * math.inf, "information values have the value inf in image 0"),
+        (ONES, ONES[..., :1], r"information values are .*: pass a tensor of shape \(1, 1, 2, 2\)"),
+        (ONES, ONES > 0, "information values are torch.bool: pass real numbers, mask.float"),
+        (ONES * 1j, ONES, "attributions are torch.complex64: pass real"),
+        (ONES.expand(1, 3, 2, 2), ONES, r"attributions are .* \(B, 1, H, W\)"),
+        (ONES[:0], ONES[:0], r"attributions are .* \(0, 1, 2, 2\)"),
+        ([1.0], ONES, "attributions are of type list"),
+        (ONES, None, "information values are of type NoneType"),
+    ],
+)
+def test_ratios_of_what_has_none_are_refused(function, eta, phi, message):
+    with pytest.raises(AttributionLabError, match=message) as caught:
+        function(eta, phi)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_impossible_restrictions_are_refused():
+    for included in (ONES, ONES[..., :1] > 0, [True]):
+        with pytest.raises(
+            AttributionLabError, match=r"included is .*: pass a tensor of torch.bool"
+        ):
+            true_soundness(ONES, ONES, included=included)
+    for threshold in (-0.1, math.nan, "0"):
+        with pytest.raises(
+            AttributionLabError, match=r"threshold is .*: take a number of at least 0"
+        ):
+            true_completeness(ONES, ONES, threshold=threshold)
