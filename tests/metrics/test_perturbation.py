@@ -12,7 +12,6 @@ from torch import nn
 import attributionlab as al
 import oracles_metrics
 from attributionlab import AttributionLabError
-from attributionlab.metrics import perturbation
 from attributionlab.metrics.curves import area_under_curve, curve_fractions
 from attributionlab.metrics.perturbation import (
     deletion,
@@ -228,14 +227,6 @@ def test_of_a_softmax_of_counts_no_order_beats_target_then_background_then_the_r
     assert deletion(model, images[:1], targets[:1], best, replacement=0) <= every.min() + 1e-14
     signed = best.sign() * torch.tensor([1, 1, 1, 1, 1, 0])
     assert deletion(model, images[:1], targets[:1], signed, replacement=0) < every.mean()
-
-
-def test_metrics_say_which_direction_is_better_for_the_most_relevant_first():
-    directions = {"deletion": False, "insertion": True, "pixel_flipping": True}
-    for name, higher in directions.items():
-        function = getattr(perturbation, name)
-        assert function.higher_is_better is higher
-        assert function.per_sample is True
 
 
 def test_the_least_relevant_first_is_the_most_relevant_first_of_the_negated_map():

@@ -198,12 +198,6 @@ def test_a_method_that_needs_gradients_gets_them_in_inference_mode_too():
     assert torch.equal(got, expected)
 
 
-def test_both_say_that_lower_is_better():
-    for function in (infidelity, max_sensitivity):
-        assert not function.higher_is_better
-        assert function.per_sample
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -11,7 +11,7 @@ from torch import nn
 import attributionlab as al
 import oracles_metrics as oracles
 from attributionlab import AttributionLabError
-from attributionlab.metrics import subset_sizes
+from attributionlab.metrics import sensitivity
 from attributionlab.metrics.sensitivity import (
     SubsetEffects,
     each_effects,
@@ -23,10 +23,14 @@ from attributionlab.metrics.sensitivity import (
 TARGETS = torch.tensor([0, 0])
 
 
-def total_model(pixels: int) -> nn.Module:
-    linear = nn.Linear(pixels, 1, bias=False)
-    linear.weight.data.fill_(1)
+def additive_model(weights: torch.Tensor) -> nn.Module:
+    """The sum of weighted pixels of one channel."""
+    linear = nn.Linear(weights.numel(), 1, bias=False)
+    linear.weight.data = weights.reshape(1, -1).float()
     return nn.Sequential(nn.Flatten(), linear)
+
+
+TOTAL = additive_model(torch.ones(12))
 
 
 @pytest.fixture
@@ -38,11 +42,11 @@ def images(generator):
 def test_the_curve_is_the_correlations_of_the_shared_subsets(images, generator, measure):
     maps = torch.randn(images.shape, generator=generator)
     settings = {"replacement": 1, "sizes": [1, 3, 7, 12], "draws": 9, "seed": 5, "measure": measure}
-    curves = sensitivity_n_curve(total_model(12), images, TARGETS, maps, **settings)
-    shared = subset_effects(total_model(12), images, TARGETS, **settings)
+    curves = sensitivity_n_curve(TOTAL, images, TARGETS, maps, **settings)
+    shared = subset_effects(TOTAL, images, TARGETS, **settings)
     torch.testing.assert_close(curves, shared.correlations(maps), rtol=0, atol=0, equal_nan=True)
     assert curves.shape == (2, 4)
-    scores = sensitivity_n(total_model(12), images, TARGETS, maps, **settings)
+    scores = sensitivity_n(TOTAL, images, TARGETS, maps, **settings)
     assert curves[:, 3].isnan().all()
     # A mean of three float64 values.
     torch.testing.assert_close(scores, curves[:, :3].mean(1), rtol=0, atol=1e-15)
@@ -51,20 +55,17 @@ def test_the_curve_is_the_correlations_of_the_shared_subsets(images, generator, 
 def test_an_exact_attribution_scores_1_and_one_with_the_wrong_sign_minus_1(images):
     settings = {"replacement": 0, "draws": 20}
     for sign in (1, -1):
-        scores = sensitivity_n(total_model(12), images, TARGETS, sign * images, **settings)
+        scores = sensitivity_n(TOTAL, images, TARGETS, sign * images, **settings)
         assert scores.tolist() == [sign, sign]  # sums of integers are exact
 
 
 def test_an_image_that_no_subset_changes_is_not_applicable():
     images = torch.zeros(2, 1, 2, 2)
     images[1] = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    scores = sensitivity_n(total_model(4), images, TARGETS, images + 1, replacement=0, draws=5)
+    scores = sensitivity_n(
+        additive_model(torch.ones(4)), images, TARGETS, images + 1, replacement=0, draws=5
+    )
     assert scores.tolist() == pytest.approx([math.nan, 1], abs=1e-12, nan_ok=True)
-
-
-def test_sensitivity_n_says_which_direction_is_better():
-    assert sensitivity_n.higher_is_better
-    assert sensitivity_n.per_sample
 
 
 @pytest.mark.usefixtures("without_shape_checks")
@@ -75,6 +76,11 @@ def test_attributions_are_refused_before_the_model_is_asked(images):
 
     with pytest.raises(AttributionLabError, match=r"attributions are torch.float32 of shape"):
         sensitivity_n(Unasked(), images, TARGETS, images[:1], replacement=0)
+
+
+class Logarithm(nn.Module):
+    def forward(self, images):
+        return images.flatten(1).sum(1, keepdim=True).log()
 
 
 MEASURES = st.sampled_from(["output", "changed-steps"])
@@ -91,13 +97,6 @@ def foreign_model(seed: int, channels: int, pixels: int) -> nn.Module:
     for parameter in model.parameters():
         parameter.data = torch.randint(-2, 3, parameter.shape, generator=generator) / 4
     return model.eval()
-
-
-def additive_model(weights: torch.Tensor) -> nn.Module:
-    """The sum of weighted pixels (H, W) of one channel."""
-    linear = nn.Linear(weights.numel(), 1, bias=False)
-    linear.weight.data = weights.reshape(1, -1).float()
-    return nn.Sequential(nn.Flatten(), linear)
 
 
 def by_hand(changes: list[list[float]], orders: list[list[int]], shape: tuple[int, int]):
@@ -337,14 +336,14 @@ def test_neither_images_one_by_one_nor_few_draws_at_a_time_change_the_effects(me
     targets = torch.tensor([0, 1, 0])
     settings = {"replacement": BLACK, "draws": 4, "measure": measure}
     together = subset_effects(model, images, targets, **settings)
-    counted, trajectories = [], subset_sizes.trajectories
+    counted, trajectories = [], sensitivity.trajectories
 
     def counting(model, images, ends, orders, counts):
         counted.append(orders.shape[1])
         return trajectories(model, images, ends, orders, counts=counts)
 
-    monkeypatch.setattr(subset_sizes, "trajectories", counting)
-    monkeypatch.setattr(subset_sizes, "OUTPUTS_AT_ONCE", 3 * 7)  # three draws of 0 to 6 pixels
+    monkeypatch.setattr(sensitivity, "trajectories", counting)
+    monkeypatch.setattr(sensitivity, "OUTPUTS_AT_ONCE", 3 * 7)  # three draws of 0 to 6 pixels
     for i, one in enumerate(each_effects(model, images, targets, **settings)):
         assert torch.equal(one.orders[0], together.orders[i])
         assert torch.equal(one.changes[0], together.changes[i])
@@ -384,6 +383,7 @@ def test_numbers_and_integer_images_are_taken():
         ({"targets": torch.tensor([0, 1])}, "one integer for each of the 1 images"),
         ({"images": torch.ones(1, 2, 2)}, r"images are torch.float32 of shape \(1, 2, 2\)"),
         ({"model": nn.Identity()}, r"returns a tensor of shape \(B, K\)"),
+        ({"model": Logarithm()}, "output is not finite"),
     ],
 )
 @pytest.mark.usefixtures("without_shape_checks")
@@ -397,17 +397,6 @@ def test_bad_input_is_refused_with_the_remedy(settings, message):
     }
     with pytest.raises(AttributionLabError, match=message):
         subset_effects(**{**good, **settings})
-
-
-def test_outputs_that_are_not_finite_are_refused():
-    class Logarithm(nn.Module):
-        def forward(self, images):
-            return images.flatten(1).sum(1, keepdim=True).log()
-
-    with pytest.raises(AttributionLabError, match="output is not finite"):
-        subset_effects(
-            Logarithm(), torch.ones(1, 1, 2, 2), torch.tensor([0]), replacement=BLACK, draws=3
-        )
 
 
 @pytest.mark.usefixtures("without_shape_checks")

@@ -78,12 +78,6 @@ def test_the_gap_is_what_the_sum_misses_of_the_change_as_a_share_of_it():
     assert math.isnan(efficiency_gap(maps, torch.tensor([0.0, 1.0]))[0])
 
 
-def test_each_score_says_which_way_is_better():
-    assert all(score.higher_is_better and score.per_sample for score in SCORES)
-    assert not efficiency_gap.higher_is_better
-    assert efficiency_gap.per_sample
-
-
 @pytest.mark.parametrize("score", SCORES, ids=lambda score: score.__name__)
 def test_values_of_another_shape_or_not_finite_are_refused_in_one_line(score):
     maps = torch.zeros(2, 1, 3, 3)
