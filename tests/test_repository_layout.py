@@ -51,8 +51,9 @@ MAY_IMPORT = {
         *("progress", "ranking", "report", "stats", "truth", "validation", "versions"),
     },
     "metric_trials": {
-        *("device", "diagnosis", "environment", "faithfulness", "files", "methods", "metrics"),
-        *("progress", "ranking", "references", "stats", "truth", "validation", "versions"),
+        *("device", "diagnosis", "environment", "faithfulness", "files", "imputation", "methods"),
+        *("metrics", "progress", "ranking", "references", "stats", "truth", "validation"),
+        "versions",
     },
     "leaderboard": {
         *("device", "environment", "exact", "faithfulness", "files", "methods", "metric_trials"),

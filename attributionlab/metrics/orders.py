@@ -2,16 +2,16 @@ r"""Orders in which a perturbation metric takes pixels, and what they do to an i
 
 Most relevant first, or least relevant first (`removal_order`).
 
-Reference Pixel Flipping: random masking within an attribution's most relevant pixels.
-Masking the n pixels that a map ranks first mixes two things: what these pixels tell, and how they lie
-(adjacent or isolated). Of the N pixels that the map ranks first, the reference set, any n masked at
-random are about as informative and as isolated as random ones. The larger N, the further they are from
-the map's own first n: the expected Dice similarity of the two is n / N.
+Reference Pixel Flipping is random masking within an attribution's most relevant pixels. Masking the n
+pixels that a map ranks first mixes two things: what these pixels tell, and how they lie (adjacent or
+isolated). Of the N pixels that the map ranks first, the reference set, any n masked at random are about
+as informative and as isolated as random ones. The larger N, the further they are from the map's own
+first n: the expected Dice similarity of the two is n / N.
 
-How isolated the pixels are that an order removes first.
-Masked pixels that lie alone change an image in another way than a masked patch does, whatever they tell
-the model: Wang and Wang (2022), B.3 and 6.2.3, call it pixel isolation and give no measure of it. Ours:
-with R_n the first n pixels of an order and N(i) the neighbors of pixel i inside the image,
+Isolation is how far the pixels that an order removes first lie apart. Masked pixels that lie alone
+change an image in another way than a masked patch does, whatever they tell the model: Wang and Wang
+(2022), B.3 and 6.2.3, call it pixel isolation and give no measure of it. Ours: with R_n the first n
+pixels of an order and N(i) the neighbors of pixel i inside the image,
 
     isolation(n) = 1 / n sum_{i in R_n} |N(i) \ R_n| / |N(i)|.
 
