@@ -28,15 +28,18 @@ from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.imputation.kernels import (
+    Numbers,
     advance,
     ascend,
+    coarse_stencil,
     descend,
+    image_stencil,
     negative_product,
     of_kept,
     redirect,
+    relaxations,
     settle,
 )
-from attributionlab.imputation.stencils import Numbers, coarse_stencil, image_stencil, relaxations
 
 RELAXATION = 1.8
 """Times the inverse absolute sums of rows; stable below 2, since no eigenvalue exceeds 1."""
