@@ -123,7 +123,7 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
     """A function of a batch: the image is repeated beside its maps."""
     taken = _parameters(function, name)
     _check_call(function, name, 4 if "model" in taken else 1, taken & OFFERED)
-    scale = getattr(function, "maps", "signed")
+    scale: Any = getattr(function, "maps", "signed")
 
     def scores(seen: Evaluation) -> Scores:
         case, each = seen.case, []
@@ -211,9 +211,9 @@ def _from_shared(name: str, function: Any) -> Metric:
     )
 
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+FUNCTIONS: Mapping[str, Any] = {
     name.replace("_", "-"): getattr(metrics, name)
-    for name in metrics.__all__
+    for name in dir(metrics)
     if hasattr(getattr(metrics, name), "higher_is_better")
 }
 """Every metric of `attributionlab.metrics` by its function's name with hyphens."""
