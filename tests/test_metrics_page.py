@@ -32,7 +32,7 @@ def registry_table():
     """The table of the page as the registry of metrics says it."""
     rows = []
     for name, function in FUNCTIONS.items():
-        line = function.__doc__.partition("\n")[0].partition("; ")[0].partition(", whose")[0]
+        line = function.__doc__.partition("\n")[0].partition("; ")[0].partition(", with its")[0]
         names = [name, *(short for short, of in SHORT_NAMES.items() if of == name)]
         rows.append(
             row(

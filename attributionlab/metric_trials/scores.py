@@ -22,6 +22,7 @@ from attributionlab.metrics import (
     deletion_drops,
     judged_by_drops,
     patch_sums,
+    true_soundness,
 )
 from attributionlab.metrics.checked_inputs import above
 from attributionlab.metrics.completeness_curves import THRESHOLDS
@@ -148,6 +149,13 @@ def squared_misfit(
     return (factor[:, None] * sums - losses).square().mean(1)
 
 
+def _true_soundness(seen: Evaluation) -> Float64[Tensor, " maps"]:
+    """0, where the function has NaN, for a map without attribution: it is ranked beside the others."""
+    maps = seen.case.scaled("nonnegative")
+    information = seen.case.values.clamp(min=0).expand(maps.shape)
+    return true_soundness(maps, information).nan_to_num(0.0)
+
+
 def _area(curves: Tensor) -> Float64[Tensor, " maps"]:
     return area_under_curve(curves, curve_fractions(curves.shape[1] - 1))
 
@@ -210,6 +218,7 @@ SHARED: Mapping[str, Shared] = {
         "network",
     ),
     "road": Shared(road_scores, "network"),
+    "true_soundness": Shared(_true_soundness, "maps"),
 }
 """By name of the function in `attributionlab.metrics`. Removal goes pixel by pixel, most relevant
 first; subsets are drawn `DRAWS` times at `SIZES` sizes; soundness and completeness see what each map

@@ -143,6 +143,8 @@ def test_what_is_known_of_each_pixel_are_exact_shapley_values(seen, name, scale)
     maps = seen.case.scaled(scale)
     expected = FUNCTIONS[name](maps, values.expand(maps.shape))
     assert METRICS[name].scores(seen).tolist() == expected.tolist()
+    negative = replace(seen, case=replace(seen.case, maps=-seen.case.truth.positive.float()))
+    assert np.isfinite(METRICS[name].scores(negative)).all()
     exact = replace(seen, case=replace(seen.case, maps=seen.case.values))
     assert METRICS[name].scores(exact) == pytest.approx([1], abs=1e-12)
 
