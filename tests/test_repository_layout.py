@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "references": set(),
     "report": {"digits"},
     "stats": set(),
-    "ranking": set(),
+    "ranking": {"stats"},
     "exact": {"compiling", "device", "dyadic", "validation"},
     "nets": {"dyadic", "validation"},
     "images": set(),

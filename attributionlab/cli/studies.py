@@ -238,6 +238,7 @@ def run_leaderboard(
     """Rank methods in 26 cases, make one ranking of them (Meta-Rank), and hold it against the truth."""
     from attributionlab.files import write_atomically
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
+    from attributionlab.leaderboard.cases import ALL
     from attributionlab.report import data_table, findings_list, print_table, to_png
 
     places = check_paths(
@@ -261,9 +262,18 @@ def run_leaderboard(
         print_table(data_table(board.to_frame()), width=140)
         typer.echo("\nSpearman correlation of the fused ranking with the truth's")
         agreement = board.agreement()
-        shown = agreement[agreement["ranked_by"] == "signed"].drop(columns="ranked_by")
-        print_table(data_table(shown), width=140)
-        print_table(findings_list(board.findings()))
+        shown = (agreement["ranked_by"] == "signed") | (agreement["fused"] == ALL)
+        print_table(data_table(agreement[shown]), width=140)
+        for title, table in (
+            ("What follows", board.checks()),
+            ("Places that the others change where one is left out", board.left_out()),
+            ("Fused for each set of images alone, correlation with its truth", board.by_images()),
+            ("Missing", board.missing()),
+        ):
+            if len(table):
+                typer.echo(f"\n{title}")
+                print_table(data_table(table), width=140)
+        print_table(findings_list(board.notes))
     finally:  # whether or not anybody reads the tables
         write_all(
             places,

@@ -23,8 +23,13 @@ from attributionlab.faithfulness.verdicts import ClaimScore, ControlScore, contr
 from attributionlab.methods import Method
 from attributionlab.methods.controls import INPUT_ONLY
 from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
-from attributionlab.stats.deciding import images_to_decide
-from attributionlab.stats.intervals import Interval, least_mean_interval, mean_interval, mean_score
+from attributionlab.stats.intervals import (
+    Interval,
+    images_to_decide,
+    least_mean_interval,
+    mean_interval,
+    mean_score,
+)
 from attributionlab.truth import Definition
 
 SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

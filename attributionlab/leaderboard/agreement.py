@@ -7,21 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from attributionlab.leaderboard.resampling import (
-    Draws,
-    draws_of,
-    fused_draws,
-    mean_scores,
-    single_cases,
-)
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.ranking import (
     CorrelationInterval,
     centered_ranks,
     meta_rank_fit,
-    middle,
     row_correlations,
 )
+from attributionlab.ranking.fusion import resampled_meta_rank
+from attributionlab.stats.resampling import draw_again, middle, times_drawn, weighted_means
 
 Numbers = NDArray[np.float64]
 
@@ -35,6 +29,15 @@ SCORE_DIGITS = 9
 """Fused scores that differ by less differ by rounding, too: by the order in which methods are named."""
 SAME_F1 = 1e-6
 """Maps are of float32, and F1 of maps that are equally right differs by their rounding."""
+
+
+class Draws(NamedTuple):
+    """Resamples of pairs of images and network, each with all of its cases."""
+
+    cases: NDArray[np.int64]
+    """(resamples, cases): how often each was drawn"""
+    methods: NDArray[np.int64]
+    """(resamples, methods): indices of methods, drawn with replacement"""
 
 
 class TruthAgreement(NamedTuple):
@@ -136,7 +139,7 @@ def fused(
     confidence : float
         In (0, 1).
     seed : int
-        Of the resampling.
+        Seed for the resamples.
 
     Returns
     -------
@@ -152,10 +155,9 @@ def fused(
     fit = meta_rank_fit(ranks, resamples=100, seed=seed)  # for the residual; intervals are ours
     group, kept = np.asarray(pairs), np.flatnonzero(judged)
     once = Draws(np.ones((1, len(group)), dtype=np.int64), kept[None])
-    draws = draws_of(group, kept, RESAMPLES, seed)
-    if len(np.unique(group)) < FEWEST_PAIRS:
-        draws = Draws(draws.cases[:0], draws.methods[:0])
-    scores = fused_draws(ranks, draws)
+    resamples = RESAMPLES if len(np.unique(group)) >= FEWEST_PAIRS else 0
+    draws = draw_pairs(group, kept, resamples, seed)
+    scores = resampled_meta_rank(ranks, draws.cases)
     usable = ~np.isnan(scores).any(1)
     scores, draws = scores[usable], Draws(draws.cases[usable], draws.methods[usable])
     bounds = [middle(column, confidence) for column in scores.T]
@@ -170,7 +172,9 @@ def fused(
         ]
         agreement[name] = TruthAgreement(*intervals)
     low, high = np.array(bounds).T
-    ceilings = {name: ceiling(true_scores(truth, once)[0, kept]) for name, truth in truths.items()}
+    ceilings = {
+        name: ceiling(true_scores(truth, once.cases)[0, kept]) for name, truth in truths.items()
+    }
     return Fusion(
         ranks.shape[1],
         len(np.unique(group)),
@@ -193,7 +197,7 @@ def correlation_with_truth(ranks: Numbers, truth: Numbers, judged: Sequence[bool
     """
     kept = np.flatnonzero(judged)
     once = Draws(np.ones((1, ranks.shape[1]), dtype=np.int64), kept[None])
-    scores = fused_draws(ranks, once)
+    scores = resampled_meta_rank(ranks, once.cases)
     if np.isnan(scores).any():
         return float("nan")
     return float(_correlations(scores, ranks, truth, kept, once)[0, 0])
@@ -213,7 +217,7 @@ def ceiling(truth: Numbers) -> float:
     return float(_spearman(best[None], truth[None])[0])
 
 
-def true_scores(truth: Numbers, draws: Draws) -> Numbers:
+def true_scores(truth: Numbers, times: NDArray[np.int64]) -> Numbers:
     """The truth's order of methods in each resample, higher is better: (resamples, methods).
 
     Means over cases. Where a case lacks a method these would be means over other cases for one method
@@ -223,25 +227,61 @@ def true_scores(truth: Numbers, draws: Draws) -> Numbers:
     ----------
     truth : array, (methods, cases)
         NaN where a method is missing.
-    draws : Draws
-        Which cases, how often.
+    times : array of int, (resamples, cases)
+        How often each case was drawn.
     """
     if not np.isnan(truth).any():
-        return np.round(mean_scores(truth, draws) / SAME_F1)
+        return np.round(weighted_means(truth.T, [times]) / SAME_F1)
     within = ranks_of(np.round(truth / SAME_F1), [False] * truth.shape[1])
-    return np.round(fused_draws(within, draws), SCORE_DIGITS)
+    return np.round(resampled_meta_rank(within, times), SCORE_DIGITS)
+
+
+def draw_pairs(
+    pairs: NDArray[np.int64], methods: NDArray[np.int64], resamples: int, seed: int
+) -> Draws:
+    """Draw as many pairs, with all their cases, and as many methods, as there are, with replacement."""
+    generator = np.random.default_rng(seed)
+    names, members = np.unique(pairs, return_inverse=True)
+    drawn = times_drawn(draw_again(len(names), resamples, generator))
+    return Draws(drawn[:, members], methods[draw_again(len(methods), resamples, generator)])
+
+
+def single_cases(ranks: Numbers, targets: Numbers, times: NDArray[np.int64]) -> Numbers:
+    """Mean correlation of the drawn cases' rankings with a target for each resample, (resamples,).
+
+    Parameters
+    ----------
+    ranks : array, (methods, cases)
+        Ranks of the methods that count; NaN where one is missing.
+    targets : array, (resamples, methods)
+        Scores of the same methods, higher is better.
+    times : array of int, (resamples, cases)
+        How often each case was drawn; one without a ranking is left out.
+    """
+    found = np.full(times.shape, np.nan)
+    for column, case in enumerate(ranks.T):
+        there = ~np.isnan(case)
+        if there.any():
+            ranked = np.broadcast_to(-case[there], (len(targets), int(there.sum())))
+            found[:, column] = _spearman(ranked, targets[:, there])
+    weights = np.where(np.isnan(found), 0, times)
+    total = weights.sum(1)
+    sums = (np.nan_to_num(found) * weights).sum(1)
+    result = np.full(len(sums), np.nan)
+    np.divide(sums, total, out=result, where=total > 0)
+    return result
 
 
 def _correlations(
     scores: Numbers, ranks: Numbers, truth: Numbers, kept: NDArray[np.int64], draws: Draws
 ) -> Numbers:
     """What `TruthAgreement` has of each resample, (resamples, 4)."""
-    targets, scores = true_scores(truth, draws), np.round(scores, SCORE_DIGITS)
+    targets, scores = true_scores(truth, draws.cases), np.round(scores, SCORE_DIGITS)
     fusing = _spearman(scores[:, kept], targets[:, kept])
     other_methods = _spearman(
         np.take_along_axis(scores, draws.methods, 1), np.take_along_axis(targets, draws.methods, 1)
     )
-    alone = single_cases(ranks[kept], targets[:, kept], draws)
+    alone = single_cases(ranks[kept], targets[:, kept], draws.cases)
     return np.stack([fusing, other_methods, alone, fusing - alone], axis=1)
 
 

@@ -67,7 +67,7 @@ class Pair(NamedTuple):
         size : int, optional
             Side of the images in pixels; the environment's own without.
         seed : int
-            Of random weights.
+            Seed for random weights.
 
         Raises
         ------

@@ -110,9 +110,9 @@ def indicated(
     target : int
         The label of all points.
     name : {"accuracy", "label-probability"}
-        Of the indicator.
+        Name of the indicator.
     temperature : float
-        Of the probability.
+        Temperature of the softmax.
     """
     points = outputs.flatten(0, -2)
     targets = torch.full((len(points),), target, device=points.device)
@@ -156,7 +156,7 @@ def indicator_curves(
     indicator : {"accuracy", "label-probability"}
         What the curves show.
     temperature : float
-        Of the probability.
+        Temperature of the softmax.
     """
     canvas = replacement.expand(images.shape[1:])[None]
     for image, target, of_image in zip(images, targets, orders, strict=True):

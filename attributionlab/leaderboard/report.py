@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from attributionlab.files import write_atomically, write_csv
 from attributionlab.leaderboard.agreement import (
     SAME_F1,
+    SCORE_DIGITS,
     Fusion,
     correlation_with_truth,
     fused,
@@ -23,23 +25,44 @@ from attributionlab.leaderboard.agreement import (
     true_scores,
 )
 from attributionlab.leaderboard.cases import ALL, SUBSETS, CaseScores
-from attributionlab.leaderboard.resampling import Draws, fused_draws
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.ranking import CorrelationInterval, spearman
+from attributionlab.ranking.fusion import resampled_meta_rank
 from attributionlab.stats.runs import over_runs, run_name
 from attributionlab.versions import library_versions
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
-
-    from attributionlab.leaderboard.agreement import Fusion, TruthAgreement
-
 
 Numbers = NDArray[np.float64]
 
 CONTROL, ORACLE = "random", "oracle"
 """The control is ranked with the methods; the oracle, the exact signed mask, is looked at alone."""
+STRONG = 0.7
+"""Correlations from it up count as strong (Akoglu, 2018: "User's guide to correlation coefficients",
+after Dancey and Reidy, 2007)."""
+FEWEST_TO_TELL = 5
+"""Methods: of four, one random order in six correlates by 0.7 or more."""
+NOTES = (
+    "truth: lowest F1 of all masks; agreement ranked_by: F1 on all pixels without signs (overall), on "
+    "pixels that speak for the label (positive), the lowest of all masks (signed).",
+    "low and high: intervals for other pairs of images and network (bootstrap), not given for fewer "
+    "than three pairs; low_methods and high_methods: for other methods, too. Pairs that share images "
+    "are not independent: these intervals are for other networks of the same images, not for other "
+    "images.",
+    "ceiling: what a ranking without ties can reach, as the truth has ties. gain: by how much fusing "
+    "correlates higher than a single case does on average.",
+    "Log odds are not transitive: residual is what the scores leave of them (root mean square), to be "
+    "compared with spread, the standard deviation of the scores.",
+    "A method's place depends on which others are ranked: left_out holds how many of the others "
+    "change places among themselves without a method.",
+    "The exact signed mask is not ranked. Where a method beats it, removal prefers something else than "
+    "the mask says.",
+)
+WHERE_MISSING = (
+    "Where a method is missing in some cases the truth, too, is compared within cases: its ranks there "
+    "are fused by Meta-Rank, in place of means over different cases."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +76,11 @@ class Leaderboard:
     cases : list of CaseScores
         One for each pair and protocol.
     indicator : str
-        What the areas are of.
+        Indicator under which the areas lie.
     n, size, seed : int
         Images of each pair, their side in pixels, and the seed of everything.
     confidence : float
-        Of the intervals.
+        Confidence of the intervals.
     command : str
         How to run it again.
     """
@@ -75,7 +98,13 @@ class Leaderboard:
         return f"Leaderboard({len(self.methods)} methods, {len(self.cases)} cases)"
 
     def __str__(self) -> str:
-        return "\n".join([self.title, *self.findings()])
+        tables = {
+            "leaderboard": self.to_frame(),
+            "agreement": self.agreement(),
+            "checks": self.checks(),
+        }
+        texts = [f"{name}\n{table.to_string(index=False)}" for name, table in tables.items()]
+        return "\n\n".join([self.title, *texts, *self.notes])
 
     @property
     def title(self) -> str:
@@ -142,8 +171,6 @@ class Leaderboard:
         """`ranking`, and below each method that optimizes the lowest and highest of each number over
         its runs, each in place of the first on the whole leaderboard.
         """
-        import pandas as pd
-
         table, rows = self.ranking(), []
         for row in table.to_dict("records"):
             rows.append(row)
@@ -183,9 +210,7 @@ class Leaderboard:
         Columns: method, place, score (Meta-Rank, log odds), low, high (for other pairs), cases,
         truth (lowest F1, mean over these cases), truth_place (by it; by fused ranks where cases miss).
         """
-        import pandas as pd
-
-        fit, [ordered] = self.fusions[ALL], true_scores(self.truth, self.once())
+        fit, [ordered] = self.fusions[ALL], true_scores(self.truth, self.once)
         table = pd.DataFrame(
             {
                 "method": self.methods,
@@ -206,10 +231,9 @@ class Leaderboard:
         Columns: fused, ranked_by (which of the truth's rankings: "signed" is by the lowest F1 of all
         parts), cases, correlation, low, high (other pairs of images and network), low_methods,
         high_methods (other methods, too), single_case (mean correlation of one case with the same
-        truth), gain (correlation less that), gain_low, gain_high, residual (of Meta-Rank's fit).
+        truth), gain (correlation less that), gain_low, gain_high, ceiling (of a ranking without ties),
+        spread (standard deviation of the scores), residual (of Meta-Rank's fit).
         """
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "fused": name,
@@ -224,6 +248,8 @@ class Leaderboard:
                 "gain": found.gain.value,
                 "gain_low": found.gain.low,
                 "gain_high": found.gain.high,
+                "ceiling": fit.ceiling[by],
+                "spread": fit.scores.std(),
                 "residual": fit.residual,
             }
             for name, fit in self.fusions.items()
@@ -232,8 +258,6 @@ class Leaderboard:
 
     def per_case(self) -> "pd.DataFrame":
         """A row for each case and method: area, rank, and the truth's score and rank there."""
-        import pandas as pd
-
         truth_ranks = ranks_of(np.round(self.truth / SAME_F1), [False] * len(self.cases))
         return pd.DataFrame(
             {
@@ -271,9 +295,98 @@ class Leaderboard:
         known = [value for value in each if not math.isnan(value)]
         return float(np.mean(known)) if known else math.nan
 
-    def findings(self) -> list[str]:
-        """What it means, in sentences."""
-        return findings_of(self)
+    def checks(self) -> "pd.DataFrame":
+        """What follows from the tables: columns check, answer (yes, no, undecided, or why there is
+        none; empty for a number alone), value, of (how many there are).
+
+        Fusing recovers the truth's ranking where both intervals of the correlation lie at or above
+        0.7, and does not where both lie below it.
+        """
+        fusions = self.fusions
+        fit = fusions[ALL].agreement["signed"]
+        pairs, wins = {case.pair for case in self.cases}, self.oracle_wins()
+        found, others, gain = fit.correlation, fit.for_other_methods, fit.gain
+        few = "" if sum(self.judged) >= FEWEST_TO_TELL else f"fewer than {FEWEST_TO_TELL} methods"
+        ends = min(found.low, others.low), max(found.high, others.high)
+        undefined = "all scores are alike" if math.isnan(found.value) else few
+        rows: list[tuple[str, str, float, float]] = [
+            (
+                f"fusing recovers the truth's ranking (correlation of at least {STRONG:g})",
+                undefined or _answer(ends[0] >= STRONG, ends[1] < STRONG, found),
+                *(found.value, math.nan),
+            ),
+            (
+                "the fused ranking is nearer to the truth than a case's is on average (gain)",
+                _answer(gain.low > 0, gain.high < 0, gain),
+                *(gain.value, math.nan),
+            ),
+        ]
+        if "no unseen data" in fusions and "unseen data" in fusions:
+            clean, unseen = (
+                fusions[name].agreement["signed"].correlation
+                for name in ("no unseen data", "unseen data")
+            )
+            rows.append(
+                (
+                    "cases without unseen data agree better with the truth than those with it",
+                    _answer(clean.low > unseen.high, clean.high < unseen.low, clean, unseen),
+                    *(clean.value - unseen.value, math.nan),
+                )
+            )
+        moved, scores = self.left_out().moved, np.round(fusions[ALL].scores, SCORE_DIGITS)
+        behind = int((scores < scores[self.methods.index(CONTROL)]).sum())
+        rows += [
+            ("methods behind the control random", "", behind, sum(self.judged)),
+            ("cases in which no method beats the exact signed mask", "", sum(wins), len(wins)),
+            (
+                "mean correlation of the truth's own rankings of two pairs",
+                *("", self.truth_by_case(), math.nan),
+            ),
+            ("sets of images that pairs share", "", len({c.data for c in self.cases}), len(pairs)),
+            (
+                "methods and controls without which others change places",
+                *("", int((moved > 0).sum()), len(moved)),
+            ),
+        ]
+        return pd.DataFrame(rows, columns=["check", "answer", "value", "of"])
+
+    def left_out(self) -> "pd.DataFrame":
+        """Columns: left_out (method or control), moved (how many of the others change places among
+        themselves without it); no row where the others have no case in common.
+        """
+        rows, scores = [], self.fusions[ALL].scores
+        for index, method in enumerate(self.methods):
+            [again] = resampled_meta_rank(np.delete(self.ranks, index, axis=0), self.once)
+            if not np.isnan(again).any():
+                places = zip(placed(np.delete(scores, index)), placed(again), strict=True)
+                rows.append((method, sum(before != after for before, after in places)))
+        return pd.DataFrame(rows, columns=["left_out", "moved"])
+
+    def by_images(self) -> "pd.DataFrame":
+        """Columns: data (set of images), correlation (of its cases, fused alone, with their truth);
+        without sets in which a method is missing.
+        """
+        rows = []
+        for data in dict.fromkeys(case.data for case in self.cases):
+            chosen = [index for index, case in enumerate(self.cases) if case.data == data]
+            parts = self.ranks[:, chosen], self.truth[:, chosen]
+            rows.append((data, correlation_with_truth(*parts, self.judged)))
+        return pd.DataFrame(rows, columns=["data", "correlation"]).dropna(ignore_index=True)
+
+    def missing(self) -> "pd.DataFrame":
+        """Columns: method, pairs (in which it has no rank), of, reason (in the first of them)."""
+        pairs = {case.pair: case for case in self.cases}.values()
+        where = {
+            method: [case.reasons[method] for case in pairs if method in case.reasons]
+            for method in [*self.methods, ORACLE]
+        }
+        rows = [(name, len(each), len(pairs), each[0]) for name, each in where.items() if each]
+        return pd.DataFrame(rows, columns=["method", "pairs", "of", "reason"])
+
+    @property
+    def notes(self) -> list[str]:
+        """How to read the tables."""
+        return [*NOTES, *([WHERE_MISSING] if np.isnan(self.truth).any() else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""
@@ -298,7 +411,11 @@ class Leaderboard:
                 }
                 for case in self.cases
             ],
-            "findings": self.findings(),
+            "checks": _rows(self.checks()),
+            "left_out": _rows(self.left_out()),
+            "by_images": _rows(self.by_images()),
+            "missing": _rows(self.missing()),
+            "notes": self.notes,
             "command": self.command,
             "versions": library_versions(),
         }
@@ -327,10 +444,10 @@ class Leaderboard:
             title=self.title,
         )
 
-    def once(self) -> Draws:
-        """Every case and every method, in place of a resample."""
-        cases = np.ones((1, len(self.cases)), dtype=np.int64)
-        return Draws(cases, np.arange(len(self.methods))[None])
+    @property
+    def once(self) -> NDArray[np.int64]:
+        """How often each case is drawn where nothing is resampled."""
+        return np.ones((1, len(self.cases)), dtype=np.int64)
 
     def _table(self, values: Sequence[Mapping[str, float]]) -> Numbers:
         return np.array(
@@ -348,241 +465,8 @@ def _rows(frame: "pd.DataFrame") -> Sequence[Mapping[str, Any]]:
     ]
 
 
-STRONG = 0.7
-"""Correlations from it up count as strong (Akoglu, 2018: "User's guide to correlation coefficients",
-after Dancey and Reidy, 2007)."""
-FEWEST_TO_TELL = 5
-"""Methods: of four, one random order in six correlates by 0.7 or more."""
-
-
-def findings_of(board: "Leaderboard") -> list[str]:
-    """Sentences computed from a leaderboard."""
-    return [
-        *_places(board),
-        *_recovered(board),
-        *_independent(board),
-        *left_out_said(board),
-        *_by_cases(board),
-        *_oracle(board),
-        *_missing(board),
-    ]
-
-
-def interval_said(found: CorrelationInterval) -> str:
-    """A correlation with its interval, to two digits.
-
-    Examples
-    --------
-    >>> from attributionlab.leaderboard.report import interval_said
-    >>> from attributionlab.ranking import CorrelationInterval
-    >>> interval_said(CorrelationInterval(0.5, -0.1, 0.9))
-    '0.50 [-0.10, 0.90]'
-    """
-    if math.isnan(found.value):
-        return "undefined (all scores are alike)"
-    if math.isnan(found.low):
-        return f"{found.value:.2f} (no interval)"
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
-
-
-def _score_said(row: Any) -> str:
-    return interval_said(CorrelationInterval(row.score, row.low, row.high))
-
-
-def _places(board: "Leaderboard") -> Iterator[str]:
-    table = board.ranking()
-    best, worst = table.iloc[0], table.iloc[-1]
-    yield (
-        f"Meta-Rank over {len(board.cases)} cases: {best.method} is first "
-        f"({_score_said(best)} log odds; place {best.truth_place} by the truth) and {worst.method} "
-        f"last ({_score_said(worst)}; place {worst.truth_place}). Intervals are those of other pairs "
-        "of images and network (bootstrap), and are not given for fewer than three."
-    )
-    top = table[table.truth_place == 1]
-    places = ", ".join(f"{row.method} (place {row.place} here)" for row in top.itertuples())
-    last = table[table.truth_place == table.truth_place.max()]
-    ties = f" {len(last)} share its last place." if len(last) > 1 else ""
-    yield f"By the truth (lowest F1 of all masks) first: {places}.{ties}"
-    control = table[table.method == "random"].iloc[0]
-    below = table[(table.score < control.score)].method.tolist()
-    yield (
-        f"The control random has place {control.place} of {len(table)}"
-        + (f", before {', '.join(below)}." if below else ": no method is behind it.")
-    )
-    fit = next(iter(board.fusions.values()))
-    spread = float(fit.scores.std())
-    yield (
-        f"Log odds are not transitive: the scores, which spread by {spread:.2f} (standard deviation), "
-        f"leave a residual of {fit.residual:.2f} (root mean square)."
-    )
-
-
-def _recovered(board: "Leaderboard") -> Iterator[str]:
-    fusion = next(iter(board.fusions.values()))
-    agreement = fusion.agreement
-    fit = agreement["signed"]
-    methods = sum(board.judged)
-    found, others = fit.correlation, fit.for_other_methods
-    if math.isnan(found.value):
-        outcome = "there is no ranking to compare"
-    elif methods < FEWEST_TO_TELL:
-        outcome = "too few methods are ranked to tell whether fusing recovers the truth's ranking"
-    elif math.isnan(found.low):
-        outcome = "too few pairs to tell whether fusing recovers the truth's ranking"
-    elif min(found.low, others.low) >= STRONG:
-        outcome = "fusing recovers the truth's ranking"
-    elif max(found.high, others.high) < STRONG:
-        outcome = "fusing does not recover the truth's ranking"
-    else:
-        outcome = "whether fusing recovers the truth's ranking is undecided"
-    yield (
-        f"Spearman correlation of the fused ranking of {methods} methods with the truth's: "
-        f"{interval_said(found)} for other pairs, {interval_said(others)} for other methods, too: "
-        f"{outcome} (strong: at least {STRONG:g}). By F1 without signs it is "
-        f"{interval_said(agreement['overall'].correlation)}, by F1 on what speaks for the label "
-        f"{interval_said(agreement['positive'].correlation)}. As the truth has ties, a ranking without "
-        f"any can reach {_ceilings_said(fusion)}."
-    )
-    yield (
-        f"One case alone correlates with the same truth by {interval_said(fit.single)} on average; "
-        f"fusing gains {interval_said(fit.gain)}, {_gained(fit)}."
-    )
-    between = board.truth_by_case()
-    if not math.isnan(between):
-        yield (
-            "The truth's own rankings of two pairs of images and network correlate by "
-            f"{between:.2f} on average."
-        )
-
-
-def _ceilings_said(fusion: "Fusion") -> str:
-    """By what of the truth, in the order of the sentence."""
-    lowest, overall, positive = (fusion.ceiling[by] for by in ("signed", "overall", "positive"))
-    return f"{lowest:.2f}, {overall:.2f} and {positive:.2f}"
-
-
-def _independent(board: "Leaderboard") -> Iterator[str]:
-    """How many pairs share images, and what each set of images says alone."""
-    pairs = len({case.pair for case in board.cases})
-    sets = {case.data for case in board.cases}
-    if len(sets) == pairs:
-        return
-    of_data = by_data(board)
-    said = "; ".join(f"{data} {value:.2f}" for data, value in of_data.items())
-    yield (
-        f"The {pairs} pairs hold {len(sets)} {'set' if len(sets) == 1 else 'sets'} of images, which "
-        "networks share, so that pairs are not independent: intervals are those of other networks of "
-        "these images, not of other images."
-        + (
-            f" Fused for each set alone, rankings correlate with its truth by: {said}."
-            if said
-            else ""
-        )
-    )
-
-
-def left_out_said(board: "Leaderboard") -> Iterator[str]:
-    """How far the order of two methods depends on which others are ranked."""
-    moved = moved_by_leaving_out(board)
-    if not moved:
-        return
-    most = max(moved, key=lambda method: moved[method])
-    among = f"of {len(moved)} methods and controls, one at a time"
-    yield (
-        f"A method's place depends on which others are ranked: leaving out any {among}, changes no "
-        "place among the others here."
-        if not moved[most]
-        else f"A method's place depends on which others are ranked: leaving out each {among}, changes "
-        f"places among the others {sum(count > 0 for count in moved.values())} times, most without "
-        f"{most} ({moved[most]} of {len(board.methods) - 1} places)."
-    )
-
-
-def _gained(fit: "TruthAgreement") -> str:
-    if math.isnan(fit.gain.low):
-        return "of which there is no interval"
-    if fit.gain.low > 0:
-        return "so that the fused ranking is nearer to the truth than a case's is on average"
-    if fit.gain.high < 0:
-        return "so that the fused ranking is farther from the truth than a case's is on average"
-    return "which may be nothing"
-
-
-def _by_cases(board: "Leaderboard") -> Iterator[str]:
-    found = {
-        name: (fit.cases, fit.agreement["signed"].correlation)
-        for name, fit in board.fusions.items()
-    }
-    parts = [
-        f"{name} ({cases} cases) {interval_said(correlation)}"
-        for name, (cases, correlation) in list(found.items())[1:]
-    ]
-    if parts:
-        yield f"By which cases are fused: {'; '.join(parts)}."
-    if "no unseen data" in found and "unseen data" in found:
-        clean, unseen = found["no unseen data"][1], found["unseen data"][1]
-        outcome = (
-            "too few pairs for intervals, so that nothing is said"
-            if math.isnan(clean.low) or math.isnan(unseen.low)
-            else "cases without it agree better with the truth"
-            if clean.low > unseen.high
-            else "cases with it agree better with the truth"
-            if clean.high < unseen.low
-            else "the intervals overlap, so that no difference is shown"
-        )
-        yield f"Unseen data: {outcome}."
-
-
-def _oracle(board: "Leaderboard") -> Iterator[str]:
-    wins = board.oracle_wins()
-    yield (
-        f"The exact signed mask, which is not ranked, is beaten by no method in {sum(wins)} of "
-        f"{len(wins)} cases"
-        + (
-            "."
-            if all(wins)
-            else "; in the others removal prefers something else than the mask says."
-        )
-    )
-
-
-def _missing(board: "Leaderboard") -> Iterator[str]:
-    """Who is missing where, once for each pair."""
-    pairs = {case.pair: case for case in board.cases}.values()
-    for method in [*board.methods, "oracle"]:
-        where = [case for case in pairs if method in case.reasons]
-        if where:
-            yield (
-                f"{method} is missing in {len(where)} of {len(pairs)} pairs, of which it has no rank: "
-                f"{where[0].reasons[method]}"
-            )
-    if np.isnan(board.truth).any():
-        yield (
-            "Where a method is missing in some cases the truth, too, is compared within cases: its "
-            "ranks there are fused by Meta-Rank, in place of means over different cases."
-        )
-
-
-def by_data(board: "Leaderboard") -> dict[str, float]:
-    """By set of images: how its cases, fused alone, correlate with their truth; without sets in
-    which a method is missing.
-    """
-    found = {}
-    for data in dict.fromkeys(case.data for case in board.cases):
-        chosen = [index for index, case in enumerate(board.cases) if case.data == data]
-        found[data] = correlation_with_truth(
-            board.ranks[:, chosen], board.truth[:, chosen], board.judged
-        )
-    return {data: value for data, value in found.items() if not math.isnan(value)}
-
-
-def moved_by_leaving_out(board: "Leaderboard") -> dict[str, int]:
-    """By method: how many of the others change places among themselves when it is left out."""
-    moved = {}
-    scores, once = next(iter(board.fusions.values())).scores, board.once()
-    for index, method in enumerate(board.methods):
-        [again] = fused_draws(np.delete(board.ranks, index, axis=0), once)
-        if not np.isnan(again).any():  # the others may have no case in common
-            places = zip(placed(np.delete(scores, index)), placed(again), strict=True)
-            moved[method] = sum(before != after for before, after in places)
-    return moved
+def _answer(yes: bool, no: bool, *intervals: CorrelationInterval) -> str:
+    """What intervals say, if there are any."""
+    if any(math.isnan(each.low) for each in intervals):
+        return "too few pairs for an interval"
+    return "yes" if yes else "no" if no else "undecided"

@@ -24,7 +24,8 @@ from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.agreement import RankedBy, lowest_part
 from attributionlab.progress import track
-from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
+from attributionlab.stats.resampling import confidence_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem
 
 PAPER_METHODS = (
     "input-x-gradient",
@@ -86,7 +87,7 @@ def rank_methods(
     n : int, optional
         Images of each pair; 16 by default, 6 with `quick`.
     seed : int
-        Of images, random weights, methods that draw, and resampling.
+        Seed for images, random weights, methods that draw, and resampling.
     pairs : sequence of Pair
         Images and networks, each in both orders; 13 by default.
     indicator : {"accuracy", "label-probability"}
@@ -96,7 +97,7 @@ def rank_methods(
     size : int, optional
         Side of the images in pixels.
     confidence : float
-        Of the intervals, each for itself.
+        Confidence of each interval.
     device : str or torch.device, optional
         Where methods compute; the CPU by default. Removal is followed on the CPU in any case.
     show_progress : bool
@@ -134,23 +135,22 @@ def rank_methods(
             *integer_problem("n", images, 1, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
             *integer_problem("size", side, 8),
-            *number_problem("confidence", confidence, above=0, most=1),
-            *(["confidence is 1: take less, such as 0.95"] if confidence == 1 else []),
+            *confidence_problem(confidence),
             *_pairs_problem(pairs),
             *_indicator_problem(indicator),
         ]
     )
     chosen = list(pairs)
     names = [as_method(each, METHODS | CONTROLS).name for each in named]
-    asked = [*named, *(() if CONTROL in names else (CONTROL,)), ORACLE]
+    everybody = [*named, *(() if CONTROL in names else (CONTROL,)), ORACLE]
     known: dict[str, Explained] = {}
     cases: list[CaseScores] = []
     for number, pair in enumerate(
         track(chosen, len(chosen), "ranking methods", show_progress, "pairs", attrgetter("name"))
     ):
         env = pair.load(side, seed).to("cpu" if device is None else device)
-        if env.spec.digest not in known:  # a network may be asked in two ways
-            known[env.spec.digest] = explained(asked, env, images, seed)
+        if env.spec.digest not in known:  # pixels may become black and the background
+            known[env.spec.digest] = explained(everybody, env, images, seed)
         seen = known[env.spec.digest]
         _refuse_where_nothing_ran(pair, seen)
         cases += _cases_of(number, pair, env, seen, indicator)

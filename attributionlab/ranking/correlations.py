@@ -14,6 +14,12 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.stats.resampling import (
+    confidence_problem,
+    draw_again,
+    refuse_settings,
+)
+from attributionlab.stats.resampling import middle as middle
 
 Missing = Literal["refuse", "omit"]
 """What to do with a pair of which one value is NaN."""
@@ -105,12 +111,12 @@ def spearman_interval(
     >>> [round(each, 2) for each in interval]
     [0.89, 0.86, 0.91]
     """
-    refuse_settings(confidence, resamples, seed)
+    refuse_settings(seed, confidence, resamples)
     first, second = _checked_pair(first, second, missing)
     value = _correlation(first, second)
     if math.isnan(value):
         return CorrelationInterval(value, value, value)
-    drawn = np.random.default_rng(seed).integers(0, len(first), (resamples, len(first)))
+    drawn = draw_again(len(first), resamples, np.random.default_rng(seed))
     resampled = row_correlations(centered_ranks(first[drawn]), centered_ranks(second[drawn]))
     return CorrelationInterval(value, *middle(resampled, confidence))
 
@@ -148,7 +154,7 @@ def fisher_interval(
     >>> [round(each, 2) for each in fisher_interval(0.65, 8)]
     [0.65, -0.1, 0.93]
     """
-    problems = [] if _is_fraction(confidence) else [_confidence_problem(confidence)]
+    problems = confidence_problem(confidence)
     if not isinstance(correlation, int | float | np.floating) or not -1 <= correlation <= 1:
         problems.append(f"correlation is {correlation!r}: take a number from -1 to 1")
     if not isinstance(items, int | np.integer) or isinstance(items, bool) or items < 4:
@@ -201,15 +207,6 @@ def row_correlations(first: Numbers, second: Numbers) -> Numbers:
     return result.clip(-1, 1)
 
 
-def middle(values: Numbers, confidence: float) -> tuple[float, float]:
-    """Between what the middle part of these values lies; NaN ones left out."""
-    there = values[~np.isnan(values)]
-    if not len(there):
-        return math.nan, math.nan
-    low, high = np.quantile(there, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
-
-
 def _correlation(first: Numbers, second: Numbers) -> float:
     if not len(first):
         return math.nan
@@ -255,19 +252,3 @@ def _missing_problems(absent: Mapping[str, NDArray[np.bool_]]) -> list[str]:
         for name, where in absent.items()
         if where.any()
     ]
-
-
-def refuse_settings(confidence: Any, resamples: Any, seed: Any) -> None:
-    problems = [] if _is_fraction(confidence) else [_confidence_problem(confidence)]
-    for name, value, least in (("resamples", resamples, 100), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            problems.append(f"{name} is {value!r}: take an integer of at least {least}")
-    refuse_if(problems)
-
-
-def _is_fraction(value: Any) -> bool:
-    return isinstance(value, int | float | np.floating) and bool(0 < value < 1)
-
-
-def _confidence_problem(value: Any) -> str:
-    return f"confidence is {value!r}: take a number in (0, 1), such as 0.95"

@@ -20,9 +20,12 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.ranking.correlations import middle, refuse_settings
+from attributionlab.stats.resampling import draw_again, middle, refuse_settings, times_drawn
 
 Numbers = NDArray[np.float64]
+
+AT_ONCE = 2**20
+"""How many pairs of methods, of all resamples together, are in memory at a time."""
 
 
 class MetaRankFit(NamedTuple):
@@ -85,8 +88,32 @@ def meta_rank(ranks: Any) -> Numbers:
     [0.82, 0.48, -1.3]
     """
     values = _checked(ranks)
-    margins, cases = _pairs(values)
-    return _scores(margins, cases)
+    scores: Numbers = _scores(*_pairs(values, np.ones((1, values.shape[1]))))[0]
+    return scores
+
+
+def resampled_meta_rank(ranks: Numbers, times: NDArray[np.int64]) -> Numbers:
+    """`meta_rank` of each resample of cases, unchecked.
+
+    Parameters
+    ----------
+    ranks : array, (methods, cases)
+        1 is best; NaN for a method that a case does not rank.
+    times : array, (resamples, cases)
+        How often each resample has each case.
+
+    Returns
+    -------
+    array, (resamples, methods)
+        NaN where no chain of drawn cases connects all methods.
+    """
+    scores = np.full((len(times), len(ranks)), np.nan)
+    rows = max(1, AT_ONCE // len(ranks) ** 2)
+    for start in range(0, len(times), rows):
+        margins, cases = _pairs(ranks, times[start : start + rows])
+        whole = np.array([_groups(each)[0] == 1 for each in cases])
+        scores[start : start + rows][whole] = _scores(margins[whole], cases[whole])
+    return scores
 
 
 def meta_rank_fit(
@@ -99,11 +126,11 @@ def meta_rank_fit(
     ranks : array of real numbers, (methods, cases)
         As for `meta_rank`, whose errors it has.
     confidence : float
-        Of the intervals, each for itself; percentiles of `resamples` draws of cases with replacement.
+        Confidence of each interval; ends are percentiles of `resamples` draws of cases.
     resamples : int
         At least 100.
     seed : int
-        Of the draws.
+        Seed for the draws.
 
     Examples
     --------
@@ -112,55 +139,54 @@ def meta_rank_fit(
     >>> fit.scores.round(2).tolist(), round(fit.residual, 2)
     ([0.42, -0.42], 0.0)
     """
-    refuse_settings(confidence, resamples, seed)
+    refuse_settings(seed, confidence, resamples)
     values = _checked(ranks)
-    margins, cases = _pairs(values)
-    scores = _scores(margins, cases)
+    count = values.shape[1]
+    pairs = _pairs(values, np.ones((1, count)))
+    [scores], [margins], [cases] = _scores(*pairs), *pairs
     common = (cases > 0) & ~np.eye(len(values), dtype=bool)
     left = _log_odds(margins, cases) - (scores[:, None] - scores[None, :])
-    draw, found = np.random.default_rng(seed), []
-    for _ in range(resamples):
-        chosen = draw.integers(values.shape[1], size=values.shape[1])
-        drawn = _pairs(values[:, chosen])
-        if _connected(drawn[1]):
-            found.append(_scores(*drawn))
-    bounds = [middle(column, confidence) for column in np.array(found).T] if found else []
-    low, high = np.array(bounds).T if found else np.full((2, len(values)), np.nan)
+    drawn = times_drawn(draw_again(count, resamples, np.random.default_rng(seed)))
+    resampled = resampled_meta_rank(values, drawn)
+    low, high = np.array([middle(column, confidence) for column in resampled.T]).T
     probabilities = np.where(common, (cases + margins + 1) / (2 * (cases + 1)), np.nan)
     residual = float(np.sqrt(np.square(left[common]).mean()))
-    return MetaRankFit(scores, low, high, residual, probabilities, cases, len(found))
+    whole = int((~np.isnan(resampled[:, 0])).sum())
+    return MetaRankFit(scores, low, high, residual, probabilities, cases.astype(np.int64), whole)
 
 
-def _pairs(ranks: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Wins less losses of every method against every other, and the cases that rank both."""
-    margins = np.zeros((len(ranks), len(ranks)), dtype=np.int64)
-    for case in ranks.T:
-        better = case[:, None] < case[None, :]  # never with NaN
-        margins += better
-        margins -= better.T
-    present = (~np.isnan(ranks)).astype(np.float64)  # a float product is much faster, and exact
-    return margins, (present @ present.T).astype(np.int64)
+def _pairs(ranks: Numbers, times: NDArray[Any]) -> tuple[Numbers, Numbers]:
+    """Wins less losses of every method against every other, and how many cases rank both, in each
+    resample: twice (resamples, methods, methods).
+    """
+    present = (~np.isnan(ranks)).astype(np.float64)
+    weights = times.T.astype(np.float64)  # float products are much faster, and exact
+    margins = [((ranks > one).astype(np.float64) - (ranks < one)) @ weights for one in ranks]
+    cases = [(present * one) @ weights for one in present]
+    return np.moveaxis(np.stack(margins), 2, 0), np.moveaxis(np.stack(cases), 2, 0)
 
 
-def _log_odds(margins: NDArray[np.int64], cases: NDArray[np.int64]) -> Numbers:
+def _log_odds(margins: Numbers, cases: Numbers) -> Numbers:
     """P / (1 - P) with wins + ties / 2 = (cases + margin) / 2; 0 without a case."""
     odds: Numbers = np.log((cases + 1 + margins) / (cases + 1 - margins))
     return odds
 
 
-def _scores(margins: NDArray[np.int64], cases: NDArray[np.int64]) -> Numbers:
+def _scores(margins: Numbers, cases: Numbers) -> Numbers:
     """Least squares: the Laplacian of the graph of common cases times kappa = sums of log odds."""
     linked = (cases > 0).astype(np.float64)  # a method's link to itself cancels
-    laplacian = np.diag(linked.sum(1)) - linked
+    laplacian = linked.sum(2)[:, :, None] * np.eye(linked.shape[1]) - linked
     # The constant vector, which the Laplacian does not see, is held at 0 by adding its projection.
-    sums = _log_odds(margins, cases).sum(1)
-    scores = np.linalg.solve(laplacian + 1 / len(cases), sums)
-    centered: Numbers = scores - scores.mean()
+    sums = _log_odds(margins, cases).sum(2)[..., None]
+    scores = np.linalg.solve(laplacian + 1 / linked.shape[1], sums)[..., 0]
+    centered: Numbers = scores - scores.mean(1, keepdims=True)
     return centered
 
 
-def _connected(cases: NDArray[np.int64]) -> bool:
-    return bool(connected_components(cases > 0, directed=False)[0] == 1 and cases.diagonal().all())
+def _groups(cases: Numbers) -> tuple[int, NDArray[np.int32]]:
+    """How many groups of methods no chain of common cases connects, and each method's group."""
+    count, groups = connected_components(cases > 0, directed=False)
+    return count, groups
 
 
 def _checked(ranks: Any) -> Numbers:
@@ -188,7 +214,7 @@ def _checked(ranks: Any) -> Numbers:
             f"method {int(missing[0])} is ranked in no case ({len(missing)} such methods): leave it out"
         )
     present = (~np.isnan(values)).astype(np.float64)
-    count, groups = connected_components(present @ present.T > 0, directed=False)
+    count, groups = _groups(present @ present.T)
     if count > 1:
         other = int(np.flatnonzero(groups != groups[0])[0])
         raise AttributionLabError(

@@ -5,15 +5,21 @@ out of its mean.
 """
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.stats.resampling import expanded_tail, joint_tail, percentile, resampled_means
+from attributionlab.errors import AttributionLabError
+from attributionlab.stats.resampling import (
+    expanded_tail,
+    joint_tail,
+    percentile,
+    refuse_settings,
+    resampled_means,
+)
 
 CONFIDENCE = 0.95
 """Of an interval, unless the user asks for another."""
@@ -60,21 +66,16 @@ def of_the_same_images(scores: Mapping[str, Any]) -> dict[str, Scores]:
     """Several checked scores of equal length, by name."""
     arrays = {name: checked_scores(values, name) for name, values in scores.items()}
     if len({len(array) for array in arrays.values()}) > 1:
-        said = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
+        lengths = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
         raise AttributionLabError(
-            f"numbers of images differ ({said}): take the scores of the same images"
+            f"numbers of images differ ({lengths}): take the scores of the same images"
         )
     return arrays
 
 
 def tail_of(seed: Any, confidence: Any) -> float:
     """The probability outside an interval on either side, or all that is wrong at once."""
-    problems = []
-    if not isinstance(seed, Integral) or isinstance(seed, bool) or int(seed) < 0:
-        problems.append(f"seed is {seed!r}: take an integer of at least 0")
-    if not isinstance(confidence, Real) or not 0 < float(confidence) < 1:
-        problems.append(f"confidence is {confidence!r}: take a number in (0, 1), such as 0.95")
-    refuse_if(problems)
+    refuse_settings(seed, confidence)
     return (1 - float(confidence)) / 2
 
 
@@ -126,7 +127,7 @@ def mean_interval(values: Scores, seed: int, confidence: float = CONFIDENCE) -> 
     values : array, (n,)
         A score of each image, NaN where it does not apply.
     seed : int
-        Of the resampling.
+        Seed for the resamples.
     confidence : float
         In (0, 1).
 
@@ -235,7 +236,7 @@ def verdict_of(
     Parameters
     ----------
     interval : Interval or None
-        Of the mean; None, which decides nothing, with fewer than two images.
+        Interval of the mean; None, which decides nothing, with fewer than two images.
     gamma : float
         The mean that must be reached.
     mean : float
@@ -346,7 +347,7 @@ def with_intervals(table: pd.DataFrame, by: Sequence[str], value: str, seed: int
     value : str
         Column of the score, NaN where it does not apply.
     seed : int
-        Of the resampling.
+        Seed for the resamples.
 
     Returns
     -------
@@ -370,3 +371,89 @@ def with_intervals(table: pd.DataFrame, by: Sequence[str], value: str, seed: int
         mean, images = mean_score(scores), applicable(scores)
         rows.append((*key, mean, low, high, images))
     return pd.DataFrame(rows, columns=[*by, value, "low", "high", "images"])
+
+
+def images_to_decide(
+    parts: Mapping[str, Scores],
+    gamma: float,
+    confidence: float = CONFIDENCE,
+    most: int = 100_000,
+) -> int | None:
+    r"""How many images would decide over the lowest of several means, if they stayed as they are.
+
+    One part is decided by the smallest n with t_{n-1, 1-a} s / sqrt(n) <= |mean - gamma|, for mean and
+    spread s of its scores: Student's interval, close to the bootstrap's for so many images. Where a
+    score applies to a share of the images only, that many more must be drawn.
+
+    As for `least_mean_interval`, the lowest mean reaches gamma once every part lies above, with
+    a = (1 - confidence) / 2: the part that takes longest decides, whichever mean is lowest. It misses
+    gamma once some part lies below, with the smaller a that several chances to fall too low leave: of
+    the parts with a mean below gamma the fastest decides.
+
+    The means of other images will lie elsewhere: about half of the tests of this size would decide
+    where one part does, fewer where several must.
+
+    Parameters
+    ----------
+    parts : mapping of str to array, (n,)
+        A score of each image for each part, NaN where it does not apply. A part that applies to no
+        image is left out.
+    gamma : float
+        The mean that must be reached.
+    confidence : float
+        In (0, 1).
+    most : int
+        The largest number to name.
+
+    Returns
+    -------
+    int or None
+        None if `most` images would not do, without any part, or if one applies to a single image.
+
+    Raises
+    ------
+    AttributionLabError
+        As for `least_mean_interval`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.stats.intervals import images_to_decide
+    >>> scores = np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.9])
+    >>> images_to_decide({"overall": scores}, gamma=0.5)
+    43
+    >>> images_to_decide({"overall": scores, "positive": scores / 10 + 0.5}, gamma=0.5)
+    43
+    """
+    arrays = of_the_same_images(parts).values()
+    tail = tail_of(0, confidence)
+    there = [values for values in arrays if applicable(values)]
+    if not there or min(applicable(values) for values in there) < 2:
+        return None
+    below = [values for values in there if mean_score(values) < gamma]
+    if not below:
+        needed = [_images_of_one_part(values, gamma, tail, most) for values in there]
+        return None if None in needed else max(n for n in needed if n is not None)
+    if len(there) > 1:
+        tail = joint_tail(resampled_means(np.stack(there, axis=1), 0), tail)
+    needed = [_images_of_one_part(values, gamma, tail, most) for values in below]
+    return min((n for n in needed if n is not None), default=None)
+
+
+def _images_of_one_part(values: Scores, gamma: float, tail: float, most: int) -> int | None:
+    """After how many images Student's interval of a mean leaves gamma outside."""
+    drawn_each = len(values) / applicable(values)
+    # From the lowest score on, equal scores are exact zeros and have no spread at all.
+    spread = float(np.nanstd(values - np.nanmin(values), ddof=1))
+    distance = abs(mean_score(values) - gamma)
+
+    def decides(n: int) -> bool:
+        return bool(-special.stdtrit(n - 1, tail) * spread <= distance * np.sqrt(n))
+
+    fewest, enough = 2, int(most / drawn_each)
+    if enough < fewest or not decides(enough):
+        return None
+    while fewest < enough:
+        middle = (fewest + enough) // 2
+        fewest, enough = (fewest, middle) if decides(middle) else (middle + 1, enough)
+    return int(np.ceil(enough * drawn_each))

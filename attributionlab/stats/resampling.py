@@ -1,15 +1,18 @@
-"""Means of the same images drawn again and again, with replacement, and the quantiles of such means.
-
-The draws depend on the number of images and the seed alone, so that scores, parts and methods on the
-same images vary together as they do in fact.
+"""The bootstrap (Efron, 1979): items drawn again and again, with replacement, their means, and the
+quantiles of such means.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
+
+from attributionlab.errors import refuse_if
 
 RESAMPLES = 10_000
 """Each end of a 95 % interval then has a Monte-Carlo error of 0.027 standard errors of the mean:
@@ -20,32 +23,62 @@ AT_ONCE = 2**20
 """How many draws are in memory at a time: 8 MiB as integers, as much again as counts."""
 
 
-def resampled_means(columns: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """Mean of each score over the applicable images of each resample.
+def draw_again(items: int, resamples: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Indices of as many items as there are, drawn with replacement: (resamples, items)."""
+    return generator.integers(0, items, (resamples, items))
+
+
+def times_drawn(drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each resample of `draw_again` has each item: (resamples, items)."""
+    rows, items = drawn.shape
+    places = drawn + items * np.arange(rows)[:, None]
+    return np.bincount(places.ravel(), minlength=rows * items).reshape(rows, items)
+
+
+def weighted_means(
+    columns: NDArray[np.float64], times: Iterable[NDArray[Any]]
+) -> NDArray[np.float64]:
+    """Mean of each score over the applicable items of each resample.
 
     Parameters
     ----------
     columns : array, (n, K)
-        Scores of the same n images, NaN where one does not apply; each applies somewhere.
-    seed : int
-        Of the resampling.
+        Scores of the same n items, NaN where one does not apply.
+    times : iterable of array, (rows, n)
+        How often each resample has each item, in blocks of resamples.
 
     Returns
     -------
-    array, (RESAMPLES, K)
-        NaN where a resample has no applicable image. All the same, to the last bit, if the scores are.
+    array, (resamples, K)
+        NaN where a resample has no applicable item. All the same, to the last bit, if the scores are.
     """
     applies = ~np.isnan(columns)
     # Measured from the lowest score, equal scores are exact zeros.
-    lowest = np.nanmin(columns, axis=0)
+    lowest = np.fmin.reduce(columns, axis=0)
     above = np.where(applies, columns - lowest, 0)
     both = np.concatenate([above, applies], axis=1)  # (n, 2 K)
-    totals = np.concatenate([counts.astype(float) @ both for counts in _counts(len(columns), seed)])
+    totals = np.concatenate([counts.astype(float) @ both for counts in times])
     numerators, denominators = np.split(totals, 2, axis=1)
     means = np.full_like(numerators, np.nan)
     np.divide(numerators, denominators, out=means, where=denominators > 0)
     means += lowest
     return means
+
+
+def resampled_means(columns: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """`weighted_means` of images, (RESAMPLES, K).
+
+    The draws depend on the number of images and the seed alone, so that scores, parts and methods on
+    the same images vary together as they do in fact.
+
+    Parameters
+    ----------
+    columns : array, (n, K)
+        Scores of the same n images, NaN where one does not apply.
+    seed : int
+        Seed for the resamples.
+    """
+    return weighted_means(columns, _counts(len(columns), seed))
 
 
 def _counts(n: int, seed: int) -> Iterator[NDArray[np.uint8]]:
@@ -73,10 +106,8 @@ def _drawn(n: int, seed: int) -> Iterator[NDArray[np.uint8]]:
     rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(n,))))
     for start in range(0, RESAMPLES, _rows_at_once(n)):
         rows = min(_rows_at_once(n), RESAMPLES - start)
-        drawn = rng.integers(0, n, (rows, n)) + n * np.arange(rows)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
         # One image 256 times in a resample: less probable than RESAMPLES n / 256!, that is, never.
-        yield counts.astype(np.uint8)
+        yield times_drawn(draw_again(n, rows, rng)).astype(np.uint8)
 
 
 def _rows_at_once(n: int) -> int:
@@ -115,3 +146,27 @@ def joint_tail(means: NDArray[np.float64], tail: float) -> float:
 def percentile(means: NDArray[np.float64], probability: float) -> float:
     """The mean below which a resample lies with this probability; NaN left out."""
     return float(np.quantile(means[~np.isnan(means)], probability))
+
+
+def middle(values: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+    """The ends of the middle part of these values; NaN left out, and NaN without any."""
+    if np.isnan(values).all():
+        return math.nan, math.nan
+    return percentile(values, (1 - confidence) / 2), percentile(values, (1 + confidence) / 2)
+
+
+def confidence_problem(value: Any) -> list[str]:
+    """What is wrong with the confidence of an interval."""
+    if isinstance(value, Real) and 0 < float(value) < 1:
+        return []
+    return [f"confidence is {value!r}: take a number in (0, 1), such as 0.95"]
+
+
+def refuse_settings(seed: Any, confidence: Any, resamples: Any = 100) -> None:
+    """Raise an error that says all that is wrong with the settings of an interval."""
+    problems = [
+        f"{name} is {value!r}: take an integer of at least {least}"
+        for name, value, least in (("seed", seed, 0), ("resamples", resamples, 100))
+        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least
+    ]
+    refuse_if(problems + confidence_problem(confidence))

@@ -6,8 +6,7 @@ import pytest
 import attributionlab as al
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import alignment, best_map
-from attributionlab.stats.deciding import images_to_decide
-from attributionlab.stats.intervals import least_mean_interval, mean_interval
+from attributionlab.stats.intervals import images_to_decide, least_mean_interval, mean_interval
 from attributionlab.truth import smoothed
 
 

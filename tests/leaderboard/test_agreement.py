@@ -9,9 +9,11 @@ import oracles_leaderboard as oracle
 from attributionlab.leaderboard.agreement import (
     ceiling,
     correlation_with_truth,
+    draw_pairs,
     fused,
     placed,
     ranks_of,
+    single_cases,
 )
 from attributionlab.ranking import meta_rank, meta_rank_fit
 
@@ -115,7 +117,7 @@ def test_methods_that_tie_do_so_in_whatever_order_they_are_named():
 
 
 def test_places_do_not_follow_rounding():
-    assert placed(np.array([0.3, 0.1 + 0.2, 0.0])) == [1, 1, 3]
+    assert placed(np.array([0.3, 0.1 + 0.2, 0.0])) == placed(np.array([1, 1, 0.5])) == [1, 1, 3]
 
 
 def test_where_a_method_is_missing_the_truth_is_compared_within_cases():
@@ -184,5 +186,30 @@ def test_ranks_are_those_of_the_definition():
         assert found[:, case].tolist() == oracle.ranks(areas[:, case].tolist(), lower[case])
 
 
-def test_places_of_equal_scores_are_the_better_one():
-    assert placed(np.array([1.0, 1.0, 0.5])) == [1, 1, 3]
+def test_pairs_are_drawn_whole_and_as_many_as_there_are():
+    pairs = np.array([0, 0, 1, 1, 1, 2])
+    first, again, other = (
+        draw_pairs(pairs, np.array([4, 7]), 200, seed=seed) for seed in (1, 1, 2)
+    )
+    assert (first.cases[:, 0] == first.cases[:, 1]).all()
+    assert (first.cases[:, 2] == first.cases[:, 4]).all()
+    assert (first.cases[:, [0, 2, 5]].sum(1) == 3).all()
+    assert set(first.methods.flatten().tolist()) == {4, 7}
+    assert first.methods.shape == (200, 2)
+    assert (again.cases == first.cases).all()
+    assert (other.cases != first.cases).any()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+def test_single_cases_are_correlated_one_by_one(missing):
+    drawing = np.random.default_rng(3)
+    ranks = drawing.integers(1, 5, size=(5, 8)).astype(float)
+    ranks[:, 1:][drawing.random((5, 7)) < missing] = np.nan
+    times = draw_pairs(np.arange(8), np.arange(5), 20, seed=0).cases
+    targets = np.random.default_rng(1).random((20, 5))
+    found = single_cases(ranks, targets, times)
+    for value, drawn, target in zip(found, times, targets, strict=True):
+        cases = np.repeat(ranks, drawn, axis=1).T
+        written = [[None if math.isnan(each) else each for each in case] for case in cases]
+        expected = oracle.single_cases(written, target.tolist())
+        assert value == pytest.approx(expected, abs=ROUNDING)

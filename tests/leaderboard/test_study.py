@@ -11,7 +11,7 @@ import torch
 import attributionlab as al
 from attributionlab.leaderboard import PAIRS, Pair, rank_methods
 from attributionlab.leaderboard.cases import ALL, CaseScores
-from attributionlab.leaderboard.report import Leaderboard, by_data, moved_by_leaving_out
+from attributionlab.leaderboard.report import WHERE_MISSING, Leaderboard
 from attributionlab.methods.declaration import declares
 from attributionlab.ranking import CorrelationInterval, meta_rank
 
@@ -117,9 +117,9 @@ def test_a_method_that_fails_in_a_case_is_missing_there_and_it_is_said():
     assert np.isnan(found.ranks[0]).tolist() == [False, False, True, True]
     table = found.to_frame().set_index("method")
     assert table.cases.to_dict() == {"failing": 2, "gradcam": 4, "random": 4}
-    [said] = [each for each in found.findings() if each.startswith("failing is missing")]
-    assert "1 of 2 pairs" in said
-    assert "four classes only" in said
+    [row] = found.missing().itertuples(index=False)
+    assert tuple(row)[:3] == ("failing", 1, 2)
+    assert "four classes only" in row.reason
 
 
 def test_below_a_method_that_optimizes_stand_its_lowest_and_highest_place():
@@ -145,77 +145,82 @@ def test_below_a_method_that_optimizes_stand_its_lowest_and_highest_place():
         assert both[column][place + 1 : place + 3].tolist() == [min(two), max(two)]
 
 
-def test_a_ranking_that_is_the_truth_s_is_said_to_recover_it():
+def answers(board):
+    """By the first words of a check: its answer, its value and of how many."""
+    return {row.check[:18]: (row.answer, row.value, row.of) for row in board.checks().itertuples()}
+
+
+RECOVERS, GAINS, UNSEEN, BEHIND, ORACLE_WINS, _, SETS, MOVES = (
+    *("fusing recovers th", "the fused ranking ", "cases without unse", "methods behind the"),
+    *("cases in which no ", "mean correlation o", "sets of images tha", "methods and contro"),
+)
+
+
+def test_a_ranking_that_is_the_truth_s_is_found_to_be():
     board = made_up(RIGHT, TRUE)
     assert board.fusions[ALL].agreement["signed"].correlation.value == 1
-    said = " ".join(board.findings())
-    assert "a is first" in said
-    assert "place 1 by the truth" in said
-    assert "random last" in said
-    assert "place 4 of 4: no method is behind it" in said
-    assert ": too few methods are ranked to tell whether fusing recovers" in said
-    assert "beaten by no method in 4 of 4 cases." in said
+    table = board.to_frame()
+    assert table.method.iloc[[0, -1]].tolist() == ["a", "random"]
+    assert table.truth_place.iloc[[0, -1]].tolist() == [1, 4]
+    found = answers(board)
+    assert found[RECOVERS][:2] == ("fewer than 5 methods", 1)
+    assert found[BEHIND][1:] == (0, 3)
+    assert found[ORACLE_WINS][1:] == (4, 4)
 
 
-def test_a_ranking_that_is_the_opposite_is_said_not_to():
+def test_a_ranking_that_is_the_opposite_does_not_recover_it():
     wrong = {**FIVE_TRUE, "a": 0.02, "b": 0.05, "d": 0.5, "e": 0.9}
-    said = " ".join(made_up(many_pairs(RIGHT), wrong, FOUR).findings())
-    assert ": fusing does not recover the truth's ranking" in said
+    assert answers(made_up(many_pairs(RIGHT), wrong, FOUR))[RECOVERS][0] == "no"
 
 
-@pytest.mark.parametrize(
-    ("pairs", "methods", "said"),
-    [
-        ((0.7, 0.9), (0.7, 0.9), "fusing recovers the truth's ranking"),
-        ((0.7, 0.9), (0.6, 0.9), "whether fusing recovers the truth's ranking is undecided"),
-        ((0.6, 0.7), (0.6, 0.7), "whether fusing recovers the truth's ranking is undecided"),
-        ((0.1, 0.69), (0.1, 0.69), "fusing does not recover the truth's ranking"),
-        ((0.1, 0.69), (0.1, 0.7), "whether fusing recovers the truth's ranking is undecided"),
-        ((math.nan,) * 2, (math.nan,) * 2, "too few pairs to tell whether fusing recovers"),
-    ],
-)
-def test_whether_fusing_recovers_the_truth_follows_both_intervals(pairs, methods, said):
-    board = made_up(many_pairs(RIGHT), FIVE_TRUE, FOUR)
+def changed(board, **intervals):
     fit = board.fusions[ALL]
-    changed = fit.agreement["signed"]._replace(
-        correlation=CorrelationInterval(0.65, *pairs),
-        for_other_methods=CorrelationInterval(0.65, *methods),
+    signed = fit.agreement["signed"]._replace(
+        **{name: CorrelationInterval(*each) for name, each in intervals.items()}
     )
-    board.fusions[ALL] = fit._replace(agreement={**fit.agreement, "signed": changed})
-    assert any(f": {said}" in each for each in board.findings())
+    board.fusions[ALL] = fit._replace(agreement={**fit.agreement, "signed": signed})
+    return answers(board)
+
+
+NO_INTERVAL = "too few pairs for an interval"
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said"),
+    ("value", "pairs", "methods", "answer"),
     [
-        (0.1, 0.2, "is nearer"),
-        (-0.2, -0.1, "is farther"),
-        (-0.1, 0.1, "may be nothing"),
-        (math.nan, math.nan, "0.00 (no interval), of which there is no interval"),
+        (0.65, (0.7, 0.9), (0.7, 0.9), "yes"),
+        (0.65, (0.7, 0.9), (0.6, 0.9), "undecided"),
+        (0.65, (0.6, 0.7), (0.6, 0.7), "undecided"),
+        (0.65, (0.1, 0.69), (0.1, 0.69), "no"),
+        (0.65, (0.1, 0.69), (0.1, 0.7), "undecided"),
+        (0.65, (math.nan,) * 2, (math.nan,) * 2, NO_INTERVAL),
+        (math.nan, (math.nan,) * 2, (math.nan,) * 2, "all scores are alike"),
     ],
 )
-def test_what_fusing_gains_follows_the_interval(low, high, said):
-    board = made_up(RIGHT, TRUE)
-    fit = board.fusions[ALL]
-    changed = fit.agreement["signed"]._replace(gain=CorrelationInterval(0.0, low, high))
-    board.fusions[ALL] = fit._replace(agreement={**fit.agreement, "signed": changed})
-    assert any(said in each and "fusing gains" in each for each in board.findings())
+def test_whether_fusing_recovers_the_truth_follows_both_intervals(value, pairs, methods, answer):
+    board = made_up(many_pairs(RIGHT), FIVE_TRUE, FOUR)
+    found = changed(board, correlation=(value, *pairs), for_other_methods=(value, *methods))
+    assert found[RECOVERS][0] == answer
 
 
-def test_two_pairs_give_no_intervals_and_no_verdicts():
-    said = " ".join(made_up(RIGHT, TRUE).findings())
-    assert "Unseen data: too few pairs for intervals, so that nothing is said." in said
-    assert "overlap" not in said
-    assert "nan" not in said
+@pytest.mark.parametrize(
+    ("low", "high", "answer"),
+    [
+        (0.1, 0.2, "yes"),
+        (-0.2, -0.1, "no"),
+        (-0.1, 0.1, "undecided"),
+        (math.nan, math.nan, NO_INTERVAL),
+    ],
+)
+def test_what_fusing_gains_follows_the_interval(low, high, answer):
+    assert changed(made_up(RIGHT, TRUE), gain=(0.0, low, high))[GAINS][0] == answer
 
 
-def test_pairs_that_share_images_are_said_to_be_no_other_images():
+def test_pairs_that_share_images_are_counted():
+    assert answers(made_up(RIGHT, TRUE))[UNSEEN][0] == NO_INTERVAL
     shared = made_up(many_pairs(RIGHT), FIVE_TRUE, FOUR, data="squares")
-    assert by_data(shared) == {"squares": 1}
-    said = " ".join(shared.findings())
-    assert "The 4 pairs hold 1 set of images" in said
-    assert "correlate with its truth by: squares 1.00." in said
-    assert "pairs hold" not in " ".join(made_up(RIGHT, TRUE).findings())
+    assert shared.by_images().to_numpy().tolist() == [["squares", 1]]
+    assert answers(shared)[SETS][1:] == (1, 4)
 
 
 def test_places_that_depend_on_another_method_are_counted():
@@ -227,15 +232,14 @@ def test_places_that_depend_on_another_method_are_counted():
         for name, ranks in ranked.items()
     }
     board = made_up(areas, TRUE | {"d": 0.2}, (False,) * 3)
-    moved = moved_by_leaving_out(board)
+    moved = board.left_out().set_index("left_out").moved.to_dict()
     for index, name in enumerate(board.methods):
         rest = [row for row in range(5) if row != index]
         whole = meta_rank(board.ranks)[rest].round(9)
         alone = meta_rank(board.ranks[rest]).round(9)
         places = [[int((each > score).sum()) for score in each] for each in (whole, alone)]
         assert moved[name] == sum(one != other for one, other in zip(*places, strict=True))
-    said = " ".join(board.findings())
-    assert ("changes no place" in said) == (max(moved.values()) == 0)
+    assert answers(board)[MOVES][1:] == (sum(count > 0 for count in moved.values()), 5)
     assert max(moved.values()) > 0
 
 
@@ -254,11 +258,11 @@ def test_the_truth_s_places_do_not_depend_on_which_cases_a_method_is_missing_in(
     table = board.to_frame().set_index("method")
     assert table.truth["b"] > table.truth["a"]  # means, over other cases
     assert table.truth_place.to_dict() == {"a": 1, "b": 2, "random": 3}
-    assert any("the truth, too, is compared within cases" in each for each in board.findings())
+    assert WHERE_MISSING in board.notes
+    assert WHERE_MISSING not in made_up(RIGHT, TRUE).notes
 
 
-def test_unseen_data_is_said_to_matter_where_it_does():
-    """Right without it and wrong with it."""
+def test_unseen_data_matters_where_rankings_are_right_without_it_and_wrong_with_it():
     turned = {name: [*values[:2], *RIGHT[other][2:]] for (name, values), other in zip(
         RIGHT.items(), ["c", "b", "a", "random", "oracle"], strict=True
     )}  # fmt: skip
@@ -266,6 +270,7 @@ def test_unseen_data_is_said_to_matter_where_it_does():
     assert found.fusions["no unseen data"].agreement["signed"].correlation.value == 1
     assert found.fusions["unseen data"].agreement["signed"].correlation.value == -1
     assert found.agreement().fused.unique().tolist() == list(found.fusions)
+    assert answers(found)[UNSEEN][1] == 2
 
 
 def test_subsets_are_of_their_cases():
@@ -288,12 +293,12 @@ def test_a_method_that_beats_the_oracle_is_counted():
     areas = {**RIGHT, "oracle": [0.15, 0.9, 0.1, 0.8]}
     found = made_up(areas, TRUE)
     assert found.oracle_wins() == [False, True, True, False]
-    assert any("in 2 of 4 cases; in the others" in each for each in found.findings())
+    assert answers(found)[ORACLE_WINS][1:] == (2, 4)
 
 
-def test_places_of_a_control_in_front_of_methods_are_said():
+def test_methods_behind_the_control_are_counted():
     areas = {**RIGHT, "random": [0.0, 1.0, 0.0, 1.0]}
-    assert any("place 1 of 4, before a, b, c" in each for each in made_up(areas, TRUE).findings())
+    assert answers(made_up(areas, TRUE))[BEHIND][1:] == (3, 3)
 
 
 def test_every_row_of_the_cases_is_there(board):
@@ -310,7 +315,9 @@ def test_files_hold_everything(board, tmp_path):
     assert document["command"] == "again"
     assert len(document["cases"]) == 6
     assert document["cases"][0]["areas"]["gradcam"] == board.areas[1, 0]
-    assert document["findings"] == board.findings()
+    for key, table in (("checks", board.checks()), ("left_out", board.left_out())):
+        assert [row.keys() for row in document[key]] == [set(table)] * len(table)
+    assert document["notes"] == board.notes
     board.to_csv(tmp_path / "board.csv")
     written = pd.read_csv(tmp_path / "board.csv")
     assert written.method.tolist() == board.to_frame().method.tolist()
@@ -348,7 +355,7 @@ def test_the_truth_s_rankings_of_pairs_are_compared_with_each_other():
         ({"n": 0}, "n is 0"),
         ({"size": 7}, "size is 7"),
         ({"seed": -1}, "seed is -1"),
-        ({"confidence": 1}, "confidence is 1: take less"),
+        ({"confidence": 1}, "confidence is 1: take"),
     ],
 )
 def test_impossible_questions_are_refused_in_one_line(arguments, said):

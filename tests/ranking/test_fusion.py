@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import oracles_ranking as oracles
 from attributionlab import AttributionLabError
 from attributionlab.ranking import meta_rank, meta_rank_fit
+from attributionlab.ranking.fusion import resampled_meta_rank
 
 NAN = math.nan
 
@@ -112,6 +113,30 @@ def test_resamples_that_lose_a_method_are_left_out_and_counted():
     fit = meta_rank_fit(ranks, resamples=200)
     assert 0 < fit.resamples < 200
     assert np.isfinite(fit.low).all()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+def test_every_resample_is_fused_as_its_cases_written_out(missing):
+    draw = np.random.default_rng(3)
+    ranks = draw.integers(1, 5, size=(5, 8)).astype(float)
+    ranks[:, 1:][draw.random((5, 7)) < missing] = NAN
+    times = draw.multinomial(8, [1 / 8] * 8, size=40)
+    found = resampled_meta_rank(ranks, times)
+    for row, drawn in zip(found, times, strict=True):
+        cases = np.repeat(ranks, drawn, axis=1)
+        assert np.isnan(row).any() == np.isnan(row).all() == (not connected(cases))
+        if connected(cases):
+            # A system of five equations with numbers up to 10.
+            assert row == pytest.approx(oracles.meta_rank(cases.tolist())[0], abs=1e-11)
+    assert (~np.isnan(found[:, 0])).sum() > 30
+
+
+def test_chains_of_common_cases_connect_methods():
+    ranks = np.full((6, 5), NAN)
+    for case in range(5):  # each case ranks two neighbors
+        ranks[[case, case + 1], case] = 1, 2
+    steps = np.diff(meta_rank(ranks))
+    assert steps == pytest.approx([-math.log(3)] * 5, abs=1e-11)  # P = (1 + 1/2) / 2
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attributionlab import AttributionLabError
-from attributionlab.stats.deciding import images_to_decide
 from attributionlab.stats.intervals import (
+    images_to_decide,
     least_mean_interval,
     mean_interval,
     mean_score,

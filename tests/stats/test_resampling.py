@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attributionlab.stats import resampling
-from attributionlab.stats.resampling import RESAMPLES, joint_tail, resampled_means
+from attributionlab.stats.resampling import RESAMPLES, joint_tail, resampled_means, weighted_means
 
 
 @pytest.mark.parametrize("n", [2, 7, 300])
@@ -48,6 +48,12 @@ def test_a_resample_without_any_applicable_image_has_no_mean():
     assert (means[drawn] == 0.5).all()
     assert np.isnan(means[~drawn]).all()
     assert (~drawn).any()
+
+
+def test_means_weigh_what_was_drawn_and_leave_out_what_is_missing():
+    columns = np.array([[1.0, np.nan, np.nan], [2.0, np.nan, np.nan], [np.nan, 5.0, np.nan]])
+    found = weighted_means(columns, [np.array([[1, 3, 1]]), np.array([[2, 0, 0]])])
+    np.testing.assert_array_equal(found, [[7 / 4, 5, np.nan], [1, np.nan, np.nan]])
 
 
 def test_the_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch):

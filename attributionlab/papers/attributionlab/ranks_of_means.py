@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.metric_trials.agreement import RankedBy, without_rounding
-from attributionlab.ranking import CorrelationInterval, centered_ranks, middle, row_correlations
+from attributionlab.ranking import CorrelationInterval, centered_ranks, row_correlations
+from attributionlab.stats.resampling import draw_again, middle, times_drawn, weighted_means
 
 Numbers = NDArray[np.float64]
 
@@ -41,13 +42,11 @@ class AgreementOfMeans:
     def __init__(self, f1: Mapping[Any, Numbers], confidence: float, seed: int) -> None:
         candidates, images = next(iter(f1.values())).shape
         rng = np.random.default_rng([seed, candidates, images])
-        drawn = rng.integers(0, images, (RESAMPLES, images))
         # The first row is what was measured, not resampled.
-        self._weights = np.ones((RESAMPLES + 1, images))
-        for row, chosen in enumerate(drawn, start=1):
-            self._weights[row] = np.bincount(chosen, minlength=images)
-        self._items = np.tile(np.arange(candidates), (RESAMPLES + 1, 1))
-        self._items[1:] = rng.integers(0, candidates, (RESAMPLES, candidates))
+        drawn = times_drawn(draw_again(images, RESAMPLES, rng))
+        self._times = np.concatenate([np.ones((1, images)), drawn])
+        drawn = draw_again(candidates, RESAMPLES, rng)
+        self._items = np.concatenate([np.arange(candidates)[None], drawn])
         self._confidence = confidence
         means = {part: self._means(values) for part, values in f1.items()}
         lowest = np.minimum.reduce([each for each in means.values() if not np.isnan(each[0]).all()])
@@ -78,14 +77,7 @@ class AgreementOfMeans:
 
     def _means(self, scores: Numbers) -> Numbers:
         """Over the images of each resample, (RESAMPLES + 1, candidates)."""
-        there = ~np.isnan(scores)
-        # Measured from the lowest score, equal scores have equal means to the last bit.
-        lowest = np.nanmin(scores) if there.any() else 0.0
-        totals = self._weights @ np.where(there, scores - lowest, 0.0).T
-        counts = self._weights @ there.T.astype(float)
-        means = np.full_like(totals, np.nan)
-        np.divide(totals, counts, out=means, where=counts > 0)
-        return means + lowest
+        return weighted_means(scores.T, [self._times])
 
     def _ranked(self, means: Numbers) -> Numbers:
         return centered_ranks(np.take_along_axis(without_rounding(means), self._items, axis=1))

@@ -22,7 +22,7 @@ from attributionlab.leaderboard import (
 )
 from attributionlab.leaderboard.agreement import SCORE_DIGITS, placed
 from attributionlab.leaderboard.cases import ALL
-from attributionlab.leaderboard.report import CONTROL, moved_by_leaving_out
+from attributionlab.leaderboard.report import CONTROL
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.metarank.correlation_strength import (
     STRONG,
@@ -55,13 +55,12 @@ def fused_leaderboard(run: Run, *, image_size: int, seeds: int) -> Found:
     frames = [board.to_frame().assign(seed=board.seed) for board in boards]
     draws = pd.concat(frames, ignore_index=True)
     leaderboard = _leaderboard(draws, run.seed)
-    moved = moved_by_leaving_out(boards[0])
     tables = {
         "leaderboard": leaderboard,
         "orders": _orders(leaderboard),
         "recovery": _recovery(boards, run.seed),
         "checks": _checks(boards, frames),
-        "left-out": pd.DataFrame({"left_out": [*moved], "moved": [*moved.values()]}),
+        "left-out": boards[0].left_out(),
         "draws": draws,
         "cases": boards[0].per_case(),
     }
@@ -205,14 +204,9 @@ def _orders(leaderboard: pd.DataFrame) -> pd.DataFrame:
 
 def _recovery(boards: Sequence[Leaderboard], seed: int) -> pd.DataFrame:
     """Return correlations with the truth's rankings, means over draws."""
-    every = pd.concat(
-        [
-            board.agreement().assign(
-                ceiling=[fit.ceiling[by] for fit in board.fusions.values() for by in fit.agreement]
-            )
-            for board in boards
-        ]
-    ).rename(columns={"ranked_by": "truth"})
+    every = pd.concat([board.agreement() for board in boards]).rename(
+        columns={"ranked_by": "truth"}
+    )
     keys = ["fused", "truth"]
     rest = every.groupby(keys, sort=False).agg(
         {"cases": "first", "single_case": "mean", "residual": "mean", "ceiling": "mean"}
