@@ -13,7 +13,7 @@ from .device import exact_arithmetic as exact_arithmetic
 from .environment import Environment as Environment
 from .environment.catalog import environments as environments
 from .environment.catalog import load as load
-from .environment.dataset import Sample as Sample
+from .environment.environment import Sample as Sample
 from .errors import AttributionLabError as AttributionLabError
 from .errors import AttributionLabWarning as AttributionLabWarning
 from .errors import AttributionWarning as AttributionWarning

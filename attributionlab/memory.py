@@ -73,15 +73,15 @@ def refuse_beyond_memory(
     free = free_bytes(device)
     if needed > free:
         raise AttributionLabError(
-            f"{what} does not fit in memory: it takes {_said(needed)}, and {_said(free)} "
-            f"are free; {remedy}"
+            f"{what} does not fit in memory: it takes {_format_bytes(needed)}, and "
+            f"{_format_bytes(free)} are free; {remedy}"
         )
 
 
-def _said(amount: int) -> str:
+def _format_bytes(amount: int) -> str:
     """A number of bytes in a unit that leaves at most four digits before the point."""
     power = min(max(0, amount.bit_length() - 1) // 10, len(UNITS) - 1)
-    if amount >> 10 * power >= 1 << 20:  # more digits tell nobody anything
+    if amount >> 10 * power >= 1 << 20:  # more digits are of no use
         return f"more than a million {UNITS[power]}"
     return f"about {amount / (1 << 10 * power):.4g} {UNITS[power]}"
 

@@ -35,7 +35,7 @@ def integer_problem(name: str, value: object, least: int, most: int | None = Non
     Parameters
     ----------
     name : str
-        Of the setting.
+        Name of the setting.
     value : object
         What was passed.
     least, most : int
@@ -67,7 +67,7 @@ def number_problem(
     Parameters
     ----------
     name : str
-        Of the setting.
+        Name of the setting.
     value : object
         What was passed.
     above : float, optional
@@ -102,7 +102,7 @@ def boolean_problem(name: str, value: object) -> list[str]:
     Parameters
     ----------
     name : str
-        Of the setting.
+        Name of the setting.
     value : object
         What was passed.
 

@@ -145,7 +145,7 @@ def load(name: str, **overrides: Any) -> Environment:
             f"environment is {name!r}: give a name or the path of a TOML file"
         )
     path = _find(str(name), "designs", "environment")
-    asked = dict(overrides)
+    as_called = dict(overrides)
     design = _read(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))
     if not isinstance(dataset_name, str):
@@ -156,7 +156,7 @@ def load(name: str, **overrides: Any) -> Environment:
     spec = _spec(path.stem, design, dataset, overrides)
     with plain_torch():
         env = _build(spec)
-    env.reference, env.overrides = str(name), asked
+    env.reference, env.overrides = str(name), as_called
     return env
 
 
@@ -289,11 +289,7 @@ def _schema(function: Any) -> dict[str, Any]:
 
 def _environment_problems(spec: EnvironmentSpec) -> list[str]:
     """Impossible values of what belongs to neither the network nor the images."""
-    problems = [
-        f"{name} is {value}: take an integer of at least {least}"
-        for name, value, least in (("size", spec.size, 1), ("seed", spec.seed, 0))
-        if value < least
-    ]
+    problems = integer_problem("size", spec.size, 1) + integer_problem("seed", spec.seed, 0)
     problems += integer_problem("camouflage_seed", spec.constants.get("camouflage_seed", 0), 0)
     smoothing = spec.constants["smoothing"]
     if not 0 < smoothing <= 1:

@@ -1,27 +1,78 @@
-"""An environment: one hand-weighted network, one generator of images, and their truth."""
+"""An environment: one hand-weighted network, one generator of images (a data set for torch), and their
+truth.
+"""
 
 import json
 import math
 import warnings
-from dataclasses import replace
-from typing import Any, Literal, Self, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import torch
 from jaxtyping import Float, Float64, Int, Real
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from attributionlab.device import as_device, own_arithmetic, plain_torch, rounds_products
 from attributionlab.environment.admission import Admission
-from attributionlab.environment.dataset import Accept, Sample, SampleDataset
 from attributionlab.environment.question import MOST_PERMUTATIONS, Question
 from attributionlab.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
-from attributionlab.images import Recipe
+from attributionlab.images import Recipe, draw
 from attributionlab.memory import refuse_beyond_memory
 from attributionlab.nets import Network, camouflaged, default_temperature, with_softmax
-from attributionlab.truth import Output, SampledShapley, Truth, Truths, mask
+from attributionlab.truth import Counting, Output, SampledShapley, Truth, Truths, mask
 from attributionlab.validation import MOST_IMAGES, Replacement, integer_problem, number_problem
+
+
+class Sample(NamedTuple):
+    """One image with its right answer; batches collate field by field."""
+
+    image: Tensor
+    """(C, H, W) float32, integers in the valid box."""
+    label: Tensor
+    """() int64: the winning class, or the exact output of a regression."""
+    patches: Tensor
+    """(H, W) int64 label map: 0 is background, 1, 2, ... the patches."""
+
+
+@dataclass(frozen=True)
+class Accept:
+    """Which images a data set keeps: a truth that is there, and a count the network can handle."""
+
+    counting: Counting
+    max_count: int
+    keep_degenerate: bool
+
+    def __str__(self) -> str:
+        truth = "" if self.keep_degenerate else "no empty or tied truth, and "
+        return f"the data set ({truth}at most {self.max_count:,} counted pixels)"
+
+    def __call__(self, image: Any) -> bool:
+        tensor = torch.from_numpy(image).float()
+        if int(self.counting.counts(tensor[None]).max()) > self.max_count:
+            return False
+        return self.keep_degenerate or not self.counting.is_degenerate(tensor)
+
+
+class SampleDataset(Dataset[Sample]):
+    """Samples 0 to n - 1 of an environment; each depends on (recipe, seed, index) alone."""
+
+    def __init__(self, recipe: Recipe, accept: Accept, n: int, seed: int) -> None:
+        self.recipe, self.accept, self.n, self.seed = recipe, accept, n, seed
+
+    def __len__(self) -> int:
+        return self.n
+
+    @own_arithmetic()
+    def __getitem__(self, index: int) -> Sample:
+        if not -self.n <= index < self.n:
+            raise IndexError(f"sample {index} of {self.n}")
+        drawing = draw(self.recipe, self.seed, index % self.n, self.accept)
+        image = torch.from_numpy(drawing.image).float()
+        label = self.accept.counting.labels(image[None])[0]
+        return Sample(image, label, torch.from_numpy(drawing.patches).long())
+
 
 PIXELS_AT_ONCE = 224 * 224
 HIGHEST_SEED = 2**64 - 1
@@ -117,7 +168,7 @@ class Environment:
         Returns
         -------
         SampleDataset
-            Of `Sample`; sample i does not depend on n.
+            A data set of `Sample`; sample i does not depend on n.
         """
         n = self.spec.size if n is None else n
         seed = self.spec.seed if seed is None else seed
@@ -312,7 +363,7 @@ class Environment:
             of the output; 1e-4 of the largest |f(x) - f(b)| by default. A warning says where it is not
             reached within 2,000 permutations.
         seed : int
-            Of the estimate, non-negative.
+            Seed for the estimate, non-negative.
 
         Returns
         -------
@@ -416,7 +467,7 @@ class Environment:
         return question.samples[0]
 
     def checked_output(self, output: str | None) -> Output:
-        """The output asked for, or the default, if this environment has it."""
+        """The output requested, or the default, if this environment has it."""
         if output is None:
             return self.outputs[0]
         if output not in get_args(Output):
@@ -466,16 +517,16 @@ class Environment:
 
 
 def _tell_if_coarse(question: Question) -> None:
-    """Warn of estimates that do not have the precision asked for."""
+    """Warn of estimates that do not reach the required precision."""
     coarse = [not found.reached for found in question.samples]
     if any(coarse):
         largest = max(float(found.standard_errors.max()) for found in question.samples)
         warnings.warn(
             f"Shapley values of {sum(coarse)} of {len(coarse)} images have standard errors up to "
-            f"{largest:.2g} after {MOST_PERMUTATIONS:,} permutations, more than asked for: take a "
+            f"{largest:.2g} after {MOST_PERMUTATIONS:,} permutations, more than required: take a "
             "larger precision, or attributionlab.truth.sampled_shapley with a larger `most`",
             AttributionLabWarning,
-            stacklevel=4,  # past the context that the asked function is in
+            stacklevel=4,  # past the context of the public function
         )
 
 

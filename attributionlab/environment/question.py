@@ -46,7 +46,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Images, what is asked about them, and what an absent pixel has instead of its value.
+    """Images, the output to explain, and what an absent pixel has instead of its value.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Question:
     counting : Counting
         What counts.
     temperature : float or None
-        Of the softmax, where there is one.
+        Temperature of the softmax, where there is one.
     place : torch.device
         Where the answers shall lie.
     images, baselines : Tensor, (B, C, H, W)
@@ -63,13 +63,13 @@ class Question:
     targets : Tensor, (B,)
         Which output is explained.
     output : {"probability", "logit"}
-        Of which kind.
+        The kind of that output.
     is_counting : bool
         Whether no mixture of an image and its baseline has a color that disturbs the counts.
     precision : float, optional
         Largest standard error of an estimate; `SHARE` of the largest change by default.
     seed : int
-        Of estimates.
+        Seed for estimates.
     """
 
     model: nn.Module

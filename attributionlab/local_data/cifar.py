@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.local_data.labeled import LabeledImages
+from attributionlab.local_data.folders import LabeledImages
 from attributionlab.validation import integer_problem, shown
 
 Part = Literal["train", "test"]
@@ -66,7 +66,7 @@ def cifar10(
     n : int, optional
         Images, drawn without replacement; without it all, in the order of the files.
     seed : int
-        Of that draw.
+        Seed for that draw.
 
     Returns
     -------
@@ -164,9 +164,9 @@ def _records(archive: _Archive, path: Path) -> NDArray[np.uint8]:
     for column, (name, classes) in enumerate(zip(archive.labels, archive.classes, strict=True)):
         most = int(records[:, column].max())
         if most >= classes:
-            said = "a label" if name == "label" else f"a {name} label"
+            kind = "a label" if name == "label" else f"a {name} label"
             raise AttributionLabError(
-                f"{said} in {str(path)!r} is {most}, beyond 0 to {classes - 1}: the file is not of "
+                f"{kind} in {str(path)!r} is {most}, beyond 0 to {classes - 1}: the file is not of "
                 f"{archive.name}, or damaged; extract that again"
             )
     return records

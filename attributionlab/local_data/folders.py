@@ -5,16 +5,27 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float32, Int64
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.local_data.labeled import LabeledImages
 from attributionlab.references import said
 from attributionlab.validation import integer_problem, shown
+
+
+class LabeledImages(NamedTuple):
+    """Images in [0, 1], the class index of each (-1 where it is not known), and the classes' names."""
+
+    images: Float32[Tensor, "batch 3 height width"]
+    labels: Int64[Tensor, " batch"]
+    classes: tuple[str, ...]
+
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 LISTED = 3
@@ -43,8 +54,8 @@ def images_in(
     Parameters
     ----------
     folder : str or Path
-        Of class folders, or of images whose classes are not known. Other files are left out, and so
-        are names that start with a dot.
+        Folder of class folders, or of images whose classes are not known. Other files are left out,
+        and so are names that start with a dot.
     size : int
         Side of the result in pixels.
     shorter_side : int, optional
@@ -53,7 +64,7 @@ def images_in(
         Images of each class (of a folder of images: in all), drawn without replacement; without it
         all.
     seed : int
-        Of that draw, which for a class depends on its name and files, and not on other classes.
+        Seed for that draw, which for a class depends on its name and files, and not on other classes.
     classes : sequence of str, optional
         Names of the class folders in the order of a network's outputs, for a folder that lacks some;
         without it the sorted names of the folders that are there.

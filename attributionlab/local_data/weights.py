@@ -45,8 +45,8 @@ def load_weights(network: nn.Module, weights: str | Path) -> None:
     Parameters
     ----------
     network : torch.nn.Module
-        Of the same architecture. Its entries keep their types: others' numbers (float16, float64) are
-        converted.
+        A network of the same architecture. Its entries keep their types: numbers of other types
+        (float16, float64) are converted.
     weights : str or Path
         A safetensors file (``.safetensors``), or one of `torch.save`, which is read with
         ``weights_only=True``: nothing in it is executed. It holds a state dict, or a dict with one

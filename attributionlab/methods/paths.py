@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import nearest, refuse_if
 from attributionlab.exact import path_integral
-from attributionlab.exact.integrals.double import DoubleCopy
+from attributionlab.exact.integrals.integral import DoubleCopy
 from attributionlab.memory import refuse_beyond_memory
 from attributionlab.methods.baselines import (
     Baselines,

@@ -23,11 +23,9 @@ from attributionlab.nets.accumulator import (
     redundant_weights,
     uniform_accumulator,
 )
-from attributionlab.nets.checker import number_checker
-from attributionlab.nets.detector import Color, color_detector, detector_budget
+from attributionlab.nets.detector import Color, color_detector, detector_budget, number_checker
 from attributionlab.nets.exactness import LayerBudget, Signal, stage_budget
-from attributionlab.nets.head import identity_head
-from attributionlab.nets.modulo import modulo_bound, modulo_budget, modulo_mlp
+from attributionlab.nets.head import identity_head, modulo_bound, modulo_budget, modulo_mlp
 from attributionlab.nets.stage import evaluate, to_convolutions, to_linears
 
 Weights = Literal["uniform", "nonuniform"]

@@ -62,7 +62,7 @@ def segment(
     patches : Tensor, (B, H, W), optional
         The environment's label map.
     settings : mapping, optional
-        Of a segmentation by name or function.
+        Settings of a segmentation by name or function.
     others : sequence of str
         Settings that the caller takes itself, to be suggested for a misspelled one.
 

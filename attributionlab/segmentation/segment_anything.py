@@ -35,7 +35,7 @@ def partition(masks: MaskGenerator, image: Image, highest: float) -> Labels:
     Parameters
     ----------
     masks : MaskGenerator
-        Of masks equal in size the later one wins.
+        Generator of the masks; of masks equal in size the later one wins.
     image, highest
         As for `quickshift`.
 

@@ -78,7 +78,7 @@ def felzenszwalb(
     scale : float
         Larger values give larger superpixels.
     sigma : float
-        Of the blur, in pixels.
+        Standard deviation of the blur, in pixels.
     min_size : int
         Smaller superpixels are merged with a neighbor, in pixels.
     """
@@ -115,7 +115,7 @@ def slic(
     compactness : float
         Weight of position against color.
     sigma : float
-        Of a Gaussian blur beforehand, in pixels.
+        Standard deviation of a Gaussian blur beforehand, in pixels.
     """
     from skimage.segmentation import slic as algorithm
 

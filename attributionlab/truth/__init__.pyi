@@ -1,12 +1,11 @@
-from .counting import Counting as Counting
 from .definitions import Agreement as Agreement
 from .definitions import Definition as Definition
 from .definitions import DefinitionName as DefinitionName
 from .definitions import Source as Source
 from .definitions import Truths as Truths
-from .enumeration import enumerated_shapley as enumerated_shapley
 from .games import CountingGame as CountingGame
 from .games import Solution as Solution
+from .masks import Counting as Counting
 from .masks import Output as Output
 from .masks import Truth as Truth
 from .masks import mask as mask
@@ -15,5 +14,6 @@ from .sampling import SampledShapley as SampledShapley
 from .sampling import marginal_contributions as marginal_contributions
 from .sampling import sampled_shapley as sampled_shapley
 from .shapley import ShapleyValues as ShapleyValues
+from .shapley import enumerated_shapley as enumerated_shapley
 from .shapley import softmax_shapley as softmax_shapley
 from .shapley import symmetric_shapley as symmetric_shapley

@@ -32,7 +32,7 @@ class Times(NamedTuple):
     u, v : array of float64, (nodes,)
         Times, and 1 - u; both to full relative precision.
     weights : array of float64, (nodes,)
-        Of sum 1.
+        Weights of sum 1.
     error : float
         Bound of the mean's error for players whose largest effect is 1.
     """
@@ -120,9 +120,10 @@ class Distribution(NamedTuple):
     low : int
         The first count.
     everybody : array
-        Of everybody.
+        Probabilities for everybody.
     without_arriving, without_leaving : array
-        Of everybody but one pixel that arrives, or one that leaves; zeros if there is none.
+        Probabilities for everybody but one pixel that arrives, or one that leaves; zeros if there is
+        none.
     """
 
     low: int

@@ -83,7 +83,7 @@ class Truths(Mapping[str, Definition]):
     targets : Tensor, (B,)
         Which output is explained in each image.
     output : {"probability", "logit"}
-        Of which kind.
+        The kind of that output.
     changes : Tensor of float64, (B,)
         f(x) - f(b): what the values of an efficient definition add up to.
 

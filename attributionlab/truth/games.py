@@ -181,7 +181,7 @@ class CountingGame:
         empty = self._moves.sum(0)
         return self._each(lambda one: self._change(empty, empty + one))
 
-    # What each pixel is worth over orders and along a path
+    # The value of each pixel over orders and along a path
 
     def shapley(self) -> Solution:
         r"""Exact Shapley values (Shapley, 1953): the mean over all orders of what a pixel adds.
@@ -252,10 +252,10 @@ class CountingGame:
                 f"the baseline, which has no closed form: take the estimate env.sampled_shapley"
             )
         parts = self._moves[:-1, NONE], self._moves[NONE, :-1], counted.diagonal()
-        of = (tuple(each.tolist()) for each in parts)
-        solved = cached_softmax_shapley(*of, target=self.target, temperature=self._temperature)
+        classes = tuple(map(ClassCount, *(each.tolist() for each in parts)))
+        solved = cached_softmax_shapley(classes, self.target, self._temperature)
         table = np.zeros((self.classes + 1, self.classes + 1))
-        table[:-1, NONE], table[NONE, :-1] = solved.arriving, solved.leaving
+        table[:-1, NONE], table[NONE, :-1] = solved.values.numpy(), solved.leaving.numpy()
         errors = solved.relative * abs(table) + solved.absolute
         return self._solution(*with_signs(table, errors, self._signs))
 
@@ -345,9 +345,9 @@ class CountingGame:
         return float(value[0]), float(bound[0])
 
     def _linear(self, gradients: Numbers, relative: float = 0.0) -> tuple[Numbers, Numbers]:
-        """Values and errors of moves where each count has a worth, off by `relative` times it."""
-        worth = np.append(gradients, 0.0)
-        return worth[:, None] - worth, relative * (abs(worth)[:, None] + abs(worth))
+        """Values and errors of moves where each count has a gradient, off by `relative` times it."""
+        slopes = np.append(gradients, 0.0)
+        return slopes[:, None] - slopes, relative * (abs(slopes)[:, None] + abs(slopes))
 
     def _target_moves(self, arriving: float, leaving: float, error: float) -> Solution:
         """Values of pixels that raise or lower the target's count; all others are dummies."""

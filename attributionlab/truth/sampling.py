@@ -30,11 +30,11 @@ class SampledShapley(NamedTuple):
     values : Tensor of float64, (1, H, W)
         One for each pixel, in units of the output; they sum to f(x) - f(b), up to rounding.
     standard_errors : Tensor of float64, (1, H, W)
-        Of the values, each by itself.
+        Standard error of each value.
     permutations : int
-        Of which the values are the mean; those of the pilot are not among them.
+        Number of permutations that the values are the mean of; those of the pilot are not among them.
     reached : bool
-        Whether no standard error exceeds the precision asked for.
+        Whether no standard error exceeds the required precision.
     """
 
     values: Float64[Tensor, "1 height width"]
@@ -65,8 +65,8 @@ def sampled_shapley(
     over permutations :math:`\pi` of the players, all equally likely (Castro, Gomez and Tejada, 2009).
     One trajectory from x to b gives a sample of every pixel's value; its samples sum to f(x) - f(b).
     Each permutation is followed by its reverse, in which early players come late: their mean varies
-    less where a player's worth falls or rises with the number of others (antithetic sampling: Lomeli,
-    Rowland, Gretton and Ghahramani, 2019; Mitchell, Cooper, Frank and Holmes, 2022).
+    less where a player's contribution falls or rises with the number of others (antithetic sampling:
+    Lomeli, Rowland, Gretton and Ghahramani, 2019; Mitchell, Cooper, Frank and Holmes, 2022).
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def sampled_shapley(
     most : int
         Permutations to draw at most, pilot included; at least 4, two pairs.
     seed : int
-        Of the permutations, 0 to 2^64 - 1.
+        Seed for the permutations, 0 to 2^64 - 1.
 
     Returns
     -------
@@ -216,7 +216,7 @@ class _Players:
     model, image, replacement, readout
         As for `sampled_shapley`, the tensors in the model's numbers.
     generator : torch.Generator
-        Of the orders.
+        Source of the orders.
     """
 
     def __init__(

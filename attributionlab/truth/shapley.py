@@ -3,21 +3,109 @@ r"""Exact Shapley values of counting networks, whose players are the pixels of a
 What a coalition gives depends on the counts that it leaves, so pixels that do the same to the counts
 are interchangeable: arriving ones, which count when present; leaving ones, which count when absent,
 because the baseline does there; and constant ones, which count either way and are no players.
+`enumerated_shapley` is the definition: every coalition of a few players.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.truth.arrivals import ClassCount, times
 from attributionlab.truth.gumbel import COLDEST, SoftmaxGame
+from attributionlab.validation import integer_problem
+
+MOST_PLAYERS = 20
+"""A million coalitions; each further player doubles them."""
+AT_ONCE = 2**16
+
+
+def enumerated_shapley(
+    value: Callable[[Bool[Tensor, "coalitions players"]], Float64[Tensor, " coalitions"]],
+    players: int,
+) -> Float64[Tensor, " players"]:
+    r"""Shapley values of any game of at most 20 players, from all 2^n coalitions (Shapley, 1953).
+
+    .. math::
+        \phi_i = \sum_{S \not\ni i} \frac{|S|! \, (n - |S| - 1)!}{n!} \, [v(S \cup i) - v(S)]
+
+    Parameters
+    ----------
+    value : callable
+        v: from coalitions, one a row that is true where a player takes part, to one number each. It is
+        called with at most 65,536 rows at a time, each coalition once.
+    players : int
+        n, 0 to 20.
+
+    Returns
+    -------
+    Tensor of float64, (n,)
+        Rounded by less than 2^-48 of the largest difference: sums are pairwise, their weights sum to 1.
+
+    Raises
+    ------
+    AttributionLabError
+        For more players: an estimate (`env.sampled_shapley`) serves them. For anything that `value`
+        returns but one float64 number a coalition.
+
+    Examples
+    --------
+    Two of three players are needed, and one of them must be the first:
+
+    >>> from attributionlab.truth import enumerated_shapley
+    >>> enumerated_shapley(lambda s: (s[:, 0] & s[:, 1:].any(1)).double(), 3)
+    tensor([0.6667, 0.1667, 0.1667], dtype=torch.float64)
+    """
+    problems = integer_problem("players", players, 0, MOST_PLAYERS)
+    if problems and isinstance(players, int) and players > MOST_PLAYERS:
+        problems = [
+            f"players is {players}: all 2^{players} coalitions are too many, take at most "
+            f"{MOST_PLAYERS} or the estimate env.sampled_shapley"
+        ]
+    refuse_if(problems, "enumerated_shapley")
+    # Player i takes part in coalition number c if bit i of c is set.
+    bits = torch.arange(players, device="cpu")
+    blocks = torch.split(torch.arange(2**players, device="cpu"), AT_ONCE)
+    worth = torch.cat(
+        [_coalition_values(value, (block[:, None] >> bits & 1).bool()) for block in blocks]
+    ).numpy()
+    sizes = np.zeros(1, dtype=np.int64)
+    for _ in range(
+        players
+    ):  # with a further player every coalition is there twice, once one larger
+        sizes = np.concatenate([sizes, sizes + 1])
+    weights = np.array([1 / (players * math.comb(players - 1, size)) for size in range(players)])
+    shapley = np.zeros(players)
+    for player in range(players):
+        # (bits above, without or with the player, bits below)
+        pairs = worth.reshape(-1, 2, 2**player)
+        without = sizes.reshape(-1, 2, 2**player)[:, 0]
+        shapley[player] = (weights[without] * (pairs[:, 1] - pairs[:, 0])).sum()
+    return torch.from_numpy(shapley)
+
+
+def _coalition_values(
+    value: Callable[[Bool[Tensor, "coalitions players"]], Float64[Tensor, " coalitions"]],
+    coalitions: Bool[Tensor, "coalitions players"],
+) -> Float64[Tensor, " coalitions"]:
+    """What `value` gives, on the CPU."""
+    given: object = value(coalitions)
+    wanted = f"return a float64 tensor of shape ({len(coalitions)},), one number a coalition"
+    if not isinstance(given, Tensor):
+        raise AttributionLabError(
+            f"enumerated_shapley: value returned {type(given).__name__}: {wanted}"
+        )
+    if given.dtype != torch.float64 or given.shape != (len(coalitions),):
+        raise AttributionLabError(
+            f"enumerated_shapley: value returned {given.dtype} of shape {tuple(given.shape)}: {wanted}"
+        )
+    return given.detach().cpu()
 
 
 class ShapleyValues(NamedTuple):
@@ -26,7 +114,7 @@ class ShapleyValues(NamedTuple):
     Parameters
     ----------
     values : Tensor of float64, (K,)
-        Of a pixel that counts when present; 0 for a class without any: there is no such player.
+        Value of a pixel that counts when present; 0 for a class without any: there is no such player.
     error : float
         Bound of the sum over all pixels of |value - exact value|, in units of the output.
     leaving : Tensor of float64, (K,)
@@ -74,7 +162,7 @@ def remainder_shapley(pixels: ClassCount, modulus: int) -> tuple[float, float, f
     Parameters
     ----------
     pixels : ClassCount
-        Of the class counted.
+        Pixels of the class counted.
     modulus : int
         N, at least 2.
 
@@ -193,19 +281,12 @@ def softmax_shapley(
         problems.append(f"temperature is {temperature}: take a positive, finite one")
     refuse_if(problems, "softmax_shapley")
     none = [0] * len(counts)
-    classes = [
-        ClassCount(*each)
-        for each in zip(
-            counts.tolist(),
-            none if leaving is None else leaving.tolist(),
-            none if constant is None else constant.tolist(),
-            strict=True,
-        )
-    ]
+    others = [none if part is None else part.tolist() for part in (leaving, constant)]
+    classes = tuple(map(ClassCount, counts.tolist(), *others))
     return _of_classes(classes, target, temperature)
 
 
-def _of_classes(classes: Sequence[ClassCount], target: int, temperature: float) -> ShapleyValues:
+def _of_classes(classes: tuple[ClassCount, ...], target: int, temperature: float) -> ShapleyValues:
     others = [*classes[:target], *classes[target + 1 :]]
     distinct = sorted(set(others))
     copies = np.array([others.count(each) for each in distinct], dtype=np.int64)
@@ -223,30 +304,5 @@ def _of_classes(classes: Sequence[ClassCount], target: int, temperature: float) 
     )
 
 
-class ImmutableValues(NamedTuple):
-    """Values of one pixel of each class that arrives or leaves; errors as of `ShapleyValues`."""
-
-    arriving: tuple[float, ...]
-    leaving: tuple[float, ...]
-    relative: float
-    absolute: float
-
-
-@lru_cache(maxsize=4096)
-def cached_softmax_shapley(
-    arriving: tuple[int, ...],
-    leaving: tuple[int, ...],
-    constant: tuple[int, ...],
-    target: int,
-    temperature: float,
-) -> ImmutableValues:
-    """`softmax_shapley` for the same images again and again."""
-    solved = softmax_shapley(
-        torch.tensor(arriving, device="cpu"),
-        target,
-        temperature,
-        leaving=torch.tensor(leaving, device="cpu"),
-        constant=torch.tensor(constant, device="cpu"),
-    )
-    arrive, leave = (tuple(each.tolist()) for each in (solved.values, solved.leaving))
-    return ImmutableValues(arrive, leave, solved.relative, solved.absolute)
+cached_softmax_shapley = lru_cache(maxsize=4096)(_of_classes)
+"""For the same images again and again; callers share its tensors, and must not change them."""

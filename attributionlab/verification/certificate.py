@@ -47,7 +47,7 @@ class Precision:
     images, equal : int
         How many images were shown, and for how many all logits equal those in float32.
     largest_difference : float, optional
-        Of a logit; None where a logit is no finite number.
+        Largest difference of a logit; None where a logit is no finite number.
     proved : bool
         Whether the exactness budget proves that all logits are equal, for any image of the valid box.
     """

@@ -11,15 +11,17 @@ from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.progress import follow, track
-from attributionlab.verification.camouflage import camouflage_checks
 from attributionlab.verification.certificate import Certificate, Check, Precision, Tally
 from attributionlab.verification.execution import run
-from attributionlab.verification.heads import head_checks
 from attributionlab.verification.interventions import intervention_checks
 from attributionlab.verification.oracle import Oracle
-from attributionlab.verification.outputs import anywhere_in_the_box, output_checks
+from attributionlab.verification.outputs import (
+    anywhere_in_the_box,
+    camouflage_checks,
+    output_checks,
+)
 from attributionlab.verification.pixels import detector_checks
-from attributionlab.verification.sums import sum_checks
+from attributionlab.verification.sums import head_checks, sum_checks
 
 
 def arithmetic_checks(

@@ -154,13 +154,13 @@ def _hold_masks(
     for output in env.outputs:
         for target in range(env.network.classes):
             signed = env.truth(sample[None], torch.tensor([target]), output).signed
-            said = signed.flatten()[positions].int().tolist()
+            stated = signed.flatten()[positions].int().tolist()
             done = [_sign(effect, target, output) for effect in effects.values()]
             if oracle.modulus is not None:  # wraps around, so that only the support has a meaning
-                said, done = [abs(sign) for sign in said], [abs(sign) for sign in done]
+                stated, done = [abs(sign) for sign in stated], [abs(sign) for sign in done]
             tally.record(
-                torch.tensor([a == b for a, b in zip(said, done, strict=True)]),
-                _mask_namer(f"target {target}, {output}", positions, said, done),
+                torch.tensor([a == b for a, b in zip(stated, done, strict=True)]),
+                _mask_namer(f"target {target}, {output}", positions, stated, done),
             )
 
 
@@ -183,6 +183,6 @@ def _sign(effect: Float[Tensor, " outputs"], target: int, output: str) -> int:
 
 
 def _mask_namer(
-    what: str, positions: list[int], said: list[int], done: list[int]
+    what: str, positions: list[int], stated: list[int], done: list[int]
 ) -> Callable[[int], str]:
-    return lambda i: f"{what}, pixel {positions[i]}: got {said[i]}, expected {done[i]}"
+    return lambda i: f"{what}, pixel {positions[i]}: got {stated[i]}, expected {done[i]}"

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from attributionlab.environment import Environment
-from attributionlab.verification.heads import head_domain
 from attributionlab.verification.oracle import Oracle
+from attributionlab.verification.sums import head_domain
 
 
 @dataclass(frozen=True)

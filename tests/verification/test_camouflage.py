@@ -10,8 +10,8 @@ from torch import nn
 import attributionlab as al
 from attributionlab.dyadic import grid_step
 from attributionlab.nets import camouflaged
-from attributionlab.verification.camouflage import camouflage_checks
 from attributionlab.verification.oracle import Oracle
+from attributionlab.verification.outputs import camouflage_checks
 
 COUNT = 16
 

@@ -1,8 +1,10 @@
 """Integrated gradients to machine precision."""
 
+import copy
 import math
 import numbers
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, Real
@@ -10,12 +12,130 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.chain import ROUNDING, Chain, chain_of
-from attributionlab.exact.integrals.double import DoubleCopy
-from attributionlab.exact.integrals.panels import FINEST, Effort, TooManyKinksError
 from attributionlab.exact.integrals.quadrature import integrate_gradients
-from attributionlab.exact.integrals.result import PathIntegral, Route
-from attributionlab.exact.integrals.segments import integrate_chain
-from attributionlab.validation import broadcast_to_images, checked_images, checked_targets, shown
+from attributionlab.exact.integrals.segments import (
+    FINEST,
+    Effort,
+    TooManyKinksError,
+    integrate_chain,
+)
+from attributionlab.validation import (
+    broadcast_to_images,
+    checked_images,
+    checked_outputs,
+    checked_targets,
+    integer_problem,
+    shown,
+)
+
+PIXELS_AT_ONCE = 2 * 224**2
+"""Two images of the catalogue's size: a gradient keeps the values of all layers, some 250 MiB each."""
+
+
+class DoubleCopy:
+    """A deep copy of a model in float64; float64 holds every float32 weight exactly."""
+
+    def __init__(self, model: nn.Module) -> None:
+        try:
+            self.model = copy.deepcopy(model).double().requires_grad_(False)
+        except Exception as error:
+            raise AttributionLabError(
+                f"{type(model).__name__} cannot be copied in float64 ({_first_line(error)}): pass a "
+                "module that copy.deepcopy and .double() take"
+            ) from error
+
+    def outputs(self, images: Tensor, target: int) -> Tensor:
+        """The target's output (B,) for images (B, C, H, W)."""
+        with torch.no_grad():
+            outputs = self._run(images)
+        if not -1 < target < outputs.shape[1]:
+            raise AttributionLabError(
+                f"target {target} does not exist: the model has the outputs 0 to "
+                f"{outputs.shape[1] - 1}"
+            )
+        chosen = outputs[:, target]
+        if not chosen.isfinite().all():
+            raise AttributionLabError(
+                f"output {target} is {chosen.tolist()} at the baseline and the input: no path "
+                "integral leads from there; pass a model that is finite at both"
+            )
+        return chosen
+
+    def along(
+        self, start: Tensor, end: Tensor, target: int
+    ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        """From points of the path to the target's output and the gradient times the whole step."""
+        at_once = max(1, PIXELS_AT_ONCE // start[0].numel())
+
+        def evaluate(points: Tensor) -> tuple[Tensor, Tensor]:
+            values, densities = [], []
+            for some in torch.split(points, at_once):
+                images = torch.lerp(start, end, some[:, None, None, None]).requires_grad_()
+                with torch.enable_grad():
+                    output = self._run(images)[:, target]
+                    densities.append(self._gradient(output, images) * (end - start))
+                values.append(output.detach())
+            return torch.cat(values), torch.cat(densities)
+
+        return evaluate
+
+    def _run(self, images: Tensor) -> Tensor:
+        try:
+            outputs = self.model(images)
+        except Exception as error:
+            raise AttributionLabError(
+                f"{type(self.model).__name__} fails on float64 images of shape "
+                f"{tuple(images.shape)} ({_first_line(error)}): pass a model that runs in float64, "
+                "and inputs of the shape and on the device that it takes"
+            ) from error
+        return checked_outputs(outputs, len(images))
+
+    def _gradient(self, output: Tensor, images: Tensor) -> Tensor:
+        try:
+            (gradient,) = torch.autograd.grad(output.sum(), images)
+        except RuntimeError as error:
+            raise AttributionLabError(
+                f"{type(self.model).__name__} has no gradient ({_first_line(error)}): pass a model "
+                "that is differentiable by its inputs"
+            ) from error
+        return gradient
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+Route = Literal["exact", "secant", "adaptive"]
+
+
+class PathIntegral(NamedTuple):
+    """Integrated gradients of a batch of images. Made by `path_integral`.
+
+    Attributes
+    ----------
+    attributions : Tensor of float64, (B, C, H, W)
+        In units of the output.
+    residual : Tensor of float64, (B,)
+        Sum of an image's attributions minus f(x) - f(b), with its sign; the model itself gives f. It
+        tells how good a quadrature is on the route adaptive only: on the others rounding alone
+        contributes, however many kinks were merged.
+    error : Tensor of float64, (B,)
+        Estimate of the Euclidean norm of the error of an image's attributions, which no single one
+        exceeds, and never less than the residual. On the route exact what rounding leaves, on the
+        route adaptive what the quadrature leaves, on the route secant the distance from what a
+        quarter as many panels give (infinite for fewer than four).
+    panels : Tensor of int64, (B,)
+        Pieces of the path that were integrated one by one.
+    routes : tuple of {"exact", "secant", "adaptive"}
+        Of each image: every kink of the network found; kinks too close to each other merged; a
+        quadrature that knows nothing of the network.
+    """
+
+    attributions: Float[Tensor, "batch channels height width"]
+    residual: Float[Tensor, " batch"]
+    error: Float[Tensor, " batch"]
+    panels: Int[Tensor, " batch"]
+    routes: tuple[Route, ...]
 
 
 def settings_problems(tolerance: Any, max_panels: Any, max_evaluations: Any) -> list[str]:
@@ -23,14 +143,8 @@ def settings_problems(tolerance: Any, max_panels: Any, max_evaluations: Any) -> 
     problems = []
     if not isinstance(tolerance, numbers.Real) or not 0 < float(tolerance) < math.inf:
         problems.append(f"tolerance is {tolerance!r}: take a positive number such as 1e-9")
-    problems += [
-        f"{name} is {value!r}: take an integer of at least {least}"
-        for name, value, least in (
-            ("max_panels", max_panels, 1),
-            ("max_evaluations", max_evaluations, 15),
-        )
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least
-    ]
+    problems += integer_problem("max_panels", max_panels, 1)
+    problems += integer_problem("max_evaluations", max_evaluations, 15)
     return problems
 
 

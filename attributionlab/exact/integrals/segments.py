@@ -3,18 +3,202 @@ r"""Integrated gradients of a chain: layer by layer forward with more and more p
 Let G_p be the gradient of the output by a layer's output, integrated over panel p. A linear layer takes
 it to W^T G_p. A ReLU that split a panel into p_1, p_2, ... takes it to the sum of mask(p_i) * G_{p_i}.
 So each layer works on the panels that its own input needs, not on those that later layers add.
+
+A panel is a piece of the path on which every neuron met so far is linear: points 0 = s_0 < ... < s_m
+= 1 make m panels. A neuron's values at the points say all about it. A ReLU adds points where its inputs
+cross zero; between two of its roots each neuron is on or off.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
+from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from attributionlab.exact.chain import ROUNDING, Chain, Convolution, Layer, Relu
-from attributionlab.exact.integrals.endings import logit_weights, probability_weights
-from attributionlab.exact.integrals.panels import Effort, TooManyKinksError, active_share, refine
+
+FINEST = 2.0**-50
+"""Roots closer to each other are the same root to rounding: points near 1 lie on a grid of 2^-53."""
+
+
+class TooManyKinksError(Exception):
+    """More panels than allowed."""
+
+
+@dataclass
+class Effort:
+    """How finely to resolve kinks, and how many panels that may take.
+
+    Parameters
+    ----------
+    gap : float
+        Kinks of one layer that are closer to each other, or to a point, get one point at most.
+    most : int
+        How many panels the whole path may have.
+    panels : int
+        How many were integrated so far.
+    """
+
+    gap: float
+    most: int
+    panels: int = 0
+
+    def check(self, more: int) -> None:
+        """Give up as soon as it is known that the panels will be too many."""
+        if self.panels + more > self.most:
+            raise TooManyKinksError
+
+
+class Refinement(NamedTuple):
+    """Points that include those of before, and where each lies among those.
+
+    Parameters
+    ----------
+    points : Tensor, (n + 1,)
+        The new list.
+    before, after : Tensor, (n + 1,)
+        Indices of the old points next to a new one, both the same for the last.
+    share : Tensor, (n + 1,)
+        How far the new point is from `before` to `after`: exactly 0 for an old point.
+    """
+
+    points: Float[Tensor, " points"]
+    before: Int[Tensor, " points"]
+    after: Int[Tensor, " points"]
+    share: Float[Tensor, " points"]
+
+    def interpolate(self, values: Tensor, first: int, last: int) -> Tensor:
+        """Values at the new points from `first` to `last`, both included, from those at the old."""
+        chosen = slice(first, last + 1)
+        before, after = values[self.before[chosen]], values[self.after[chosen]]
+        share = self.share[chosen].reshape(-1, *[1] * (values.ndim - 1))
+        return torch.lerp(before, after, share, out=before)
+
+
+def refine(
+    points: Float[Tensor, " points"],
+    values: Float[Tensor, "points *neurons"],
+    rounding: Float[Tensor, "*neurons"],
+    gap: float,
+) -> Refinement:
+    """Add the points at which a neuron's value crosses zero.
+
+    Values within `rounding` of zero have no sign. Neurons of hand-weighted networks are zero on whole
+    panels, or touch zero at the ends of panels, where rounding would make up roots.
+    """
+    left, right = values[:-1], values[1:]
+    crosses = (torch.minimum(left, right) < -rounding) & (torch.maximum(left, right) > rounding)
+    panel = crosses.nonzero()[:, 0]
+    start, end = left[crosses], right[crosses]
+    share = start / (start - end)
+    width = points.diff()[panel]
+    roots = points[panel] + width * share
+    roots = roots[(width * share > gap) & (width * (1 - share) > gap)].sort().values
+    cell = torch.floor(roots / gap)
+    refined = torch.cat([points, roots[cell.diff(prepend=cell.new_full((1,), -1.0)) > 0]])
+    refined = refined.sort().values
+    before = torch.searchsorted(points, refined, right=True) - 1
+    after = (before + 1).clamp(max=len(points) - 1)
+    widths = torch.cat([points.diff(), points.new_ones(1)])
+    return Refinement(refined, before, after, (refined - points[before]) / widths[before])
+
+
+def active_share(
+    values: Float[Tensor, "points *neurons"], rounding: Float[Tensor, "*neurons"]
+) -> Float[Tensor, "panels *neurons"]:
+    r"""On what share of each panel a ReLU hands its input on.
+
+    .. math:: \frac{ReLU(v_1) - ReLU(v_0)}{v_1 - v_0}
+
+    for a neuron that goes from v_0 to v_1: 1 or 0 where it keeps its sign, in between where a root
+    was not resolved. This is the mean of ReLU' over the panel, and also the secant's slope, so that
+    slope times change is the change of the output however coarse the panels are. A neuron that stays
+    at zero follows the convention ReLU'(0) = 0.
+    """
+    left, right = values[:-1], values[1:]
+    above = torch.maximum(left, right).clamp_(min=0)
+    below = torch.minimum(left, right).neg_().clamp_(min=0)
+    stays_zero = (above <= rounding) & (below <= rounding)
+    return above.div_(below.add_(above)).masked_fill_(stays_zero, 0)
+
+
+NODES = 16
+WIDEST = 2.0
+"""Pieces of a panel over which the logits' differences change by at most this are integrated at once.
+
+Along the piece scaled to [-1, 1] the logits' rates of change differ by at most WIDEST / 2. At the
+complex point x + iy the terms of the softmax's denominator are then turned by angles that differ by at
+most y WIDEST / 2, for y = pi / 2 by at most a right angle: nothing cancels by more than sqrt(2), and
+p_t p_l is bounded by 2. The ellipse around [-1, 1] of half-height pi / 2 has rho = 3.43, and 16 Gauss
+nodes are off by at most 64/15 * 2 rho^-32 / (1 - rho^-2) = 7e-17.
+"""
+SATURATED = 80.0
+"""A probability whose logit is this far below another is less than exp(-80) = 2e-35: it is lost."""
+PIECES_AT_ONCE = 2**16
+
+
+def logit_weights(
+    points: Float[Tensor, " points"], logits: Float[Tensor, "points classes"], target: int
+) -> Float[Tensor, "panels classes"]:
+    """The target's logit counts for the width of each panel."""
+    weights = torch.zeros_like(logits[1:])
+    weights[:, target] = points.diff()
+    return weights
+
+
+def probability_weights(
+    points: Float[Tensor, " points"], logits: Float[Tensor, "points classes"], target: int
+) -> Float[Tensor, "panels classes"]:
+    r"""The softmax's derivative by each logit, integrated over each panel.
+
+    .. math:: \int p_t (\delta_{tl} - p_l) \, ds
+
+    The logits z_l are linear in s on a panel, so this asks for no network. Panels are halved until
+    the logits that matter move apart by little; Gauss and Legendre's rule then leaves rounding alone.
+    """
+    weights = torch.zeros_like(logits[1:])
+    panel = torch.arange(len(weights), device=points.device)
+    width, left, right = points.diff(), logits[:-1], logits[1:]
+    while len(panel):
+        smooth = _spread(left, right) <= WIDEST
+        for chosen in torch.split(smooth.nonzero()[:, 0], PIECES_AT_ONCE):
+            products = _mean_products(left[chosen], right[chosen], target)
+            weights.index_add_(0, panel[chosen], -products * width[chosen, None])
+        again = ~smooth
+        panel, width = panel[again].repeat(2), (width[again] / 2).repeat(2)
+        middle = (left[again] + right[again]) / 2
+        left, right = torch.cat([left[again], middle]), torch.cat([middle, right[again]])
+    # The probabilities sum to 1: 1 - p_t is the sum of the others, without cancellation.
+    weights[:, target] = 0
+    weights[:, target] = -weights.sum(1)
+    return weights
+
+
+def _spread(left: Tensor, right: Tensor) -> Tensor:
+    """The largest difference between the changes of two logits that matter on a piece.
+
+    A logit that is far below one and the same other at both ends is so in between.
+    """
+    leader = (left + right).argmax(1, keepdim=True)
+    behind = torch.minimum(left.gather(1, leader) - left, right.gather(1, leader) - right)
+    lost, change = behind > SATURATED, right - left
+    highest, lowest = change.masked_fill(lost, -math.inf), change.masked_fill(lost, math.inf)
+    return highest.amax(1) - lowest.amin(1)
+
+
+def _mean_products(left: Tensor, right: Tensor, target: int) -> Tensor:
+    """The mean of p_t p_l over the way from one vector of logits to the other."""
+    at, weight = (left.new_tensor(part / 2) for part in np.polynomial.legendre.leggauss(NODES))
+    nodes = left[:, None] + (at + 0.5)[:, None] * (right - left)[:, None]  # (pieces, nodes, K)
+    probabilities = nodes.softmax(-1)
+    products = probabilities * probabilities[:, :, target, None]
+    return torch.einsum("n,pnk->pk", weight, products)
+
 
 NUMBERS_AT_ONCE = 2**22
 """How many values of neurons at points of the path are worked on at once, 32 MiB for each array."""

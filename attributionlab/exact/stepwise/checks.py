@@ -125,24 +125,24 @@ def checked_counts(counts: Any, pixels: int) -> Int[Tensor, " counts"]:
     if counts is None:
         return torch.arange(pixels + 1, device="cpu")
     try:
-        asked = torch.as_tensor(counts, device="cpu")
+        wanted = torch.as_tensor(counts, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         raise AttributionLabError(f"counts are {counts!r}: pass a list of integers") from error
     if (
-        asked.ndim != 1
-        or not asked.numel()
-        or asked.is_floating_point()
-        or asked.is_complex()
-        or asked.dtype == torch.bool
-        or asked[0] < 0
-        or asked[-1] > pixels
-        or (asked.long().diff() <= 0).any()  # unsigned differences would wrap around
+        wanted.ndim != 1
+        or not wanted.numel()
+        or wanted.is_floating_point()
+        or wanted.is_complex()
+        or wanted.dtype == torch.bool
+        or wanted[0] < 0
+        or wanted[-1] > pixels
+        or (wanted.long().diff() <= 0).any()  # unsigned differences would wrap around
     ):
         raise AttributionLabError(
-            f"counts are {_few(asked.flatten().tolist())}: pass increasing numbers of replaced pixels, "
-            f"from 0 to {pixels}"
+            f"counts are {_few(wanted.flatten().tolist())}: pass increasing numbers of replaced "
+            f"pixels, from 0 to {pixels}"
         )
-    return asked.long()
+    return wanted.long()
 
 
 def _few(numbers: Sequence[float]) -> str:

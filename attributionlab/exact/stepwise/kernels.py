@@ -227,7 +227,7 @@ def follow(
     order : array, (P,)
         Pixels in the order of their replacement.
     counts : array, (S,)
-        After how many of them to tell.
+        After how many of them to evaluate.
     levels : array, (levels, 6)
         For each: where its entries of `parents` and `kinds`, of `weights` and of `state` begin; its
         inputs and outputs; whether a ReLU follows that can switch.
@@ -243,16 +243,16 @@ def follow(
     outputs, root = levels[last, 4], levels[last, 2]
     reached = state[root : root + outputs].copy()
     result = np.empty((len(counts), outputs))
-    told = 0
+    filled = 0
     for step in range(len(order) + 1):
         if step > 0:
             pixel = order[step - 1]
             _climb(pixel, True, levels, parents, kinds, weights, state, change, further, reached)
-        while told < len(counts) and counts[told] == step:
+        while filled < len(counts) and counts[filled] == step:
             for o in range(outputs):
-                result[told, o] = max(reached[o], 0.0) if levels[last, 5] else reached[o]
-            told += 1
-        if told == len(counts):
+                result[filled, o] = max(reached[o], 0.0) if levels[last, 5] else reached[o]
+            filled += 1
+        if filled == len(counts):
             break
     return result
 

@@ -1,6 +1,6 @@
-"""What a model says while one pixel after the other is replaced."""
+"""Outputs of a model while one pixel after the other, or each pixel alone, is replaced."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.device import exact_arithmetic
 from attributionlab.exact.chain import chain_of
 from attributionlab.exact.stepwise.checks import (
     checked_image,
@@ -16,9 +17,8 @@ from attributionlab.exact.stepwise.checks import (
     checked_trajectories,
     kind_of,
 )
-from attributionlab.exact.stepwise.forward import by_forward_passes
 from attributionlab.exact.stepwise.tree import Tree, UnservedError, tree_of
-from attributionlab.validation import Replacement
+from attributionlab.validation import Replacement, checked_outputs
 
 if TYPE_CHECKING:
     from attributionlab.exact.stepwise.incremental import Mixture
@@ -42,7 +42,7 @@ def trajectory(
     Parameters
     ----------
     model : nn.Module
-        (B, C, H, W) -> (B, K), asked in the mode it is in: call `model.eval()` first where training
+        (B, C, H, W) -> (B, K), called in the mode it is in: call `model.eval()` first where training
         differs (batch normalization, dropout).
     image : Tensor, (C, H, W)
         Where the trajectory starts.
@@ -139,15 +139,131 @@ def trajectories(
     torch.Size([2, 3, 577, 4])
     """
     dtype, device = kind_of(model)
-    starts, ends, asked = checked_trajectories(images, replacements, orders, counts, dtype, device)
+    starts, ends, wanted = checked_trajectories(images, replacements, orders, counts, dtype, device)
     results = []
     mixtures = mixtures_of(model, starts, ends)
     for image, end, order, mixture in zip(starts, ends, orders, mixtures, strict=True):
         if mixture is None:
-            results.append(by_forward_passes(model, image, end, order, asked))
+            results.append(by_forward_passes(model, image, end, order, wanted))
         else:
-            results.append(_along(mixture, order, asked).to(image.device))
+            results.append(_along(mixture, order, wanted).to(image.device))
     return torch.stack(results)
+
+
+def single_replacements(
+    model: nn.Module,
+    images: Real[Tensor, "batch channels height width"],
+    replacements: Replacement,
+) -> Float[Tensor, "batch pixels outputs"]:
+    r"""Outputs after each pixel alone took its replacement's value, all channels together.
+
+    What a model loses with a pixel is its ablation effect, f(x) - f(x without p); what it gains from
+    one is its insertion effect, f(b with p) - f(b). The second is the same question with image and
+    replacement swapped: ``single_replacements(model, replacements, images)``.
+
+    Parameters
+    ----------
+    model, images, replacements
+        As for `trajectories`: a model (B, C, H, W) -> (B, K), images, and a number or a tensor that
+        broadcasts to them.
+
+    Returns
+    -------
+    Tensor, (B, P, K)
+        Row p = y W + x belongs to the image in which the pixel (y, x) is the replacement's; on the
+        images' device, of the model's type, and equal (``==``) to forward passes where `trajectories`
+        is. 0.8 MB for an image of 224 x 224 pixels and four outputs in float32.
+
+    Raises
+    ------
+    AttributionLabError
+        For shapes, devices and numbers that do not fit, and models whose output is not (B, K).
+
+    Notes
+    -----
+    An image with one pixel replaced is a mixture of image and replacement. So `route_of` says how it is
+    evaluated, and the proof that covers trajectories covers this: where no mixture is rounded, each
+    pixel costs one walk through the network, from what the layers make of the image; otherwise one
+    forward pass.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=24)
+    >>> images, labels = env.batch(2)
+    >>> without = al.exact.single_replacements(env.model, images, env.baseline)
+    >>> without.shape
+    torch.Size([2, 576, 4])
+    >>> losses = env.model(images)[:, None] - without
+    >>> losses.detach().unique()  # 1 for a pixel of the output's color
+    tensor([0., 1.])
+    """
+    dtype, device = kind_of(model)
+    starts, ends = checked_pair(images, replacements, dtype, device)
+    results = []
+    for image, end, mixture in zip(starts, ends, mixtures_of(model, starts, ends), strict=True):
+        if mixture is None:
+            results.append(single_by_forward_passes(model, image, end))
+        else:
+            results.append(mixture.single_outputs().to(image.device))
+    return torch.stack(results)
+
+
+PIXELS_AT_ONCE = 5 * 224 * 224
+"""Pixels of the images of one pass: on a CPU larger passes are slower, for page faults."""
+
+
+def by_forward_passes(
+    model: nn.Module,
+    image: Float[Tensor, "channels height width"],
+    replacement: Float[Tensor, "channels height width"],
+    orders: Int[Tensor, "draws pixels"],
+    counts: Int[Tensor, " counts"],
+) -> Float[Tensor, "draws counts outputs"]:
+    """Show the model each image in which the first so many pixels of an order are replaced."""
+    places = torch.arange(orders.shape[1], device=orders.device).expand_as(orders)
+    when = torch.empty_like(orders).scatter_(1, orders, places)  # of each pixel, its place
+    steps = counts.to(orders.device)
+
+    def masks() -> Iterator[Tensor]:
+        """All counts of the first order, then of the next."""
+        cases = torch.arange(len(orders) * len(steps), device=orders.device)
+        for some in torch.split(cases, _at_once(image)):
+            draws, indices = some // len(steps), some % len(steps)
+            yield when[draws] < steps[indices, None]
+
+    return _outputs(model, image, replacement, masks()).reshape(len(orders), len(counts), -1)
+
+
+def single_by_forward_passes(
+    model: nn.Module,
+    image: Float[Tensor, "channels height width"],
+    replacement: Float[Tensor, "channels height width"],
+) -> Float[Tensor, "pixels outputs"]:
+    """Show the model each image in which one pixel is replaced."""
+    pixels = torch.arange(image[0].numel(), device="cpu")
+    masks = (some[:, None] == pixels for some in torch.split(pixels, _at_once(image)))
+    return _outputs(model, image, replacement, masks)
+
+
+def _at_once(image: Tensor) -> int:
+    return max(1, PIXELS_AT_ONCE // image[0].numel())
+
+
+@torch.no_grad()
+def _outputs(
+    model: nn.Module, image: Tensor, replacement: Tensor, masks: Iterable[Tensor]
+) -> Float[Tensor, "images outputs"]:
+    """Outputs for masks (images, P) of pixels that are replaced, batch by batch."""
+    outputs = []
+    with exact_arithmetic():
+        for mask in masks:
+            replaced = mask.reshape(-1, 1, *image.shape[1:]).to(image.device)
+            images = torch.where(replaced, replacement, image)
+            images = images.contiguous(memory_format=torch.channels_last)
+            outputs.append(checked_outputs(model(images), len(images)))
+    return torch.cat(outputs)
 
 
 def route_of(
@@ -234,9 +350,9 @@ def _along(
     mixture: "Mixture", orders: Int[Tensor, "draws pixels"], counts: Int[Tensor, " counts"]
 ) -> Float[Tensor, "draws counts outputs"]:
     """Outputs along each order, shared by threads."""
-    asked = counts.numpy()
+    wanted = counts.numpy()
     each = [order.numpy() for order in orders.cpu().contiguous()]
     if len(each) == 1:
-        return mixture.outputs(each[0], asked)[None]
+        return mixture.outputs(each[0], wanted)[None]
     with ThreadPoolExecutor(min(torch.get_num_threads(), len(each))) as threads:
-        return torch.stack(list(threads.map(lambda order: mixture.outputs(order, asked), each)))
+        return torch.stack(list(threads.map(lambda order: mixture.outputs(order, wanted), each)))

@@ -36,7 +36,7 @@ class Step:
     weight : array, (kinds, inputs, outputs)
         The matrices.
     bias : array, (outputs,)
-        Of every place of the next map.
+        Bias of every place of the next map.
     places : int
         How many places the next map has.
     has_relu : bool

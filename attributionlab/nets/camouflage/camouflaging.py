@@ -43,7 +43,7 @@ def camouflaged(network: Network, seed: int, *, moves: Sequence[str] | None = No
     network : Network
         What to camouflage; it is left as it is. It may be camouflaged already.
     seed : int
-        Of the random numbers, non-negative.
+        Seed for the random numbers, non-negative.
     moves : sequence of str, optional
         Names of `MOVES`, made in this order, repetitions too; by default each of them once.
 
@@ -73,10 +73,10 @@ def camouflaged(network: Network, seed: int, *, moves: Sequence[str] | None = No
     names = list(MOVES) if moves is None else moves
     refuse_if([*integer_problem("seed", seed, 0), *_moves_problem(names)], "camouflaged")
     draft = Draft.of(network)
-    said = []
+    descriptions = []
     for index, name in enumerate(names):
         state = np.random.SeedSequence([int(seed), index]).generate_state(1, np.uint64)
-        said.append(MOVES[name](draft, torch.Generator().manual_seed(int(state[0]))))
+        descriptions.append(MOVES[name](draft, torch.Generator().manual_seed(int(state[0]))))
     model, layers = draft.built()
     return replace(
         network,
@@ -84,7 +84,7 @@ def camouflaged(network: Network, seed: int, *, moves: Sequence[str] | None = No
         layers=layers,
         budgets=draft.budgets(),
         plain=network.model if network.plain is None else network.plain,
-        moves=(*network.moves, *said),
+        moves=(*network.moves, *descriptions),
     )
 
 

@@ -14,11 +14,9 @@ import attributionlab as al
 import oracles
 from attributionlab.exact import path_integral
 from attributionlab.exact.chain import ROUNDING, chain_of
-from attributionlab.exact.integrals.double import DoubleCopy
-from attributionlab.exact.integrals.integral import MARGIN
-from attributionlab.exact.integrals.panels import Effort
+from attributionlab.exact.integrals.integral import MARGIN, DoubleCopy
 from attributionlab.exact.integrals.quadrature import GAUSS, KRONROD, NODES
-from attributionlab.exact.integrals.segments import integrate_chain
+from attributionlab.exact.integrals.segments import Effort, integrate_chain
 from exact.random_networks import Case, Opaque, as_rational, cases, rational
 
 CASES = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])

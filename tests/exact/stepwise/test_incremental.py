@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from attributionlab.exact import route_of, trajectory
-from attributionlab.exact.stepwise import forward
 from attributionlab.exact.stepwise.incremental import MOST_VALUES
 from exact.stepwise.random_trees import random_tree
 from exact.stepwise.small_networks import by_passes, followed, given, linear, pair, pointwise
@@ -15,7 +14,7 @@ from exact.stepwise.small_networks import by_passes, followed, given, linear, pa
 def agrees(monkeypatch):
     """The route of a random network, if its outputs are those of forward passes."""
     # Networks that round do so in the same way in batches of one, in the same layout of memory.
-    monkeypatch.setattr(forward, "PIXELS_AT_ONCE", 1)
+    monkeypatch.setattr("attributionlab.exact.stepwise.replacement.PIXELS_AT_ONCE", 1)
 
     def agrees(seed, dtype=torch.float32):
         case = random_tree(seed, dtype)
