@@ -51,12 +51,7 @@ def flipped(environments, n):
     return maps
 
 
-BROKEN = {
-    shifted: "shift",
-    blurred: "blur",
-    foreground: "foreground",
-    one_place: "one-environment",
-}
+BROKEN = {shifted: "shift", blurred: "blur", foreground: "foreground", one_place: "one-environment"}
 
 
 def test_the_method_that_is_broken_below_is_right_before():

@@ -47,9 +47,7 @@ def test_a_line_comes_when_none_has_come_for_the_time_that_is_allowed(shown):
     clock.now = 30
     assert lines.beat() == PATIENCE
     assert lines.beat() == PATIENCE
-    assert written(lines) == [
-        "saliency on number-checker: 8 of 32 images, 30 s, about 90 s left",
-    ]
+    assert written(lines) == ["saliency on number-checker: 8 of 32 images, 30 s, about 90 s left"]
     assert PATIENCE < 10
 
 

@@ -40,10 +40,7 @@ def geometry_problems(
     if problems or count_problems("count", count, 1):
         return problems
     return layout_problems(
-        image_size=image_size,
-        count=count,
-        shapes=shapes,
-        patch_size=(patch_size[0], patch_size[1]),
+        image_size=image_size, count=count, shapes=shapes, patch_size=(patch_size[0], patch_size[1])
     )
 
 

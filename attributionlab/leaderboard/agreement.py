@@ -176,14 +176,7 @@ def fused(
         name: ceiling(true_scores(truth, once.cases)[0, kept]) for name, truth in truths.items()
     }
     return Fusion(
-        ranks.shape[1],
-        len(np.unique(group)),
-        settled,
-        low,
-        high,
-        fit.residual,
-        ceilings,
-        agreement,
+        ranks.shape[1], len(np.unique(group)), settled, low, high, fit.residual, ceilings, agreement
     )
 
 

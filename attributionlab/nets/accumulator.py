@@ -103,9 +103,7 @@ def redundant_weights(
 
 
 def uniform_accumulator(
-    image_size: int,
-    channels: int,
-    redundant: Float[Tensor, "channels redundant 3 3"] | None = None,
+    image_size: int, channels: int, redundant: Float[Tensor, "channels redundant 3 3"] | None = None
 ) -> Accumulator:
     """Add up each channel with kernels of ones (AttributionLab, C.2).
 

@@ -81,10 +81,7 @@ def check_budget(
 
 
 def stage_budget(
-    layer: str,
-    stage: Stage,
-    signal: Signal,
-    upper: Float[Tensor, " neurons"] | None = None,
+    layer: str, stage: Stage, signal: Signal, upper: Float[Tensor, " neurons"] | None = None
 ) -> tuple[Signal, LayerBudget]:
     """Pass a signal through a pointwise layer and its ReLU, within the budget.
 

@@ -65,10 +65,7 @@ def modulo_mlp(modulus: int, max_count: int) -> list[Stage]:
     each = torch.eye(blocks)
     thresholds = [-float(modulus * k) for k in range(blocks + 1)]
     difference = torch.eye(blocks, blocks + 1) - torch.eye(blocks + 1)[1:]
-    stages = [
-        Stage.of(torch.ones(blocks + 1, 1), thresholds),
-        Stage.of(difference),
-    ]
+    stages = [Stage.of(torch.ones(blocks + 1, 1), thresholds), Stage.of(difference)]
     for weight, bias in number_checker([modulus]):
         # (x_i, checker's inputs) -> (x_i, checker's outputs); at first x_i is the checker's input
         if weight.shape[1] == 1:

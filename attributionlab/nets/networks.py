@@ -254,18 +254,12 @@ def _assemble(
 
 def _layers_without_detector(summed: Accumulator) -> dict[str, nn.Module]:
     """The hidden maps of the second block and the output of the third (F.2)."""
-    return {
-        "gradcam": layer_at(summed.levels, 2, hidden=True),
-        "iba": layer_at(summed.levels, 3),
-    }
+    return {"gradcam": layer_at(summed.levels, 2, hidden=True), "iba": layer_at(summed.levels, 3)}
 
 
 def _layers_behind_detector(summed: Accumulator) -> dict[str, nn.Module]:
     """The output of the second step and the hidden maps of the third (G.2)."""
-    return {
-        "gradcam": layer_at(summed.levels, 2),
-        "iba": layer_at(summed.levels, 3, hidden=True),
-    }
+    return {"gradcam": layer_at(summed.levels, 2), "iba": layer_at(summed.levels, 3, hidden=True)}
 
 
 def _generator(seed: int, stream: int = 0) -> torch.Generator:

@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.stats.resampling import (
-    confidence_problem,
-    draw_again,
-    refuse_settings,
-)
+from attributionlab.stats.resampling import confidence_problem, draw_again, refuse_settings
 from attributionlab.stats.resampling import middle as middle
 
 Missing = Literal["refuse", "omit"]

@@ -374,10 +374,7 @@ def with_intervals(table: pd.DataFrame, by: Sequence[str], value: str, seed: int
 
 
 def images_to_decide(
-    parts: Mapping[str, Scores],
-    gamma: float,
-    confidence: float = CONFIDENCE,
-    most: int = 100_000,
+    parts: Mapping[str, Scores], gamma: float, confidence: float = CONFIDENCE, most: int = 100_000
 ) -> int | None:
     r"""How many images would decide over the lowest of several means, if they stayed as they are.
 

@@ -106,9 +106,7 @@ class Truth:
 
 
 def mask(
-    classes: Int[Tensor, "batch 1 height width"],
-    targets: Int[Tensor, " batch"],
-    output: Output,
+    classes: Int[Tensor, "batch 1 height width"], targets: Int[Tensor, " batch"], output: Output
 ) -> Truth:
     """Truth of networks whose logits are counts (AttributionLab, F.1 and G.1).
 

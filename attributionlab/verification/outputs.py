@@ -120,9 +120,7 @@ def output_checks(
 
 
 def anywhere_in_the_box(
-    env: Environment,
-    samples: Float[Tensor, "n channels height width"],
-    generator: torch.Generator,
+    env: Environment, samples: Float[Tensor, "n channels height width"], generator: torch.Generator
 ) -> Float[Tensor, "images channels height width"]:
     """Images that nothing was made for: random values, a quarter set to 0, all 0, all the largest."""
     image = samples[0]

@@ -62,10 +62,7 @@ def color_sample(known: tuple[Pixel, ...], generator: torch.Generator) -> Float[
 
 
 def color_check(
-    detector: nn.Module,
-    oracle: Oracle,
-    chunks: Iterable[Float[Tensor, "colors 3"]],
-    which: str,
+    detector: nn.Module, oracle: Oracle, chunks: Iterable[Float[Tensor, "colors 3"]], which: str
 ) -> Check:
     """Hold a color detector against a comparison of colors.
 

@@ -21,11 +21,7 @@ COLORS, BINARY, NUMBERS = "color-patches", "binary-patches", "number-patches"
         (NUMBERS, {"patches": -2}, "patches is -2 ... integer of at least 1"),
         (BINARY, {"patches": "4"}, "patches is '4' ... integer of at least 1"),
         (COLORS, {"distractors": -1}, "distractors is -1 ... integer of at least 0"),
-        (
-            COLORS,
-            {"patches_per_color": 0},
-            "patches_per_color is 0 ... integer of at least 1",
-        ),
+        (COLORS, {"patches_per_color": 0}, "patches_per_color is 0 ... integer of at least 1"),
         (
             COLORS,
             {"distractors": 2},
@@ -41,32 +37,16 @@ COLORS, BINARY, NUMBERS = "color-patches", "binary-patches", "number-patches"
         (BINARY, {"patch_size": (0.2,)}, f"patch_size is (0.2,) {SIZES}"),
         (BINARY, {"patch_size": 0.2}, f"patch_size is 0.2 {SIZES}"),
         (BINARY, {"shapes": ()}, "shapes is empty ... bezier, triangle, square, circle"),
-        (
-            BINARY,
-            {"shapes": ("bezier", "cirle")},
-            "shape 'cirle' ... 'circle'",
-        ),
-        (
-            BINARY,
-            {"shapes": ("xyz",)},
-            "shape 'xyz' ... bezier, circle, square, triangle",
-        ),
-        (
-            BINARY,
-            {"shapes": "circle"},
-            "shapes is 'circle' ... ['circle']",
-        ),
+        (BINARY, {"shapes": ("bezier", "cirle")}, "shape 'cirle' ... 'circle'"),
+        (BINARY, {"shapes": ("xyz",)}, "shape 'xyz' ... bezier, circle, square, triangle"),
+        (BINARY, {"shapes": "circle"}, "shapes is 'circle' ... ['circle']"),
         (COLORS, {"colors": ()}, "colors is empty ... at least one color"),
         (
             COLORS,
             {"colors": (RED, (0, 256, 0))},
             "colors[1] is (0, 256, 0) ... three integers from 0 to 255",
         ),
-        (
-            COLORS,
-            {"colors": (RED, (0, 5))},
-            "colors[1] is (0, 5) ... three integers from 0 to 255",
-        ),
+        (COLORS, {"colors": (RED, (0, 5))}, "colors[1] is (0, 5) ... three integers from 0 to 255"),
         (
             COLORS,
             {"background": (20, 20, -1)},
@@ -103,11 +83,7 @@ COLORS, BINARY, NUMBERS = "color-patches", "binary-patches", "number-patches"
             {"values": (0, 300)},
             "values is (0, 300) ... (lowest, highest), integers ... 0 <= lowest <= highest <= 255",
         ),
-        (
-            NUMBERS,
-            {"background": 40},
-            "background 40 ... values (40, 90) ... outside",
-        ),
+        (NUMBERS, {"background": 40}, "background 40 ... values (40, 90) ... outside"),
         (
             BINARY,
             {"patches": 5, "shapes": ("circle",), "patch_size": (0.9, 1.0)},

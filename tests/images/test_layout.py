@@ -26,12 +26,7 @@ shape_lists = st.lists(st.sampled_from(sorted(SHAPES)), min_size=1, max_size=4)
     patch_size=size_ranges,
 )
 def test_a_layout_equals_its_naive_twin(seed, image_size, count, shapes, patch_size):
-    wanted = {
-        "image_size": image_size,
-        "count": count,
-        "shapes": shapes,
-        "patch_size": patch_size,
-    }
+    wanted = {"image_size": image_size, "count": count, "shapes": shapes, "patch_size": patch_size}
     labels = place_patches(np.random.default_rng(seed), **wanted)
     assert labels.dtype == np.int16
     assert labels.tolist() == naive_layout(np.random.default_rng(seed), **wanted)
@@ -64,12 +59,7 @@ def test_patches_never_overlap_and_lie_wholly_inside(seed, image_size, count):
 def test_a_layout_that_can_be_placed_is_never_called_impossible(
     seed, image_size, count, shapes, patch_size
 ):
-    wanted = {
-        "image_size": image_size,
-        "count": count,
-        "shapes": shapes,
-        "patch_size": patch_size,
-    }
+    wanted = {"image_size": image_size, "count": count, "shapes": shapes, "patch_size": patch_size}
     try:
         place_patches(np.random.default_rng(seed), **wanted, attempts=3)
     except AttributionLabError:

@@ -33,11 +33,7 @@ def naive_stage(stage: Stage, values: list[float]) -> list[float]:
     return outputs
 
 
-@given(
-    st.integers(0, 1000),
-    st.lists(st.integers(1, 5), min_size=2, max_size=4),
-    st.integers(1, 3),
-)
+@given(st.integers(0, 1000), st.lists(st.integers(1, 5), min_size=2, max_size=4), st.integers(1, 3))
 def test_evaluate_returns_the_output_of_every_stage_in_turn(seed, widths, batch):
     stages = random_stages(seed, widths)
     values = torch.arange(batch * widths[0]).reshape(batch, -1).double() - 2

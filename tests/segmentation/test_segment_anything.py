@@ -99,9 +99,7 @@ def tiny(library, width=768):
         ImageEncoderViT(64, 16, 3, width, 1, 4, 0.1, 16, norm_layer=norm, use_rel_pos=True),
         PromptEncoder(16, (4, 4), (64, 64), 4),
         MaskDecoder(
-            transformer_dim=16,
-            transformer=TwoWayTransformer(1, 16, 2, 32),
-            iou_head_hidden_dim=8,
+            transformer_dim=16, transformer=TwoWayTransformer(1, 16, 2, 32), iou_head_hidden_dim=8
         ),
         pixel_mean=[123.675, 116.28, 103.53],
         pixel_std=[58.395, 57.12, 57.375],

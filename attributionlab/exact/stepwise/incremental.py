@@ -54,13 +54,7 @@ class Mixture:
     def outputs(self, order: NDArray[np.int64], counts: NDArray[np.int64]) -> Tensor:
         """Outputs (S, K) after so many replacements."""
         roots = follow(
-            order,
-            counts,
-            self.levels,
-            self.parents,
-            self.kinds,
-            self.weights,
-            self.state.copy(),
+            order, counts, self.levels, self.parents, self.kinds, self.weights, self.state.copy()
         )
         return self.head.outputs(roots)
 
@@ -243,9 +237,7 @@ def _joined(lower: _Level, upper: _Level) -> _Level | None:
     return upper._replace(step=step, finest=grid, changes=lower.changes, grid=lower.grid)
 
 
-def _packed(
-    levels: list[_Level],
-) -> tuple[NDArray[np.int64], Places, Places, Numbers, Numbers]:
+def _packed(levels: list[_Level]) -> tuple[NDArray[np.int64], Places, Places, Numbers, Numbers]:
     """Levels as flat arrays, one after the other, for `follow`."""
     rows, first_place, first_weight, first_sum = [], 0, 0, 0
     for level in levels:

@@ -151,9 +151,7 @@ def trajectories(
 
 
 def single_replacements(
-    model: nn.Module,
-    images: Real[Tensor, "batch channels height width"],
-    replacements: Replacement,
+    model: nn.Module, images: Real[Tensor, "batch channels height width"], replacements: Replacement
 ) -> Float[Tensor, "batch pixels outputs"]:
     r"""Outputs after each pixel alone took its replacement's value, all channels together.
 
@@ -267,9 +265,7 @@ def _outputs(
 
 
 def route_of(
-    model: nn.Module,
-    image: Real[Tensor, "channels height width"],
-    replacement: Replacement,
+    model: nn.Module, image: Real[Tensor, "channels height width"], replacement: Replacement
 ) -> Route:
     """How `trajectory` evaluates a model on an image and its replacement.
 

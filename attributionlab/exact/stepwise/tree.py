@@ -177,12 +177,7 @@ def _grids(layer: Convolution, shape: tuple[int, int]) -> tuple[_Axis, _Axis] | 
     axes = [
         _axis(size, kernel, stride, padding, dilation)
         for size, kernel, stride, padding, dilation in zip(
-            shape,
-            layer.weight.shape[2:],
-            layer.stride,
-            layer.padding,
-            layer.dilation,
-            strict=True,
+            shape, layer.weight.shape[2:], layer.stride, layer.padding, layer.dilation, strict=True
         )
     ]
     if axes[0] is None or axes[1] is None:

@@ -102,10 +102,7 @@ def test_other_models_are_shown_the_images(model, reason, generator):
         ([nn.Conv2d(1, 2, (1, 2)), nn.Flatten(), nn.Linear(3, 1)], "it does not take images of 1"),
         ([nn.Flatten(), nn.Linear(3, 1)], "a linear layer does not fit the map before it"),
         ([nn.Conv2d(1, 1, (1, 3)), nn.Flatten()], OVERLAP),
-        (
-            [nn.Conv2d(1, 2, 1, (1, 2)), nn.ReLU(), nn.Conv2d(2, 2, 3), nn.Flatten()],
-            OVERLAP,
-        ),
+        ([nn.Conv2d(1, 2, 1, (1, 2)), nn.ReLU(), nn.Conv2d(2, 2, 3), nn.Flatten()], OVERLAP),
     ],
 )
 def test_what_takes_no_images_or_returns_no_rows_is_left_to_say_so(layers, reason):
