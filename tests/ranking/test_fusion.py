@@ -131,6 +131,12 @@ def test_every_resample_is_fused_as_its_cases_written_out(missing):
     assert (~np.isnan(found[:, 0])).sum() > 30
 
 
+def test_a_resample_without_a_method_or_a_link_has_no_scores():
+    ranks = np.array([[1, NAN, 1], [2, NAN, 2], [NAN, 1, 3], [NAN, 2, 4]])
+    found = resampled_meta_rank(ranks, np.array([[1, 1, 0], [2, 0, 0], [1, 1, 1]]))
+    assert np.isnan(found).any(1).tolist() == [True, True, False]
+
+
 def test_chains_of_common_cases_connect_methods():
     ranks = np.full((6, 5), NAN)
     for case in range(5):  # each case ranks two neighbors
