@@ -231,8 +231,9 @@ class Leaderboard:
         Columns: fused, ranked_by (which of the truth's rankings: "signed" is by the lowest F1 of all
         parts), cases, correlation, low, high (other pairs of images and network), low_methods,
         high_methods (other methods, too), single_case (mean correlation of one case with the same
-        truth), gain (correlation less that), gain_low, gain_high, ceiling (of a ranking without ties),
-        spread (standard deviation of the scores), residual (of Meta-Rank's fit).
+        truth), single_low, single_high, gain (correlation less that), gain_low, gain_high, ceiling (of
+        a ranking without ties), spread (standard deviation of the scores), residual (of Meta-Rank's
+        fit).
         """
         return pd.DataFrame(
             {
@@ -245,6 +246,8 @@ class Leaderboard:
                 "low_methods": found.for_other_methods.low,
                 "high_methods": found.for_other_methods.high,
                 "single_case": found.single.value,
+                "single_low": found.single.low,
+                "single_high": found.single.high,
                 "gain": found.gain.value,
                 "gain_low": found.gain.low,
                 "gain_high": found.gain.high,
