@@ -178,18 +178,21 @@ CLAIMS: list[Claim] = []
 
 
 def claim(
-    *items: str, statement: str = "", place: str = "ours", reason: str = ""
+    *about: str, statement: str = "", place: str = "ours", reason: str = ""
 ) -> Callable[[Check], Check]:
     """Register a function of the tables as the check of a paper's statement, or of one of ours.
 
     The function returns whether the tables agree, or None where they do not decide: the interval
     contains the border, or there are too few images or networks. Its docstring is the statement, if
-    none is passed.
+    none is passed. The claim is `about` these items; without names, about all whose functions stand in
+    the same module.
     """
 
     def register(check: Check) -> Check:
         said = statement or " ".join((check.__doc__ or "").split()).removesuffix(".")
-        CLAIMS.append(Claim(items, place, said, reason, check))
+        module = check.__module__.removeprefix(f"{__package__}.")
+        beside = (name for name, item in items().items() if item.function.split(":")[0] == module)
+        CLAIMS.append(Claim(about or tuple(beside), place, said, reason, check))
         return check
 
     return register

@@ -66,7 +66,6 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
 
 
 @claim(
-    ITEM,
     place="Finding 2",
     statement="Checkpoints of one training rank methods alike (here: the mean correlation is strong)",
 )
@@ -75,18 +74,13 @@ def checkpoints_are_alike(tables: Tables) -> bool | None:
     return is_strong(row.low, row.high)
 
 
-@claim(
-    ITEM,
-    place="Finding 2",
-    statement="Checkpoints rank methods more alike than the two protocols do",
-)
+@claim(place="Finding 2", statement="Checkpoints rank methods more alike than the two protocols do")
 def checkpoints_exceed_protocols(tables: Tables) -> bool | None:
     row = tables["differences"].set_index("other").loc[PROTOCOL]
     return above(row.low, row.high, 0)
 
 
 @claim(
-    ITEM,
     place="Table 2",
     statement="The ranking after 200 epochs differs in one place from those after 100 and 150, and in "
     "somewhat more from that after 50 (here: at the first quarter more ranks differ from the last "

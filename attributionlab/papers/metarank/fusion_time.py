@@ -61,9 +61,7 @@ def fusion_seconds(run: Run, *, largest_by_pairs: int) -> Found:
 
 
 @claim(
-    ITEM,
-    place="ours",
-    statement="Scores in closed form are those of the least-squares solution of all pairs' equations",
+    statement="Scores in closed form are those of the least-squares solution of all pairs' equations"
 )
 def closed_form_is_exact(tables: Tables) -> bool | None:
     difference = tables["seconds"].get("difference", pd.Series(dtype=float)).dropna()

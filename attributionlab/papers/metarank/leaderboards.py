@@ -79,7 +79,7 @@ def order_is_the_paper_s(tables: Tables) -> bool | None:
     return above(row.low, row.high, 0)
 
 
-@claim(FUSED, place="ours", statement="Fusing comes nearer to the truth than a single case does")
+@claim(FUSED, statement="Fusing comes nearer to the truth than a single case does")
 def fusing_gains(tables: Tables) -> bool | None:
     row = _recovered(tables, ALL, "signed")
     return above(row.gain_low, row.gain_high, 0)
@@ -87,7 +87,6 @@ def fusing_gains(tables: Tables) -> bool | None:
 
 @claim(
     FUSED,
-    place="ours",
     statement="Fusing cannot undo an error that cases share: those without unseen data come nearer to "
     "the truth than those with it",
 )
@@ -98,7 +97,6 @@ def unseen_data_remains(tables: Tables) -> bool | None:
 
 @claim(
     FUSED,
-    place="ours",
     statement="With unseen data, removal ranks methods the wrong way round by their F1 on what speaks "
     "for the label, and no number of cases helps",
 )
@@ -156,7 +154,6 @@ def protocols_differ(tables: Tables) -> bool | None:
 
 @claim(
     CONSISTENCY,
-    place="ours",
     statement="It is the evaluation that differs between networks and data sets, not which method is "
     "right: the truth's own rankings correlate strongly",
     reason="Methods are right in one case and wrong in another",

@@ -183,7 +183,6 @@ def road_is_no_better(tables: Tables) -> bool | None:
 
 @claim(
     ROAD_ITEM,
-    place="ours",
     statement="In most cases ROAD gives the very ranks of removal to black: redundant channels react "
     "to every unknown color, so that an interpolated color with noise is as unseen as black",
 )

@@ -6,20 +6,20 @@ that equal performance implies equal information. Sets are of the pixels of a da
 performance is the mean over images; each image is looked at as a data set of one, too.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, product
-from typing import Any, NamedTuple
+from itertools import combinations, compress, product
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Bool, Float64
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.metrics import removal_order
 from attributionlab.metrics.performance import Performance
-from attributionlab.papers.soco.truth_conditions import Condition, Place
+from attributionlab.papers.soco.truth_conditions import Case, Place
 
 SAME = 1e-9
 """Performances, and informations as shares, that differ by less are equal: rounding."""
@@ -56,18 +56,17 @@ def compared_pairs(
 
 def kept_sets(place: Place, seed: int) -> dict[str, list[Bool[Tensor, "batch 1 height width"]]]:
     """Sets of pixels of each image by their kind; the last one is everything."""
-    images = place.panel.images
+    images = place.images
     batch, _, height, width = images.shape
-    pixels = height * width
+    pixels, shape = height * width, (batch, 1, height, width)
     generator = np.random.default_rng([seed, 11])
-    shape = (batch, 1, height, width)
     content = (images != place.env.baseline).any(1, keepdim=True)
     sets: dict[str, list[Tensor]] = defaultdict(list)
     for share in np.geomspace(1 / pixels, 0.9, OF_EACH_KIND):
         sets["random pixels"].append(_random(generator, shape) < share)
         sets["random content"].append(content & (_random(generator, shape) < share))
         sets["rectangles"].append(_rectangle(generator, share, height, width).expand(shape))
-    chosen = [each.maps for each in place.panel.entries if each.name in PREFIXES_OF]
+    chosen = [each.maps for each in place.entries if each.name in PREFIXES_OF]
     for count in np.unique(np.geomspace(1, pixels / 2, OF_EACH_KIND // 3 + 1).astype(int)):
         for maps in chosen:
             rank = removal_order(maps).argsort(1).view(shape)
@@ -87,25 +86,16 @@ def _rectangle(generator: np.random.Generator, share: float, height: int, width:
     return kept
 
 
-def assumption_rows(
-    place: Place, condition: Condition, indicator: str, sets: Mapping[str, Sequence[Tensor]]
-) -> Iterator[dict[str, Any]]:
+def assumption_rows(case: Case, sets: Mapping[str, Sequence[Tensor]]) -> Iterator[dict[str, Any]]:
     """How often the assumption holds: of the data set and of each image, of all sets and of each kind.
 
     Pairs are of the same sets in both: those of the data set are one set in each of its images. For one
     kind of sets both are of that kind.
     """
-    panel = place.panel
-    measured = Performance(
-        place.network(condition.strength),
-        panel.images,
-        panel.targets,
-        **place.setup(condition, indicator),
-    )
+    measured, phi = Performance(*case.given, **case.setup), case.information
     kinds = [kind for kind, of_kind in sets.items() for _ in of_kind]
     every = [keep for of_kind in sets.values() for keep in of_kind]
     performance = torch.stack([measured.keeping(keep) for keep in every])
-    phi = place.information(indicator)
     information = torch.stack([(phi * keep).sum((1, 2, 3)) for keep in every])
     compared = {
         "data set": (performance.mean(1, keepdim=True), information.sum(1, keepdim=True)),
@@ -116,8 +106,7 @@ def assumption_rows(
         for of, (better, richer) in compared.items():
             found = compared_pairs(better[chosen], richer[chosen])
             yield {
-                **condition.keys,
-                "indicator": indicator,
+                **case.keys,
                 "performance_of": of,
                 "sets": kind,
                 **found,
@@ -127,111 +116,86 @@ def assumption_rows(
             }
 
 
-class _Subsets(NamedTuple):
-    """Every set of a few pixels of one image."""
-
-    members: NDArray[np.bool_]
-    """(sets, pixels)"""
-    kinds: list[str]
-    performance: NDArray[np.float64]
-    information: NDArray[np.float64]
-    """in pixels of the label"""
-
-    def name(self, index: int) -> str:
-        kept = [kind for kind, there in zip(self.kinds, self.members[index], strict=True) if there]
-        counted = [f"{kept.count(kind)} {kind}" for kind in dict.fromkeys(kept)]
-        return " + ".join(counted) or "nothing"
-
-
-def counterexample_rows(
-    place: Place, condition: Condition, indicator: str
-) -> Iterator[dict[str, Any]]:
+def counterexample_rows(case: Case) -> Iterator[dict[str, Any]]:
     """The smallest pair of each kind, of all pairs of sets of a few pixels of the first image.
 
     Kinds are "reversed", "no more" and "hidden", as in `compared_pairs`; none where the assumption, and
     what the theorem needs besides, hold for all pairs.
     """
-    subsets = _subsets(place, condition, indicator)
-    sizes = subsets.members.sum(1)
-    order = np.argsort(sizes, kind="stable")
+    subsets = _subsets(case)
+    p, phi = subsets.performance.to_numpy(), subsets.information.to_numpy()
+    pixels = subsets.pixels.to_numpy()
     smallest: dict[str, tuple[int, int, int]] = {}
-    for first, second in combinations(order, 2):
-        kind, worse, better = _kind(subsets, first, second)
-        total = int(sizes[first] + sizes[second])
+    for first, second in combinations(np.argsort(pixels, kind="stable"), 2):
+        worse, better = (first, second) if p[first] <= p[second] else (second, first)
+        more, total = phi[better] - phi[worse], int(pixels[first] + pixels[second])
+        if p[better] - p[worse] > SAME:
+            kind = "" if more > 0 else "reversed" if more < 0 else "no more"
+        else:
+            kind = "hidden" if more else ""
         if kind and (kind not in smallest or total < smallest[kind][0]):
             smallest[kind] = total, worse, better
-    keys = {**condition.keys, "indicator": indicator}
     for kind, (_, worse, better) in smallest.items():
-        yield {
-            **keys,
-            "kind": kind,
-            "worse": subsets.name(worse),
-            "better": subsets.name(better),
-            "performance_of_worse": subsets.performance[worse],
-            "performance_of_better": subsets.performance[better],
-            "information_of_worse": subsets.information[worse],
-            "information_of_better": subsets.information[better],
+        pair = {"worse": worse, "better": better}
+        row = {
+            f"{value}_of_{which}": subsets[value][index]
+            for value in ("performance", "information")
+            for which, index in pair.items()
         }
+        names = {which: subsets.kept[index] for which, index in pair.items()}
+        yield {**case.keys, "kind": kind, **names, **row}
 
 
-def theorem_row(place: Place, condition: Condition, indicator: str) -> dict[str, Any]:
+def theorem_row(case: Case) -> dict[str, Any]:
     """Theorem 4.11's ratio for a few pixels, all attributed alike, by trying every subset."""
-    subsets = _subsets(place, condition, indicator)
-    sizes = subsets.members.sum(1)
-    whole = int(sizes.argmax())
-    equal = np.abs(subsets.performance - subsets.performance[whole]) <= SAME
-    least = int(np.where(equal, sizes, len(subsets.kinds) + 1).argmin())
+    subsets = _subsets(case)
+    whole = subsets.loc[subsets.pixels.idxmax()]
+    equal = subsets[(subsets.performance - whole.performance).abs() <= SAME]
+    least = equal.loc[equal.pixels.idxmin()]
     return {
-        **condition.keys,
-        "indicator": indicator,
-        "attributed": subsets.name(whole),
-        "minimizer": subsets.name(least),
-        "theorem": sizes[least] / sizes[whole],
-        "truth": subsets.kinds.count("label") / sizes[whole],
+        **case.keys,
+        "attributed": whole.kept,
+        "minimizer": least.kept,
+        "theorem": least.pixels / whole.pixels,
+        "truth": whole.information / whole.pixels,
     }
 
 
-def _kind(subsets: _Subsets, first: int, second: int) -> tuple[str, int, int]:
-    """What a pair is an example of, the worse set, the better set."""
-    p, phi = subsets.performance, subsets.information
-    worse, better = (first, second) if p[first] <= p[second] else (second, first)
-    more = phi[better] - phi[worse]
-    if p[better] - p[worse] > SAME:
-        return "" if more > 0 else "reversed" if more < 0 else "no more", worse, better
-    return "hidden" if more else "", worse, better
+def _subsets(case: Case) -> pd.DataFrame:
+    """Every set of a few pixels of the first image: what it holds, its performance and information.
 
-
-def _subsets(place: Place, condition: Condition, indicator: str) -> _Subsets:
-    panel = place.panel
-    image, target = panel.images[:1], panel.targets[:1]
-    phi = panel.information[0, 0].flatten()
-    classes = panel.env.counting.classes_of(image)[0, 0].flatten()
-    content = (image != panel.env.baseline).any(1).flatten()
-    rivals = content & (phi == 0) & (classes == _rival(classes, phi))
-    pools = (
-        (LABEL, "label", phi > 0),
-        (RIVAL, "rival", rivals),
-        (BACKGROUND, "background", ~content),
-    )
-    places, kinds = [], []
-    for count, kind, pool in pools:
-        chosen = pool.nonzero()[:count, 0].tolist()
-        places += chosen
-        kinds += [kind] * len(chosen)
-    members = np.array(list(product((False, True), repeat=len(places))))
-    measured = Performance(
-        place.network(condition.strength), image, target, **place.setup(condition, indicator)
-    )
-    performance = []
-    for kept in members:
-        keep = torch.zeros(phi.shape, dtype=torch.bool)
-        keep[torch.tensor(places)[torch.from_numpy(kept)]] = True
-        performance.append(float(measured.keeping(keep.view(1, 1, *image.shape[2:]))[0]))
-    labels = np.array(kinds) == "label"
-    return _Subsets(members, kinds, np.array(performance), members[:, labels].sum(1).astype(float))
-
-
-def _rival(classes: Tensor, phi: Tensor) -> int:
-    """The class without information that has the most pixels; -1 if there is none."""
+    Information is in pixels of the label.
+    """
+    place, (network, images, targets) = case.place, case.given
+    image, phi = images[:1], place.information[0, 0].flatten()
+    classes = place.env.counting.classes_of(image)[0, 0].flatten()
+    content = (image != place.env.baseline).any(1).flatten()
+    # The class without information that has the most pixels
     others = classes[(phi == 0) & (classes >= 0)]
-    return int(others.mode().values) if len(others) else -1
+    rival = int(others.mode().values) if len(others) else -1
+    pools = {
+        "label": (LABEL, phi > 0),
+        "rival": (RIVAL, content & (phi == 0) & (classes == rival)),
+        "background": (BACKGROUND, ~content),
+    }
+    chosen = [
+        (at, kind)
+        for kind, (count, pool) in pools.items()
+        for at in pool.nonzero()[:count, 0].tolist()
+    ]
+    measured = Performance(network, image, targets[:1], **case.setup)
+    rows = []
+    for members in product((False, True), repeat=len(chosen)):
+        kept = list(compress(chosen, members))
+        keep = torch.zeros(phi.shape, dtype=torch.bool)
+        keep[[at for at, _ in kept]] = True
+        counted = Counter(kind for _, kind in kept)
+        rows.append(
+            {
+                "kept": " + ".join(f"{n} {kind}" for kind, n in counted.items()) or "nothing",
+                "pixels": len(kept),
+                "performance": float(measured.keeping(keep.view(1, 1, *image.shape[2:]))[0]),
+                "information": float(counted["label"]),
+            }
+        )
+    return pd.DataFrame(rows)

@@ -476,7 +476,6 @@ def _sweep_of(tables: Tables, imputation: str, indicator: str) -> Any:
 
 
 @claim(
-    ITEM,
     place="Figure 6a",
     statement="Soundness of the truth, and of the truth with attribution removed, is 1 at every level",
 )
@@ -487,7 +486,6 @@ def truth_and_remove_are_sound(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
     place="Figure 6a",
     statement="Attribution introduced at features without information lowers soundness at every level",
     reason="accuracy may be at all levels after the first step, which is credited with all it adds",
@@ -498,7 +496,6 @@ def introduce_is_less_sound(tables: Tables) -> bool | None:
 
 
 @claim(
-    ITEM,
     place="Section 5.1",
     statement="With attribution removed, completeness is above that of the truth",
     reason="what is not attributed is not taken away: by Definition 4.9 completeness can only fall",
@@ -509,7 +506,6 @@ def remove_is_more_complete(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
     place="Figure 6b",
     statement="With attribution introduced at features without information, completeness is below it",
 )
@@ -519,10 +515,8 @@ def introduce_is_less_complete(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="Where Introduce gives not only to features against the label (shifts, silent), "
-    "completeness is in the order of Definition 4.9: Remove at most, Introduce at least the truth's",
+    "completeness is in the order of Definition 4.9: Remove at most, Introduce at least the truth's"
 )
 def order_is_that_of_the_definition(tables: Tables) -> bool:
     here = tables["order"].query("reading in ['shifts', 'silent']").set_index("attribution")
@@ -530,10 +524,8 @@ def order_is_that_of_the_definition(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="Introduced attribution of up to three quarters of the largest has soundness 1 at every "
-    "level, though the true ratio falls below",
+    "level, though the true ratio falls below"
 )
 def weak_introduce_is_not_seen(tables: Tables) -> bool | None:
     weak = tables["strengths"].query("strength <= 0.75")
@@ -542,21 +534,15 @@ def weak_introduce_is_not_seen(tables: Tables) -> bool | None:
     return bool((weak.soundness == 1).all() and weak.true.min() < 1)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="The truth jumps over all levels: accuracy is above them after the first step",
-)
+@claim(statement="The truth jumps over all levels: accuracy is above them after the first step")
 def truth_jumps_over_levels(tables: Tables) -> bool:
     rows = _rows_of(tables, "features", TRUTH)
     return bool((rows.jumped == 1).all() and (rows.ratio == RATIOS[0]).all())
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="After the whole of Algorithm 3 most of the truth's own attribution counts as false; "
-    "only soundness at a level stops before",
+    "only soundness at a level stops before"
 )
 def whole_sweep_calls_the_truth_false(tables: Tables) -> bool:
     row = _sweep_of(tables, "noisy linear", "accuracy")
@@ -564,10 +550,8 @@ def whole_sweep_calls_the_truth_false(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="A probability that is not saturated rises with the attributed features only where "
-    "removed ones are 0: interpolated, the first step argues more than the whole row",
+    "removed ones are 0: interpolated, the first step argues more than the whole row"
 )
 def probability_needs_zeros(tables: Tables) -> bool:
     linear, zero = (_sweep_of(tables, each, "probability") for each in ("noisy linear", "zero"))
@@ -575,10 +559,8 @@ def probability_needs_zeros(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="The released code differs from the text, but gives the truth the same soundness at the "
-    "four levels (within 0.01)",
+    "four levels (within 0.01)"
 )
 def released_code_agrees_at_levels(tables: Tables) -> bool:
     every = tables["sweeps"].set_index(["variant", "imputation", "indicator"])
@@ -587,10 +569,8 @@ def released_code_agrees_at_levels(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="Levels below chance say nothing: features that the model does not read reach them, and "
-    "are rated above the truth (control)",
+    "are rated above the truth (control)"
 )
 def chance_counts_as_sound(tables: Tables) -> bool | None:
     rows = _rows_of(tables, "silent", INTRODUCE)

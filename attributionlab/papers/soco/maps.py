@@ -1,18 +1,18 @@
 """Maps that soundness and completeness judge, and the settings of the metrics that judge them."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
 
 from attributionlab.imputation import constant, noisy_linear, true_baseline
 from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
-from attributionlab.metrics import Setup, label_probability
-from attributionlab.papers.soco.scaling import scaled
+from attributionlab.metrics import Setup, label_probability, magnitudes, normalize
 from attributionlab.papers.subjects.subjects import ATTACHED, Subject, maps_of
 
 PLAIN = "integrated-gradients"
@@ -37,6 +37,11 @@ NOISE = 0.01
 """Of linear imputation, in units of the value range (Rong et al., 2022)."""
 BLACK = partial(constant, value=0.0)
 """What Deletion fills with."""
+
+
+def scaled(maps: Float[Tensor, "batch 1 height width"]) -> Float64[Tensor, "batch 1 height width"]:
+    """Return what of a map is positive, divided by each map's maximum."""
+    return normalize(magnitudes(maps.double(), "positive"))
 
 
 def method_maps(
@@ -82,41 +87,47 @@ def ensemble_maps(
     }
 
 
-def imputation_of(subject: Subject, name: str, seed: int) -> Callable[[Tensor, Tensor], Tensor]:
+def imputation_of(subject: Subject, name: str, seed: int) -> "Remembered":
     """Return a function of images and keep that stores its results: indicators share them."""
-    known: dict[bytes, Tensor] = {}
+    if name == "true-baseline":
+        return Remembered(partial(true_baseline, baseline=subject.empty))
+    return Remembered(road_imputation(subject.highest, seed))
+
+
+def road_imputation(value_range: float, seed: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return noisy linear imputation, with the same noise for every mask."""
 
     def imputed(images: Tensor, keep: Tensor) -> Tensor:
-        key = np.packbits(keep.numpy()).tobytes()
-        if key not in known:
-            if name == "true-baseline":
-                known[key] = true_baseline(images, keep, baseline=subject.empty)
-            else:
-                known[key] = noisy_linear(
-                    images,
-                    keep,
-                    noise=NOISE,
-                    value_range=subject.highest,
-                    generator=torch.Generator().manual_seed(seed),
-                )
-        return known[key]
+        generator = torch.Generator().manual_seed(seed)
+        return noisy_linear(images, keep, noise=NOISE, value_range=value_range, generator=generator)
 
     return imputed
 
 
+class Remembered(nn.Module):
+    """A network, or another function of tensors, that computes nothing twice."""
+
+    def __init__(self, compute: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.compute, self.known = compute, dict[tuple[bytes, ...], Tensor]()
+
+    def forward(self, *given: Tensor) -> Tensor:
+        key = tuple(
+            hashlib.blake2b(each.contiguous().numpy().tobytes(), digest_size=16).digest()
+            for each in given
+        )
+        if key not in self.known:
+            self.known[key] = self.compute(*given)
+        return self.known[key]
+
+
 def setups(subject: Subject, imputation: str, seed: int) -> Iterator[tuple[str, Setup]]:
     """Yield, by indicator, the keywords of every metric; both share imputed images."""
-    impute = imputation_of(subject, imputation, seed)
-    for name in INDICATORS:
-        indicator: Any = "accuracy"
-        if name != "accuracy":
-            indicator = partial(label_probability, temperature=subject.temperature)
-        yield (
-            name,
-            Setup(
-                indicator=indicator,
-                value_range=(0.0, subject.highest),
-                nothing_kept=subject.empty,
-                imputation=impute,
-            ),
-        )
+    shared: Setup = {
+        "value_range": (0.0, subject.highest),
+        "nothing_kept": subject.empty,
+        "imputation": imputation_of(subject, imputation, seed),
+    }
+    probability = partial(label_probability, temperature=subject.temperature)
+    for name, indicator in zip(INDICATORS, ("accuracy", probability), strict=True):
+        yield name, {**shared, "indicator": indicator}

@@ -422,7 +422,6 @@ def _leads(tables: Tables, ratio: str, *names: str) -> bool | None:
 
 
 @claim(
-    *ITEMS,
     place="Figure 8",
     statement="All three ensembles gain soundness over integrated gradients (trained networks)",
     reason="the gain depends on the network",
@@ -436,7 +435,6 @@ def ensembles_gain_soundness(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
     place="Figure 8",
     statement="Of the ensembles only SmoothGrad gains completeness (trained networks)",
 )
@@ -452,7 +450,6 @@ def smoothgrad_alone_gains_completeness(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
     place="Figures 8 and 15",
     statement="By ROAD, in either order, and by Deletion no ensemble gains clearly (trained networks)",
 )
@@ -466,10 +463,8 @@ def removal_shows_no_gain(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
-    place="ours",
     statement="Where the truth is known, no ensemble is sounder or more complete than integrated "
-    "gradients (true ratios of the pixels that are judged)",
+    "gradients (true ratios of the pixels that are judged)"
 )
 def ensembles_gain_nothing_true(tables: Tables) -> bool | None:
     table = tables["ensembles"].set_index("method")[["true_soundness", "true_completeness"]]
@@ -481,7 +476,6 @@ def ensembles_gain_nothing_true(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
     place="Figure 9",
     statement="No method leads both in soundness and in completeness",
     reason="without unseen colors integrated gradients finds what the network uses, and leads in both",
@@ -496,7 +490,6 @@ def no_method_leads_in_both(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
     place="Figure 9",
     statement="GradCAM and IBA lead in soundness (trained networks)",
     reason="GradCAM leads: steps of Algorithm 1 with some informative pixels are sound as a whole",
@@ -505,20 +498,14 @@ def gradcam_and_iba_lead_in_soundness(tables: Tables) -> bool | None:
     return _leads(tables, "soundness", "gradcam", "iba")
 
 
-@claim(
-    *ITEMS,
-    place="Figure 9",
-    statement="Extremal perturbation leads in completeness (trained networks)",
-)
+@claim(place="Figure 9", statement="Extremal perturbation leads in completeness (trained networks)")
 def extremal_perturbation_leads_in_completeness(tables: Tables) -> bool | None:
     return _leads(tables, "completeness", "extremal-perturbation")
 
 
 @claim(
-    *ITEMS,
-    place="ours",
     statement="Soundness and completeness rank methods as the true ratios do, where imputation makes "
-    "no color that disturbs the network",
+    "no color that disturbs the network"
 )
 def estimates_rank_as_the_truth(tables: Tables) -> bool | None:
     table = tables["agreement"].query("environment != @UNSEEN or imputation != @LINEAR")
@@ -529,10 +516,8 @@ def estimates_rank_as_the_truth(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
-    place="ours",
     statement="Where imputed colors disturb the counts, soundness is 1 for every method: the first "
-    "step reaches every level",
+    "step reaches every level"
 )
 def disturbed_counts_hide_soundness(tables: Tables) -> bool | None:
     table = tables["methods"].query("environment == @UNSEEN and imputation == @LINEAR")
@@ -540,10 +525,8 @@ def disturbed_counts_hide_soundness(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
-    place="ours",
     statement="At the paper's noise ensembles lose nearly all information of hand-weighted networks: "
-    "mean true completeness is below 0.1",
+    "mean true completeness is below 0.1"
 )
 def paper_noise_loses_information(tables: Tables) -> bool | None:
     table = tables["noise"].query("noise == @PAPER_NOISE").dropna(subset="all_completeness")

@@ -361,7 +361,6 @@ def _is_farther_apart(tables: Tables, metric: str) -> bool | None:
 
 
 @claim(
-    *ITEMS,
     place="Table 1, Figure 7",
     statement="Completeness tells modified maps farther apart than Deletion and ROAD do",
     reason="the modifications change the order of pixels, too, and metrics of order see that",
@@ -371,7 +370,6 @@ def completeness_is_farther_apart(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
     place="Table 1, Figure 7",
     statement="Soundness tells modified maps farther apart than Deletion and ROAD do",
     reason="where the first step reaches a level, or no step before it counts as false, soundness is 1 "
@@ -382,8 +380,6 @@ def soundness_is_farther_apart(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
-    place="ours",
     statement="Only a constant shift that is not clamped leaves the order as it is: Deletion and ROAD "
     "are exactly 0 apart there, completeness is not",
     reason="rounding ties values that differ by very little",
@@ -397,20 +393,16 @@ def order_is_left_without_clamping(tables: Tables) -> bool:
 
 
 @claim(
-    *ITEMS,
-    place="ours",
     statement="All modifications of Table 3 change the order of pixels: mean rank correlations with "
-    "the original are below 0.95",
+    "the original are below 0.95"
 )
 def modifications_change_the_order(tables: Tables) -> bool:
     return bool((tables["changes"].groupby("scheme").rank_correlation.mean() < 0.95).all())
 
 
 @claim(
-    *ITEMS,
-    place="ours",
     statement="Without unseen colors what fills removed pixels makes no difference: Deletion (black) "
-    "and ROAD are one measurement on the environment",
+    "and ROAD are one measurement on the environment"
 )
 def removals_are_one_measurement(tables: Tables) -> bool | None:
     rows = tables["networks"].query("subject == @ENVIRONMENT")
@@ -418,10 +410,8 @@ def removals_are_one_measurement(tables: Tables) -> bool | None:
 
 
 @claim(
-    *ITEMS,
-    place="ours",
     statement="On the environment soundness misses a modification in every case: the smallest distance "
-    "is 0, because it is 1 at every level",
+    "is 0, because it is 1 at every level"
 )
 def soundness_is_saturated(tables: Tables) -> bool | None:
     rows = tables["distances"].query("subject == @ENVIRONMENT and metric == 'Soundness'")

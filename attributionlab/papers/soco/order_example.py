@@ -21,7 +21,7 @@ from attributionlab.metrics import (
 )
 from attributionlab.metrics.completeness_curves import THRESHOLDS
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.papers.soco.scaling import scaled
+from attributionlab.papers.soco.maps import scaled
 from attributionlab.report.plots import curves
 
 ITEM = "soco-section-3-3"
@@ -71,7 +71,6 @@ def maps_of_one_order(run: Run) -> Found:
 
 
 @claim(
-    ITEM,
     place="Section 3.3",
     statement="Metrics of order cannot tell the maps apart (here: all values are equal, bit by bit)",
 )
@@ -80,17 +79,15 @@ def orders_are_equal(tables: Tables) -> bool:
     return bool(values[values.metric.isin(BY_ORDER)].equal.all())
 
 
-@claim(ITEM, place="Section 3.3", statement="Soundness and completeness tell them apart")
+@claim(place="Section 3.3", statement="Soundness and completeness tell them apart")
 def values_tell_apart(tables: Tables) -> bool:
     equal = tables["values"].groupby("metric").equal.all()
     return not equal[["soundness", "completeness"]].any()
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="Which map is nearer to the truth (1, 0, 2) they do not say alike: soundness prefers B, "
-    "and completeness A at the thresholds where it differs",
+    "and completeness A at the thresholds where it differs"
 )
 def preferences_differ(tables: Tables) -> bool:
     values = tables["values"]

@@ -1,7 +1,7 @@
 """Ratios that Algorithms 1 and 2 estimate beside the true ones, and how near they are by condition."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,8 @@ from attributionlab.metrics import (
     true_completeness,
     true_soundness,
 )
-from attributionlab.metrics.performance import indicator_of
 from attributionlab.metrics.removal import ROAD_FRACTIONS
-from attributionlab.papers.soco.truth_conditions import TRUTHS, Condition, Entry, Place
+from attributionlab.papers.soco.truth_conditions import TRUTHS, Case, Entry
 from attributionlab.ranking import CorrelationInterval, spearman_interval
 
 LEVELS = (0.2, 0.4, 0.6, 0.8)
@@ -57,16 +56,6 @@ DIGITS = 9
 Rows = Mapping[str, list[dict[str, Any]]]
 
 
-class Ends(NamedTuple):
-    """Performance on images of which nothing, and of which all is kept."""
-
-    nothing: float
-    all: float
-
-    def level(self, share: float) -> float:
-        return self.nothing + share * (self.all - self.nothing)
-
-
 def schedule(step: float = 1.0) -> list[float]:
     """Masked shares of the area, falling to 0 in steps of so many percent, larger at the end."""
     fine = [step * index for index in range(1, round(FINE / step) + 1)]
@@ -75,37 +64,20 @@ def schedule(step: float = 1.0) -> list[float]:
     return [1 - percent / 100 for percent in (*fine, *coarse)]
 
 
-def ends_of(place: Place, condition: Condition, indicator: str) -> Ends:
-    """Of one network and indicator."""
-    score, network = indicator_of(place.indicator(indicator)), place.network(condition.strength)
-    images, targets = place.panel.images, place.panel.targets
-    with torch.no_grad():
-        nothing, everything = (
-            float(score(network(each), targets).mean())
-            for each in (place.env.baseline.expand_as(images), images)
-        )
-    return Ends(nothing, everything)
-
-
-def ratio_rows(place: Place, condition: Condition, indicator: str, entry: Entry) -> Rows:
-    """One attribution under one condition: rows of "soundness", "completeness" and "scores".
+def ratio_rows(case: Case, entry: Entry) -> Rows:
+    """One attribution in one case: rows of "soundness", "completeness" and "scores".
 
     The scores are what methods are ranked by, all higher for better ones: soundness at the middle
     level, completeness as the mean over Algorithm 4's thresholds, and `REMOVALS`, the area over or
     under the curve of the performance.
     """
-    ends = ends_of(place, condition, indicator)
-    keys = {**condition.keys, "indicator": indicator, "attribution": entry.name, "kind": entry.kind}
-    sound = [keys | row for row in soundness_rows(place, condition, indicator, entry, ends)]
-    complete = [keys | row for row in _completeness_rows(place, condition, indicator, entry, ends)]
-    given = place.network(condition.strength), place.panel.images, place.panel.targets, entry.maps
-    setup = place.setup(condition, indicator)
+    ends, given, setup = case.ends, (*case.given, entry.maps), case.setup
+    keys = {**case.keys, "attribution": entry.name, "kind": entry.kind}
+    sound = [keys | row for row in soundness_rows(case, entry, ends)]
+    complete = [keys | row for row in _completeness_rows(case, entry, ends)]
     [middle] = [row["estimate"] for row in sound if row["share"] == MIDDLE]
     estimates = [row["estimate"] for row in complete if row["threshold"] > 0]
-    scores = {
-        "soundness": middle,
-        "completeness": sum(estimates) / len(estimates),
-    }
+    scores = {"soundness": middle, "completeness": sum(estimates) / len(estimates)}
     for metric, (order, fractions) in REMOVALS.items():
         area = float(road(*given, order=order, fractions=fractions, **setup))
         scores[metric] = -area if order == "morf" else area
@@ -117,39 +89,34 @@ def ratio_rows(place: Place, condition: Condition, indicator: str, entry: Entry)
 
 
 def soundness_rows(
-    place: Place,
-    condition: Condition,
-    indicator: str,
+    case: Case,
     entry: Entry,
-    ends: Ends,
+    ends: tuple[float, float],
     step: float = PAPER_SCHEDULE[0],
     epsilon: float = PAPER_SCHEDULE[1],
 ) -> Iterator[dict[str, Any]]:
     """Algorithm 1 at every level, and the true soundness of the same pixels and of all attributed.
 
     Algorithm 1 holds its first step against a performance of 0. "estimate_from_nothing" is what comes
-    out if that step is compared with the performance on nothing.
+    out if that step is compared with the performance on nothing. `ends` are those of the case.
     """
-    maps, information, ratios = entry.maps, place.panel.information, schedule(step)
+    maps, ratios, (nothing, everything) = entry.maps, schedule(step), ends
     sweep = soundness_sweep(
-        place.network(condition.strength),
-        place.panel.images,
-        place.panel.targets,
-        maps,
+        *(*case.given, maps),
         ratios=ratios,
         epsilon=epsilon,
         expansion="attributed",
-        **place.setup(condition, indicator),
+        **case.setup,
     )
     first = included_pixels(maps, ratios[0], expansion="attributed")
-    informs = float(sweep.performance[0]) - ends.nothing >= epsilon - ROUNDING
+    informs = float(sweep.performance[0]) - nothing >= epsilon - ROUNDING
     turned = int(informs) - int(not sweep.false[0])  # -1: sound only because it is compared with 0
     for share in LEVELS:
-        found = sweep.at(ends.level(share))
+        found = sweep.at(nothing + share * (everything - nothing))
         truth = from_nothing = torch.nan
         if found.reached:
             included = included_pixels(maps, found.ratio, expansion="attributed")
-            truth = _mean(true_soundness(maps, information, included=included))
+            truth = _mean(true_soundness(maps, case.place.information, included=included))
             of_first = (maps * first).sum((1, 2, 3)) / (maps * included).sum((1, 2, 3))
             from_nothing = _mean(found.per_sample + turned * of_first)
         yield {
@@ -161,12 +128,12 @@ def soundness_rows(
             "estimate": found.soundness,
             "estimate_from_nothing": from_nothing,
             "truth": truth,
-            "truth_of_all": entry.soundness,
+            "truth_of_all": entry.truths["soundness"],
         }
 
 
 def _completeness_rows(
-    place: Place, condition: Condition, indicator: str, entry: Entry, ends: Ends
+    case: Case, entry: Entry, ends: tuple[float, float]
 ) -> Iterator[dict[str, Any]]:
     """Algorithm 2 at every threshold, in units of what there is to lose, beside the true share.
 
@@ -174,22 +141,15 @@ def _completeness_rows(
     Definition 4.9) and, for Theorem 4.12, which is about a data set, that of all its information
     ("taken").
     """
-    phi = place.information(indicator)
-    curve = completeness_curve(
-        place.network(condition.strength),
-        place.panel.images,
-        place.panel.targets,
-        entry.maps,
-        thresholds=THRESHOLDS,
-        **place.setup(condition, indicator),
-    )
+    phi, (nothing, everything) = case.information, ends
+    curve = completeness_curve(*case.given, entry.maps, thresholds=THRESHOLDS, **case.setup)
     for threshold, difference in zip(THRESHOLDS, curve.differences.tolist(), strict=True):
-        true = true_completeness(entry.maps, place.panel.information, threshold=threshold)
+        true = true_completeness(entry.maps, case.place.information, threshold=threshold)
         yield {
             "threshold": threshold,
-            "estimate": difference / (ends.all - ends.nothing),
+            "estimate": difference / (everything - nothing),
             "truth": _mean(true),
-            "truth_of_all": entry.completeness,
+            "truth_of_all": entry.truths["completeness"],
             "taken": float((phi * (entry.maps > threshold)).sum()),
         }
 

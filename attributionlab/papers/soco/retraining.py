@@ -211,7 +211,6 @@ def strategies_differ(tables: Tables) -> bool | None:
 
 @claim(
     FIGURE_1,
-    place="ours",
     statement="What retraining learns is the class that the place of the region tells: the same region "
     "at random places, which the paper does not try, changes nothing",
 )
@@ -221,7 +220,6 @@ def random_places_add_nothing(tables: Tables) -> bool:
 
 @claim(
     *(FIGURE_1, FIGURE_10),
-    place="ours",
     statement="Where the place is random, networks retrained with the place by class answer with the "
     "class that the place stood for, more often than with the image's own",
 )
@@ -233,7 +231,6 @@ def place_is_read(tables: Tables) -> bool:
 
 @claim(
     FIGURE_1,
-    place="ours",
     statement="Networks retrained on strategy 1 reach the best accuracy that any classifier can have "
     "without the object: that of the background",
     reason="With 500 images to train on, as in a quick run, they do not; with 2,000 they do",
@@ -245,7 +242,6 @@ def strategy_1_reaches_the_possible(tables: Tables) -> bool | None:
 
 @claim(
     FIGURE_1,
-    place="ours",
     statement="A part of the accuracy on strategy 2 cannot come from what is left: the perturbation "
     "has put it in, and retraining takes it for what was not removed",
 )
@@ -257,7 +253,6 @@ def strategy_2_puts_information_in(tables: Tables) -> bool | None:
 
 @claim(
     FIGURE_1,
-    place="ours",
     statement="Without retraining, accuracy does not tell what is left either: the original networks "
     "are less often right than is possible, and with the disc in the background's own color, too",
 )
@@ -268,11 +263,7 @@ def original_networks_do_not_tell_either(tables: Tables) -> bool | None:
     return all(bool(row["mean"] < row.possible - CLEAR) for row in rows)
 
 
-@claim(
-    FIGURE_1,
-    place="ours",
-    statement="Retraining changes the order of methods by ROAD (means over networks)",
-)
+@claim(FIGURE_1, statement="Retraining changes the order of methods by ROAD (means over networks)")
 def retraining_changes_the_order(tables: Tables) -> bool | None:
     table = tables.get("road-orders")
     return None if table is None else bool((table.without != table["with"]).any())
@@ -290,7 +281,6 @@ def place_by_class_costs(tables: Tables) -> bool:
 
 @claim(
     FIGURE_10,
-    place="ours",
     statement="It is not the lost pixels that cost, but that the class is written into their place: "
     "the same region at random places costs nothing",
 )

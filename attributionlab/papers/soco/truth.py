@@ -21,7 +21,6 @@ from attributionlab.papers.soco.ratios import (
     PAPER_SCHEDULE,
     THRESHOLDS,
     agreement_table,
-    ends_of,
     error_table,
     held_out_table,
     ratio_rows,
@@ -32,16 +31,15 @@ from attributionlab.papers.soco.truth_conditions import (
     LINEAR,
     REFERENCE,
     SEEN,
+    Case,
     Condition,
     Entry,
     Place,
     conditions_of,
     of_condition,
-    panel_of,
 )
 from attributionlab.report.plots import dots, scatter
 
-ITEM = "soundness-truth"
 STEPS, EPSILONS = (4.0, 1.0, 0.25), (0.0, 0.01, 0.05)
 """Percent of the area, and rises of the performance, of Algorithm 1."""
 LOW = 0.1
@@ -68,55 +66,46 @@ def estimates_beside_truth(run: Run, *, image_size: int) -> Found:
     """
     conditions = conditions_of(run.quick)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    places = {
-        name: _place(name, run, image_size)
-        for name in dict.fromkeys(each.environment for each in conditions)
-    }
+    places = {}
+    for name in dict.fromkeys(each.environment for each in conditions):
+        env = load(name, image_size=image_size)
+        places[name] = Place(env, run.n, run.seed, THRESHOLDS[:-1], run.quick)
     cases = {
-        name: [
-            (condition, indicator)
+        place: [
+            Case(place, condition, indicator)
             for condition in conditions
             if condition.environment == name
             for indicator in INDICATORS[place.env.task]
         ]
         for name, place in places.items()
     }
-    for name, entry in run.track([(n, e) for n in places for e in places[n].panel.entries]):
-        place = places[name]
-        for condition, indicator in cases[name]:
-            for table, found in ratio_rows(place, condition, indicator, entry).items():
+    for place, entry in run.track([(at, each) for at in cases for each in at.entries]):
+        for case in cases[place]:
+            for table, found in ratio_rows(case, entry).items():
                 rows[table] += found
-        if name == REFERENCE.environment:
-            rows["schedule"] += _schedule_rows(place, entry)
+            if case.condition == REFERENCE:
+                rows["schedule"] += _schedule_rows(case, entry)
         place.forget()
-    for name, place in places.items():
+    for place, of_place in cases.items():
         sets = kept_sets(place, run.seed)
-        for condition, indicator in cases[name]:
-            rows["assumption"] += assumption_rows(place, condition, indicator, sets)
-            rows["counterexamples"] += counterexample_rows(place, condition, indicator)
-            rows["theorem"].append(theorem_row(place, condition, indicator))
+        for case in of_place:
+            rows["assumption"] += assumption_rows(case, sets)
+            rows["counterexamples"] += counterexample_rows(case)
+            rows["theorem"].append(theorem_row(case))
         place.forget()
     tables = _tables({name: pd.DataFrame(of_name) for name, of_name in rows.items()}, run.n)
     return Found(tables, _figures(tables, f"{run.n} images of {image_size} x {image_size} pixels"))
 
 
-def _place(name: str, run: Run, image_size: int) -> Place:
-    env = load(name, image_size=image_size)
-    return Place(panel_of(env, run.n, run.seed, THRESHOLDS[:-1], quick=run.quick), run.seed)
-
-
-def _schedule_rows(place: Place, entry: Entry) -> list[dict[str, Any]]:
+def _schedule_rows(case: Case, entry: Entry) -> list[dict[str, Any]]:
     """Algorithm 1 by step and epsilon, at every level."""
-    rows: list[dict[str, Any]] = []
-    for indicator in INDICATORS[place.env.task]:
-        ends = ends_of(place, REFERENCE, indicator)
-        for step, epsilon in product(STEPS, EPSILONS):
-            keys = {"step": step, "epsilon": epsilon, "indicator": indicator}
-            found = soundness_rows(
-                place, REFERENCE, indicator, entry, ends, step=step, epsilon=epsilon
-            )
-            rows += [{**keys, "attribution": entry.name, **row} for row in found]
-    return rows
+    ends = case.ends
+    return [
+        {"step": step, "epsilon": epsilon, "indicator": case.indicator}
+        | {"attribution": entry.name, **row}
+        for step, epsilon in product(STEPS, EPSILONS)
+        for row in soundness_rows(case, entry, ends, step=step, epsilon=epsilon)
+    ]
 
 
 def _tables(every: dict[str, pd.DataFrame], n: int) -> dict[str, pd.DataFrame]:
@@ -224,7 +213,6 @@ def _rank(tables: Tables, condition: Condition, metric: str, truth: str) -> Any:
 
 
 @claim(
-    ITEM,
     place="Algorithm 1",
     statement="Soundness at a level approximates the true soundness of the included pixels (mean "
     "absolute error up to 0.1, nothing unseen)",
@@ -235,19 +223,15 @@ def soundness_approximates_the_truth(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
-    place="ours",
-    statement="Where nothing is unseen, soundness at a level ranks attributions as the truth does",
+    statement="Where nothing is unseen, soundness at a level ranks attributions as the truth does"
 )
 def soundness_orders_attributions(tables: Tables) -> bool | None:
     return _ordered(of_condition(tables["soundness"], REFERENCE))
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="Algorithm 1 compares its first step with 0; the performance on nothing in its place "
-    "explains at most a fifth of what is too high",
+    "explains at most a fifth of what is too high"
 )
 def first_step_explains_little(tables: Tables) -> bool | None:
     rows = of_condition(tables["soundness"], REFERENCE).query("bias > 0")
@@ -256,10 +240,8 @@ def first_step_explains_little(tables: Tables) -> bool | None:
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="Smaller steps or a larger epsilon, chosen on half of the attributions, have less error "
-    "on the other half by every indicator",
+    "on the other half by every indicator"
 )
 def other_schedules_are_nearer(tables: Tables) -> bool:
     errors = tables["schedule-held-out"].pivot(index="indicator", columns="chosen", values="error")
@@ -267,7 +249,6 @@ def other_schedules_are_nearer(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
     place="Algorithm 2",
     statement="Completeness at a threshold ranks attributions as the true completeness there does "
     "(nothing unseen)",
@@ -277,7 +258,6 @@ def completeness_orders_attributions(tables: Tables) -> bool | None:
 
 
 @claim(
-    ITEM,
     place="Assumption 4.10",
     statement="The set of pixels with the higher performance has more information (under every "
     "condition and indicator)",
@@ -289,28 +269,21 @@ def performance_is_information(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="The assumption holds in all pairs by the label's logit where nothing is unseen, and "
-    "fails in some by accuracy and by the label's probability",
+    "fails in some by accuracy and by the label's probability"
 )
 def assumption_holds_for_the_logit(tables: Tables) -> bool:
     rows = of_condition(_violated(tables), REFERENCE).set_index("indicator").violated
     return bool(rows["label logit"] == 0 and (rows.drop("label logit") > 0).all())
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="One pixel of a rival color is enough to contradict the assumption by accuracy",
-)
+@claim(statement="One pixel of a rival color is enough to contradict the assumption by accuracy")
 def a_rival_pixel_contradicts(tables: Tables) -> bool:
     rows = of_condition(tables["counterexamples"], REFERENCE, "accuracy")
     return bool(((rows.worse == "1 rival") & (rows.better == "nothing")).any())
 
 
 @claim(
-    ITEM,
     place="Theorem 4.11",
     statement="The soundness of a set is the share of its smallest part of equal performance (sets of "
     "a few pixels, nothing unseen)",
@@ -322,7 +295,6 @@ def theorem_gives_the_true_soundness(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
     place="Theorem 4.12",
     statement="Of two attributions, the one that loses more performance is the more complete "
     "(threshold 0, which is Definition 4.9; nothing unseen)",
@@ -335,10 +307,8 @@ def theorem_orders_by_completeness(tables: Tables) -> bool | None:
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="Colors that no image has spoil the estimates: by accuracy fewer attributions reach the "
-    "level, and the assumption fails more often",
+    "level, and the assumption fails more often"
 )
 def unseen_colors_spoil_estimates(tables: Tables) -> bool:
     clean, disturbed = (
@@ -353,10 +323,8 @@ def unseen_colors_spoil_estimates(tables: Tables) -> bool:
 
 
 @claim(
-    ITEM,
-    place="ours",
     statement="ROAD's own fractions begin at 10 % of the area, where a good map has nothing left to "
-    "remove: with unseen data they give fewer different scores than fractions up to 10 %",
+    "remove: with unseen data they give fewer different scores than fractions up to 10 %"
 )
 def roads_fractions_tell_less_apart(tables: Tables) -> bool:
     own, few = (

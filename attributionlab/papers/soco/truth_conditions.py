@@ -4,15 +4,13 @@ What a network says about images of which some pixels are kept is computed once 
 epsilons and metrics, and what is imputed once for all networks.
 """
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Float32, Float64, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
@@ -21,13 +19,7 @@ from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
 from attributionlab.faithfulness.calls import always_offered, attribute_scene
 from attributionlab.faithfulness.setup import Scene, Trial
-from attributionlab.imputation import (
-    constant,
-    nearest_known_color,
-    noisy_linear,
-    rounded,
-    true_baseline,
-)
+from attributionlab.imputation import nearest_known_color, rounded, true_baseline
 from attributionlab.methods import METHODS, as_method, collect_notices, preset_of
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.graded import graded_attributions
@@ -39,7 +31,8 @@ from attributionlab.metrics import (
     true_completeness,
     true_soundness,
 )
-from attributionlab.papers.soco.scaling import scaled
+from attributionlab.metrics.performance import Performance
+from attributionlab.papers.soco.maps import BLACK, Remembered, road_imputation, scaled
 from attributionlab.truth import Truth
 
 REAL = (
@@ -73,8 +66,6 @@ QUICK_DAMAGED = DAMAGED[::2]
 TRUTHS = ("soundness", "completeness", "completeness of thresholds", "f1")
 """What attributions are ranked by: Definitions 4.8 and 4.9, the latter also at Algorithm 4's
 thresholds, and the field's usual score."""
-NOISE = 0.01
-"""Of linear imputation, in units of the value range (Rong et al., 2022)."""
 MAIN, DISTRACTORS, COUNT = "multi-color-sum", "multi-color-sum-distractors", "color-detector"
 STRENGTHS = (0.0, 0.25, 1.0, 4.0)
 """Of redundant channels, under noisy linear imputation; others have none, and the environment's 1."""
@@ -96,36 +87,8 @@ class Entry(NamedTuple):
     """"graded" or "real" """
     maps: Float64[Tensor, "batch 1 height width"]
     """what raises the output, each map divided by its maximum: in [0, 1]"""
-    soundness: float
-    """Definition 4.8 of all that is attributed, mean over images with attribution"""
-    completeness: float
-    """Definition 4.9: of what has any attribution; mean over images"""
-    completeness_of_thresholds: float
-    """of what exceeds Algorithm 4's thresholds, mean over them and over images"""
-    f1: float
-    """against the pixels of information, mean over images"""
-
-    @property
-    def truths(self) -> dict[str, float]:
-        """By the names of `TRUTHS`."""
-        values = self.soundness, self.completeness, self.completeness_of_thresholds, self.f1
-        return dict(zip(TRUTHS, values, strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """Images of an environment with the output that is explained, their information, and attributions.
-
-    `information` is phi: the exact Shapley value of each pixel where it is positive, else 0. It is
-    constant on the pixels of the label, so that a mask of them gives an image the same soundness and
-    completeness.
-    """
-
-    env: Environment
-    images: Float32[Tensor, "batch channels height width"]
-    targets: Int[Tensor, " batch"]
-    information: Float64[Tensor, "batch 1 height width"]
-    entries: Sequence[Entry]
+    truths: dict[str, float]
+    """by `TRUTHS`, means over images"""
 
 
 class Condition(NamedTuple):
@@ -135,11 +98,6 @@ class Condition(NamedTuple):
     strength: float
     """of the channels that fire on unseen colors; 0: there are none"""
     imputation: str
-
-    @property
-    def keys(self) -> dict[str, Any]:
-        """What all rows of a condition begin with."""
-        return self._asdict()
 
 
 REFERENCE = Condition(MAIN, 1.0, "true-baseline")
@@ -176,47 +134,79 @@ def of_condition(
     return table[chosen]
 
 
-def panel_of(
-    env: Environment, n: int, seed: int, thresholds: Sequence[float], *, quick: bool = False
-) -> Panel:
-    """Rate the attributions of an environment's images; the default output is explained.
+class Place:
+    """An environment's images and attributions, its networks of several strengths, its imputations.
 
-    Its truth must have positive values. `thresholds` are those of Algorithm 4, for the true
-    completeness there; a quick panel has fewer attributions.
+    The default output is explained; its truth must have positive values. `information` is phi: the
+    exact Shapley value of each pixel where it is positive, else 0. It is constant on the pixels of the
+    label, so that a mask of them gives an image the same soundness and completeness. `thresholds` are
+    those of Algorithm 4, for the true completeness there; a quick place has fewer attributions.
     """
-    dataset = env.dataset(n, seed)
-    images, labels, patches = default_collate([dataset[index] for index in range(n)])
-    targets = env.targets(labels)
-    output = env.checked_output(None)
-    information = torch.stack(
-        [
+
+    def __init__(
+        self, env: Environment, n: int, seed: int, thresholds: Sequence[float], quick: bool = False
+    ) -> None:
+        self.env, self.seed, self.most = env, seed, float(env.max_value)
+        dataset, output = env.dataset(n, seed), env.checked_output(None)
+        self.images, labels, patches = default_collate([dataset[index] for index in range(n)])
+        self.targets: Int[Tensor, " batch"] = env.targets(labels)
+        values = [
             env.shapley(image, int(target), output)
-            for image, target in zip(images, targets, strict=True)
+            for image, target in zip(self.images, self.targets, strict=True)
         ]
-    ).clamp(min=0)
-    signed = env.truth(images, targets, output).signed
-    scene = Scene(images, targets, patches, Truth(signed), 0)
-    entries = []
-    found = [("graded", *each) for each in _damaged(env, scene, seed, quick)]
-    found += [("real", *each) for each in _real(env, scene, n, seed, quick)]
-    for kind, name, maps in found:
-        maps = scaled(maps)
-        complete = [
-            float(true_completeness(maps, information, threshold=t).mean())
-            for t in (0.0, *thresholds)
-        ]
-        entries.append(
-            Entry(
-                name,
-                kind,
-                maps,
-                float(true_soundness(maps, information).nanmean()),
-                complete[0],
-                sum(complete[1:]) / len(thresholds),
-                float(alignment(maps, (information > 0)).f1.mean()),
+        self.information: Float64[Tensor, "batch 1 height width"] = torch.stack(values).clamp(min=0)
+        # Of all images: the share of all counted pixels is what the mean over images then is.
+        self.counted = float((self.information > 0).sum((1, 2, 3)).double().mean())
+        signed = env.truth(self.images, self.targets, output).signed
+        scene = Scene(self.images, self.targets, patches, Truth(signed), 0)
+        self.entries = [
+            Entry(name, kind, scaled(maps), self._truths(scaled(maps), thresholds))
+            for kind, found in (
+                ("graded", _damaged(env, scene, seed, quick)),
+                ("real", _real(env, scene, n, seed, quick)),
             )
+            for name, maps in found
+        ]
+        linear = Remembered(road_imputation(self.most, seed))
+        self.imputations = {
+            "true-baseline": Remembered(partial(true_baseline, baseline=env.baseline)),
+            "nearest-known-color": Remembered(partial(nearest_known_color, imputation=linear)),
+            "rounded": Remembered(partial(rounded, low=0.0, high=self.most, imputation=linear)),
+            LINEAR: linear,
+            "black": Remembered(BLACK),
+        }
+        self._networks: dict[float, Remembered] = {}
+
+    def network(self, strength: float) -> Remembered:
+        """Return the network of a strength, which sees the logits' images."""
+        if strength not in self._networks:
+            env = self.env
+            if "redundant_channels" in env.spec.constants:
+                channels = env.spec.constants["redundant_channels"] or 2
+                overrides = {"redundant_channels": channels if strength else 0}
+                if strength:
+                    overrides["redundant_strength"] = strength
+                env = load(env.reference, **(env.overrides | overrides))
+            self._networks[strength] = Remembered(env.model).eval()
+        return self._networks[strength]
+
+    def forget(self) -> None:
+        """Drop stored results, which another attribution does not need."""
+        for each in (*self.imputations.values(), *self._networks.values()):
+            each.known.clear()
+
+    def _truths(self, maps: Tensor, thresholds: Sequence[float]) -> dict[str, float]:
+        complete, *of_thresholds = (
+            float(true_completeness(maps, self.information, threshold=t).mean())
+            for t in (0.0, *thresholds)
         )
-    return Panel(env, images, targets, information, entries)
+        values = (
+            float(true_soundness(maps, self.information).nanmean()),
+            complete,
+            sum(of_thresholds) / len(thresholds),
+            float(alignment(maps, (self.information > 0)).f1.mean()),
+        )
+        return dict(zip(TRUTHS, values, strict=True))
 
 
 def _damaged(
@@ -245,114 +235,64 @@ def _real(
         yield name, attributed.maps.detach().cpu()
 
 
-class Place:
-    """One environment's panel with its networks of several strengths and its imputations."""
+class Case(NamedTuple):
+    """A place under one condition, by one indicator."""
 
-    def __init__(self, panel: Panel, seed: int) -> None:
-        self.panel, self.seed = panel, seed
-        env = panel.env
-        self.env, self.most = env, float(env.max_value)
-        linear = _Stored(self._linear)
-        self._imputations: dict[str, _Stored] = {
-            "true-baseline": _Stored(partial(true_baseline, baseline=env.baseline)),
-            "nearest-known-color": _Stored(partial(nearest_known_color, imputation=linear)),
-            "rounded": _Stored(partial(rounded, low=0.0, high=self.most, imputation=linear)),
-            LINEAR: linear,
-            "black": _Stored(partial(constant, value=0.0)),
+    place: Place
+    condition: Condition
+    indicator: str
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What all rows of a case begin with."""
+        return {**self.condition._asdict(), "indicator": self.indicator}
+
+    @property
+    def given(self) -> tuple[nn.Module, Tensor, Tensor]:
+        """Network, images and targets."""
+        return self.place.network(self.condition.strength), self.place.images, self.place.targets
+
+    @property
+    def setup(self) -> Setup:
+        """The keywords of the metrics."""
+        return {
+            "indicator": self._indicator(),
+            "value_range": (0.0, self.place.most),
+            "imputation": self.place.imputations[self.condition.imputation],
+            "nothing_kept": self.place.env.baseline,
+            "seed": self.place.seed,
         }
-        self._networks: dict[float, _Answers] = {}
-        # Of all images: the share of all counted pixels is what the mean over images then is.
-        self._counted = float((panel.information > 0).sum((1, 2, 3)).double().mean())
 
-    def network(self, strength: float) -> "_Answers":
-        """The network of a strength, which sees the logits' images."""
-        if strength not in self._networks:
-            env = self.env
-            if "redundant_channels" in env.spec.constants:
-                channels = env.spec.constants["redundant_channels"] or 2
-                overrides = {"redundant_channels": channels if strength else 0}
-                if strength:
-                    overrides["redundant_strength"] = strength
-                env = load(env.reference, **(env.overrides | overrides))
-            self._networks[strength] = _Answers(env.model).eval()
-        return self._networks[strength]
-
-    def imputation(self, name: str) -> Callable[[Tensor, Tensor], Tensor]:
-        """`(images, keep) -> images`."""
-        return self._imputations[name]
-
-    def indicator(self, name: str) -> Indicator:
-        """Accuracy, the label's probability, or its logit in units of the label's mean count."""
-        if name == "accuracy":
-            return "accuracy"
-        if name == "label probability":
-            return partial(label_probability, temperature=self.env.temperature or 1.0)
-        return self._label_logit
-
-    def information(self, indicator: str) -> Float64[Tensor, "batch 1 height width"]:
+    @property
+    def information(self) -> Float64[Tensor, "batch 1 height width"]:
         """phi as shares of the whole data set's.
 
         Shapley values of the logit are one for every pixel of the label; those of the probability,
         which stand for accuracy, too, are equal within an image and differ between images.
         """
-        phi = self.panel.information
-        if indicator == "label logit":
+        phi = self.place.information
+        if self.indicator == "label logit":
             phi = (phi > 0).double()
         return phi / phi.sum()
 
-    def setup(self, condition: Condition, indicator: str) -> Setup:
-        """The keywords of the metrics."""
-        return {
-            "indicator": self.indicator(indicator),
-            "value_range": (0.0, self.most),
-            "imputation": self.imputation(condition.imputation),
-            "nothing_kept": self.env.baseline,
-            "seed": self.seed,
-        }
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Performance on images of which nothing, and of which all is kept."""
+        measured = Performance(*self.given, **self.setup)
+        nothing = measured.on(self.place.env.baseline.expand_as(self.place.images))
+        return float(nothing.mean()), float(measured.intact().mean())
 
-    def forget(self) -> None:
-        """Drop stored results, which another attribution does not need."""
-        for imputation in self._imputations.values():
-            imputation.known.clear()
-        for network in self._networks.values():
-            network.known.clear()
+    def _indicator(self) -> Indicator:
+        """Accuracy, the label's probability, or its logit in units of the label's mean count."""
+        if self.indicator == "accuracy":
+            return "accuracy"
+        if self.indicator == "label probability":
+            return partial(label_probability, temperature=self.place.env.temperature or 1.0)
+        counted = self.place.counted
 
-    def _linear(self, images: Tensor, keep: Tensor) -> Tensor:
-        generator = torch.Generator().manual_seed(self.seed)
-        return noisy_linear(images, keep, noise=NOISE, value_range=self.most, generator=generator)
+        def label_logit(
+            outputs: Float[Tensor, "batch outputs"], targets: Int[Tensor, " batch"]
+        ) -> Tensor:
+            return outputs.double().gather(1, targets[:, None])[:, 0] / counted
 
-    def _label_logit(
-        self, outputs: Float[Tensor, "batch outputs"], targets: Int[Tensor, " batch"]
-    ) -> Tensor:
-        return outputs.double().gather(1, targets[:, None])[:, 0] / self._counted
-
-
-class _Stored:
-    """An imputation that computes nothing twice."""
-
-    def __init__(self, impute: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self.impute, self.known = impute, dict[tuple[bytes, bytes], Tensor]()
-
-    def __call__(self, images: Tensor, keep: Tensor) -> Tensor:
-        key = _digest(images), _digest(keep)
-        if key not in self.known:
-            self.known[key] = self.impute(images, keep)
-        return self.known[key]
-
-
-class _Answers(nn.Module):
-    """A network that computes nothing twice."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model, self.known = model, dict[bytes, Tensor]()
-
-    def forward(self, images: Tensor) -> Tensor:
-        key = _digest(images)
-        if key not in self.known:
-            self.known[key] = self.model(images)
-        return self.known[key]
-
-
-def _digest(values: Tensor) -> bytes:
-    return hashlib.blake2b(values.contiguous().numpy().tobytes(), digest_size=16).digest()
+        return label_logit

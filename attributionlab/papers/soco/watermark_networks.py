@@ -171,7 +171,6 @@ def own_watermark_decides(tables: Tables) -> bool | None:
 
 @claim(
     *(ATTR, SAMPLED),
-    place="ours",
     statement="The verdict on a map made to measure depends on how it is measured out: Rect has more "
     "on numbers around the mean place by squared attributions, in which faint ones count less",
 )
@@ -182,7 +181,6 @@ def squares_move_rect(tables: Tables) -> bool | None:
 
 @claim(
     *(ATTR, SAMPLED),
-    place="ours",
     statement="On stripes Pooling has exactly IG's own Attr%, and owes nothing to what it knows: it "
     "moves attribution within regions only, and stripes are whole regions",
 )
@@ -193,7 +191,6 @@ def pooling_is_ig_on_stripes(tables: Tables) -> bool:
 
 @claim(
     *(ATTR, ROAD),
-    place="ours",
     statement="Networks use the watermark: without it answers are the label by chance, and on another "
     "image with the same watermark they are the label",
 )
@@ -206,7 +203,6 @@ def watermarks_are_used(tables: Tables) -> bool:
 
 @claim(
     *(ATTR, ROAD),
-    place="ours",
     statement="The digits suffice, with and without the black pixels around them",
     reason="Networks need a rectangle, or an image that is not black, around the digits; or else they "
     "fail because no such image was trained on, which is not told apart here",
@@ -219,7 +215,6 @@ def digits_suffice(tables: Tables) -> bool:
 
 @claim(
     *(ATTR, ROAD),
-    place="ours",
     statement="Networks read regions without a stripe, too: a stripe put there changes their answers, "
     "although Attr% counts attributions there as false",
     reason="Networks do not read all stripes alike",
