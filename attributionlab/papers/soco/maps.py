@@ -1,4 +1,4 @@
-"""Maps that soundness and completeness judge, and the settings of the metrics that judge them."""
+"""Maps that soundness, completeness and ROAD judge, and the settings of the metrics that judge."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,13 +6,24 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
 from attributionlab.imputation import constant, noisy_linear, true_baseline
 from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
-from attributionlab.metrics import Setup, label_probability, magnitudes, normalize
+from attributionlab.metrics import (
+    Indicator,
+    Order,
+    Retraining,
+    Setup,
+    area_under_curve,
+    label_probability,
+    magnitudes,
+    normalize,
+    removal_curve,
+    removal_order,
+)
 from attributionlab.papers.subjects.subjects import ATTACHED, Subject, maps_of
 
 PLAIN = "integrated-gradients"
@@ -129,5 +140,54 @@ def setups(subject: Subject, imputation: str, seed: int) -> Iterator[tuple[str, 
         "imputation": imputation_of(subject, imputation, seed),
     }
     probability = partial(label_probability, temperature=subject.temperature)
-    for name, indicator in zip(INDICATORS, ("accuracy", probability), strict=True):
+    indicators: tuple[Indicator, ...] = ("accuracy", probability)
+    for name, indicator in zip(INDICATORS, indicators, strict=True):
         yield name, {**shared, "indicator": indicator}
+
+
+def road_curve(
+    network: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    labels: Int[Tensor, " batch"],
+    maps: Float[Tensor, "batch 1 height width"],
+    *,
+    fractions: Sequence[float],
+    seed: int,
+    order: Order = "morf",
+    retraining: Retraining | None = None,
+) -> tuple[list[float], float]:
+    """Return ROAD's accuracy at each fraction removed, and its mean height, from one pass.
+
+    Parameters are those of `attributionlab.metrics.removal_curve`. The seed is that of the noise, and
+    of the random order in which equal attributions are removed.
+    """
+    if retraining is not None:
+        # Not the test images' order among equals: that would be the same place for both.
+        retraining = retraining._replace(attributions=untied(retraining.attributions, seed + 1))
+    curve = removal_curve(
+        *(network, images, labels, untied(maps, seed)),
+        order=order,
+        fractions=fractions,
+        retraining=retraining,
+        seed=seed,
+    ).mean(0)
+    return curve.tolist(), mean_height(curve, fractions)
+
+
+def mean_height(curve: Tensor, fractions: Sequence[float]) -> float:
+    """Return the mean of a curve over its fractions, as `attributionlab.metrics.road` has it."""
+    area = area_under_curve(curve, torch.tensor(fractions, dtype=torch.float64))
+    return float(area) / (fractions[-1] - fractions[0])
+
+
+def untied(
+    maps: Float[Tensor, "batch 1 height width"], seed: int
+) -> Float64[Tensor, "batch 1 height width"]:
+    """Return the ranks of the pixels by attribution, equal ones in random order: 0 is the least.
+
+    A map of zeros and ones has two ranks for a thousand pixels, and reading order would remove those
+    at the top of the image first.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    order = removal_order(maps, order="lerf", ties="random", generator=generator)
+    return order.argsort(1).view(maps.shape).double()

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Unpack
 
 import pandas as pd
@@ -19,7 +20,6 @@ from attributionlab.errors import refuse_if
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import (
     Setup,
-    area_under_curve,
     completeness_curve,
     included_pixels,
     removal_curve,
@@ -36,6 +36,7 @@ from attributionlab.papers.soco.maps import (
     OTHERS,
     PLAIN,
     ensemble_maps,
+    mean_height,
     method_maps,
     setups,
 )
@@ -63,7 +64,6 @@ from attributionlab.validation import number_problem
 Rows = dict[str, list[dict[str, Any]]]
 """By table."""
 
-ITEMS = ("soco-figure-8", "soco-figure-15", "soco-figure-9", "soco-figure-14")
 SEEN, UNSEEN = "multi-color-sum-in-distribution", "multi-color-sum"
 LINEAR, BASELINE = "noisy-linear", "true-baseline"
 CASES = {SEEN: (LINEAR,), UNSEEN: (LINEAR, BASELINE)}
@@ -85,6 +85,8 @@ RATIOS = tuple(
     1 - kept / 1000 for kept in (*range(1, 20), *range(20, 100, 10), *range(100, 1001, 50))
 )
 """Masked shares of the area; steps of a thousandth at first, because patches are that small."""
+BEYOND = 2.0
+"""A level that no performance, which is at most 1, reaches."""
 FEWEST_NETWORKS = 3
 """That decide a claim."""
 
@@ -105,21 +107,21 @@ def measured_rows(subject: Subject, maps: Tensor, setup: Setup) -> Rows:
     rows: Rows = defaultdict(list)
     for share in LEVELS:
         level = nothing + share * (intact - nothing)
-        found = sweep.at(level) if level > 0 and intact > nothing else None
+        found = sweep.at(level if level > 0 and nothing < intact else BEYOND)
         true = unknown
-        if found and found.reached and phi is not None:
+        if found.reached and phi is not None:
             kept = included_pixels(maps, found.ratio, expansion="attributed")
             true = true_soundness(maps, phi, included=kept)
         rows["soundness"].append(
             {
                 "level": share,
-                "performance": found.performance if found else math.nan,
-                "reached": bool(found and found.reached),
-                "jumped": bool(found and found.jumped),
-                "kept": 1 - found.ratio if found else math.nan,
-                "soundness": found.soundness if found else math.nan,
+                "performance": found.performance,
+                "reached": found.reached,
+                "jumped": found.jumped,
+                "kept": 1 - found.ratio,
+                "soundness": found.soundness,
                 "true_soundness": float(true.nanmean()),
-                **_spread(found.per_sample if found else unknown, ""),
+                **_spread(found.per_sample, ""),
                 **_spread(true, "true_"),
             }
         )
@@ -133,25 +135,21 @@ def measured_rows(subject: Subject, maps: Tensor, setup: Setup) -> Rows:
     for metric, order in REMOVALS.items():
         how: Any = setup | ({"imputation": BLACK} if metric.startswith("deletion") else {})
         mean = removal_curve(*given, order=order, fractions=FRACTIONS, **how).mean(0)
-        area = area_under_curve(mean, torch.tensor(FRACTIONS, dtype=torch.float64))
-        # Mean over the fractions removed, as `metrics.road` has it
-        heights[metric] = float(area) / (FRACTIONS[-1] - FRACTIONS[0])
+        heights[metric] = mean_height(mean, FRACTIONS)
         rows["removal"] += [
             {"metric": metric, "fraction": fraction, "performance": float(value)}
             for fraction, value in zip(FRACTIONS, mean, strict=True)
         ]
-    reached = [row for row in rows["soundness"] if row["reached"]]
+    sound, complete = (pd.DataFrame(rows[each]) for each in ("soundness", "completeness"))
+    reached = sound[sound.reached]
     summary = {
-        "soundness": _mean(reached, "soundness"),
-        "true_soundness": _mean(reached, "true_soundness"),
+        **reached[["soundness", "true_soundness"]].mean(),
         "levels": len(reached),
-        "jumped": sum(row["jumped"] for row in reached),
+        "jumped": int(reached.jumped.sum()),
         **_true_ratios(maps, phi),
-        "completeness": _mean(rows["completeness"], "completeness"),
-        "true_completeness": _mean(rows["completeness"], "true_completeness"),
+        **complete[["completeness", "true_completeness"]].mean(),
         **heights,
-        "empty": _empty(maps),
-        "images": len(maps),
+        **_counts(maps),
     }
     return {**rows, "summary": [summary]}
 
@@ -160,11 +158,6 @@ def _spread(values: Tensor, name: str) -> dict[str, float]:
     """Of images for which there is a value."""
     known = values[~values.isnan()].tolist() or [math.nan]
     return {f"{name}least": min(known), f"{name}greatest": max(known)}
-
-
-def _mean(rows: Sequence[Mapping[str, Any]], key: str) -> float:
-    known = [row[key] for row in rows if not math.isnan(row[key])]
-    return sum(known) / len(known) if known else math.nan
 
 
 def _true_ratios(maps: Tensor, phi: Tensor | None) -> dict[str, float]:
@@ -177,23 +170,24 @@ def _true_ratios(maps: Tensor, phi: Tensor | None) -> dict[str, float]:
     }
 
 
-def _empty(maps: Tensor) -> int:
-    return int((maps == 0).flatten(1).all(1).sum())
+def _counts(maps: Tensor) -> dict[str, int]:
+    return {"empty": int((maps == 0).flatten(1).all(1).sum()), "images": len(maps)}
 
 
 def case_rows(
     subject: Subject, maps: Mapping[str, Tensor], imputation: str, noise: float, seed: int
 ) -> Rows:
     """Return the rows of `measured_rows` for all indicators and methods."""
-    found: list[tuple[dict[str, str], Rows]] = []
-    for method, of_method in maps.items():
-        for indicator, setup in setups(subject, imputation, seed):
-            keys = {"environment": subject.name, "imputation": imputation}
-            keys |= {"indicator": indicator, "method": method}
-            found.append((keys, measured_rows(subject, of_method, setup)))
+    found = {
+        (indicator, method): measured_rows(subject, of_method, setup)
+        for method, of_method in maps.items()
+        for indicator, setup in setups(subject, imputation, seed)
+    }
     rows: Rows = defaultdict(list)
-    for keys, by_table in sorted(found, key=lambda pair: INDICATORS.index(pair[0]["indicator"])):
-        for table, of_table in by_table.items():
+    for indicator, method in product(INDICATORS, maps):
+        keys = {"environment": subject.name, "imputation": imputation}
+        keys |= {"indicator": indicator, "method": method}
+        for table, of_table in found[indicator, method].items():
             more = {"noise": noise} if table == "summary" else {}
             rows[table] += [{**keys, **more, **row} for row in of_table]
     return rows
@@ -208,8 +202,7 @@ def noise_rows(subject: Subject, noise: float, maps: Mapping[str, Tensor]) -> Ro
             "noise": noise,
             "method": name,
             **_true_ratios(of_name, None if phi is None else phi[: len(of_name)]),
-            "empty": _empty(of_name),
-            "images": len(of_name),
+            **_counts(of_name),
         }
         for name, of_name in maps.items()
     ]
@@ -238,8 +231,11 @@ def methods_compared(
     if noise is not None:
         refuse_if(number_problem("noise", noise, least=0))
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
-    judged, trained = [given] if given else _environments(run), list[Subject]()
+    judged, trained = [given] if given else [], list[Subject]()
     if given is None:
+        judged = [
+            environment_subject(load(name, image_size=SIDE), run.n, run.seed) for name in CASES
+        ]
         trained = [
             replace(trained_subject(pictures, training, each), name=f"{TRAINED}, seed {each}")
             for each in range(run.seed, run.seed + networks)
@@ -247,15 +243,21 @@ def methods_compared(
     rows: Rows = defaultdict(list)
     others: list[dict[str, Any]] = []
     drawn: list[tuple[Subject, Mapping[str, Tensor]]] = []
+    runs = max(as_method(name, METHODS).runs for name in OTHERS)
     for subject in run.track([*judged, *trained]):
         chosen = noise
         if chosen is None:
             chosen = PAPER_NOISE if subject.information is None else NOISE
-        maps = _maps(subject, chosen, run)
+        maps, *other_runs = (
+            dict(method_maps(subject, (PLAIN, *OTHERS), run.seed, quick=run.quick, repeat=repeat))
+            for repeat in range(runs)
+        )
+        ensembles = ensemble_maps(subject, chosen, run.seed, quick=run.quick)
+        maps = {PLAIN: maps.pop(PLAIN), **ensembles, **maps}
         found = list(_noises(subject, maps, chosen, run))
         for imputation in CASES.get(subject.name, (LINEAR,)):
             found.append(case_rows(subject, maps, imputation, chosen, run.seed))
-            for again in _other_runs(subject, run):
+            for again in other_runs:
                 others += case_rows(subject, again, imputation, chosen, run.seed)["summary"]
         for by_table in found:
             for table, of_table in by_table.items():
@@ -267,26 +269,6 @@ def methods_compared(
     first = {"soco-figure-9": "methods", "soco-figure-14": "maps"}.get(run.item, "ensembles")
     figures = dict(sorted(figures.items(), key=lambda pair: not pair[0].startswith(first)))
     return Found(tables, figures, given.notes if given else ())
-
-
-def _environments(run: Run) -> list[Subject]:
-    return [environment_subject(load(name, image_size=SIDE), run.n, run.seed) for name in CASES]
-
-
-def _maps(subject: Subject, noise: float, run: Run) -> dict[str, Tensor]:
-    """By method, in the order of the tables."""
-    found = dict(method_maps(subject, (PLAIN, *OTHERS), run.seed, quick=run.quick))
-    ensembles = ensemble_maps(subject, noise, run.seed, quick=run.quick)
-    return {PLAIN: found.pop(PLAIN), **ensembles, **found}
-
-
-def _other_runs(subject: Subject, run: Run) -> list[dict[str, Tensor]]:
-    """Maps by method, of each run beside the first, of the methods that have it."""
-    runs = max(as_method(name, METHODS).runs for name in OTHERS)
-    return [
-        dict(method_maps(subject, OTHERS, run.seed, quick=run.quick, repeat=repeat))
-        for repeat in range(1, runs)
-    ]
 
 
 def _noises(
@@ -427,8 +409,7 @@ def _leads(tables: Tables, ratio: str, *names: str) -> bool | None:
     reason="the gain depends on the network",
 )
 def ensembles_gain_soundness(tables: Tables) -> bool | None:
-    here = _on_networks(tables, "soundness")
-    if here is None:
+    if (here := _on_networks(tables, "soundness")) is None:
         return None
     behind = (here.worse >= here.better).any()
     return True if (here.better == here.networks).all() else False if behind else None
@@ -439,8 +420,7 @@ def ensembles_gain_soundness(tables: Tables) -> bool | None:
     statement="Of the ensembles only SmoothGrad gains completeness (trained networks)",
 )
 def smoothgrad_alone_gains_completeness(tables: Tables) -> bool | None:
-    here = _on_networks(tables, "completeness")
-    if here is None:
+    if (here := _on_networks(tables, "completeness")) is None:
         return None
     smooth, others = here.loc[ENSEMBLES[0]], here.drop(ENSEMBLES[0])
     if smooth.better == smooth.networks and (others.better == 0).all():

@@ -18,7 +18,7 @@ from attributionlab.methods.findings import collect_notices
 from attributionlab.metrics import Retraining
 from attributionlab.metrics.orders import Order
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.papers.soco.road_curves import road_curve
+from attributionlab.papers.soco.maps import road_curve
 from attributionlab.papers.subjects.drawn_pictures import (
     CLASSES,
     CONTEXT,

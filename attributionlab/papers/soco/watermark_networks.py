@@ -20,7 +20,7 @@ from attributionlab.methods import deep_shap, gradcam, integrated_gradients
 from attributionlab.methods.findings import Notice, collect_notices
 from attributionlab.metrics import relevance_mass_accuracy
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.papers.soco.road_curves import road_curve
+from attributionlab.papers.soco.maps import road_curve
 from attributionlab.papers.soco.watermarked_images import (
     BLACK,
     BLANK,

@@ -18,7 +18,6 @@ from attributionlab.papers.soco.retraining import (
     retrained_networks,
     road_rows,
 )
-from attributionlab.papers.soco.road_curves import RoadCurve
 from attributionlab.papers.subjects.drawn_pictures import (
     CLASSES,
     CONTEXT,
@@ -264,7 +263,7 @@ def test_road_explains_and_retrains_networks_of_one_seed_on_known_images(monkeyp
 
     def fake_curve(network, images, labels, maps, *, retraining, **settings):
         scored.append((maps, retraining, settings))
-        return RoadCurve(np.zeros(3), 0.25)
+        return [0.0] * 3, 0.25
 
     monkeypatch.setattr(module, "trained_small_network", fake_training)
     monkeypatch.setattr(module, "road_curve", fake_curve)

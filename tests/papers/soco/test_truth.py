@@ -18,7 +18,6 @@ from attributionlab.papers.soco.assumption import (
     kept_sets,
     theorem_row,
 )
-from attributionlab.papers.soco.maps import scaled
 from attributionlab.papers.soco.ratios import (
     FEW_KEPT,
     FEW_REMOVED,
@@ -172,11 +171,6 @@ def test_the_exact_attribution_is_perfect_and_others_are_rated_by_the_definition
     assert entry.truths["completeness of thresholds"] == pytest.approx(np.mean(of_thresholds))
     assert entry.truths["completeness"] > entry.truths["completeness of thresholds"]
     assert {each.kind for each in place.entries} == {"graded", "real"}
-
-
-def test_of_a_map_the_positive_part_is_rated_on_a_scale_to_1():
-    maps = torch.tensor([[[[-4.0, 2.0, 1.0]]], [[[-1.0, 0.0, -2.0]]]])
-    assert scaled(maps).tolist() == [[[[0, 1, 0.5]]], [[[0, 0, 0]]]]
 
 
 def test_the_schedule_has_fine_steps_first_and_ends_with_all_pixels():

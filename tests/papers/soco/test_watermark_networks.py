@@ -13,7 +13,7 @@ from attributionlab import AttributionLabError
 from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import relevance_mass_accuracy
 from attributionlab.papers.catalog import CLAIMS, Run, items
-from attributionlab.papers.soco import road_curves
+from attributionlab.papers.soco import maps as curves
 from attributionlab.papers.soco import watermark_networks as watermarks
 from attributionlab.papers.soco.watermark_networks import (
     attribution_maps,
@@ -336,7 +336,7 @@ def test_label_0_has_no_stripe_and_no_part_in_attr_and_road_is_a_mean_height(tin
     monkeypatch.setattr(watermarks, "EPOCHS", {"number": 1, "stripes": 1})
     monkeypatch.setattr(watermarks, "FRACTIONS", (0.0, 0.1, 0.4))
     curve = torch.tensor([[1.0, 0.5, 0.0]], dtype=torch.float64)
-    monkeypatch.setattr(road_curves, "removal_curve", lambda *_, **__: curve)
+    monkeypatch.setattr(curves, "removal_curve", lambda *_, **__: curve)
     labels = torch.tensor([0, 7] * 6)
     marked = stripe_watermarks(tiny.testing, labels, classes=8)
     number = number_watermarks(tiny.testing, labels, classes=8, seed=0)

@@ -1,14 +1,19 @@
-"""Curves of ROAD and their heights, from one pass."""
+"""Maps on a scale to 1, curves of ROAD and their heights, from one pass."""
 
 import pytest
 import torch
 from torch import nn
 
 from attributionlab.metrics import Retraining, removal_curve, road
-from attributionlab.papers.soco.road_curves import road_curve, untied
+from attributionlab.papers.soco.maps import road_curve, scaled, untied
 from attributionlab.papers.subjects.small_network import small_network
 
 FRACTIONS = (0.1, 0.3, 0.8)
+
+
+def test_of_a_map_the_positive_part_is_rated_on_a_scale_to_1():
+    maps = torch.tensor([[[[-4.0, 2.0, 1.0]]], [[[-1.0, 0.0, -2.0]]]])
+    assert scaled(maps).tolist() == [[[[0, 1, 0.5]]], [[[0, 0, 0]]]]
 
 
 def test_ranks_keep_the_order_and_draw_it_among_equals():
@@ -42,8 +47,8 @@ def test_a_curve_and_its_height_are_those_of_the_metrics(order, retrained):
     settings = {"order": order, "fractions": FRACTIONS, "seed": 3, "retraining": retraining}
     found = road_curve(network, images, labels, maps, **settings)
     curve = removal_curve(network, images, labels, maps, **settings).mean(0)
-    assert found.accuracy.tolist() == curve.tolist()
-    assert found.height == float(road(network, images, labels, maps, **settings))
+    assert found[0] == curve.tolist()
+    assert found[1] == float(road(network, images, labels, maps, **settings))
 
 
 def test_equal_attributions_of_training_and_test_images_go_in_orders_of_their_own(monkeypatch):
@@ -53,7 +58,7 @@ def test_equal_attributions_of_training_and_test_images_go_in_orders_of_their_ow
         seen.update(test=maps, train=retraining.attributions)
         return torch.ones(len(images), len(FRACTIONS), dtype=torch.float64)
 
-    monkeypatch.setattr("attributionlab.papers.soco.road_curves.removal_curve", fake)
+    monkeypatch.setattr("attributionlab.papers.soco.maps.removal_curve", fake)
     images, labels, zeros = torch.rand(2, 1, 8, 8), torch.tensor([0, 1]), torch.zeros(2, 1, 8, 8)
     retraining = Retraining(images, labels, zeros, lambda *_: nn.Identity())
     network = small_network(1, 2, 8, seed=0)
