@@ -5,16 +5,13 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.imputation import constant
-from attributionlab.leaderboard import PAPER_METHODS, PROTOCOLS
-from attributionlab.leaderboard.agreement import ranks_of
-from attributionlab.metrics import area_under_curve, removal_curve
+from attributionlab.leaderboard import PAPER_METHODS
 from attributionlab.papers.catalog import Run, Tables, claim
 from attributionlab.papers.metarank.correlation_strength import (
     above,
@@ -22,15 +19,14 @@ from attributionlab.papers.metarank.correlation_strength import (
     over_draws,
     shares,
 )
+from attributionlab.papers.metarank.removal import ranked_by_removal
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, Pictures, pictures
 from attributionlab.papers.subjects.small_network import accuracy_of, trained_small_network
 from attributionlab.papers.subjects.subjects import TRAINED, Subject, maps_of
 from attributionlab.ranking import spearman
 from attributionlab.validation import integer_problem
 
-ITEM = "metarank-table-2"
 QUARTERS = 4
-FRACTIONS = tuple(tenth / 10 for tenth in range(10))
 WITHIN, BETWEEN, PROTOCOL = "checkpoints of one training", "two trainings", "MoRF and LeRF"
 
 
@@ -49,7 +45,16 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
     for number, epoch in run.track((number, epoch) for number in range(runs) for epoch in quarters):
         learned = pictures(training, run.seed + number)
         subject = checkpoint_subject(learned, explained, epoch, run.seed + number)
-        rows += [{"run": number, "epoch": epoch, **row} for row in _ranks(subject, run.seed)]
+        judged = (subject.model, subject.images, subject.targets)
+        accuracy = accuracy_of(*judged)
+        maps = {name: maps_of(subject, name, run.seed) for name in PAPER_METHODS}
+        for row in ranked_by_removal(
+            *(*judged, maps),
+            imputation=partial(constant, value=0.0),
+            batch_size=len(subject.images),
+        ):
+            keys = {"run": number, "epoch": epoch, "protocol": row["protocol"]}
+            rows.append({**keys, "accuracy": accuracy, **row})
     areas = pd.DataFrame(rows)
     correlations = pd.DataFrame(_correlations(areas))
     wide = areas[areas.run == 0].pivot(
@@ -107,28 +112,6 @@ def checkpoint_subject(learned: Pictures, explained: Pictures, epoch: int, seed:
         *(torch.zeros(3, 1, 1), 1.0),
         offered={"layers": {"gradcam": last}},
     )
-
-
-def _ranks(subject: Subject, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield every method's area and rank in both protocols."""
-    accuracy = accuracy_of(subject.model, subject.images, subject.targets)
-    maps = {name: maps_of(subject, name, seed) for name in PAPER_METHODS}
-    at = torch.tensor(FRACTIONS, dtype=torch.float64)
-    for protocol, order in PROTOCOLS.items():
-        areas = []
-        for each in maps.values():
-            scores = removal_curve(
-                *(subject.model, subject.images, subject.targets, each),
-                order=order,
-                fractions=FRACTIONS,
-                imputation=partial(constant, value=0.0),
-                batch_size=len(subject.images),
-            )
-            areas.append(float(area_under_curve(scores.mean(0), at)))
-        [ranks] = ranks_of(np.array(areas)[:, None], [order == "morf"]).T
-        keys = {"protocol": protocol, "accuracy": accuracy}
-        for method, area, rank in zip(maps, areas, ranks, strict=True):
-            yield {**keys, "method": method, "area": area, "rank": float(rank)}
 
 
 def _correlations(areas: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,6 @@ from attributionlab.ranking import meta_rank
 from attributionlab.report.plots import curves
 from attributionlab.validation import integer_problem
 
-ITEM = "metarank-figure-4"
 METHODS = (8, 16, 32, 64, 128, 256, 512, 1000)
 PAPER_CASES = 26
 REPEATS = 5

@@ -4,15 +4,15 @@ Figure 2 has the accuracy while pixels become black, Table 3 asks whether ROAD's
 removed pixels makes rankings in different cases more alike.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.environment.spec import known_colors
@@ -21,14 +21,19 @@ from attributionlab.imputation import constant, nearest_known_color, noisy_linea
 from attributionlab.leaderboard import PAPER_METHODS, PROTOCOLS, Pair
 from attributionlab.leaderboard.agreement import ranks_of
 from attributionlab.leaderboard.evaluation import (
-    Explained,
     explained,
     f1_of,
     indicator_curves,
     removed_pixel,
 )
 from attributionlab.metric_trials.agreement import lowest_part
-from attributionlab.metrics import area_under_curve, curve_fractions, removal_curve, removal_order
+from attributionlab.metrics import (
+    Setup,
+    area_under_curve,
+    curve_fractions,
+    removal_curve,
+    removal_order,
+)
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.metarank.correlation_strength import (
     is_strong,
@@ -129,10 +134,18 @@ def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
     for seed, pair in run.track(every):
         env = pair.load(image_size, seed)
         seen = explained(PAPER_METHODS, env, run.n, seed)
-        rows += [
-            {"seed": seed, "environment": pair.data, "network": pair.network, **row}
-            for row in _imputed_ranks(env, seen, seed)
-        ]
+        truth = dict(zip(seen.maps, lowest_part(f1_of(seen)).mean(1), strict=True))
+        keys = {"seed": seed, "environment": pair.data, "network": pair.network}
+        for imputation, impute in imputations_of(env, seed).items():
+            found = ranked_by_removal(
+                *(env.model, seen.images, seen.targets, seen.maps),
+                imputation=impute,
+                value_range=(0.0, float(env.max_value)),
+            )
+            for row in found:
+                rows.append(
+                    {**keys, "imputation": imputation, **row, "truth": truth[row["method"]]}
+                )
     ranks = pd.DataFrame(rows)
     draws = pd.DataFrame(
         {"seed": seed, "imputation": imputation, **row}
@@ -195,7 +208,7 @@ def _ranked(areas: pd.DataFrame) -> pd.DataFrame:
     """Add each method's rank within its case, 1 is best."""
     table = areas.assign(case=areas.data + ", " + areas.network + ", " + areas.protocol, rank=0.0)
     for _, part in table.groupby("case", sort=False):
-        lower = bool((part.protocol == "MoRF").all())
+        lower = part.protocol.iloc[0] == "MoRF"
         table.loc[part.index, "rank"] = ranks_of(part.area.to_numpy(float)[:, None], [lower])[:, 0]
     return table
 
@@ -234,26 +247,25 @@ def imputations_of(env: Environment, seed: int) -> dict[str, Callable[[Tensor, T
     }
 
 
-def _imputed_ranks(env: Environment, seen: Explained, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield every method's area and rank, by imputation and protocol, and its F1."""
-    truth = lowest_part(f1_of(seen)).mean(1)
+def ranked_by_removal(
+    network: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    maps: Mapping[str, Tensor],
+    **setup: Unpack[Setup],
+) -> Iterator[dict[str, Any]]:
+    """Yield every method's area under the curve of its accuracy, and its rank, in both protocols."""
     at = torch.tensor(FRACTIONS, dtype=torch.float64)
-    for imputation, impute in imputations_of(env, seed).items():
-        for protocol, order in PROTOCOLS.items():
-            areas = []
-            for maps in seen.maps.values():
-                scores = removal_curve(
-                    *(env.model, seen.images, seen.targets, maps),
-                    order=order,
-                    fractions=FRACTIONS,
-                    imputation=impute,
-                    value_range=(0.0, float(env.max_value)),
-                )
-                areas.append(float(area_under_curve(scores.mean(0), at)))
-            [ranks] = ranks_of(np.array(areas)[:, None], [order == "morf"]).T
-            keys = {"imputation": imputation, "protocol": protocol}
-            for method, area, rank, f1 in zip(seen.maps, areas, ranks, truth, strict=True):
-                yield {**keys, "method": method, "area": area, "rank": rank, "truth": f1}
+    for protocol, order in PROTOCOLS.items():
+        areas = []
+        for each in maps.values():
+            scores = removal_curve(
+                *(network, images, targets, each), order=order, fractions=FRACTIONS, **setup
+            )
+            areas.append(float(area_under_curve(scores.mean(0), at)))
+        [ranks] = ranks_of(np.array(areas)[:, None], [order == "morf"]).T
+        for method, area, rank in zip(maps, areas, ranks, strict=True):
+            yield {"protocol": protocol, "method": method, "area": area, "rank": float(rank)}
 
 
 def _correlations(ranks: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ give the same numbers.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import product
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -29,7 +30,6 @@ from attributionlab.validation import integer_problem, number_problem
 Rows = NDArray[np.float64]
 Masks = NDArray[np.bool_]
 
-ITEM = "soco-figure-6"
 FEATURES = 200
 NOISE = 0.01
 """Standard deviation of what is added to imputed features, in units of the features'."""
@@ -322,36 +322,36 @@ def modified_truths(run: Run, *, trials: int, share: float = 0.5, strength: floa
         f"over {trials} trials\nRemove: {share:.0%} of attributed features emptied; Introduce: "
         f"{share:.0%} of features without information get U(0, {strength:g})"
     )
-    figures = {
-        "soundness": curves(
-            *(_with_truth(sound, "soundness", "Definition 4.8"), "level", "height", "attribution"),
-            panel="panel",
-            title=title,
-            xlabel="accuracy (predictive level)",
-            ylabel="soundness (higher is better)",
-            limits=(0, 1),
+    strengths = tables["strengths"].assign(reading="features")
+    drawn = {
+        "soundness": (
+            *(_with_truth(sound, "soundness", "Definition 4.8"), "level", "attribution", title),
+            *("accuracy (predictive level)", "soundness (higher is better)"),
         ),
-        "completeness": curves(
+        "completeness": (
             _with_truth(complete, "difference", "Definition 4.9"),
-            *("threshold", "height", "attribution"),
-            panel="panel",
-            title=title,
-            xlabel="attribution threshold (share of the truth's largest)",
-            ylabel="accuracy lost, or share of information\n(higher is better)",
-            limits=(0, 1),
+            *("threshold", "attribution", title),
+            "attribution threshold (share of the truth's largest)",
+            "accuracy lost, or share of information\n(higher is better)",
         ),
-        "strengths": curves(
-            _with_truth(
-                tables["strengths"].assign(reading="features"), "soundness", "Definition 4.8"
-            ),
-            *("strength", "height", "level"),
-            panel="panel",
-            title=f"Introduce on {share:.0%} of the features without information, by predictive level; "
+        "strengths": (
+            *(_with_truth(strengths, "soundness", "Definition 4.8"), "strength", "level"),
+            f"Introduce on {share:.0%} of the features without information, by predictive level; "
             f"means over {STRENGTH_TRIALS} trials",
-            xlabel="strength: introduced attributions are\nU(0, strength) of the largest",
-            ylabel="soundness (higher is better)",
-            limits=(0, 1),
+            "strength: introduced attributions are\nU(0, strength) of the largest",
+            "soundness (higher is better)",
         ),
+    }
+    figures = {
+        name: curves(
+            *(table, x, "height", color),
+            panel="panel",
+            title=over,
+            xlabel=xlabel,
+            ylabel=ylabel,
+            limits=(0, 1),
+        )
+        for name, (table, x, color, over, xlabel, ylabel) in drawn.items()
     }
     return Found(tables, figures)
 
@@ -384,7 +384,7 @@ def _order(table: pd.DataFrame) -> pd.DataFrame:
         index=["reading", "threshold"], columns="attribution", values="difference", sort=False
     )
     rows = []
-    for reading, name in ((reading, name) for reading in READINGS for name in (REMOVE, INTRODUCE)):
+    for reading, name in product(READINGS, (REMOVE, INTRODUCE)):
         gaps = (wide[name] - wide[TRUTH])[reading]
         below, above = int((gaps < -CLOSE).sum()), int((gaps > CLOSE).sum())
         keys = {"reading": reading, "attribution": name, "below": below}
@@ -406,35 +406,33 @@ def _sweeps(rows: GaussianRows) -> Iterator[dict[str, Any]]:
     }
     bound = float(abs(rows.features).max())
     maps = torch.from_numpy(rows.truth)[:, None, None]
-    for imputed, imputation in imputations.items():
-        for indicated, indicator in indicators.items():
-            for variant in get_args(Variant):
-                every, inside = (
-                    soundness_sweep(
-                        *(rows.model(), rows.images, rows.targets, maps),
-                        indicator=indicator,
-                        imputation=imputation,
-                        value_range=(-bound, bound),
-                        nothing_kept=0.0,
-                        batch_size=len(maps),
-                        ratios=RATIOS,
-                        variant=variant,
-                        expansion=expansion,
-                    )
-                    for expansion in ("area", "attributed")
-                )
-                yield {
-                    "imputation": imputed,
-                    "indicator": indicated,
-                    "variant": variant,
-                    "first_step": float(every.performance[0]),
-                    "highest": float(every.performance.max()),
-                    "intact": float(every.performance[-1]),
-                    **{f"at_{level:g}": inside.at(level).soundness for level in LEVELS},
-                    "all_steps": float(every.soundness[-1]),
-                    "false_steps": int(every.false.sum()),
-                    "steps": len(RATIOS),
-                }
+    for imputed, indicated, variant in product(imputations, indicators, get_args(Variant)):
+        every, inside = (
+            soundness_sweep(
+                *(rows.model(), rows.images, rows.targets, maps),
+                indicator=indicators[indicated],
+                imputation=imputations[imputed],
+                value_range=(-bound, bound),
+                nothing_kept=0.0,
+                batch_size=len(maps),
+                ratios=RATIOS,
+                variant=variant,
+                expansion=expansion,
+            )
+            for expansion in ("area", "attributed")
+        )
+        yield {
+            "imputation": imputed,
+            "indicator": indicated,
+            "variant": variant,
+            "first_step": float(every.performance[0]),
+            "highest": float(every.performance.max()),
+            "intact": float(every.performance[-1]),
+            **{f"at_{level:g}": inside.at(level).soundness for level in LEVELS},
+            "all_steps": float(every.soundness[-1]),
+            "false_steps": int(every.false.sum()),
+            "steps": len(RATIOS),
+        }
 
 
 def _strengths(rows: GaussianRows, share: float, chosen: float, seed: int) -> pd.DataFrame:

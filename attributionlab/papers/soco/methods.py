@@ -332,18 +332,21 @@ def _figures(
         f"ensembles {noise[each.name]:g} of the value range"
         for each in subjects
     )
-    axes = {
-        "soundness": ("level", "predictive level (0: nothing kept, 1: whole image)"),
-        "completeness": ("threshold", "attribution threshold (share of the map's maximum)"),
-        "removal": ("fraction", "fraction of pixels removed"),
-    }
-    meaning = {
-        "soundness": "share of attribution (higher is better)",
-        "completeness": "fall of probability, or share of\ninformation (higher is better)",
-        "removal": "label probability (lower is better\nin MoRF, higher in LeRF)",
-    }
     figures = {}
-    for kind, (x, xlabel) in axes.items():
+    for kind, x, xlabel, ylabel in (
+        (
+            *("soundness", "level", "predictive level (0: nothing kept, 1: whole image)"),
+            "share of attribution (higher is better)",
+        ),
+        (
+            *("completeness", "threshold", "attribution threshold (share of the map's maximum)"),
+            "fall of probability, or share of\ninformation (higher is better)",
+        ),
+        (
+            *("removal", "fraction", "fraction of pixels removed"),
+            "label probability (lower is better\nin MoRF, higher in LeRF)",
+        ),
+    ):
         table = tables[kind]
         table = table[table.environment.isin(names) & (table.indicator == FIGURE_INDICATOR)]
         case = table.environment + ", " + table.imputation
@@ -366,7 +369,7 @@ def _figures(
                 columns=4,
                 title=f"{counted}; seed {seed}{bands}",
                 xlabel=xlabel,
-                ylabel=meaning[kind],
+                ylabel=ylabel,
                 limits=(0, 1),
             )
     for subject, maps in drawn:

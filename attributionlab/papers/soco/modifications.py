@@ -38,7 +38,6 @@ from attributionlab.stats.intervals import FEWEST_FOR_ORDER, with_intervals
 Curve = NDArray[np.float64]
 """(points, 2): where, and the metric there; no points where it is not known."""
 
-ITEMS = ("soco-table-1", "soco-figure-7", "soco-figure-13")
 ENVIRONMENT, SIDE = "multi-color-sum-in-distribution", 32
 ORIGINAL, REMOVE, INTRODUCE = "Original", "Remove", "Introduce"
 PAIRS = [f"{first} - {second}" for first, second in combinations((ORIGINAL, REMOVE, INTRODUCE), 2)]
@@ -220,10 +219,9 @@ def _summary(pairs: pd.DataFrame) -> pd.DataFrame:
     grouped = _clipped(pairs).groupby(["subject", "indicator", "metric"], sort=False).smallest
     table = grouped.agg(["mean", "std", "min", "max", "count"]).reset_index()
     table = table.rename(columns={"std": "sd", "count": "cases"})
-    for index, name in enumerate(("paper", "paper_sd")):
-        known = table.metric.map({metric: both[index] for metric, both in PUBLISHED.items()})
-        table[name] = known.where(table.indicator == "accuracy")
-    return table
+    published = pd.DataFrame(PUBLISHED, index=["paper", "paper_sd"]).T.reindex(table.metric)
+    published[table.indicator.to_numpy() != "accuracy"] = np.nan
+    return table.assign(**{name: published[name].to_numpy() for name in published})
 
 
 def _clipped(table: pd.DataFrame) -> pd.DataFrame:

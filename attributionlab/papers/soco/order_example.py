@@ -24,7 +24,6 @@ from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import scaled
 from attributionlab.report.plots import curves
 
-ITEM = "soco-section-3-3"
 MAPS = {"A": (1.0, 2.0, 3.0), "B": (1.0, 1.1, 100.0)}
 WEIGHTS = (1.0, 0.0, 2.0)
 """Of the three features: what each adds to the label's output. The second is not read."""
@@ -67,7 +66,17 @@ def maps_of_one_order(run: Run) -> Found:
         f"soundness: A {sound.A:.3f}, B {sound.B:.3f} (higher is better)",
         xlabel="fraction of features removed,\nor attribution threshold",
     )
-    return Found({"maps": _true_ratios(), "values": values}, {"curves": figure})
+    information = torch.tensor(WEIGHTS)[None, None, None]
+    true = pd.DataFrame(
+        {
+            "map": name,
+            "values": ", ".join(f"{value:g}" for value in MAPS[name]),
+            "true_soundness": float(true_soundness(maps, information)),
+            "true_completeness": float(true_completeness(maps, information, threshold=0.5)),
+        }
+        for name, maps in example_maps().items()
+    )
+    return Found({"maps": true, "values": values}, {"curves": figure})
 
 
 @claim(
@@ -136,16 +145,3 @@ def _curves(maps: Tensor, seed: int) -> dict[str, tuple[tuple[float, ...], list[
         ),
     }
     return {name: (points, values.tolist()) for name, (points, values) in curves_of.items()}
-
-
-def _true_ratios() -> pd.DataFrame:
-    information = torch.tensor(WEIGHTS)[None, None, None]
-    return pd.DataFrame(
-        {
-            "map": name,
-            "values": ", ".join(f"{value:g}" for value in MAPS[name]),
-            "true_soundness": float(true_soundness(maps, information)),
-            "true_completeness": float(true_completeness(maps, information, threshold=0.5)),
-        }
-        for name, maps in example_maps().items()
-    )

@@ -164,8 +164,19 @@ def retrained_networks(
             )
             sets = {**study.cuts, **(study.control if trained_on == WHOLE else {})}
             for tested_on, cut in sets.items():
-                row = {"seed": seed, "trained_on": trained_on, "tested_on": tested_on}
-                rows.append(row | _answers(network, test, cut))
+                shown, random = _cut(test, cut), cut.edge > 0 and not cut.by_class
+                rows.append(
+                    {
+                        "seed": seed,
+                        "trained_on": trained_on,
+                        "tested_on": tested_on,
+                        "accuracy": accuracy_of(network, shown, test.labels),
+                        # The class of a place that is random
+                        "follows_place": accuracy_of(network, shown, test.places)
+                        if random
+                        else np.nan,
+                    }
+                )
         if seed - run.seed < road_networks:
             fewer = [
                 each.first(max(1, round(ROAD_SHARE * len(each.labels)))) for each in (train, test)
@@ -188,12 +199,18 @@ def retrained_networks(
         each = along.drop(columns=["removed", "accuracy"]).drop_duplicates(ignore_index=True)
         tables |= {"road": _road_table(each), "road-orders": _road_orders(each)}
         tables |= {"road-each": each, "road-curves": along}
-        count = each.seed.nunique()
-        figures["road"] = _road_figure(
-            along,
-            f"ROAD with and without retraining: {what}, {len(fewer[0].images)} to train, "
+        count, keys = each.seed.nunique(), ["order", "retrained", "method", "removed"]
+        lines = along.groupby(keys, sort=False).accuracy.agg(accuracy="mean", low="min", high="max")
+        lines = lines.reset_index()
+        lines["panel"] = lines.order.map(BETTER) + ", " + lines.retrained.map(RETRAINED)
+        figures["road"] = curves(
+            *(lines, "removed", "accuracy", "method"),
+            panel="panel",
+            title=f"ROAD with and without retraining: {what}, {len(fewer[0].images)} to train, "
             f"{len(fewer[1].images)} to test, {count} network{'s' * (count > 1)}; bands: lowest to "
             "highest",
+            xlabel="fraction of pixels removed",
+            columns=len(RETRAINED),
         )
     return Found(tables, figures)
 
@@ -341,12 +358,13 @@ def _images(
 ) -> tuple[Images, Images]:
     """Return images to train and to test: of CIFAR-10 `size` and all, else `size` and half as many."""
     train_seed, test_seed = 2 * seed, 2 * seed + 1  # a picture to train on is none to test on
-    if folder is not None:
-        train, test = cifar10(folder, "train", n=size, seed=train_seed), cifar10(folder, "test")
-        return _with_places(*train[:2], train_seed), _with_places(*test[:2], test_seed)
-    size = size or 2000
-    known, unknown = pictures(size, train_seed, contrast), pictures(size // 2, test_seed, contrast)
-    return _with_places(*known[:2], train_seed), _with_places(*unknown[:2], test_seed)
+    known: Any
+    if folder is None:
+        size = size or 2000
+        known = pictures(size, train_seed, contrast), pictures(size // 2, test_seed, contrast)
+    else:
+        known = cifar10(folder, "train", n=size, seed=train_seed), cifar10(folder, "test")
+    return _with_places(*known[0][:2], train_seed), _with_places(*known[1][:2], test_seed)
 
 
 def _with_places(images: Tensor, labels: Tensor, seed: int) -> Images:
@@ -359,16 +377,6 @@ def _cut(images: Images, cut: Cut) -> Float32[Tensor, "n 3 32 32"]:
         return hidden_in_background(images.images, center=cut.center, seed=images.seed)
     places = images.labels if cut.by_class else images.places
     return cut_out(images.images, places, CLASSES, center=cut.center, edge=cut.edge)
-
-
-def _answers(network: nn.Module, images: Images, cut: Cut) -> dict[str, float]:
-    """Return how often the class is right, and how often it is that of a place that is random."""
-    perturbed = _cut(images, cut)
-    random = cut.edge > 0 and not cut.by_class
-    return {
-        "accuracy": accuracy_of(network, perturbed, images.labels),
-        "follows_place": accuracy_of(network, perturbed, images.places) if random else np.nan,
-    }
 
 
 def _summary(networks: pd.DataFrame, study: Study, ours: bool) -> pd.DataFrame:
@@ -474,16 +482,3 @@ def _figures(summary: pd.DataFrame, study: Study, train: Images, title: str) -> 
             reference=1 / CLASSES,
         ),
     }
-
-
-def _road_figure(along: pd.DataFrame, title: str) -> Figure:
-    found = along.groupby(["order", "retrained", "method", "removed"], sort=False).accuracy
-    table = found.agg(accuracy="mean", low="min", high="max").reset_index()
-    table["panel"] = table.order.map(BETTER) + ", " + table.retrained.map(RETRAINED)
-    return curves(
-        *(table, "removed", "accuracy", "method"),
-        panel="panel",
-        title=title,
-        xlabel="fraction of pixels removed",
-        columns=len(RETRAINED),
-    )

@@ -4,7 +4,6 @@ They are put on patches of our own or on what a folder holds, and on a blank can
 """
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -81,29 +80,18 @@ class NaturalImages(NamedTuple):
     """What they are, in a few words."""
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
-    """One of the five data sets: its watermark, what that is put on, and its images.
-
-    Parameters
-    ----------
-    mark : {"original", "number", "stripes"}
-        The watermark, if any.
-    canvas : {"images", "blank"}
-        What it is put on: the semi-natural and the pure synthetic data sets.
-    training, testing : Watermarked
-        Images, labels and effective regions, empty without a watermark.
-    before : Tensor, (B, C, H, W)
-        The images for testing without their watermarks.
-    classes : int
-        Number of labels.
-    """
+class Data(NamedTuple):
+    """One of the five data sets."""
 
     mark: str
+    """the watermark: "original" (none), "number" or "stripes" """
     canvas: str
+    """what it is put on: "images" (semi-natural data sets) or "blank" (pure synthetic ones)"""
     training: Watermarked
     testing: Watermarked
+    """images, labels and effective regions, which are empty without a watermark"""
     before: Float[Tensor, "batch channels height width"]
+    """the images for testing without their watermarks"""
     classes: int
 
 
@@ -329,14 +317,13 @@ def _refuse_other_labels(images: Tensor, labels: Tensor, classes: int) -> None:
 
 
 def _patches(n: int, seed: int) -> tuple[Tensor, Tensor]:
-    images = np.stack([draw(RECIPE, int(seed), index, _has_a_lead).image for index in range(n)])
+    def has_a_lead(image: NDArray[np.uint8]) -> bool:
+        second, first = np.sort(_counts(image))[-2:]
+        return bool(first - second >= LEAD)
+
+    images = np.stack([draw(RECIPE, int(seed), index, has_a_lead).image for index in range(n)])
     labels = np.array([_counts(image).argmax() for image in images])
     return torch.from_numpy(images).float() / 255, torch.from_numpy(labels)
-
-
-def _has_a_lead(image: NDArray[np.uint8]) -> bool:
-    second, first = np.sort(_counts(image))[-2:]
-    return bool(first - second >= LEAD)
 
 
 def _counts(image: NDArray[np.uint8]) -> NDArray[np.int64]:

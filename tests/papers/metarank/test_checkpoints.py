@@ -8,8 +8,8 @@ import torch
 
 import attributionlab as al
 from attributionlab.papers.catalog import Run
-from attributionlab.papers.metarank import checkpoints
-from attributionlab.papers.metarank.checkpoints import BETWEEN, ITEM, PROTOCOL, WITHIN
+from attributionlab.papers.metarank import checkpoints, removal
+from attributionlab.papers.metarank.checkpoints import BETWEEN, PROTOCOL, WITHIN
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.small_network import trained_small_network
 from attributionlab.ranking import spearman
@@ -35,8 +35,10 @@ def trained():
     """Two short trainings, four methods."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoints, "PAPER_METHODS", METHODS)
-        patch.setattr(checkpoints, "FRACTIONS", (0.0, 0.5))
-        return checkpoints.checkpoint_rankings(Run(ITEM, n=6), runs=2, epochs=4, training=64)
+        patch.setattr(removal, "FRACTIONS", (0.0, 0.5))
+        return checkpoints.checkpoint_rankings(
+            Run("metarank-table-2", n=6), runs=2, epochs=4, training=64
+        )
 
 
 def test_checkpoints_trainings_and_protocols_are_compared(trained):
@@ -122,4 +124,4 @@ def test_the_first_quarter_must_differ_more_than_all_later_ones(first, expected)
 def test_impossible_trainings_are_refused(settings, message):
     sizes = {"runs": 2, "epochs": 4, "training": 8} | settings
     with pytest.raises(al.AttributionLabError, match=message):
-        checkpoints.checkpoint_rankings(Run(ITEM, n=2), **sizes)
+        checkpoints.checkpoint_rankings(Run("metarank-table-2", n=2), **sizes)

@@ -19,7 +19,7 @@ def test_pair_by_pair_has_the_same_scores():
 
 def test_seconds_are_measured_for_every_number_of_methods(monkeypatch):
     monkeypatch.setattr(fusion_time, "METHODS", (4, 8))
-    found = fusion_time.fusion_seconds(Run(fusion_time.ITEM, n=3), largest_by_pairs=4)
+    found = fusion_time.fusion_seconds(Run("metarank-figure-4", n=3), largest_by_pairs=4)
     table = found.tables["seconds"]
     assert table.cases.tolist() == [3, 3, 26, 26]
     assert table.methods.tolist() == [4, 8, 4, 8]
@@ -27,10 +27,10 @@ def test_seconds_are_measured_for_every_number_of_methods(monkeypatch):
     assert table.by_pairs.isna().tolist() == [False, True] * 2
     assert fusion_time.closed_form_is_exact(found.tables) is True
     assert len(found.figures["seconds"].axes[0].lines) == 4
-    alone = fusion_time.fusion_seconds(Run(fusion_time.ITEM, n=26), largest_by_pairs=0)
+    alone = fusion_time.fusion_seconds(Run("metarank-figure-4", n=26), largest_by_pairs=0)
     assert alone.tables["seconds"].cases.tolist() == [26, 26]
     assert fusion_time.closed_form_is_exact(alone.tables) is None
     other = {"seconds": pd.DataFrame({"difference": [0.0, 0.1]})}
     assert fusion_time.closed_form_is_exact(other) is False
     with pytest.raises(al.AttributionLabError, match="n is 1"):
-        fusion_time.fusion_seconds(Run(fusion_time.ITEM, n=1), largest_by_pairs=4)
+        fusion_time.fusion_seconds(Run("metarank-figure-4", n=1), largest_by_pairs=4)

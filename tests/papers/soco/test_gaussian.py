@@ -13,7 +13,6 @@ from attributionlab.papers.catalog import CLAIMS, reproduce
 from attributionlab.papers.soco import gaussian
 from attributionlab.papers.soco.gaussian import (
     INTRODUCE,
-    ITEM,
     LEVELS,
     NOISE,
     RATIOS,
@@ -253,7 +252,7 @@ def test_means_and_deviations_are_over_trials_and_unreached_levels_are_counted()
 
 @pytest.fixture(scope="module")
 def outcome():
-    return reproduce(ITEM, n=60, quick=True, settings={"trials": 2})
+    return reproduce("soco-figure-6", n=60, quick=True, settings={"trials": 2})
 
 
 def test_truth_and_remove_are_sound_and_introduce_is_not(outcome):
@@ -322,7 +321,9 @@ def test_the_order_counts_thresholds_of_completeness_beside_the_truth(outcome):
 
 def answers(tables):
     """Whether each claim holds, by the name of its function."""
-    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEM in each.items}
+    return {
+        each.check.__name__: each.holds(tables) for each in CLAIMS if "soco-figure-6" in each.items
+    }
 
 
 def changed(tables, name, where, **values):
@@ -415,4 +416,4 @@ def test_levels_that_no_trial_reached_decide_nothing(outcome):
 def test_impossible_settings_are_refused_before_anything_runs(settings, problem, monkeypatch):
     monkeypatch.delattr(gaussian, "gaussian_rows")
     with pytest.raises(al.AttributionLabError, match=problem):
-        reproduce(ITEM, n=10, quick=True, settings=settings)
+        reproduce("soco-figure-6", n=10, quick=True, settings=settings)

@@ -13,7 +13,6 @@ from attributionlab.papers.soco.maps import imputation_of
 from attributionlab.papers.soco.modifications import (
     BY_ORDER,
     ENVIRONMENT,
-    ITEMS,
     LEVELS,
     METRICS,
     UNCLIPPED,
@@ -274,7 +273,9 @@ def test_differences_are_paired_by_method_and_scheme():
 
 def answers(tables):
     """Whether each claim holds, by the name of its function."""
-    return {each.check.__name__: each.holds(tables) for each in CLAIMS if ITEMS[0] in each.items}
+    return {
+        each.check.__name__: each.holds(tables) for each in CLAIMS if "soco-table-1" in each.items
+    }
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.soco import order_example as example
-from attributionlab.papers.soco.order_example import ITEM, example_maps, maps_of_one_order
+from attributionlab.papers.soco.order_example import example_maps, maps_of_one_order
 
 
 def probability(logit):
@@ -16,7 +16,7 @@ def probability(logit):
 
 @pytest.fixture(scope="module")
 def outcome():
-    return maps_of_one_order(Run(ITEM, n=1))
+    return maps_of_one_order(Run("soco-section-3-3", n=1))
 
 
 def test_both_maps_have_the_same_order():
@@ -77,4 +77,4 @@ def test_claims_follow_the_values(outcome):
 def test_the_model_is_the_stated_sum():
     image = torch.tensor([[[[1.0, 0.5, 1.0]]]])
     assert example.example_model()(image).tolist() == [[3.0, 0.0]]
-    assert set(maps_of_one_order(Run(ITEM, n=1, seed=1)).figures) == {"curves"}
+    assert set(maps_of_one_order(Run("soco-section-3-3", n=1, seed=1)).figures) == {"curves"}

@@ -11,21 +11,22 @@ from scipy.integrate import trapezoid
 
 import attributionlab as al
 from attributionlab.papers.catalog import CLAIMS, reproduce
-from attributionlab.papers.soco.assumption import (
-    assumption_rows,
-    compared_pairs,
-    counterexample_rows,
-    kept_sets,
-    theorem_row,
-)
 from attributionlab.papers.soco.ratios import (
     FEW_KEPT,
     FEW_REMOVED,
+    INDICATORS,
     LEVELS,
     MIDDLE,
     OWN_FRACTIONS,
+    REFERENCE,
+    SEEN,
     THRESHOLDS,
+    TRUTHS,
+    Case,
+    Condition,
+    Place,
     agreement_table,
+    conditions_of,
     error_table,
     held_out_table,
     ordered_share,
@@ -34,16 +35,14 @@ from attributionlab.papers.soco.ratios import (
     schedule,
     soundness_rows,
 )
-from attributionlab.papers.soco.truth import CLEAN, DISTURBED
-from attributionlab.papers.soco.truth_conditions import (
-    INDICATORS,
-    REFERENCE,
-    SEEN,
-    TRUTHS,
-    Case,
-    Condition,
-    Place,
-    conditions_of,
+from attributionlab.papers.soco.truth import (
+    CLEAN,
+    DISTURBED,
+    assumption_rows,
+    compared_pairs,
+    counterexample_rows,
+    kept_sets,
+    theorem_row,
 )
 
 
