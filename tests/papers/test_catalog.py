@@ -93,8 +93,18 @@ def test_a_docstring_is_the_statement(register):
 def test_every_claim_is_about_an_item_of_the_catalog_and_says_something():
     for item in items().values():
         item.load()
-    assert all(each.statement for each in CLAIMS)
+    assert all(each.statement and each.items for each in CLAIMS)
     assert {name for each in CLAIMS for name in each.items} <= set(items())
+
+
+def test_a_claim_without_names_is_ours_about_the_items_of_its_module(monkeypatch):
+    monkeypatch.setattr(catalog, "CLAIMS", [])
+    functions = {"a": f"{__name__}:one", "b": f"{__name__}:two", "c": f"{__name__}s:one"}
+    beside = {name: Item(name, *[""] * 3, "faithful", each) for name, each in functions.items()}
+    monkeypatch.setattr(catalog, "items", lambda: beside)
+    claim(statement="it is so")(lambda tables: True)
+    [found] = catalog.CLAIMS
+    assert (found.items, found.place) == (("a", "b"), "ours")
 
 
 def blocks(text, tmp_path, monkeypatch):

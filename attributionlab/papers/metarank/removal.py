@@ -135,7 +135,7 @@ def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
         env = pair.load(image_size, seed)
         seen = explained(PAPER_METHODS, env, run.n, seed)
         truth = dict(zip(seen.maps, lowest_part(f1_of(seen)).mean(1), strict=True))
-        keys = {"seed": seed, "environment": pair.data, "network": pair.network}
+        case = {"seed": seed, "environment": pair.data, "network": pair.network}
         for imputation, impute in imputations_of(env, seed).items():
             found = ranked_by_removal(
                 *(env.model, seen.images, seen.targets, seen.maps),
@@ -144,7 +144,7 @@ def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
             )
             for row in found:
                 rows.append(
-                    {**keys, "imputation": imputation, **row, "truth": truth[row["method"]]}
+                    {**case, "imputation": imputation, **row, "truth": truth[row["method"]]}
                 )
     ranks = pd.DataFrame(rows)
     draws = pd.DataFrame(

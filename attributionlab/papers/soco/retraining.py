@@ -358,13 +358,12 @@ def _images(
 ) -> tuple[Images, Images]:
     """Return images to train and to test: of CIFAR-10 `size` and all, else `size` and half as many."""
     train_seed, test_seed = 2 * seed, 2 * seed + 1  # a picture to train on is none to test on
-    known: Any
-    if folder is None:
-        size = size or 2000
-        known = pictures(size, train_seed, contrast), pictures(size // 2, test_seed, contrast)
-    else:
-        known = cifar10(folder, "train", n=size, seed=train_seed), cifar10(folder, "test")
-    return _with_places(*known[0][:2], train_seed), _with_places(*known[1][:2], test_seed)
+    if folder is not None:
+        train, test = cifar10(folder, "train", n=size, seed=train_seed), cifar10(folder, "test")
+        return _with_places(*train[:2], train_seed), _with_places(*test[:2], test_seed)
+    size = size or 2000
+    known, unknown = pictures(size, train_seed, contrast), pictures(size // 2, test_seed, contrast)
+    return _with_places(*known[:2], train_seed), _with_places(*unknown[:2], test_seed)
 
 
 def _with_places(images: Tensor, labels: Tensor, seed: int) -> Images:
