@@ -86,6 +86,39 @@ INDICATORS: Mapping[str, tuple[str, ...]] = {
     "regression": ("label logit",),
 }
 """By task. The probability is at the environment's temperature, at which it does not saturate."""
+LEVELS = (0.2, 0.4, 0.6, 0.8)
+"""Predictive levels, as shares of the way from the performance on nothing to that on the images."""
+MIDDLE = 0.6
+"""The level that stands for soundness where metrics are compared, chosen beforehand."""
+THRESHOLDS = tuple(tenth / 10 for tenth in range(9, -1, -1))
+"""Algorithm 4's, and 0, which is Definition 4.9's."""
+PAPER_SCHEDULE = 1.0, 0.01
+"""Step in percent of the area, and epsilon."""
+FEW_REMOVED = (0.0, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
+"""Fractions that tell apart what is removed first: content is about 4 % of the area, the label's 2 %.
+`ROAD_FRACTIONS` begin at 10 %, where a good map has nothing left to remove."""
+FEW_KEPT = tuple(1 - fraction for fraction in reversed(FEW_REMOVED))
+OWN_FRACTIONS = "removal, ROAD's fractions"
+REMOVALS: Mapping[str, tuple[Order, tuple[float, ...]]] = {
+    "removal, most first": ("morf", FEW_REMOVED),
+    "removal, least first": ("lerf", FEW_KEPT),
+    OWN_FRACTIONS: ("morf", ROAD_FRACTIONS),
+}
+"""Metrics: order and fractions. With noisy linear imputation they are ROAD, with black Deletion."""
+FINE, COARSE = 30.0, 5.0
+"""Percent of the area up to which steps are those of the schedule, and steps beyond: by then most
+attributions are past the levels."""
+ROUNDING = 1e-12
+"""By which a rise of float64 performances may be off."""
+
+CONDITION = ["environment", "strength", "imputation", "indicator"]
+RESAMPLES = 500
+MOST_MISSING = 0.5
+"""Share of the attributions without an estimate up to which there is a ranking."""
+DIGITS = 9
+"""To which scores are rounded before they are ranked: what differs by rounding is a tie."""
+
+Rows = Mapping[str, list[dict[str, Any]]]
 
 
 class Entry(NamedTuple):
@@ -169,7 +202,7 @@ class Place:
         signed = env.truth(self.images, self.targets, output).signed
         scene = Scene(self.images, self.targets, patches, Truth(signed), 0)
         self.entries = [
-            Entry(name, kind, scaled(maps), self._truths(scaled(maps), thresholds))
+            self._rated(name, kind, scaled(maps), thresholds)
             for kind, found in (
                 ("graded", _damaged(env, scene, seed, quick)),
                 ("real", _real(env, scene, n, seed, quick)),
@@ -204,7 +237,7 @@ class Place:
         for each in (*self.imputations.values(), *self._networks.values()):
             each.known.clear()
 
-    def _truths(self, maps: Tensor, thresholds: Sequence[float]) -> dict[str, float]:
+    def _rated(self, name: str, kind: str, maps: Tensor, thresholds: Sequence[float]) -> Entry:
         complete, *of_thresholds = (
             float(true_completeness(maps, self.information, threshold=t).mean())
             for t in (0.0, *thresholds)
@@ -215,7 +248,7 @@ class Place:
             sum(of_thresholds) / len(thresholds),
             float(alignment(maps, (self.information > 0)).f1.mean()),
         )
-        return dict(zip(TRUTHS, values, strict=True))
+        return Entry(name, kind, maps, dict(zip(TRUTHS, values, strict=True)))
 
 
 def _damaged(
@@ -305,41 +338,6 @@ class Case(NamedTuple):
             return outputs.double().gather(1, targets[:, None])[:, 0] / counted
 
         return label_logit
-
-
-LEVELS = (0.2, 0.4, 0.6, 0.8)
-"""Predictive levels, as shares of the way from the performance on nothing to that on the images."""
-MIDDLE = 0.6
-"""The level that stands for soundness where metrics are compared, chosen beforehand."""
-THRESHOLDS = tuple(tenth / 10 for tenth in range(9, -1, -1))
-"""Algorithm 4's, and 0, which is Definition 4.9's."""
-PAPER_SCHEDULE = 1.0, 0.01
-"""Step in percent of the area, and epsilon."""
-FEW_REMOVED = (0.0, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
-"""Fractions that tell apart what is removed first: content is about 4 % of the area, the label's 2 %.
-`ROAD_FRACTIONS` begin at 10 %, where a good map has nothing left to remove."""
-FEW_KEPT = tuple(1 - fraction for fraction in reversed(FEW_REMOVED))
-OWN_FRACTIONS = "removal, ROAD's fractions"
-REMOVALS: Mapping[str, tuple[Order, tuple[float, ...]]] = {
-    "removal, most first": ("morf", FEW_REMOVED),
-    "removal, least first": ("lerf", FEW_KEPT),
-    OWN_FRACTIONS: ("morf", ROAD_FRACTIONS),
-}
-"""Metrics: order and fractions. With noisy linear imputation they are ROAD, with black Deletion."""
-FINE, COARSE = 30.0, 5.0
-"""Percent of the area up to which steps are those of the schedule, and steps beyond: by then most
-attributions are past the levels."""
-ROUNDING = 1e-12
-"""By which a rise of float64 performances may be off."""
-
-CONDITION = ["environment", "strength", "imputation", "indicator"]
-RESAMPLES = 500
-MOST_MISSING = 0.5
-"""Share of the attributions without an estimate up to which there is a ranking."""
-DIGITS = 9
-"""To which scores are rounded before they are ranked: what differs by rounding is a tie."""
-
-Rows = Mapping[str, list[dict[str, Any]]]
 
 
 def schedule(step: float = 1.0) -> list[float]:

@@ -52,6 +52,159 @@ OF_EACH_KIND = 16
 PREFIXES_OF = ("exact", "blur 0.03", "noise 0.75", "gradcam", "integrated-gradients-true-baseline")
 LABEL, RIVAL, BACKGROUND = 3, 3, 1
 """Pixels of the images of which every subset is looked at."""
+STEPS, EPSILONS = (4.0, 1.0, 0.25), (0.0, 0.01, 0.05)
+"""Percent of the area, and rises of the performance, of Algorithm 1."""
+LOW = 0.1
+"""The lowest of Algorithm 4's thresholds: nearest to Definition 4.9's 0."""
+NEAR = 0.1
+"""Mean absolute error up to which an estimate approximates the truth."""
+CLEAN, DISTURBED = (Condition(REFERENCE.environment, strength, LINEAR) for strength in (0.0, 1.0))
+"""Noisy linear imputation, without and with channels that fire on unseen colors."""
+QUALITIES = {
+    "soundness": "true soundness",
+    "completeness": "true completeness (Definition 4.9)",
+    "completeness of thresholds": "true completeness, mean over thresholds",
+    "f1": "F1",
+}
+
+
+def estimates_beside_truth(run: Run, *, image_size: int) -> Found:
+    """Compare Algorithms 1 and 2 and Assumption 4.10 with Definitions 4.8 and 4.9.
+
+    Tables "soundness" and "completeness" (`error_table`) are of one level and threshold, "levels" and
+    "thresholds" of all; "metrics" is `agreement_table`; "schedule" is by step and epsilon;
+    "assumption" is of all sets, "assumption-by-sets" of each kind. A quick run has fewer attributions
+    and conditions.
+    """
+    conditions = conditions_of(run.quick)
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    places = {}
+    for name in dict.fromkeys(each.environment for each in conditions):
+        env = load(name, image_size=image_size)
+        places[name] = Place(env, run.n, run.seed, THRESHOLDS[:-1], run.quick)
+    cases = {
+        place: [
+            Case(place, condition, indicator)
+            for condition in conditions
+            if condition.environment == name
+            for indicator in INDICATORS[place.env.task]
+        ]
+        for name, place in places.items()
+    }
+    for place, entry in run.track([(at, each) for at in cases for each in at.entries]):
+        for case in cases[place]:
+            for table, found in ratio_rows(case, entry).items():
+                rows[table] += found
+            if case.condition == REFERENCE:
+                rows["schedule"] += _schedule_rows(case, entry)
+        place.forget()
+    for place, of_place in cases.items():
+        sets = kept_sets(place, run.seed)
+        for case in of_place:
+            rows["assumption"] += assumption_rows(case, sets)
+            rows["counterexamples"] += counterexample_rows(case)
+            rows["theorem"].append(theorem_row(case))
+        place.forget()
+    tables = _tables({name: pd.DataFrame(of_name) for name, of_name in rows.items()}, run.n)
+    return Found(tables, _figures(tables, f"{run.n} images of {image_size} x {image_size} pixels"))
+
+
+def _schedule_rows(case: Case, entry: Entry) -> list[dict[str, Any]]:
+    """Algorithm 1 by step and epsilon, at every level."""
+    ends = case.ends
+    return [
+        {"step": step, "epsilon": epsilon, "indicator": case.indicator}
+        | {"attribution": entry.name, **row}
+        for step, epsilon in product(STEPS, EPSILONS)
+        for row in soundness_rows(case, entry, ends, step=step, epsilon=epsilon)
+    ]
+
+
+def _tables(every: dict[str, pd.DataFrame], n: int) -> dict[str, pd.DataFrame]:
+    levels = error_table(every["soundness"], [*CONDITION, "share"])
+    thresholds = error_table(every["completeness"], [*CONDITION, "threshold"])
+    of_all = every["assumption"].sets == "all"
+    middle = every["schedule"][every["schedule"].share == MIDDLE]
+    distinct = every["scores"].drop_duplicates(["environment", "attribution"])
+    panel = distinct.groupby(["environment", "kind"], sort=False).size().unstack("kind")
+    return {
+        "panel": panel.reset_index().assign(images=n),
+        "soundness": levels[levels.share == MIDDLE].drop(columns="share"),
+        "completeness": thresholds[thresholds.threshold == LOW].drop(columns="threshold"),
+        "metrics": agreement_table(every["scores"]),
+        "assumption": every["assumption"][of_all].drop(columns="sets"),
+        "assumption-by-sets": every["assumption"][~of_all],
+        "counterexamples": every["counterexamples"],
+        "theorem": every["theorem"],
+        "schedule": error_table(middle, ["step", "epsilon", "indicator"]),
+        "schedule-held-out": held_out_table(middle, PAPER_SCHEDULE),
+        "levels": levels,
+        "thresholds": thresholds,
+        "soundness-attributions": every["soundness"],
+        "completeness-attributions": every["completeness"],
+        "scores": every["scores"],
+    }
+
+
+def _figures(tables: Tables, counted: str) -> dict[str, Any]:
+    """Estimates beside true ratios, and how far metrics rank attributions as the truth does."""
+    main = REFERENCE.environment
+    figures = {}
+    for name, place, at, xlabel, ylabel in (
+        (
+            *("soundness", "share", MIDDLE, "true soundness of the same pixels"),
+            f"soundness at the level {MIDDLE:g} (Algorithm 1)",
+        ),
+        (
+            *("completeness", "threshold", LOW, f"true completeness at the threshold {LOW:g}"),
+            f"share of the performance lost at\nthe threshold {LOW:g} (Algorithm 2)",
+        ),
+    ):
+        table = tables[f"{name}-attributions"]
+        table = table[table[place] == at]
+        shown = []
+        for each in (REFERENCE, CLEAN, DISTURBED):
+            here = of_condition(table, each)
+            missing = f"{here.estimate.isna().sum()} of {len(here)} without an estimate"
+            shown.append(
+                here.dropna(subset="estimate").assign(condition=f"{_condition(each)}; {missing}")
+            )
+        figures[name] = scatter(
+            *(pd.concat(shown), "truth", "estimate"),
+            color="indicator",
+            panel="condition",
+            title=f"One point for each attribution ({main}, {counted})",
+            xlabel=xlabel,
+            ylabel=ylabel,
+            # Algorithm 2 promises an order only
+            diagonal="estimate = truth" if name == "soundness" else "",
+        )
+    metrics = tables["metrics"]
+    conditions = [
+        f"{row.environment}, {_condition(Condition(row.environment, row.strength, row.imputation))}"
+        for row in metrics.itertuples()
+    ]
+    metrics = metrics.assign(condition=conditions, quality=metrics.truth.map(QUALITIES))
+    for indicator in INDICATORS["classification"][:2]:
+        figures[f"ranks-{indicator.replace(' ', '-')}"] = dots(
+            *(metrics[metrics.indicator == indicator], "rank", "condition"),
+            color="metric",
+            panel="quality",
+            columns=4,
+            title=f"Do metrics rank attributions as the truth does? Indicator: {indicator}, "
+            f"{counted}; lines: 95 % intervals; without a dot there is no ranking",
+            xlabel="Spearman correlation (1 is best)",
+            reference=0,
+        )
+    return figures
+
+
+def _condition(condition: Condition) -> str:
+    """In words, without the environment."""
+    if condition.imputation in SEEN:
+        return f"{condition.imputation} (nothing unseen)"
+    unseen = f"unseen data x {condition.strength:g}" if condition.strength else "no unseen data"
+    return f"{condition.imputation}, {unseen}"
 
 
 def compared_pairs(
@@ -223,161 +376,6 @@ def _subsets(case: Case) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-STEPS, EPSILONS = (4.0, 1.0, 0.25), (0.0, 0.01, 0.05)
-"""Percent of the area, and rises of the performance, of Algorithm 1."""
-LOW = 0.1
-"""The lowest of Algorithm 4's thresholds: nearest to Definition 4.9's 0."""
-NEAR = 0.1
-"""Mean absolute error up to which an estimate approximates the truth."""
-CLEAN, DISTURBED = (Condition(REFERENCE.environment, strength, LINEAR) for strength in (0.0, 1.0))
-"""Noisy linear imputation, without and with channels that fire on unseen colors."""
-QUALITIES = {
-    "soundness": "true soundness",
-    "completeness": "true completeness (Definition 4.9)",
-    "completeness of thresholds": "true completeness, mean over thresholds",
-    "f1": "F1",
-}
-
-
-def estimates_beside_truth(run: Run, *, image_size: int) -> Found:
-    """Compare Algorithms 1 and 2 and Assumption 4.10 with Definitions 4.8 and 4.9.
-
-    Tables "soundness" and "completeness" (`error_table`) are of one level and threshold, "levels" and
-    "thresholds" of all; "metrics" is `agreement_table`; "schedule" is by step and epsilon;
-    "assumption" is of all sets, "assumption-by-sets" of each kind. A quick run has fewer attributions
-    and conditions.
-    """
-    conditions = conditions_of(run.quick)
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    places = {}
-    for name in dict.fromkeys(each.environment for each in conditions):
-        env = load(name, image_size=image_size)
-        places[name] = Place(env, run.n, run.seed, THRESHOLDS[:-1], run.quick)
-    cases = {
-        place: [
-            Case(place, condition, indicator)
-            for condition in conditions
-            if condition.environment == name
-            for indicator in INDICATORS[place.env.task]
-        ]
-        for name, place in places.items()
-    }
-    for place, entry in run.track([(at, each) for at in cases for each in at.entries]):
-        for case in cases[place]:
-            for table, found in ratio_rows(case, entry).items():
-                rows[table] += found
-            if case.condition == REFERENCE:
-                rows["schedule"] += _schedule_rows(case, entry)
-        place.forget()
-    for place, of_place in cases.items():
-        sets = kept_sets(place, run.seed)
-        for case in of_place:
-            rows["assumption"] += assumption_rows(case, sets)
-            rows["counterexamples"] += counterexample_rows(case)
-            rows["theorem"].append(theorem_row(case))
-        place.forget()
-    tables = _tables({name: pd.DataFrame(of_name) for name, of_name in rows.items()}, run.n)
-    return Found(tables, _figures(tables, f"{run.n} images of {image_size} x {image_size} pixels"))
-
-
-def _schedule_rows(case: Case, entry: Entry) -> list[dict[str, Any]]:
-    """Algorithm 1 by step and epsilon, at every level."""
-    ends = case.ends
-    return [
-        {"step": step, "epsilon": epsilon, "indicator": case.indicator}
-        | {"attribution": entry.name, **row}
-        for step, epsilon in product(STEPS, EPSILONS)
-        for row in soundness_rows(case, entry, ends, step=step, epsilon=epsilon)
-    ]
-
-
-def _tables(every: dict[str, pd.DataFrame], n: int) -> dict[str, pd.DataFrame]:
-    levels = error_table(every["soundness"], [*CONDITION, "share"])
-    thresholds = error_table(every["completeness"], [*CONDITION, "threshold"])
-    of_all = every["assumption"].sets == "all"
-    middle = every["schedule"][every["schedule"].share == MIDDLE]
-    distinct = every["scores"].drop_duplicates(["environment", "attribution"])
-    panel = distinct.groupby(["environment", "kind"], sort=False).size().unstack("kind")
-    return {
-        "panel": panel.reset_index().assign(images=n),
-        "soundness": levels[levels.share == MIDDLE].drop(columns="share"),
-        "completeness": thresholds[thresholds.threshold == LOW].drop(columns="threshold"),
-        "metrics": agreement_table(every["scores"]),
-        "assumption": every["assumption"][of_all].drop(columns="sets"),
-        "assumption-by-sets": every["assumption"][~of_all],
-        "counterexamples": every["counterexamples"],
-        "theorem": every["theorem"],
-        "schedule": error_table(middle, ["step", "epsilon", "indicator"]),
-        "schedule-held-out": held_out_table(middle, PAPER_SCHEDULE),
-        "levels": levels,
-        "thresholds": thresholds,
-        "soundness-attributions": every["soundness"],
-        "completeness-attributions": every["completeness"],
-        "scores": every["scores"],
-    }
-
-
-def _figures(tables: Tables, counted: str) -> dict[str, Any]:
-    """Estimates beside true ratios, and how far metrics rank attributions as the truth does."""
-    main = REFERENCE.environment
-    figures = {}
-    for name, place, at, xlabel, ylabel in (
-        (
-            *("soundness", "share", MIDDLE, "true soundness of the same pixels"),
-            f"soundness at the level {MIDDLE:g} (Algorithm 1)",
-        ),
-        (
-            *("completeness", "threshold", LOW, f"true completeness at the threshold {LOW:g}"),
-            f"share of the performance lost at\nthe threshold {LOW:g} (Algorithm 2)",
-        ),
-    ):
-        table = tables[f"{name}-attributions"]
-        table = table[table[place] == at]
-        shown = []
-        for each in (REFERENCE, CLEAN, DISTURBED):
-            here = of_condition(table, each)
-            missing = f"{here.estimate.isna().sum()} of {len(here)} without an estimate"
-            shown.append(
-                here.dropna(subset="estimate").assign(condition=f"{_condition(each)}; {missing}")
-            )
-        figures[name] = scatter(
-            *(pd.concat(shown), "truth", "estimate"),
-            color="indicator",
-            panel="condition",
-            title=f"One point for each attribution ({main}, {counted})",
-            xlabel=xlabel,
-            ylabel=ylabel,
-            # Algorithm 2 promises an order only
-            diagonal="estimate = truth" if name == "soundness" else "",
-        )
-    metrics = tables["metrics"]
-    conditions = [
-        f"{row.environment}, {_condition(Condition(row.environment, row.strength, row.imputation))}"
-        for row in metrics.itertuples()
-    ]
-    metrics = metrics.assign(condition=conditions, quality=metrics.truth.map(QUALITIES))
-    for indicator in INDICATORS["classification"][:2]:
-        figures[f"ranks-{indicator.replace(' ', '-')}"] = dots(
-            *(metrics[metrics.indicator == indicator], "rank", "condition"),
-            color="metric",
-            panel="quality",
-            columns=4,
-            title=f"Do metrics rank attributions as the truth does? Indicator: {indicator}, "
-            f"{counted}; lines: 95 % intervals; without a dot there is no ranking",
-            xlabel="Spearman correlation (1 is best)",
-            reference=0,
-        )
-    return figures
-
-
-def _condition(condition: Condition) -> str:
-    """In words, without the environment."""
-    if condition.imputation in SEEN:
-        return f"{condition.imputation} (nothing unseen)"
-    unseen = f"unseen data x {condition.strength:g}" if condition.strength else "no unseen data"
-    return f"{condition.imputation}, {unseen}"
 
 
 def _ordered(rows: pd.DataFrame) -> bool | None:
