@@ -14,11 +14,10 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metrics import magnitudes, pointing_game, relevance_mass_accuracy
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Check, Found, Run, Tables, claim
 from attributionlab.papers.subjects.subjects import OwnNetwork
-from attributionlab.papers.unified.projected_descent import STEPS
 from attributionlab.papers.unified.six_methods import MAPS, map_of
-from attributionlab.papers.unified.twins import Twins, given_twins, our_twins
+from attributionlab.papers.unified.twins import STEPS, Twins, given_twins, our_twins
 from attributionlab.papers.unified.untrained_accuracy import PAPER_EPSILON
 from attributionlab.papers.unified.verdicts import all_above
 from attributionlab.ranking import spearman
@@ -26,13 +25,8 @@ from attributionlab.report.plots import map_grid
 from attributionlab.stats.intervals import mean_interval, mean_score
 from attributionlab.validation import integer_problem, number_problem
 
-ITEMS = {
-    "unified-figure-2": "gradcam",
-    **{
-        f"unified-appendix-figure-{number}": method
-        for number, method in enumerate(list(MAPS)[1:], start=1)
-    },
-}
+FIGURES = ("unified-figure-2", *(f"unified-appendix-figure-{number}" for number in range(1, 6)))
+ITEMS = dict(zip(FIGURES, MAPS, strict=True))
 """The method of each figure; the numbers of a run are those of all methods."""
 DESIGN = "VGG-like"
 COLUMNS = 6
@@ -76,14 +70,9 @@ def maps_of_enhanced_images(
     and right in the trained one; all images where there are none. The item decides whose maps are
     drawn. A network of one's own takes the place of ours, as for `given_twins`.
     """
-    refuse_if(
-        [
-            *number_problem("epsilon", epsilon, above=0, most=1),
-            *integer_problem("steps", steps, 1),
-            *integer_problem("networks", networks, 1),
-            *integer_problem("training", training, 1),
-        ]
-    )
+    numbers = {"steps": steps, "networks": networks, "training": training}
+    problems = [each for name in numbers for each in integer_problem(name, numbers[name], 1)]
+    refuse_if([*number_problem("epsilon", epsilon, above=0, most=1), *problems])
     given = given_twins(run.n, run.seed, networks, layer=layer, **own)
     if given is not None and layer is None:
         raise AttributionLabError(
@@ -105,39 +94,33 @@ def maps_of_enhanced_images(
     return Found(tables, {"maps": figure}, notes=given[0].notes[:1] if given is not None else ())
 
 
-@claim(
+def _falls(metric: str) -> Check:
+    """Return what says whether a metric falls, for all methods; None where objects are not known."""
+
+    def check(tables: Tables) -> bool | None:
+        table = tables.get("plausibility", pd.DataFrame({"metric": []}))
+        return all_above(table[table.metric == metric], "networks")
+
+    return check
+
+
+claim(
     *ITEMS,
     place="Figure 2, appendix figures 1 to 5",
     statement="The map of an enhanced image in an untrained network is more like that network's map of "
     "the raw image than the trained network's map, although the answers are the latter's (all methods)",
-)
-def map_is_that_of_the_network(tables: Tables) -> bool | None:
-    return all_above(tables["similarities"], "networks")
-
-
-@claim(
+)(lambda tables: all_above(tables["similarities"], "networks"))
+claim(
     *ITEMS,
     place="Section 5",
     statement="So a metric of plausibility is unfair to it: the pointing game is lower than for the "
     "trained network, which gives the same answer (all methods)",
-)
-def pointing_game_is_lower(tables: Tables) -> bool | None:
-    return _falls(tables, POINTING)
-
-
-@claim(
+)(_falls(POINTING))
+claim(
     *ITEMS,
     place="ours",
     statement="So is the share of positive attribution that lies on the object (all methods)",
-)
-def mass_is_lower(tables: Tables) -> bool | None:
-    return _falls(tables, MASS)
-
-
-def _falls(tables: Tables, metric: str) -> bool | None:
-    if "plausibility" not in tables:  # where the objects are is not known
-        return None
-    return all_above(tables["plausibility"].query("metric == @metric"), "networks")
+)(_falls(MASS))
 
 
 def twin_maps(twins: Twins, epsilon: float, steps: int, seed: int) -> TwinMaps:
@@ -227,13 +210,8 @@ def _means(by_image: pd.DataFrame, difference: str, seed: int) -> dict[str, floa
     known = by_image.dropna()
     means = known.groupby("network").mean()
     low, high = mean_interval(means[difference].to_numpy(), seed) or (np.nan, np.nan)
-    return {
-        **{str(name): mean_score(means[name].to_numpy()) for name in means},
-        "low": low,
-        "high": high,
-        "networks": len(means),
-        "images": len(known),
-    }
+    found = {str(name): mean_score(means[name].to_numpy()) for name in means}
+    return found | {"low": low, "high": high, "networks": len(means), "images": len(known)}
 
 
 def _figure(twins: Twins, found: TwinMaps, method: str, epsilon: float) -> Figure:

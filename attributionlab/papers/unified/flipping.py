@@ -42,6 +42,7 @@ from attributionlab.papers.unified.verdicts import all_above
 from attributionlab.ranking import spearman
 from attributionlab.report.plots import curves, map_grid
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER, mean_interval, mean_score
+from attributionlab.stats.resampling import resampled_means
 from attributionlab.validation import integer_problem
 
 FIRST, DECAYS, MASKS, WITHIN = (f"unified-figure-{number}" for number in (1, 4, 5, 6))
@@ -55,7 +56,6 @@ EARLY, MASKED = 0.05, 0.18
 """Shares of the pixels that tables are about: the beginning, and the paper's 9k of 224 x 224."""
 HALF = 0.5
 """Of a reference, near which the paper sees the lowest point."""
-RESAMPLES = 2000
 FLOOR = -4.0
 """Of log ratios that are drawn: less than 2 % are left."""
 LAST = 0.9
@@ -386,9 +386,7 @@ def references_table(cases: Cases, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def lowest_point(
-    differences: Numbers, places: Numbers, seed: int, resamples: int = RESAMPLES
-) -> tuple[float, float, float]:
+def lowest_point(differences: Numbers, places: Numbers, seed: int) -> tuple[float, float, float]:
     """Return where the mean of curves is lowest, with a 95 % bootstrap interval over the curves.
 
     The first of equals; curves (units, S) are drawn again with replacement, and a single one has no
@@ -403,12 +401,9 @@ def lowest_point(
     (0.25, 0.25, 0.5)
     """
     place = float(places[differences.mean(0).argmin()])
-    units = len(differences)
-    if units < 2:
+    if len(differences) < 2:
         return place, np.nan, np.nan
-    generator = np.random.default_rng(seed)
-    drawn = generator.multinomial(units, np.full(units, 1 / units), size=resamples)
-    found = places[(drawn @ differences).argmin(1)]
+    found = places[resampled_means(differences, seed).argmin(1)]
     low, high = np.quantile(found, [0.025, 0.975], method="inverted_cdf")
     return place, float(low), float(high)
 

@@ -83,9 +83,12 @@ def sparse_linear_model(run: Run, *, splits: int) -> Found:
     maps = (
         pd.DataFrame(controls).groupby(["values", "attribution"], sort=False).pointing_game.mean()
     )
+    standard = every[every.model == STANDARD].groupby(["values", "C"], sort=False)
+    hits = every.pivot_table("pointing_game", index=["values", "C"], columns="model")
+    means = standard[["accuracy", "weights", "some_positive"]].mean()
     tables = {
         "table-3": _table_3(every),
-        "penalties": _by_penalty(every),
+        "penalties": means.join(hits[[STANDARD, MANIPULATED]]).reset_index(),
         "maps": maps.reset_index().assign(box=float(test.boxes.double().mean())),
         "splits": every,
     }
@@ -260,19 +263,9 @@ def _table_3(splits: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-def _by_penalty(splits: pd.DataFrame) -> pd.DataFrame:
-    """Return what the standard model is like, and the Pointing Game of both."""
-    keys = ["values", "C"]
-    standard = splits[splits.model == STANDARD].groupby(keys, sort=False)
-    hits = splits.pivot_table("pointing_game", index=keys, columns="model")
-    means = standard[["accuracy", "weights", "some_positive"]].mean()
-    return means.join(hits[[STANDARD, MANIPULATED]]).reset_index()
-
-
 def _maps_figure(training: Digits, test: Digits, seed: int) -> Figure:
     """Draw the maps of a seven, or of the first image where there is none."""
-    sevens = (test.labels == SHOWN_DIGIT).nonzero()[:, 0]
-    index = int(sevens[0]) if len(sevens) else 0
+    index = int((test.labels == SHOWN_DIGIT).int().argmax())
     one = Digits(test.ink[index : index + 1], test.labels[index : index + 1])
     digit = int(one.labels)
     ways = _values_of(training)
@@ -299,7 +292,7 @@ def _maps_figure(training: Digits, test: Digits, seed: int) -> Figure:
 def _boxes_figure(test: Digits) -> Figure:
     """Draw the first test image of each class that has one."""
     first = [
-        int((test.labels == label).nonzero()[0, 0]) for label in sorted(set(test.labels.tolist()))
+        int((test.labels == label).int().argmax()) for label in sorted(set(test.labels.tolist()))
     ]
     chosen = Digits(test.ink[first], test.labels[first])
     return map_grid(

@@ -1,4 +1,4 @@
-"""Two networks of one design, one of them trained, and images for both."""
+"""Two networks of one design, one of them trained, and images enhanced for the untrained one."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Unpack
@@ -13,7 +13,13 @@ from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, picture
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 from attributionlab.papers.subjects.small_network import fit_network
 from attributionlab.papers.subjects.subjects import ATTACHED, OwnNetwork, Subject, chosen_subject
-from attributionlab.papers.unified.projected_descent import enhanced
+from attributionlab.references import in_one_line, said
+
+Images = Float[Tensor, "batch channels height width"]
+Labels = Int64[Tensor, " batch"]
+
+EPSILON, STEPS = 0.3, 30
+"""The paper's settings, epsilon in units of whatever its networks take."""
 
 DESIGNS: Mapping[str, Design] = {
     "AlexNet-like": Design("plain", width=8),
@@ -27,6 +33,8 @@ INITIALIZATIONS = (DEFAULT, HE)
 EPOCHS = 5
 STEPS_ACROSS = 10
 """Steps from the middle of the box to its side: epsilon / alpha of the paper."""
+AT_ONCE = 64
+"""Images of one step."""
 
 
 class Twins(NamedTuple):
@@ -40,34 +48,96 @@ class Twins(NamedTuple):
     initialization: str
     untrained: nn.Module
     trained: nn.Module
-    images: Float[Tensor, "batch channels height width"]
-    labels: Int64[Tensor, " batch"]
+    images: Images
+    labels: Labels
     objects: Bool[Tensor, "batch 1 height width"] | None
     offered: tuple[Mapping[str, Any], Mapping[str, Any]]
     notes: tuple[str, ...] = ()
 
-    def enhanced(self, epsilon: float, steps: int) -> Float[Tensor, "batch channels height width"]:
-        """Enhance the images for the untrained network, in steps of epsilon / 10."""
-        return enhanced(
-            *(self.untrained, self.images, self.labels),
-            epsilon=epsilon,
-            alpha=epsilon / STEPS_ACROSS,
-            steps=steps,
-            low=0.0,
-            high=1.0,
-        )
+    def enhanced(self, epsilon: float, steps: int) -> Images:
+        """Enhance the images for the untrained network."""
+        return enhanced(self.untrained, self.images, self.labels, epsilon=epsilon, steps=steps)
 
     def subjects(self) -> tuple[Subject, Subject]:
         """Return the untrained network and the trained one, for what takes subjects."""
         empty = self.images.mean((0, 2, 3))[:, None, None]
-        arguments = (self.images, self.labels, 1.0, empty, 1.0)
-        first, second = (
-            Subject(name, each, each, *arguments, offered=offered)
-            for name, each, offered in zip(
-                ("untrained", "trained"), (self.untrained, self.trained), self.offered, strict=True
-            )
+
+        def subject(name: str, network: nn.Module, offered: Mapping[str, Any]) -> Subject:
+            shown = (self.images, self.labels, 1.0, empty, 1.0)
+            return Subject(name, network, network, *shown, offered=offered)
+
+        first, second = self.offered
+        return subject("untrained", self.untrained, first), subject("trained", self.trained, second)
+
+
+def enhanced(
+    model: nn.Module, images: Images, labels: Labels, *, epsilon: float, steps: int = STEPS
+) -> Images:
+    r"""Step down the loss of the label within a box around each image.
+
+    .. math::
+        x^{s+1} = \Pi\big(x^s - \alpha \, sgn \nabla_x L(x^s, y)\big)
+
+    The loss L is the cross-entropy of the softmax of the model's outputs, alpha is epsilon / 10, and Pi
+    cuts off what leaves the box [x - epsilon, x + epsilon] or [0, 1]. It is the attack of Madry et al.
+    (2018) with the other sign. The sign of 0 is 0: a value without a gradient stays.
+
+    The paper leaves open on which scale epsilon is measured, whether values are cut to a valid range,
+    and whether the first step starts from a random place in the box. Here images lie in [0, 1], which
+    they do not leave, and the first step starts from the image.
+
+    The model, in eval mode, returns logits (B, K) and is not changed. Refused are a loss that is not
+    finite or that no gradient reaches the images from, and a model that fails.
+
+    References
+    ----------
+    Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics, section 5
+    and B.1. Madry, Makelov, Schmidt, Tsipras and Vladu (2018): Towards deep learning models resistant
+    to adversarial attacks. ICLR.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.papers.unified.twins import enhanced
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 2, bias=False)).eval()
+    >>> with torch.no_grad():
+    ...     _ = model[1].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    >>> image = torch.tensor([[[[0.5, 0.25]]]])
+    >>> enhanced(model, image, torch.tensor([1]), epsilon=0.25)
+    tensor([[[[0.2500, 0.5000]]]])
+    """
+    parts = []
+    for chosen, wanted in zip(
+        torch.split(images, AT_ONCE), torch.split(labels, AT_ONCE), strict=True
+    ):
+        below, above = ((chosen + reach).clamp(0, 1) for reach in (-epsilon, epsilon))
+        current = chosen
+        for _ in range(steps):
+            moved = current - epsilon / STEPS_ACROSS * _gradient(model, current, wanted).sign()
+            current = torch.minimum(torch.maximum(moved, below), above)
+        parts.append(current)
+    return torch.cat(parts)
+
+
+def _gradient(model: nn.Module, images: Images, labels: Labels) -> Images:
+    """Return the gradient of the summed cross-entropy, so that each image has its own."""
+    leaf = images.clone().requires_grad_()
+    with (
+        torch.enable_grad(),
+        in_one_line(lambda error: f"the model raised {said(error)} where its gradient is computed"),
+    ):
+        loss = nn.functional.cross_entropy(model(leaf), labels, reduction="sum")
+    if not loss.requires_grad:
+        raise AttributionLabError(
+            "the model's output does not depend on the images by any gradient: pass a network that "
+            "computes with its input and outside of torch.no_grad()"
         )
-        return first, second
+    if not loss.isfinite():
+        raise AttributionLabError(
+            f"the loss is {loss.item()}: pass a model that returns finite logits"
+        )
+    (gradient,) = torch.autograd.grad(loss, leaf)
+    return gradient
 
 
 def untrained_network(design: Design, initialization: str, seed: int) -> nn.Module:
@@ -107,15 +177,12 @@ def our_twins(
     fit_network(trained, learned.images, learned.labels, seed=seed, epochs=EPOCHS)
     for initialization in initializations:
         untrained = untrained_network(DESIGNS[design], initialization, seed)
-        offered = tuple(
+        first, second = (
             {"layers": dict.fromkeys(ATTACHED, gradcam_layer(each))}
             for each in (untrained, trained)
         )
-        yield Twins(
-            *(design, initialization, untrained, trained),
-            *(shown.images, shown.labels, shown.objects),
-            (offered[0], offered[1]),
-        )
+        networks = (design, initialization, untrained, trained)
+        yield Twins(*networks, shown.images, shown.labels, shown.objects, (first, second))
 
 
 def given_twins(
@@ -153,11 +220,7 @@ def given_twins(
             raise AttributionLabError(
                 f"{model} makes the trained network without weights, too: leave loading to weights="
             )
-        twins.append(
-            Twins(
-                *(subject.name, "own", fresh, subject.model, subject.images, subject.targets, None),
-                (subject.offered, subject.offered),
-                subject.notes,
-            )
-        )
+        networks = (subject.name, "own", fresh, subject.model)
+        shown = (subject.images, subject.targets, None, (subject.offered, subject.offered))
+        twins.append(Twins(*networks, *shown, subject.notes))
     return twins

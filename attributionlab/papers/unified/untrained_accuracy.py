@@ -13,11 +13,12 @@ from attributionlab.errors import refuse_if
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.small_network import accuracy_of
 from attributionlab.papers.subjects.subjects import OwnNetwork
-from attributionlab.papers.unified.projected_descent import EPSILON, STEPS
 from attributionlab.papers.unified.twins import (
     DEFAULT,
     DESIGNS,
+    EPSILON,
     INITIALIZATIONS,
+    STEPS,
     Twins,
     given_twins,
     our_twins,
@@ -59,13 +60,8 @@ def accuracy_on_enhanced_images(
 
     A network of one's own takes the place of our three designs, as for `given_twins`.
     """
-    refuse_if(
-        [
-            *integer_problem("steps", steps, 1),
-            *integer_problem("networks", networks, 1),
-            *integer_problem("training", training, 1),
-        ]
-    )
+    numbers = {"steps": steps, "networks": networks, "training": training}
+    refuse_if([each for name in numbers for each in integer_problem(name, numbers[name], 1)])
     epsilons = QUICK_EPSILONS if run.quick else EPSILONS
     given = given_twins(run.n, run.seed, networks, **own)
     makers: list[Callable[[], Iterable[Twins]]] = [
@@ -93,36 +89,26 @@ def accuracy_on_enhanced_images(
     )
 
 
-@claim(
+claim(
     ITEM,
     place="Table 2",
     statement="Untrained networks (with He's initialization) are right on enhanced images far more "
     "often than on raw ones: AlexNet 64.664 % for 0.086 %, VGG-16 99.956 for 0.102, MnasNet 64.588 for "
     "0.110",
-)
-def enhancement_raises_the_accuracy(tables: Tables) -> bool | None:
-    return _clearly(_at(tables, ENHANCED), _at(tables, RAW))
-
-
-@claim(
+)(lambda tables: _clearly(_at(tables, ENHANCED), _at(tables, RAW)))
+claim(
     ITEM,
     place="Table 2",
     statement="They are about as often right, or more often, than trained networks on raw images: "
     "52.558 %, 72.230 %, 71.718 %",
     reason="on what scale epsilon is 0.3 and how networks are initialized the paper does not say; both "
     "matter",
-)
-def untrained_reach_the_trained(tables: Tables) -> bool | None:
-    return _clearly(_at(tables, ENHANCED), _at(tables, RAW, TRAINED), reach=True)
-
-
-@claim(
+)(lambda tables: _clearly(_at(tables, ENHANCED), _at(tables, RAW, TRAINED), reach=True))
+claim(
     ITEM,
     place="ours",
     statement="The direction does it: random signs of the same size raise the accuracy less",
-)
-def random_signs_do_less(tables: Tables) -> bool | None:
-    return _clearly(_at(tables, ENHANCED), _at(tables, SIGNS))
+)(lambda tables: _clearly(_at(tables, ENHANCED), _at(tables, SIGNS)))
 
 
 @claim(

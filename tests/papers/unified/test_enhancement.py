@@ -13,6 +13,7 @@ from attributionlab.papers.catalog import Run, items, reproduce
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE
 from attributionlab.papers.subjects.subjects import maps_of
 from attributionlab.papers.unified import enhanced_maps, untrained_accuracy
+from attributionlab.papers.unified import twins as twins_module
 from attributionlab.papers.unified.enhanced_maps import (
     CONDITIONS,
     ITEMS,
@@ -24,12 +25,12 @@ from attributionlab.papers.unified.enhanced_maps import (
     tables_of,
     twin_maps,
 )
-from attributionlab.papers.unified.projected_descent import enhanced
 from attributionlab.papers.unified.six_methods import MAPS, map_of
 from attributionlab.papers.unified.twins import (
     DESIGNS,
     INITIALIZATIONS,
     Twins,
+    enhanced,
     given_twins,
     untrained_network,
 )
@@ -39,6 +40,7 @@ from attributionlab.papers.unified.untrained_accuracy import (
     QUICK_EPSILONS,
     accuracy_on_enhanced_images,
 )
+from own_network import own_network
 
 
 def linear(weights):
@@ -49,7 +51,7 @@ def linear(weights):
     return model.eval()
 
 
-def descended(weights, image, label, epsilon, alpha, steps, low, high):
+def descended(weights, image, label, epsilon, steps):
     """One image, as defined: the gradient of the cross-entropy is sum_k (p_k - [k = y]) w_k."""
     current = list(image)
     for _ in range(steps):
@@ -58,26 +60,28 @@ def descended(weights, image, label, epsilon, alpha, steps, low, high):
         errors = [power / sum(powers) - (k == label) for k, power in enumerate(powers)]
         for pixel, begin in enumerate(image):
             slope = sum(error * row[pixel] for error, row in zip(errors, weights, strict=True))
-            moved = current[pixel] - alpha * ((slope > 0) - (slope < 0))
-            current[pixel] = max(low, begin - epsilon, min(high, begin + epsilon, moved))
+            moved = current[pixel] - epsilon / 10 * ((slope > 0) - (slope < 0))
+            current[pixel] = max(0, begin - epsilon, min(1, begin + epsilon, moved))
     return current
 
 
-@pytest.mark.parametrize(("low", "high"), [(-math.inf, math.inf), (0.0, 1.0)])
-def test_enhancement_descends_the_loss_within_the_box_and_the_range(low, high):
+def test_enhancement_descends_the_loss_within_the_box_and_the_range(monkeypatch):
+    monkeypatch.setattr(twins_module, "AT_ONCE", 2)
     generator = torch.Generator().manual_seed(0)
     weights = torch.randint(-4, 5, (3, 4), generator=generator) / 4
     images = torch.randint(0, 9, (5, 1, 2, 2), generator=generator) / 8
     labels = torch.tensor([0, 1, 2, 1, 0])
-    settings = {"epsilon": 0.25, "alpha": 0.0625, "steps": 6}
-    ends = {} if low == -math.inf else {"low": low, "high": high}
-    got = enhanced(linear(weights), images, labels, **settings, **ends, batch_size=2)
+    settings = {"epsilon": 0.3125, "steps": 16}
+    got = enhanced(linear(weights), images, labels, **settings)
     expected = [
-        descended(weights.tolist(), image, int(label), **settings, low=low, high=high)
+        descended(weights.tolist(), image, int(label), **settings)
         for image, label in zip(images.flatten(1).tolist(), labels, strict=True)
     ]
-    assert got.flatten(1).tolist() == expected  # multiples of 1/16 in [-1, 2]: exact
+    # Multiples of 1/32 in [0, 1]: exact.
+    assert got.flatten(1).tolist() == expected
     assert not torch.equal(got, images)
+    assert float(got.min()) == 0 < 1 == float(got.max())
+    assert float((got - images).abs().max()) == 0.3125
 
 
 def test_epsilon_0_and_values_without_a_gradient_leave_images_as_they_are():
@@ -89,65 +93,26 @@ def test_epsilon_0_and_values_without_a_gradient_leave_images_as_they_are():
     assert (moved[..., :2] != images[..., :2]).all()
 
 
-def test_a_random_start_lies_in_the_box_and_comes_from_the_generator_alone():
-    images, labels = torch.full((4, 1, 8, 8), 0.125), torch.zeros(4, dtype=torch.int64)
-    flat = linear(torch.zeros(2, 64))  # no gradient: the start is what is returned
-    before = torch.get_rng_state()
-
-    def started(seed):
-        start = torch.Generator().manual_seed(seed)
-        return enhanced(flat, images, labels, epsilon=0.25, low=0.0, high=1.0, start=start)
-
-    first = started(0)
-    assert torch.equal(first, started(0))
-    assert not torch.equal(first, started(1))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert (
-        float(first.min()) < 0.02
-    )  # of 256 uniform values in [0, 0.375]: else (1 - .053)^256 < 1e-6
-    assert float(first.max()) > 0.355
-    assert ((first >= 0) & (first <= 0.375)).all()
-
-
 def test_enhancement_leaves_the_network_and_its_gradients_alone():
     model = untrained_network(DESIGNS["MnasNet-like"], "He", 0).train()
     state = {name: value.clone() for name, value in model.eval().state_dict().items()}
-    enhanced(model, torch.rand(2, 3, SIDE, SIDE), torch.tensor([0, 1]), steps=2)
+    enhanced(model, torch.rand(2, 3, SIDE, SIDE), torch.tensor([0, 1]), epsilon=0.3, steps=2)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-@pytest.mark.usefixtures("without_shape_checks")
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("model", "problem"),
     [
-        ({"epsilon": -0.1}, "epsilon is -0.1"),
-        ({"alpha": 0}, "alpha is 0"),
-        ({"steps": 0}, "steps is 0"),
-        ({"low": 0.75}, "images lie in 0.5 to 0.5, low is 0.75"),
-        ({"high": 0.25}, "high is 0.25: pass the range"),
-        ({"labels": torch.tensor([2])}, "a label is 2: the model has outputs for 0 to 1 alone"),
-        ({"labels": torch.tensor([-1])}, "a label is -1"),
-        ({"model": linear(torch.full((2, 4), math.nan))}, "the loss is nan"),
-        ({"model": lambda x: torch.zeros(len(x), 2)}, "does not depend on the images"),
-        ({"model": None}, "model is None: pass a torch.nn.Module"),
-        ({"model": linear(torch.ones(2, 4)).train()}, "the model is in training mode"),
-        ({"model": linear(torch.ones(2, 9))}, "the model raised .* on images 1 x 1 x 2 x 2"),
-        ({"images": torch.ones(1, 1, 2, 2).double()}, "the model raised .* of torch.float64"),
-        ({"images": torch.ones(1, 1, 2, 2).int()}, "images are torch.int32 .* images.float"),
-        ({"images": torch.full((1, 1, 2, 2), math.nan)}, "images have the value nan: pass finite"),
-        ({"start": 0}, "start is 0: pass a torch.Generator"),
-        ({"labels": [1]}, "^labels are of type list"),
+        (linear(torch.full((2, 4), math.nan)), "the loss is nan"),
+        (lambda images: torch.zeros(len(images), 2), "does not depend on the images"),
+        (linear(torch.ones(2, 9)), "the model raised RuntimeError"),
     ],
 )
-def test_what_cannot_be_enhanced_is_refused(change, problem):
-    settings = {
-        "model": linear(torch.ones(2, 4)),
-        "images": torch.full((1, 1, 2, 2), 0.5),
-        "labels": torch.tensor([1]),
-    } | change
+def test_a_model_without_a_finite_gradient_is_refused(model, problem):
+    images, labels = torch.full((1, 1, 2, 2), 0.5), torch.tensor([1])
     with pytest.raises(AttributionLabError, match=problem) as refusal:
-        enhanced(settings.pop("model"), settings.pop("images"), settings.pop("labels"), **settings)
+        enhanced(model, images, labels, epsilon=0.25)
     assert "\n" not in str(refusal.value)
 
 
@@ -421,53 +386,16 @@ def test_claims_about_maps_follow_the_intervals_of_all_methods(
     assert answers("unified-appendix-figure-5", {"similarities": own})[1:] == ["undecided"] * 2
 
 
-NET = """
-import torch
-from torch import nn
-
-
-def net():
-    return nn.Sequential(
-        nn.Conv2d(3, 2, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(2 * 64, 2)
-    )
-
-
-def fixed():
-    with torch.random.fork_rng():
-        torch.manual_seed(1234)
-        return net()
-"""
-
-
 @pytest.fixture
-def folder(tmp_path):
-    """Two classes of images, a network and a file with weights for it."""
-    from PIL import Image
-
-    for index, name in enumerate(("dark", "light")):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        for number in range(2):
-            pixels = np.full((8, 8, 3), 60 + 120 * index + number, np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
-    (tmp_path / "net.py").write_text(NET)
-    scope = {}
-    exec(NET, scope)
-    torch.save(scope["fixed"]().state_dict(), tmp_path / "weights.pt")
-    return tmp_path
+def own(tmp_path):
+    """Settings of a network that is another one each time it is made, with trained weights."""
+    own = own_network(tmp_path) | {"weights": str(tmp_path / "100.pt")}
+    return own | {"model": own["model"].replace(":fixed", ":net")}
 
 
-def settings_of(folder, name="net"):
-    return {
-        "images": str(folder / "images"),
-        "model": f"{folder / 'net.py'}:{name}",
-        "weights": str(folder / "weights.pt"),
-        "size": 8,
-    }
-
-
-def test_own_twins_differ_by_the_weights_and_leave_the_global_generator_alone(folder):
+def test_own_twins_differ_by_the_weights_and_leave_the_global_generator_alone(own):
     before = torch.get_rng_state()
-    first, second = given_twins(2, 0, 2, layer="0", **settings_of(folder))
+    first, second = given_twins(2, 0, 2, layer="0", **own)
     assert torch.equal(torch.get_rng_state(), before)
     assert first.trained is second.trained
     assert not torch.equal(first.untrained[0].weight, second.untrained[0].weight)
@@ -475,8 +403,8 @@ def test_own_twins_differ_by_the_weights_and_leave_the_global_generator_alone(fo
     assert first.objects is None
 
 
-def test_own_twins_are_enhanced_and_explained(folder):
-    own = settings_of(folder) | {"steps": 2}
+def test_own_twins_are_enhanced_and_explained(own):
+    own |= {"steps": 2}
     with pytest.raises(AttributionLabError, match=r"n is 8: .* has 2 images"):
         reproduce(ITEM, quick=True, settings=own)
     outcome = reproduce(ITEM, n=2, quick=True, settings=own | {"networks": 1})
@@ -500,8 +428,10 @@ def test_own_twins_are_enhanced_and_explained(folder):
         ({"training": 0}, "training is 0"),
     ],
 )
-def test_own_networks_that_do_not_fit_are_refused(folder, change, problem):
-    settings = settings_of(folder, change.pop("model", "net")) | {"layer": "0"} | change
+def test_own_networks_that_do_not_fit_are_refused(own, change, problem):
+    if "model" in change:
+        change = {"model": own["model"].replace(":net", ":fixed")}
+    settings = own | {"layer": "0"} | change
     with pytest.raises(AttributionLabError, match=problem):
         reproduce("unified-figure-2", n=1, quick=True, settings=settings)
 

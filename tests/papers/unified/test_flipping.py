@@ -46,6 +46,7 @@ from attributionlab.papers.unified.flipping_curves import (
     window_orders,
 )
 from attributionlab.papers.unified.six_methods import GRADCAM, MAPS, map_of
+from own_network import own_network
 
 
 def made_up(name="made up", n=6, seed=0):
@@ -477,24 +478,8 @@ def test_impossible_settings_are_refused(settings, problem):
         reproduce(DECAYS, quick=True, settings=settings)
 
 
-@pytest.fixture
-def own(tmp_path):
-    from PIL import Image
-
-    for index, name in enumerate(("dark", "light")):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        pixels = np.full((8, 8, 3), 60 + 120 * index, np.uint8)
-        pixels[2:5, 2:5] += 40
-        Image.fromarray(pixels).save(tmp_path / "images" / name / "1.png")
-    (tmp_path / "net.py").write_text(
-        "import torch\nfrom torch import nn\n\n\ndef net():\n"
-        "    with torch.random.fork_rng():\n        torch.manual_seed(0)\n"
-        "        return nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))\n"
-    )
-    return {"images": str(tmp_path / "images"), "model": f"{tmp_path / 'net.py'}:net", "size": 8}
-
-
-def test_a_given_network_is_flipped_by_all_maps_and_needs_a_layer(own, monkeypatch):
+def test_a_given_network_is_flipped_by_all_maps_and_needs_a_layer(tmp_path, monkeypatch):
+    own = own_network(tmp_path, number=1)
     monkeypatch.setattr(flipping_curves, "map_of", map_of)
     with pytest.raises(al.AttributionLabError, match="layer is None, and GradCAM"):
         reproduce(DECAYS, n=1, settings=own)
