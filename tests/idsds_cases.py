@@ -5,8 +5,8 @@ from functools import cache
 import torch
 from torch import nn
 
-from attributionlab.papers.idsds.data import Task
-from attributionlab.papers.idsds.environment_scores import environment_scores
+from attributionlab.papers.idsds.protocol_scores import environment_scores
+from attributionlab.papers.idsds.training import Task
 
 
 @cache

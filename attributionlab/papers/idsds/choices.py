@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -16,65 +16,51 @@ from torch import nn
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.methods.layers import find_layer
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim, items
+from attributionlab.papers.idsds import training as tasks
 from attributionlab.papers.idsds.comparisons import (
     AFTER,
     ALL,
-    NOT_ABSOLUTE,
     Comparison,
     Direction,
-    compared,
-    method_differences,
-    network_changes,
-    network_means,
-    outputs_compared,
-    summarized,
+    against_of,
+    comparison_tables,
     tradeoff,
 )
-from attributionlab.papers.idsds.data import Task, colors_task, pictures_task
 from attributionlab.papers.idsds.maps import (
     ATTENDED,
     CONTROL,
-    PANEL,
-    UNIFORM,
-    refused_rows,
-)
-from attributionlab.papers.idsds.patch_scores import (
     LOGIT,
     OUTPUTS,
+    PANEL,
     PROBABILITY,
     TRUTH,
-    Images,
-    Labels,
+    UNIFORM,
+    Patches,
     correlations,
     panel_scores,
     references,
+    refused_rows,
     returning,
 )
-from attributionlab.papers.idsds.training import trained_pair
+from attributionlab.papers.idsds.training import PATCHES, Images, Labels, Task, trained_pair
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of
 from attributionlab.papers.subjects.subjects import OwnNetwork, chosen_subject
 from attributionlab.report.plots import dots, scatter
-from attributionlab.stats.intervals import (
-    FEWEST_FOR_ORDER,
-)
+from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 from attributionlab.validation import integer_problem
 
 FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_8, FIGURE_9 = (f"idsds-figure-{n}" for n in (3, 4, 5, 8, 9))
-PATCHES = 16
-TASKS: Mapping[str, Callable[[int, int, int], Task]] = {
-    "colors": partial(colors_task, side=16),
-    "pictures": pictures_task,
+TASKS: Mapping[str, Callable[..., Task]] = {
+    **tasks.TASKS,
+    "colors": partial(tasks.colors_task, side=16),
 }
-"""(images to train on, to explain, seed) -> Task"""
 QUICK_METHODS = (
     *("input-x-gradient", "integrated-gradients", "input-x-gradient-absolute"),
     *("integrated-gradients-absolute", "saliency", "gradcam", *ATTENDED, CONTROL),
 )
 ALIKE = 0.7
 """Rankings whose correlation is above this are called alike."""
-Held = Mapping[str, Any]
-"""What maps are held against, by name."""
 
 
 class Study(NamedTuple):
@@ -175,21 +161,12 @@ def designs(
         if own not in data:
             data = {own: TASKS[task](training, max(tested, run.n), seed)}
         given = data[own]
-        pair = trained_pair(
-            *(design, given),
-            seed=seed,
-            patches=PATCHES,
-            replacement=given.baseline,
-            epochs=epochs,
-            fine_tuning_epochs=fine_tuning,
-        )
+        how = {"seed": seed, "epochs": epochs, "fine_tuning": fine_tuning}
+        pair = trained_pair(design, given, **how, replacement=given.baseline)
         network, few = pair.fine_tuned, slice(run.n)
         case = (network, given.images[few], given.labels[few])
-        held = references(
-            *(*case, None if given.truth is None else given.truth[few]),
-            patches=PATCHES,
-            replacement=given.baseline,
-        )
+        truth = None if given.truth is None else given.truth[few]
+        held = references(*case, truth, patches=PATCHES, replacement=given.baseline)
         table = panel_scores(
             *(*case, held, QUICK_METHODS if run.quick else PANEL),
             outputs=OUTPUTS if design.name in softmax else OUTPUTS[:1],
@@ -211,14 +188,14 @@ def designs(
             }
         )
     of_runs = pd.DataFrame(networks)
-    how = f"n = {run.n}, training runs: {runs}"
-    how += "; bars: 95 % intervals over runs" if runs > 1 else ""
-    title = f"{items()[run.item].title}\n{how}"
+    means = f"n = {run.n}, training runs: {runs}"
+    means += "; bars: 95 % intervals over runs" if runs > 1 else ""
+    title = f"{items()[run.item].title}\n{means}"
     found = _found(pd.concat(scores), of_runs, study.comparisons, run.seed, title, "IDSDS")
     if not study.others:
         return found
     more = tradeoff(found.tables["scores"], of_runs, run.seed)
-    figures = {**found.figures, "tradeoff": _tradeoff_figure(more["tradeoff"], how)}
+    figures = {**found.figures, "tradeoff": _tradeoff_figure(more["tradeoff"], means)}
     return Found({**found.tables, **more}, figures)
 
 
@@ -241,15 +218,8 @@ def designs_or_softmax(
     """
     subject = chosen_subject(run.n, run.seed, layer=layer, **own)
     if subject is None:
-        return designs(
-            run,
-            training=training,
-            tested=tested,
-            epochs=epochs,
-            fine_tuning=fine_tuning,
-            runs=runs,
-            task=task,
-        )
+        sizes = {"training": training, "tested": tested, "epochs": epochs}
+        return designs(run, **sizes, fine_tuning=fine_tuning, runs=runs, task=task)
     case = (subject.model, subject.images, subject.targets)
     held = references(*case, None, patches=PATCHES, replacement=subject.empty)
     # A name may mean something else in the same network with a softmax behind it.
@@ -415,7 +385,9 @@ def designs_change_networks(tables: Tables) -> bool | None:
     return bool((above | below).all())
 
 
-def _facts(network: nn.Module, images: Images, labels: Labels, held: Held) -> pd.DataFrame:
+def _facts(
+    network: nn.Module, images: Images, labels: Labels, held: Mapping[str, Patches]
+) -> pd.DataFrame:
     """Return what is true of a network whatever explains it, a row for each image.
 
     "network_truth": Spearman's correlation of the logit's drops with the data's truth (NaN where that
@@ -444,80 +416,26 @@ def _found(
     title: str,
     label: str,
 ) -> Found:
-    """Return the tables of `panel_scores` with "setup" and "run", and the figure.
-
-    Comparisons of outputs are held against the drops of both.
-    """
-    keys = ["setup", "run", "method", "against"]
-    after = by_image.output.map({LOGIT: "", PROBABILITY: AFTER})
-    scores = (
-        by_image.assign(setup=by_image.setup + after)
-        .groupby(keys, sort=False)
-        .agg(
-            score=("score", "mean"),
-            constant_maps=("constant_maps", "sum"),
-            constant_drops=("constant_drops", "sum"),
-            images=("score", "count"),
-        )
-    )
-    scores = scores.reset_index()
-    by_reference = dict(list(scores.groupby("against", sort=False)))
-    pairs = [
-        (each, against)
-        for each in comparisons
-        for against in (OUTPUTS if each.of_outputs else OUTPUTS[:1])
-    ]
-    tables = {
-        "comparisons": pd.DataFrame(
-            [
-                compared(by_reference[against], each, seed, against=against, maps=maps)
-                for each, against in pairs
-                for maps in (ALL, NOT_ABSOLUTE)
-            ]
-        ),
-        "outputs": outputs_compared(scores, comparisons),
-        "changes": pd.DataFrame(
-            [network_changes(networks, each, seed) for each in comparisons if not each.of_outputs]
-        ),
-        "networks": network_means(scores, networks),
-        "methods": pd.concat(
-            [summarized(own, seed).assign(against=each) for each, own in by_reference.items()],
-            ignore_index=True,
-        ),
-        "differences": pd.concat(
-            [
-                method_differences(by_reference[each], x, seed).assign(against=each)
-                for x, each in pairs
-            ],
-            ignore_index=True,
-        ),
-        "scores": scores,
-        "runs": networks,
-    }
-    figure = _figure(tables["methods"], pairs, title, f"{label} (higher is better)")
-    return Found({name: each for name, each in tables.items() if len(each)}, {"setups": figure})
-
-
-def _figure(
-    methods: pd.DataFrame, pairs: Sequence[tuple[Comparison, str]], title: str, xlabel: str
-) -> Figure:
-    """Draw a panel for each part, and one for the drops of the probability beside a softmax's."""
+    """Return the tables, and a figure with a panel for each part, and for the drops of each output."""
+    tables = comparison_tables(by_image, networks, comparisons, seed)
     panels: dict[str, tuple[str, list[str]]] = {}
-    for each, against in pairs:
+    for each, against in against_of(comparisons):
         panel = each.part if against == LOGIT else f"{each.part}, drops of the {against}"
         panels.setdefault(panel, (against, []))[1].extend((each.first, each.second))
+    methods = tables["methods"]
     parts = [
         methods[(methods.against == against) & methods.setup.isin(setups)].assign(panel=panel)
         for panel, (against, setups) in panels.items()
     ]
-    return dots(
+    figure = dots(
         *(pd.concat(parts), "mean", "method"),
         color="setup",
         panel="panel",
         title=title,
-        xlabel=xlabel,
+        xlabel=f"{label} (higher is better)",
         reference=0,
     )
+    return Found(tables, {"setups": figure})
 
 
 def _tradeoff_figure(table: pd.DataFrame, how: str) -> Figure:

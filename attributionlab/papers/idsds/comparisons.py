@@ -6,8 +6,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from attributionlab.papers.idsds.maps import ABSOLUTE, CONTROL, OF_NO_OUTPUT
-from attributionlab.papers.idsds.patch_scores import LOGIT, TRUTH
+from attributionlab.papers.idsds.maps import (
+    ABSOLUTE,
+    CONTROL,
+    LOGIT,
+    OF_NO_OUTPUT,
+    OUTPUTS,
+    PROBABILITY,
+    TRUTH,
+)
 from attributionlab.ranking import spearman, spearman_interval
 from attributionlab.stats.intervals import (
     Difference,
@@ -42,6 +49,53 @@ class Comparison(NamedTuple):
     def named(self) -> dict[str, str]:
         """Return the columns that say which comparison a row is of."""
         return {"part": self.part, "first": self.first, "second": self.second}
+
+
+def against_of(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, str]]:
+    """Return each comparison with the drops it is held against: of the logit; of outputs, of both."""
+    return [
+        (each, against)
+        for each in comparisons
+        for against in (OUTPUTS if each.of_outputs else OUTPUTS[:1])
+    ]
+
+
+def comparison_tables(
+    by_image: pd.DataFrame, networks: pd.DataFrame, comparisons: Sequence[Comparison], seed: int
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of `panel_scores` with "setup" and "run", and of networks; no empty ones."""
+    after = by_image.output.map({LOGIT: "", PROBABILITY: AFTER})
+    named = by_image.assign(setup=by_image.setup + after)
+    scores = named.groupby(["setup", "run", "method", "against"], sort=False).agg(
+        score=("score", "mean"),
+        constant_maps=("constant_maps", "sum"),
+        constant_drops=("constant_drops", "sum"),
+        images=("score", "count"),
+    )
+    scores = scores.reset_index()
+    held = dict(list(scores.groupby("against", sort=False)))
+    pairs = against_of(comparisons)
+    rows = [
+        compared(held[against], each, seed, against=against, maps=maps)
+        for each, against in pairs
+        for maps in (ALL, NOT_ABSOLUTE)
+    ]
+    changes = [network_changes(networks, x, seed) for x in comparisons if not x.of_outputs]
+    methods = [summarized(own, seed).assign(against=each) for each, own in held.items()]
+    differences = [
+        method_differences(held[each], x, seed).assign(against=each) for x, each in pairs
+    ]
+    tables = {
+        "comparisons": pd.DataFrame(rows),
+        "outputs": outputs_compared(scores, comparisons),
+        "changes": pd.DataFrame(changes),
+        "networks": network_means(scores, networks),
+        "methods": pd.concat(methods, ignore_index=True),
+        "differences": pd.concat(differences, ignore_index=True),
+        "scores": scores,
+        "runs": networks,
+    }
+    return {name: each for name, each in tables.items() if len(each)}
 
 
 def summarized(scores: pd.DataFrame, seed: int) -> pd.DataFrame:

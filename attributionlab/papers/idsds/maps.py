@@ -1,16 +1,25 @@
-"""The panel of Hesse et al. (2024), Table 2."""
+"""The panel of Hesse et al. (2024), Table 2: maps of its rows, and scores of maps patch by patch."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods import METHODS, as_maps, collect_notices
 from attributionlab.methods.baselines import Baselines
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
+from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
+from attributionlab.papers.idsds.training import PATCHES, Images, Labels
+from attributionlab.stats.intervals import FEWEST_FOR_ORDER, applicable, mean_interval
+from attributionlab.validation import Replacement
 
 ABSOLUTE = "-absolute"
 """Ends the name of a row whose maps are the absolute values of those of another row."""
@@ -41,28 +50,16 @@ PANEL = (
 """The rows in the order of Table 2, and the control."""
 
 
-class Effort(NamedTuple):
-    """Settings that trade time for precision.
-
-    Nodes of the quadrature of integrated gradients, noisy samples of each image, uniformly random
-    baseline images, and masks of RISE.
-    """
-
-    nodes: int
-    samples: int
-    starts: int
-    masks: int
-
-
-FULL = Effort(nodes=32, samples=8, starts=4, masks=1000)
-QUICK = Effort(nodes=8, samples=4, starts=2, masks=200)
-"""Public code of the paper: 50 nodes, 4 samples, one baseline image. RISE's authors: 8,000 masks."""
+FULL, QUICK = (32, 8, 4, 1000), (8, 4, 2, 200)
+"""Nodes of the quadrature of integrated gradients, noisy samples of each image, uniformly random
+baseline images, and masks of RISE. Public code of the paper: 50 nodes, 4 samples, one baseline image.
+RISE's authors: 8,000 masks."""
 
 
 def panel_maps(
     model: nn.Module,
-    images: Float[Tensor, "batch channels height width"],
-    targets: Int64[Tensor, " batch"],
+    images: Images,
+    targets: Labels,
     names: Sequence[str] = PANEL,
     *,
     layer: nn.Module | str | None,
@@ -91,32 +88,14 @@ def panel_maps(
         Where the path of integrated gradients starts (`as_baselines`), and what RISE's masks show, 0
         in the paper. Rows "-uniform" have independent U(0, highest) values instead.
     seed : int
-        Of noise, uniform baselines, masks and the control.
+        Seed of noise, uniform baselines, masks and the control.
     quick : bool
-        Fewer nodes, samples, baselines and masks.
+        Whether to take fewer nodes, samples, baselines and masks.
 
     Returns
     -------
     dict of str to Tensor of float64, (B, 1, H, W)
         On the CPU, in units of the output (squared for "-squared").
-
-    References
-    ----------
-    Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models.
-    NeurIPS. Table 2.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.idsds.maps import panel_maps
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2, bias=False))
-    >>> images, targets = torch.ones(1, 1, 2, 2), torch.zeros(1, dtype=torch.int64)
-    >>> names = ("input-x-gradient", "input-x-gradient-absolute")
-    >>> signed, absolute = panel_maps(
-    ...     model, images, targets, names, layer=None, seed=0, quick=True
-    ... ).values()
-    >>> bool((absolute == signed.abs()).all())
-    True
     """
     for name in names:
         if name not in PANEL:
@@ -130,7 +109,7 @@ def panel_maps(
                 continue
             # Of its own: a row's maps do not depend on which others there are.
             drawn = {"highest": highest, "generator": torch.Generator().manual_seed(seed)}
-            settings = _settings(name, QUICK if quick else FULL, baselines, drawn)
+            settings = _settings(name, quick, baselines, drawn)
             settings |= attached if name in ATTACHED else {}
             try:
                 found = _made(name, (model, images, targets), settings)
@@ -146,11 +125,7 @@ def panel_maps(
     }
 
 
-def refused_rows(
-    model: nn.Module,
-    images: Float[Tensor, "batch channels height width"],
-    targets: Int64[Tensor, " batch"],
-) -> list[str]:
+def refused_rows(model: nn.Module, images: Images, targets: Labels) -> list[str]:
     """Return for each of the `ATTENDED` rows that `panel_maps` leaves out a sentence that says why."""
     said = []
     for name in ATTENDED:
@@ -164,24 +139,21 @@ def refused_rows(
 
 
 def _settings(
-    name: str, effort: Effort, baselines: Baselines, drawn: dict[str, Any]
+    name: str, quick: bool, baselines: Baselines, drawn: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what a row's method gets beside the network and its images; `drawn` if it is random."""
-    path = {"baselines": baselines, "n_steps": effort.nodes}
+    nodes, samples, starts, masks = QUICK if quick else FULL
+    generator = {"generator": drawn["generator"]}
+    path, sampled = {"baselines": baselines, "n_steps": nodes}, drawn | {"n_samples": samples}
     if "-smoothgrad" in name:
-        sampled = drawn | {"n_samples": effort.samples}
         return sampled | path if name.startswith(INTEGRATED) else sampled
     return {
         INTEGRATED: path,
-        UNIFORM: drawn | {"n_baselines": effort.starts, "n_steps": effort.nodes},
-        "rise": {
-            "generator": drawn["generator"],
-            "baselines": baselines,
-            "n_samples": effort.masks,
-        },
-        "rise-uniform": drawn | {"n_samples": effort.masks},
-        "smooth-gradcam-plus-plus": drawn | {"n_samples": effort.samples},
-        CONTROL: {"generator": drawn["generator"]},
+        UNIFORM: drawn | {"n_baselines": starts, "n_steps": nodes},
+        "rise": generator | {"baselines": baselines, "n_samples": masks},
+        "rise-uniform": drawn | {"n_samples": masks},
+        "smooth-gradcam-plus-plus": sampled,
+        CONTROL: generator,
     }.get(name, {})
 
 
@@ -202,3 +174,89 @@ def _made(
         return dict(zip(rows, map(torch.stack, zip(*made, strict=True)), strict=True))
     maps = METHODS[name](*explained, **settings)
     return {name: maps.double().sum(1, keepdim=True).abs() if name == "saliency" else maps}
+
+
+# Scores patch by patch: by what deleting a patch changes, and by the data
+
+Patches = Float64[Tensor, "batch patches"]
+Scores = NDArray[np.float64]
+
+LOGIT, PROBABILITY, TRUTH = "logit", "probability", "truth"
+OUTPUTS = (LOGIT, PROBABILITY)
+"""Of the label: what maps explain, and whose drops they are held against."""
+
+
+def returning(network: nn.Module, output: str) -> nn.Module:
+    """Return the network, or one with a softmax behind it that shares its modules."""
+    return network if output == LOGIT else nn.Sequential(network, nn.Softmax(dim=1)).eval()
+
+
+def references(
+    network: nn.Module,
+    images: Images,
+    labels: Labels,
+    truth: Float[Tensor, "batch 1 height width"] | None,
+    *,
+    outputs: Sequence[str] = OUTPUTS,
+    patches: int = PATCHES,
+    replacement: Replacement,
+) -> dict[str, Patches]:
+    """Return what maps can be held against: drops of outputs, and what the data say, if known."""
+    found = {
+        output: deletion_drops(
+            *(returning(network, output), images, labels), patches=patches, replacement=replacement
+        )
+        for output in outputs
+    }
+    return found if truth is None else found | {TRUTH: patch_sums(truth.detach().cpu(), patches)}
+
+
+def panel_scores(
+    network: nn.Module,
+    images: Images,
+    labels: Labels,
+    held: Mapping[str, Patches],
+    methods: Sequence[str],
+    *,
+    outputs: Sequence[str] = (LOGIT,),
+    patches: int = PATCHES,
+    layer: nn.Module | None,
+    baselines: Baselines = 0.0,
+    seed: int,
+    quick: bool,
+) -> pd.DataFrame:
+    """Explain outputs by the panel's methods and correlate the ranks of each map's patches.
+
+    Returns
+    -------
+    DataFrame
+        A row for each output, method, what its maps are held `against`, and image. `score`: Spearman's
+        correlation, NaN where the other side is constant (`constant_drops`), else 0 where the map is
+        (`constant_maps`).
+    """
+    how: dict[str, Any] = {"layer": layer, "baselines": baselines, "seed": seed, "quick": quick}
+    parts = []
+    for output in outputs:
+        maps = panel_maps(returning(network, output), images, labels, methods, **how)
+        for (method, of_method), against in product(maps.items(), held):
+            sums = patch_sums(of_method.detach().cpu(), patches)
+            found = judged_by_drops(sums, held[against])
+            columns = {
+                "score": found.scores.numpy(),
+                "constant_maps": (found.constant_maps & ~found.constant_drops).numpy(),
+                "constant_drops": found.scores.isnan().numpy(),
+            }
+            key = {"output": output, "method": method, "against": against}
+            parts.append(pd.DataFrame(key | {"image": range(len(sums))} | columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def correlations(sums: Patches, reference: Patches) -> Scores:
+    """Return Spearman's correlation over the patches of each image, NaN for a constant reference."""
+    return np.asarray(judged_by_drops(sums, reference).scores.numpy())
+
+
+def interval_over_images(values: Scores, seed: int) -> tuple[float, float]:
+    """Return the ends of `mean_interval`, NaN with fewer than six images to which a score applies."""
+    enough = applicable(values) >= FEWEST_FOR_ORDER
+    return (mean_interval(values, seed) if enough else None) or (math.nan, math.nan)

@@ -1,36 +1,52 @@
-"""What scores of maps by many protocols come to, in tables."""
+"""Tables of what scores of maps by many protocols come to, and of what each protocol lacks."""
 
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+import torch
+from torch import Tensor, nn
 
+from attributionlab.environment.catalog import load
 from attributionlab.metric_trials.agreement import without_rounding
-from attributionlab.papers.idsds.environment_scores import (
+from attributionlab.metrics import (
+    deletion_drops,
+    grid_patches,
+    ids,
+    idsds,
+    judged_by_drops,
+    patch_sums,
+)
+from attributionlab.metrics.orders import removal_order
+from attributionlab.papers.idsds.maps import INTEGRATED, PROBABILITY, panel_maps, returning
+from attributionlab.papers.idsds.protocol_scores import (
     ALIGNED_IDS,
     ENVIRONMENTS,
     EXACT,
     IDS,
     IDSDS,
+    INTRINSIC,
     MASK,
     PARTS,
+    PATCHES,
     SDS,
+    SIDE,
     UPDATED,
     UPDATED_IDS,
 )
-from attributionlab.papers.idsds.trained_scores import INTRINSIC
+from attributionlab.papers.idsds.training import Pair, Task
+from attributionlab.papers.subjects.small_network import trained_small_network
 from attributionlab.ranking import centered_ranks, row_correlations, spearman_interval
 from attributionlab.stats.intervals import (
+    applicable,
     mean_interval,
     mean_score,
     paired_difference,
     with_intervals,
 )
-
-Numbers = NDArray[np.float64]
 
 PUBLISHED = pd.read_csv(Path(__file__).with_name("published_protocols.csv"))
 """Tables 4 to 7 (ResNet-50, ImageNet), and what the paper calls rows of the panel."""
@@ -130,10 +146,11 @@ def side_by_side(
     for each in table.to_dict("records"):
         value, low, high = (each[name] for name in values)
         text = f"{value:.2f}" + (f" ({low:.2f} to {high:.2f})" if np.isfinite(low) else "")
-        cells = found.setdefault(tuple(each[name] for name in rows), {})
+        cells = found.setdefault(
+            tuple(each[name] for name in rows), {name: each[name] for name in rows}
+        )
         cells[each["place"]] = text if np.isfinite(value) else ""
-    filled = [dict(zip(rows, key, strict=True)) | cells for key, cells in found.items()]
-    return pd.DataFrame(filled).fillna("")
+    return pd.DataFrame(found.values()).fillna("")
 
 
 def correlation_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -150,11 +167,9 @@ def correlation_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
             if len(both) < 4:
                 continue
             found = spearman_interval(*without_rounding(both.to_numpy().T), seed=seed)
-            rows.append(
-                {"place": place, "first": first, "second": second, "correlation": found.value}
-                | {"low": found.low, "high": found.high, "methods": len(both)}
-            )
-    return pd.DataFrame(rows)
+            rows.append((place, first, second, *found, len(both)))
+    columns = ["place", "first", "second", "correlation", "low", "high", "methods"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def difference_table(
@@ -176,12 +191,8 @@ def difference_table(
         other = parts[place, *second].score
         found = paired_difference(part.score.to_numpy(), other.to_numpy(), seed)
         better = {"first": names[0], "second": names[1], None: ""}[found.better]
-        rows.append(
-            dict(zip(KEY, (place, *key), strict=True))
-            | {"difference": found.mean, "low": found.low, "high": found.high}
-            | {"units": found.images, "over": part.over.iloc[0], "better": better}
-            | {"paper": _published(*key) - _published(*second)}
-        )
+        paper = _published(*key) - _published(*second)
+        rows.append((place, *key, *found[:4], part.over.iloc[0], better, paper))
     columns = [*KEY, "difference", "low", "high", "units", "over", "better", "paper"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -242,13 +253,10 @@ def intrinsic_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
         best = others.mean().idxmax()
         for name in [name for name in INTRINSIC.values() if name in table]:
             found = paired_difference(table[name].to_numpy(), others[best].to_numpy(), seed)
-            rows.append(
-                {"place": place, "method": name, "mean": table[name].mean()}
-                | {"best": best, "best_mean": others[best].mean()}
-                | {"difference": found.mean, "low": found.low, "high": found.high}
-                | {"networks": found.images, "better": found.better or ""}
-            )
-    return pd.DataFrame(rows)
+            means = (table[name].mean(), best, others[best].mean())
+            rows.append((place, name, *means, *found[:4], found.better or ""))
+    columns = ["place", "method", "mean", "best", "best_mean", "difference", "low", "high"]
+    return pd.DataFrame(rows, columns=[*columns, "networks", "better"])
 
 
 def agreement_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -269,14 +277,13 @@ def agreement_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
                 for each in ("score", "f1", "cells")
             }
             row = {"place": place.removesuffix(f", {output}"), "output": output, "maps": maps}
-            row["protocol"] = protocol
+            row |= {"protocol": protocol}
             for truth in ("f1", "cells"):
                 found = row_correlations(ranks["score"], ranks[truth])
                 low, high = mean_interval(found, seed) or (np.nan, np.nan)
                 row |= {truth: mean_score(found), f"{truth}_low": low, f"{truth}_high": high}
-            row["images"] = int((~np.isnan(found)).sum())
-            row["constant_maps"] = int(here.constant.sum())
-            rows.append(row)
+            counts = {"images": applicable(found), "constant_maps": int(here.constant.sum())}
+            rows.append(row | counts)
     return pd.DataFrame(rows)
 
 
@@ -289,7 +296,189 @@ def above_table(scores: pd.DataFrame) -> pd.DataFrame:
             continue
         methods = means.reindex(METHODS).dropna()
         above = methods[methods > means[EXACT] + SAME]
-        row = {"place": place, "protocol": protocol, "exact": means[EXACT], "above": len(above)}
         highest = (above.idxmax(), above.max()) if len(above) else ("", np.nan)
-        rows.append(row | dict(zip(("method", "highest"), highest, strict=True)))
-    return pd.DataFrame(rows)
+        rows.append((place, protocol, means[EXACT], len(above), *highest))
+    columns = ["place", "protocol", "exact", "above", "method", "highest"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+# Table 1
+
+ROAR = "ROAR"
+ALIGNED, TIGHT = "domain alignment", "no leakage"
+COMPARABLE, NATURAL = "inter-model comparison", "natural data"
+SAYS: Mapping[str, Mapping[str, str]] = {
+    IDS: {ALIGNED: "no", TIGHT: "n/a", COMPARABLE: "no", NATURAL: "yes"},
+    SDS: {ALIGNED: "no", TIGHT: "n/a", COMPARABLE: "yes", NATURAL: "yes"},
+    ROAR: {ALIGNED: "yes", TIGHT: "no", COMPARABLE: "no", NATURAL: "yes"},
+    PARTS: {ALIGNED: "yes", TIGHT: "yes", COMPARABLE: "yes", NATURAL: "no"},
+    IDSDS: {ALIGNED: "yes", TIGHT: "yes", COMPARABLE: "yes", NATURAL: "yes"},
+}
+"""The paper's table; its FunnyBirds is a framework of its own, of which parts are one piece."""
+REMOVED = 0.3
+"""Of the pixels, by attribution: what ROAR deletes at one of its steps."""
+EPOCHS = 8
+
+
+class Leak(NamedTuple):
+    """How well a network tells the class from `what` is deleted alone, on masks it has not seen.
+
+    `chance` is the share of the commonest class among them.
+    """
+
+    what: str
+    accuracy: float
+    low: float
+    high: float
+    chance: float
+
+
+def leaks(task: Task, network: nn.Module, n: int, seed: int) -> dict[str, Leak]:
+    """Train networks on masks alone: what ROAR deletes, a cell drawn at random, a known part.
+
+    ROAR deletes the 30 % of the pixels with the highest attributions of the network. Of n masks one
+    half is for the training, the other for the test.
+    """
+    images, labels = task.training_images[:n], task.training_labels[:n]
+    height, width = images.shape[2:]
+    maps = _maps(network, images, labels, seed)
+    highest = removal_order(maps)[:, : round(REMOVED * maps[0].numel())]
+    removed = torch.zeros(len(maps), maps[0].numel()).scatter(1, highest, 1.0).view(maps.shape)
+    generator = torch.Generator().manual_seed(seed)
+    cells = grid_patches(height, width, PATCHES)
+    drawn = torch.randint(PATCHES, (len(images), 1, 1, 1), generator=generator)
+    dataset = load("multi-color-sum", image_size=width).dataset(n, seed)
+    samples = [dataset[index] for index in range(n)]
+    patches = torch.stack([sample.patches for sample in samples])[:, None]
+    chosen = torch.rand(n, generator=generator) * patches.amax((1, 2, 3))
+    part = (patches == chosen.long()[:, None, None, None] + 1).float()
+    of_parts = torch.stack([sample.label for sample in samples])
+    return {
+        ROAR: _leak(f"the top {REMOVED:.0%} by IG", removed, labels, task.classes, seed),
+        IDSDS: _leak("a random cell", (cells == drawn).float(), labels, task.classes, seed),
+        PARTS: _leak("a random part", part, of_parts, int(of_parts.max()) + 1, seed),
+    }
+
+
+def _leak(what: str, masks: Tensor, labels: Tensor, classes: int, seed: int) -> Leak:
+    half = len(masks) // 2
+    network = trained_small_network(
+        masks[:half], labels[:half], classes=classes, seed=seed, epochs=EPOCHS
+    )
+    with torch.no_grad():
+        right = (network(masks[half:]).argmax(1) == labels[half:]).double().numpy()
+    low, high = mean_interval(right, seed) or (np.nan, np.nan)
+    chance = float(labels[half:].bincount().max()) / len(right)
+    return Leak(what, float(right.mean()), low, high, chance)
+
+
+class _Half(nn.Module):
+    """Divides logits by 2: the same decisions and ranks, another calibration."""
+
+    def forward(self, logits: Tensor) -> Tensor:
+        return logits / 2
+
+
+def recalibration(task: Task, pair: Pair, seed: int) -> dict[str, float]:
+    """Return the mean change of an image's score when all logits are halved, maps left alone.
+
+    SDS and IDS are of the original network, IDSDS is of the fine-tuned one.
+    """
+    images, labels = task.images, task.labels
+
+    def change(network: nn.Module, maps: Tensor, metric: Any, **settings: Any) -> float:
+        first, second = (
+            metric(each, images, labels, maps, replacement=task.baseline, **settings)
+            for each in (network, nn.Sequential(network, _Half()).eval())
+        )
+        return float((second - first).abs().nanmean())
+
+    def probable(network: nn.Module, *of_images: Any, **settings: Any) -> Tensor:
+        return ids(returning(network, PROBABILITY), *of_images, **settings)
+
+    maps = [_maps(network, images, labels, seed) for network in pair]
+    return {
+        SDS: change(pair.original, maps[0], idsds, patches=PATCHES),
+        IDSDS: change(pair.fine_tuned, maps[1], idsds, patches=PATCHES),
+        IDS: change(pair.original, maps[0], probable),
+    }
+
+
+def _maps(network: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
+    """Of the one method that stands for all."""
+    how: dict[str, Any] = {"layer": None, "seed": seed, "quick": True}
+    return panel_maps(network, images, labels, (INTEGRATED,), **how)[INTEGRATED]
+
+
+def modulo_table(n: int, seed: int) -> pd.DataFrame:
+    """Return single deletion's score of the exact Shapley values where what falls is a remainder.
+
+    Single-color-modulo's output is the number of white pixels modulo 30. Each has the same Shapley
+    value, but without a cell the output may rise as well as fall.
+    """
+    env = load("single-color-modulo", image_size=SIDE)
+    images, labels = env.batch(n, seed)
+    exact = torch.stack([env.shapley(image, 0) for image in images])
+    drops = deletion_drops(
+        *(env.model, images, env.targets(labels)), patches=PATCHES, replacement=env.baseline
+    )
+    scores = judged_by_drops(patch_sums(exact, PATCHES), drops).scores.numpy()
+    low, high = mean_interval(scores, 0) or (np.nan, np.nan)
+    row = {"score": mean_score(scores), "low": low, "high": high, "images": applicable(scores)}
+    return pd.DataFrame([row])
+
+
+def domain_table(unseen: pd.DataFrame) -> pd.DataFrame:
+    """Return for each environment and protocol how much of its images is out of domain.
+
+    `unseen` is the share that sets off a redundant channel; of `networks`, `none` react to none of
+    their images and `all` to each.
+    """
+    return (
+        unseen.groupby(["place", "protocol"], sort=False)
+        .agg(
+            unseen=("unseen", "mean"),
+            networks=("unseen", "size"),
+            none=("unseen", lambda shares: int((shares == 0).sum())),
+            all=("unseen", lambda shares: int((shares == 1).sum())),
+            exact_drops=("exact_drops", "mean"),
+        )
+        .reset_index()
+    )
+
+
+def properties_table(
+    unseen: pd.DataFrame, found: Mapping[str, Leak], changes: Mapping[str, float]
+) -> pd.DataFrame:
+    """Return what the paper says of each protocol's properties, what was measured, what that says.
+
+    `unseen` has shares of unseen images (`environment_scores`); `found` and `changes` are those of
+    `leaks` and `recalibration`.
+    """
+    rows = []
+    for protocol, says in SAYS.items():
+        shares = unseen[unseen.protocol == protocol].unseen
+        measured: dict[str, tuple[float, bool | None, str]] = {
+            ALIGNED: (np.nan, None, "not measured (soco-figure-1 and -12 retrain)"),
+            TIGHT: (np.nan, None, "not measured: nothing is trained on what is deleted"),
+            COMPARABLE: (np.nan, None, "not measured"),
+            NATURAL: (np.nan, None, "not measured: all images here are drawn"),
+        }
+        if len(shares):
+            how = (
+                "share of its images that set off redundant channels; "
+                f"{(shares == 0).sum()} of {len(shares)} networks react to none, "
+                f"{(shares == 1).sum()} to all"
+            )
+            measured[ALIGNED] = (shares.mean(), shares.max() == 0, how)
+        if protocol in found:
+            what, accuracy, low, high, chance = found[protocol]
+            how = f"accuracy from {what} alone, {low:.2f} to {high:.2f}; chance {chance:.2f}"
+            measured[TIGHT] = (accuracy, low <= chance, how)
+        if protocol in changes:
+            how = "mean change of scores when all logits are halved"
+            measured[COMPARABLE] = (changes[protocol], changes[protocol] == 0, how)
+        for name, (value, holds, how) in measured.items():
+            ours = "" if holds is None else "yes" if holds else "no"
+            rows.append((protocol, name, says[name], ours, value, how))
+    return pd.DataFrame(rows, columns=["protocol", "property", "paper", "ours", "measured", "how"])

@@ -7,50 +7,46 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.papers.idsds.environment_scores import (
+from attributionlab.papers.catalog import Check, Found, Run, Tables, claim
+from attributionlab.papers.idsds.maps import refused_rows
+from attributionlab.papers.idsds.protocol_scores import (
     ALIGNED_IDS,
     ENVIRONMENTS,
     EXACT,
     IDS,
     IDSDS,
+    INTRINSIC,
     PARTS,
     SDS,
     STRENGTHS,
     UPDATED_IDS,
+    Explained,
+    Scale,
     dosed,
     environment_scores,
+    pair_scores,
+    trained_scores,
 )
-from attributionlab.papers.idsds.maps import refused_rows
-from attributionlab.papers.idsds.properties import (
+from attributionlab.papers.idsds.protocol_tables import (
     ALIGNED,
+    ALL,
     COMPARABLE,
+    METHODS,
+    SAME,
+    SECOND,
     TIGHT,
+    above_table,
+    agreement_table,
     domain_table,
+    intrinsic_table,
     leaks,
     modulo_table,
     properties_table,
     recalibration,
-)
-from attributionlab.papers.idsds.protocol_tables import (
-    ALL,
-    METHODS,
-    SAME,
-    SECOND,
-    above_table,
-    agreement_table,
-    intrinsic_table,
     score_tables,
     side_by_side,
 )
-from attributionlab.papers.idsds.trained_scores import (
-    INTRINSIC,
-    Explained,
-    Scale,
-    pair_scores,
-    trained_scores,
-)
-from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject
+from attributionlab.papers.subjects.subjects import OwnNetwork, chosen_subject
 from attributionlab.report.plots import dots
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 
@@ -91,57 +87,49 @@ def idsds_protocols(
         A user's classifier, to be measured instead of ours (`OwnNetwork`); `size` is a multiple of 4.
     """
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
-    if given is not None:
-        tuned = None
+    if given is None:
         if fine_tuned is not None:
-            own["weights"] = fine_tuned
-            tuned = chosen_subject(run.n, run.seed, layer=layer, **own)
-        return _of_given(run, given, tuned, layer)
+            raise AttributionLabError(
+                f"fine_tuned is {fine_tuned!r} without images and model: pass both, too"
+            )
+        tables = _tables_of_ours(run)
+        return Found(tables, _figures(run.item, tables))
+    pair: tuple[nn.Module, nn.Module | None] = given.model, None
+    notes: tuple[str, ...] = ("fine_tuned is not given: there is no IDSDS.",)
     if fine_tuned is not None:
-        raise AttributionLabError(
-            f"fine_tuned is {fine_tuned!r} without images and model: pass both, too"
-        )
-    return _of_ours(run)
-
-
-def _of_given(run: Run, given: Subject, tuned: Subject | None, layer: str | None) -> Found:
+        own["weights"] = fine_tuned
+        tuned = chosen_subject(run.n, run.seed, layer=layer, **own)
+        assert tuned is not None
+        pair, notes = (given.model, tuned.model), tuned.notes
     if run.item in (TABLE_1, TABLE_7):
         raise AttributionLabError(
             f"{run.item} needs networks whose truth is known, or images whose parts are: leave images "
             "and model out"
         )
     explained = Explained(given.images, given.targets, given.empty, [layer, layer])
-    pair: tuple[nn.Module, nn.Module | None] = given.model, None if tuned is None else tuned.model
     scale = SCALE._replace(**({"updated": 2, "steps": 8} if run.quick else {}))
     scores = pair_scores(pair, explained, scale, run.seed, quick=run.quick)
     tables = score_tables(scores.assign(place=given.name, network=0), run.seed)
-    notes = (
-        *given.notes,
-        *(("fine_tuned is not given: there is no IDSDS.",) if tuned is None else tuned.notes),
-        *refused_rows(given.model, given.images, given.targets),
-    )
-    return Found(tables, _figures(run.item, tables), notes)
+    left_out = refused_rows(given.model, given.images, given.targets)
+    return Found(tables, _figures(run.item, tables), (*given.notes, *notes, *left_out))
 
 
-def _of_ours(run: Run) -> Found:
+def _tables_of_ours(run: Run) -> dict[str, pd.DataFrame]:
+    how = {"quick": run.quick, "show_progress": run.show_progress}
     known = [
-        environment_scores(
-            name, output, run.n, run.seed, quick=run.quick, show_progress=run.show_progress
-        )
+        environment_scores(name, output, run.n, run.seed, **how)
         for name in ENVIRONMENTS
         for output in ("logit", "probability")
     ]
-    learned, networks, (task, pair) = trained_scores(
-        QUICK_SCALE if run.quick else SCALE,
-        run.seed,
-        quick=run.quick,
-        show_progress=run.show_progress,
+    scale, masks = (QUICK_SCALE, QUICK_MASKS) if run.quick else (SCALE, MASKS)
+    learned, networks, (task, pair) = trained_scores(scale, run.seed, **how)
+    of_environments, unseen = (
+        pd.concat(each, ignore_index=True) for each in zip(*known, strict=True)
     )
-    of_environments = pd.concat([scores for scores, _ in known], ignore_index=True)
-    unseen = pd.concat([shares for _, shares in known], ignore_index=True)
-    leaked = leaks(task, pair.original, QUICK_MASKS if run.quick else MASKS, run.seed)
+    leaked = leaks(task, pair.original, masks, run.seed)
     agreement = agreement_table(of_environments, run.seed)
     every = agreement[agreement.maps == ALL]
+    accuracies = networks.drop(columns="network").groupby(["place", "family"], sort=False).mean()
     tables = {
         **score_tables(pd.concat([of_environments, learned], ignore_index=True), run.seed),
         "agreement": agreement,
@@ -154,13 +142,9 @@ def _of_ours(run: Run) -> Found:
         "modulo": modulo_table(MODULO_IMAGES, run.seed),
         "intrinsic": intrinsic_table(learned, run.seed),
         "networks": networks,
-        "accuracy": networks.drop(columns="network")
-        .groupby(["place", "family"], sort=False)
-        .mean()
-        .reset_index(),
+        "accuracy": accuracies.reset_index(),
     }
-    tables["above"] = above_table(tables["scores"])
-    return Found(tables, _figures(run.item, tables))
+    return tables | {"above": above_table(tables["scores"])}
 
 
 # Figures
@@ -207,14 +191,11 @@ def _figures(item: str, tables: Tables) -> dict[str, Figure]:
 def _truth_figure(agreement: pd.DataFrame) -> Figure:
     every = agreement[agreement.maps == ALL]
     truths = {"f1": "F1 of the masks", "cells": "exact Shapley values of cells"}
+    every = every.assign(network=every.place + ", " + every.output)
     parts = [
-        every.assign(
-            truth=f"by {label}",
-            network=every.place + ", " + every.output,
-            value=every[truth],
-            low=every[f"{truth}_low"],
-            high=every[f"{truth}_high"],
-        )
+        every.rename(
+            columns={truth: "value", f"{truth}_low": "low", f"{truth}_high": "high"}
+        ).assign(truth=f"by {label}")
         for truth, label in truths.items()
     ]
     return dots(
@@ -230,11 +211,23 @@ def _truth_figure(agreement: pd.DataFrame) -> Figure:
 # Claims
 
 
-def _told(better: pd.Series, wanted: str) -> bool | None:
-    """Say whether all are told to be as wanted, or one to be the opposite; None where neither is."""
+def _as_wanted(better: pd.Series, wanted: str) -> bool | None:
+    """Say whether all are better as wanted, or one is the opposite; None where neither is."""
     if len(better) and (better == wanted).all():
         return True
     return False if ((better != wanted) & (better != "")).any() else None
+
+
+def _better(table: str, wanted: str, *methods: str) -> Check:
+    """Return what says whether these methods' differences are as wanted, None without the table."""
+
+    def check(tables: Tables) -> bool | None:
+        if table not in tables:
+            return None
+        rows = tables[table]
+        return _as_wanted(rows.better[rows.method.isin(methods)], wanted)
+
+    return check
 
 
 def _both(first: bool | None, second: bool | None) -> bool | None:
@@ -242,44 +235,46 @@ def _both(first: bool | None, second: bool | None) -> bool | None:
     return False if False in (first, second) else None if None in (first, second) else True
 
 
-def _best(tables: Tables, protocol: str, *best: str) -> bool | None:
-    """Say whether methods score higher than all others in each place, by intervals."""
-    scores = tables["scores"]
-    here = scores[(scores.protocol == protocol) & scores.method.isin(METHODS)]
-    here = here[here["mean"].notna() & (here.units >= FEWEST_FOR_ORDER)]
-    ahead, behind = [], []
-    for _, part in here.groupby("place"):
-        own, others = part[part.method.isin(best)], part[~part.method.isin(best)]
-        ahead.append(own.low.min() > others.high.max())
-        behind.append(own.high.min() < others.low.max())
-    return False if any(behind) else True if ahead and all(ahead) else None
+def _best(protocol: str, *best: str) -> Check:
+    """Return what says whether methods score higher than all others in each place, by intervals."""
+
+    def check(tables: Tables) -> bool | None:
+        scores = tables["scores"]
+        here = scores[(scores.protocol == protocol) & scores.method.isin(METHODS)]
+        here = here[here["mean"].notna() & (here.units >= FEWEST_FOR_ORDER)]
+        ahead, behind = [], []
+        for _, part in here.groupby("place"):
+            own, others = part[part.method.isin(best)], part[~part.method.isin(best)]
+            ahead.append(own.low.min() > others.high.max())
+            behind.append(own.high.min() < others.low.max())
+        return False if any(behind) else True if ahead and all(ahead) else None
+
+    return check
 
 
-@claim(
+def _as_published(tables: Tables, name: str) -> pd.DataFrame:
+    """Return what was measured of a property, with `right` where it comes out as in Table 1."""
+    table = tables["properties"]
+    here = table[(table.property == name) & table.paper.isin(("yes", "no")) & (table.ours != "")]
+    return here.assign(right=here.ours == here.paper)
+
+
+LITTLE_LEFT = "Small images and networks leave IG little to get wrong"
+claim(
     *(FIGURE_2, TABLE_4),
     place="Section 4.2",
     statement="IG with a uniform baseline has the highest IDSDS of all methods for any network",
-    reason="Small images and networks leave IG little to get wrong; in a sum it is exact",
-)
-def uniform_baseline_is_best(tables: Tables) -> bool | None:
-    return _best(tables, IDSDS, "IG-U")
-
-
-@claim(
+    reason=f"{LITTLE_LEFT}; in a sum it is exact",
+)(_best(IDSDS, "IG-U"))
+claim(
     *(FIGURE_2, TABLE_4),
     place="Section 4.2",
     statement="Under IDSDS a uniform baseline is better for IG than that which deletes",
-    reason="Small images and networks leave IG little to get wrong; in a sum it is exact",
+    reason=f"{LITTLE_LEFT}; in a sum it is exact",
+)(_better("noise", "noise", "IG-U"))
+claim(*(FIGURE_2, TABLE_4), place="Section 4.2", statement="For RISE a uniform baseline is worse")(
+    _better("noise", "baseline", "RISE-U")
 )
-def noise_helps_ig(tables: Tables) -> bool | None:
-    noise = tables["noise"]
-    return _told(noise[noise.method == "IG-U"].better, "noise")
-
-
-@claim(*(FIGURE_2, TABLE_4), place="Section 4.2", statement="For RISE a uniform baseline is worse")
-def noise_harms_rise(tables: Tables) -> bool | None:
-    noise = tables["noise"]
-    return _told(noise[noise.method == "RISE-U"].better, "baseline")
 
 
 @claim(
@@ -291,7 +286,7 @@ def raw_is_better_under_idsds(tables: Tables) -> bool | None:
     table = tables["absolute"]
     here = table[(table.protocol == IDSDS) & table.method.isin(("IG", "IG-U"))]
     # Where nothing speaks against the label, both maps are the same.
-    return _told(here[here.raw_minus_absolute.abs() > SAME].better, "raw")
+    return _as_wanted(here[here.raw_minus_absolute.abs() > SAME].better, "raw")
 
 
 @claim(
@@ -302,41 +297,30 @@ def raw_is_better_under_idsds(tables: Tables) -> bool | None:
 )
 def absolute_is_better_under_ids(tables: Tables) -> bool | None:
     table = tables["absolute"]
-    told = {name: _told(part.better, "absolute") for name, part in table.groupby("protocol")}
-    others = [told[name] for name in (IDSDS, SDS, PARTS) if name in told]
-    return False if told[IDS] is False or any(others) else told[IDS]
+    found = {name: _as_wanted(part.better, "absolute") for name, part in table.groupby("protocol")}
+    others = [found[name] for name in (IDSDS, SDS, PARTS) if name in found]
+    return False if found[IDS] is False or any(others) else found[IDS]
 
 
-@claim(
+claim(
     *(FIGURE_2, TABLE_5),
     place="Section 4.2",
     statement="Maps made anew in each step raise IDS of raw IxG, IG and IG-U",
     reason="Raw maps lead already where they are fixed: there is nothing for updating to repair",
-)
-def updating_helps_raw_maps(tables: Tables) -> bool | None:
-    gains = tables["gains"]
-    return _told(gains[gains.method.isin(("IxG", "IG", "IG-U"))].better, "updated")
-
-
-@claim(
+)(_better("gains", "updated", "IxG", "IG", "IG-U"))
+CAMS = ("Grad-CAM", "XGrad-CAM")
+claim(
     *(FIGURE_2, TABLE_5, TABLE_6),
     place="Section 4.2",
     statement="Under IDS and SDS Grad-CAM and XGrad-CAM are the best",
     reason="The last maps of our small networks are coarse; in a sum gradients are exact",
-)
-def cams_are_best_out_of_domain(tables: Tables) -> bool | None:
-    cams = ("Grad-CAM", "XGrad-CAM")
-    return _both(_best(tables, IDS, *cams), _best(tables, SDS, *cams))
-
-
-@claim(
+)(lambda tables: _both(_best(IDS, *CAMS)(tables), _best(SDS, *CAMS)(tables)))
+claim(
     *(FIGURE_2, TABLE_7),
     place="Section 4.2",
     statement="Under single deletion of parts IG is the best",
     reason="In a sum other maps, such as IxG, are exact, too",
-)
-def ig_is_best_under_parts(tables: Tables) -> bool | None:
-    return _best(tables, PARTS, "IG")
+)(_best(PARTS, "IG"))
 
 
 @claim(
@@ -352,30 +336,23 @@ def sds_ranks_as_idsds(tables: Tables) -> bool | None:
     return True if len(here) and (here.low >= ALIKE).all() else None
 
 
-@claim(
+claim(
     *(FIGURE_2, TABLE_4),
     place="Section 4.2",
     statement="B-cos networks and BagNets have a higher IDSDS than the best map of plain networks",
-    reason="Small images and networks leave IG little to get wrong, so that nothing is above it",
+    reason=f"{LITTLE_LEFT}, so that nothing is above it",
+)(
+    lambda tables: (
+        _better("intrinsic", "first", *INTRINSIC.values())(tables)
+        if "intrinsic" in tables
+        else None
+    )
 )
-def intrinsic_maps_are_ahead(tables: Tables) -> bool | None:
-    return _told(tables["intrinsic"].better, "first") if "intrinsic" in tables else None
-
-
-def _as_published(tables: Tables, name: str) -> pd.DataFrame:
-    """Return what was measured of a property, with `right` where it comes out as in Table 1."""
-    table = tables["properties"]
-    here = table[(table.property == name) & table.paper.isin(("yes", "no")) & (table.ours != "")]
-    return here.assign(right=here.ours == here.paper)
-
-
-@claim(
+claim(
     TABLE_1,
     place="Table 1",
     statement="IDSDS and single deletion of parts stay in the domain; SDS and IDS leave it",
-)
-def domains_are_as_published(tables: Tables) -> bool:
-    return bool(_as_published(tables, ALIGNED).right.all())
+)(lambda tables: bool(_as_published(tables, ALIGNED).right.all()))
 
 
 @claim(
@@ -389,13 +366,11 @@ def leaks_are_as_published(tables: Tables) -> bool | None:
     return True if not len(wrong) else None if (wrong.ours == "yes").all() else False
 
 
-@claim(
+claim(
     TABLE_1,
     place="Table 1",
     statement="Another calibration changes IDS, but neither SDS nor IDSDS",
-)
-def comparisons_are_as_published(tables: Tables) -> bool:
-    return bool(_as_published(tables, COMPARABLE).right.all())
+)(lambda tables: bool(_as_published(tables, COMPARABLE).right.all()))
 
 
 @claim(

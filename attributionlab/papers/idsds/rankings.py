@@ -12,11 +12,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attributionlab.errors import refuse_if
-from attributionlab.papers.catalog import Found, Run, Tables, claim, items
-from attributionlab.papers.idsds.data import Task, task_named
-from attributionlab.papers.idsds.maps import CONTROL, PANEL
-from attributionlab.papers.idsds.patch_scores import (
+from attributionlab.papers.catalog import Check, Found, Run, Tables, claim, items
+from attributionlab.papers.idsds.maps import (
+    CONTROL,
     LOGIT,
+    PANEL,
     TRUTH,
     Scores,
     correlations,
@@ -24,12 +24,20 @@ from attributionlab.papers.idsds.patch_scores import (
     panel_scores,
     references,
 )
-from attributionlab.papers.idsds.training import Filling, Pair, fine_tuned, trained_pair
+from attributionlab.papers.idsds.training import (
+    Filling,
+    Pair,
+    Task,
+    fine_tuned,
+    task_named,
+    trained_pair,
+)
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
 from attributionlab.progress import track
 from attributionlab.ranking import centered_ranks, middle, row_correlations
 from attributionlab.report.plots import dots
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER
+from attributionlab.stats.resampling import resampled_means
 from attributionlab.validation import Replacement, integer_problem
 
 FIGURE_6, FIGURE_7 = "idsds-figure-6", "idsds-figure-7"
@@ -52,7 +60,6 @@ PUBLISHED_SEEDS = 0.996
 """The least rank correlation of two seeds of fine-tuning."""
 ALIKE = 0.7
 """Rankings whose correlation is above this are called alike."""
-RESAMPLES = 2000
 
 ZERO, RANDOM, BLURRED, TRUE = "zero", "random", "blurred", "true"
 PAPER_SIDE, PAPER_KERNEL, PAPER_SIGMA = 224, 51, 41
@@ -68,14 +75,9 @@ Step = tuple[list[Condition], nn.Module, int, Filling]
 class MethodScores(NamedTuple):
     """Scores of a network's maps, the mean over networks where there are several.
 
-    Parameters
-    ----------
-    methods : list of str
-        In the order of the panel.
-    scores : dict of str to array, (methods, images)
-        By what maps are held against: drops of the logit (IDSDS), and what the data say, if known.
-    network : array, (images,), or None
-        Rank correlation of the logit's drops with what the data say.
+    `methods` are in the order of the panel; `scores`, (methods, images), go by what maps are held
+    against: drops of the logit (IDSDS), and what the data say, if known. `network`, (images,), is the
+    rank correlation of the two.
     """
 
     methods: list[str]
@@ -111,13 +113,9 @@ def rankings(
     """
     refuse_if([*integer_problem("runs", runs, 1 if run.item == FIGURE_6 else 2)])
     data = task_named(task)(training, run.n, run.seed)
-    pair = partial(trained_pair, DESIGN, data, epochs=epochs, fine_tuning_epochs=fine_tuning)
-    tuned = partial(
-        fine_tuned,
-        images=data.training_images,
-        labels=data.training_labels,
-        epochs=fine_tuning,
-    )
+    pair = partial(trained_pair, DESIGN, data, epochs=epochs, fine_tuning=fine_tuning)
+    learned: dict[str, Any] = {"images": data.training_images, "labels": data.training_labels}
+    tuned = partial(fine_tuned, **learned, epochs=fine_tuning)
     if run.item == FIGURE_6:
         plan, total = _patches_and_fillings(pair, tuned, data, run.seed, runs), 6 * runs
     else:
@@ -142,26 +140,33 @@ def rankings(
     return Found(tables, {"scores": figure})
 
 
-@claim(
+def _alike(part: str) -> Check:
+    """Return what says whether pairs of conditions with a published number rank methods alike."""
+
+    def check(tables: Tables) -> bool | None:
+        table = tables["agreement"]
+        table = table[(table.part == part) & table.paper.notna()]
+        if (table.low > ALIKE).all():
+            return True
+        return False if (table.high < ALIKE).any() else None
+
+    return check
+
+
+claim(
     FIGURE_6,
     place="Section 4.1, Figure 6 (a)",
     statement="The number of patches hardly changes the ranking: correlations of 0.93 for 4 and 16 "
     "patches, 0.90 for 16 and 64 (here: both above 0.7)",
-)
-def patches_keep_the_ranking(tables: Tables) -> bool | None:
-    return _alike(tables, NUMBER)
-
-
-@claim(
+)(_alike(NUMBER))
+claim(
     FIGURE_6,
     place="Figure 6 (b)",
     statement="What deleted pixels become hardly changes the ranking: correlations of 0.99 for zero "
     "and random, 0.96 for zero and blurred (here: both above 0.7)",
     reason="Our images are black but for small patches of color: noise and blur add color to a deleted "
     "patch, black takes it away",
-)
-def fillings_keep_the_ranking(tables: Tables) -> bool | None:
-    return _alike(tables, FILLING)
+)(_alike(FILLING))
 
 
 @claim(
@@ -179,14 +184,12 @@ def scores_fall_with_patches(tables: Tables) -> bool | None:
     return True if min(falls) > 0.5 else False if max(falls) < 0.5 else None
 
 
-@claim(
+claim(
     FIGURE_7,
     place="Section 4.1, Figure 7",
     statement="The ranking is stable: seeds of fine-tuning correlate by at least 0.996 (here: all "
     "above 0.7, since few images make rankings less alike than they are)",
-)
-def seeds_of_fine_tuning_keep_the_ranking(tables: Tables) -> bool | None:
-    return _alike(tables, TUNING)
+)(_alike(TUNING))
 
 
 @claim(
@@ -200,15 +203,6 @@ def trainings_differ_more(tables: Tables) -> bool | None:
     if spread.loc[TUNING, "least"] > spread.loc[TRAINING, "most"]:
         return True
     return False if spread.loc[TRAINING, "mean"] > spread.loc[TUNING, "mean"] else None
-
-
-def _alike(tables: Tables, part: str) -> bool | None:
-    """Whether pairs of conditions for which the paper has a number rank methods alike."""
-    table = tables["agreement"]
-    table = table[(table.part == part) & table.paper.notna()]
-    if (table.low > ALIKE).all():
-        return True
-    return False if (table.high < ALIKE).any() else None
 
 
 def fillings(task: Task) -> dict[str, Filling]:
@@ -257,9 +251,7 @@ def score_methods(
 ) -> MethodScores:
     """Explain a network's logits of the labels of a task's images, and score the maps."""
     case = (network, task.images, task.labels)
-    held = references(
-        *(*case, task.truth), outputs=(LOGIT,), patches=patches, replacement=replacement
-    )
+    held = references(*case, task.truth, outputs=(LOGIT,), patches=patches, replacement=replacement)
     layer = gradcam_layer(network)
     table = panel_scores(
         *(*case, held, methods), patches=patches, layer=layer, seed=seed, quick=True
@@ -278,11 +270,11 @@ def agreement(first: Scores, second: Scores, seed: int) -> Agreement:
     Both have the scores (methods, images) of the same methods and images, NaN where there is none, and
     both conditions' images are drawn again together.
     """
-    number = first.shape[1]
-    drawn = np.random.default_rng(seed).integers(0, number, (RESAMPLES, number))
-    drawn[0] = np.arange(number)  # as they are
-    ranks = [centered_ranks(np.nanmean(scores[:, drawn], axis=2).T) for scores in (first, second)]
-    found = row_correlations(*ranks)
+    means = [
+        np.vstack([np.nanmean(scores, axis=1), resampled_means(scores.T, seed)])
+        for scores in (first, second)
+    ]
+    found = row_correlations(*map(centered_ranks, means))
     apply = ~(np.isnan(first).all(axis=0) | np.isnan(second).all(axis=0))
     enough = apply.sum() >= FEWEST_FOR_ORDER
     return Agreement(float(found[0]), *(middle(found[1:], 0.95) if enough else (np.nan, np.nan)))

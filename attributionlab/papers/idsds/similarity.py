@@ -12,24 +12,24 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.local_data import local_model
 from attributionlab.methods import METHODS
 from attributionlab.methods.layers import channels_first, find_layer, layout_of, observe
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.papers.idsds.data import task_named
-from attributionlab.papers.idsds.training import trained_pair
+from attributionlab.papers.idsds.training import (
+    Images,
+    Labels,
+    given_pair,
+    task_named,
+    trained_pairs,
+)
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
-from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject
+from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.report.plots import dots, map_grid
 from attributionlab.stats.intervals import mean_interval, mean_score, paired_difference
-from attributionlab.validation import integer_problem
 
-Images = Float[Tensor, "batch channels height width"]
-Labels = Int64[Tensor, " batch"]
+Excited = Float[Tensor, "batch kernels"]
+Numbers = NDArray[np.float64]
 
-PATCHES, BLACK = 16, 0.0
-"""What deleted pixels become; no image that networks are trained on first has it."""
 ITEMS = ("idsds-section-4-1", "idsds-figure-10")
 AT_ONCE = 64
 ORIGINAL, TUNED = "original", "fine-tuned"
@@ -53,48 +53,20 @@ PUBLISHED = {
 """Of ResNet-50 and VGG-16 on ImageNet."""
 
 
-def given_pair(
-    run: Run, fine_tuned: str | None, layer: str | None, **own: Unpack[OwnNetwork]
-) -> tuple[Subject, nn.Module] | None:
-    """Return a `chosen_subject` and its fine-tuned network; None without images and model."""
-    subject = chosen_subject(run.n, run.seed, layer=layer, **own)
-    if subject is None:
-        if fine_tuned is not None:
-            raise AttributionLabError(
-                f"fine_tuned is {fine_tuned!r} without a model: pass images and model, too"
-            )
-        return None
-    if fine_tuned is None:
-        raise AttributionLabError(
-            f"model is {own['model']!r} without fine_tuned: pass the weights of that network after "
-            "training on images without a patch (attributionlab.papers.idsds.training.fine_tuned)"
-        )
-    assert own["model"] is not None
-    return subject, local_model(own["model"], fine_tuned)
-
-
 class View(NamedTuple):
-    """What is compared of a network.
+    """What is compared of a network: probabilities of the labels, and the share of right answers.
 
-    Parameters
-    ----------
-    probabilities : Tensor, (B,)
-        Of the labels.
-    accuracy : float
-        Share of images on which the network is right.
-    maps : Tensor, (B, 1, H, W), or None
-        GradCAM's, of the label's logit, the positive part divided by its maximum; 0 where there is no
-        positive part. None without a layer.
-    excited : Tensor, (B, kernels), or None
-        The layer's `excitations`.
+    `maps`, (B, 1, H, W), are GradCAM's of the label's logit, the positive part divided by its maximum;
+    0 where there is no positive part. `excited`, (B, kernels), are the layer's `excitations`. Both are
+    None without a layer.
     """
 
     probabilities: Float[Tensor, " batch"]
     accuracy: float
     maps: Float[Tensor, "batch 1 height width"] | None
-    excited: Float[Tensor, "batch kernels"] | None
+    excited: Excited | None
 
-    def differences(self, other: "View") -> dict[str, NDArray[np.float64]]:
+    def differences(self, other: "View") -> dict[str, Numbers]:
         """Return each image's mean absolute differences: "output" and, where both have maps, "map"."""
         found = {"output": (self.probabilities - other.probabilities).abs()}
         if self.maps is not None and other.maps is not None:
@@ -120,36 +92,30 @@ def similarity(
     instead where `images` and `model` are given (`given_pair`); `layer` is the dotted name of its
     last convolution, without which outputs alone are compared.
     """
-    refuse_if(integer_problem("runs", runs, 1))
     given = given_pair(run, fine_tuned, layer, **own)
     views: dict[tuple[str, str], list[View]] = {}
     if given is not None:
-        subject, tuned = given
-        shown, families = subject.images, [subject.name]
-        for version, network in ((ORIGINAL, subject.model), (TUNED, tuned)):
-            module = None if layer is None else find_layer(network, layer, None, "gradcam")
-            views[subject.name, version] = [view(network, shown, subject.targets, module)]
+        subject, pair = given
+        shown, labels, families = subject.images, subject.targets, [subject.name]
+        pairs = iter([(subject.name, 0, pair)])
     else:
         data = task_named(task)(training, run.n, run.seed)
-        shown, families = data.images, list(FAMILIES)
-        for family, repeat in run.track(product(FAMILIES, range(runs))):
-            pair = trained_pair(
-                *(FAMILIES[family], data),
-                seed=run.seed + repeat,
-                patches=PATCHES,
-                replacement=BLACK,
-                epochs=epochs,
-                fine_tuning_epochs=fine_tuning,
-            )
-            for version, network in zip((ORIGINAL, TUNED), pair, strict=True):
-                seen = view(network, shown, data.labels, gradcam_layer(network))
-                views.setdefault((family, version), []).append(seen)
+        shown, labels, families = data.images, data.labels, [*FAMILIES]
+        how = {"runs": runs, "epochs": epochs, "fine_tuning": fine_tuning}
+        pairs = trained_pairs(run, FAMILIES, data, **how)
+    for family, _, pair in pairs:
+        for version, network in zip((ORIGINAL, TUNED), pair, strict=True):
+            if given is None:
+                module: nn.Module | None = gradcam_layer(network)
+            else:
+                module = None if layer is None else find_layer(network, layer, None, "gradcam")
+            views.setdefault((family, version), []).append(view(network, shown, labels, module))
     tables, figures = _compared(views, families, shown, run)
     if given is None:
         accuracies = [
-            {"network": ", ".join(key), "run": own, "accuracy": seen.accuracy}
+            {"network": ", ".join(key), "run": repeat, "accuracy": seen.accuracy}
             for key, of_key in views.items()
-            for own, seen in enumerate(of_key)
+            for repeat, seen in enumerate(of_key)
         ]
         tables["accuracies"] = pd.DataFrame(accuracies)
     return Found(tables, figures, () if given is None else given[0].notes[:1])
@@ -230,18 +196,14 @@ def view(network: nn.Module, images: Images, labels: Labels, layer: nn.Module | 
     return View(chosen, accuracy, scaled, excitations(network, images, layer))
 
 
-def excitations(
-    network: nn.Module, images: Images, layer: nn.Module
-) -> Float[Tensor, "batch kernels"]:
+def excitations(network: nn.Module, images: Images, layer: nn.Module) -> Excited:
     """Return the largest value of each channel of a layer's maps over all places, for each image."""
     layout = layout_of(network, layer, images, None, "excitations")
     maps = (observe(network, layer, part)[0] for part in torch.split(images, AT_ONCE))
     return torch.cat([channels_first(each, layout).amax((2, 3)) for each in maps])
 
 
-def strongest(
-    excited: Float[Tensor, "batch kernels"], number: int
-) -> Int64[Tensor, "kernels number"]:
+def strongest(excited: Excited, number: int) -> Int64[Tensor, "kernels number"]:
     """Return the images that excite each channel most, in falling order; of equal ones the first."""
     return excited.argsort(dim=0, descending=True, stable=True)[:number].T
 
@@ -249,24 +211,17 @@ def strongest(
 class Overlap(NamedTuple):
     """Shares of common images among those that excite channels most.
 
-    Parameters
-    ----------
-    same : array, (channels,)
-        Of a channel of one network and the same channel of the other.
-    others : array, (channels,)
-        Of a channel of one network and all other channels of the other, their mean.
-    compared : Tensor, (kernels,)
-        Which channels these are: those that some image excites in both networks, and not all alike.
+    `same`, (channels,), is of a channel of one network and the same channel of the other; `others`
+    the mean over all other channels of the other. `compared`, (kernels,), tells which channels these
+    are: those that some image excites in both networks, and not all alike.
     """
 
-    same: NDArray[np.float64]
-    others: NDArray[np.float64]
+    same: Numbers
+    others: Numbers
     compared: Bool[Tensor, " kernels"]
 
 
-def overlap(
-    first: Float[Tensor, "batch kernels"], second: Float[Tensor, "batch kernels"], number: int
-) -> Overlap:
+def overlap(first: Excited, second: Excited, number: int) -> Overlap:
     """Compare which images excite the same channels of two networks most.
 
     `number` images count as exciting a channel most. Two channels that have nothing in common share
@@ -281,11 +236,6 @@ def overlap(
     same = np.diagonal(shares)
     others = (shares.sum(1) - same) / max(1, len(shares) - 1)
     return Overlap(same.copy(), others, compared)
-
-
-def few_of(images: int) -> int:
-    """Return how many images count as exciting a channel most."""
-    return min(STRONGEST, max(1, images // 4))
 
 
 def _comparisons(families: Sequence[str]) -> dict[str, tuple[str, str, str, int]]:
@@ -305,8 +255,8 @@ def _compared(
     run: Run,
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Figure]]:
     """Return tables and figures; those of `views` have one view for each training run."""
-    few = few_of(len(images))
-    every: dict[tuple[str, str], NDArray[np.float64]] = {}  # (runs, images)
+    few = min(STRONGEST, max(1, len(images) // 4))  # count as exciting a channel most
+    every: dict[tuple[str, str], Numbers] = {}  # (runs, images)
     channels = []
     for name, (family, other, version, later) in _comparisons(families).items():
         firsts, seconds = views[family, ORIGINAL], views[other, version]
@@ -332,7 +282,9 @@ def _compared(
     figures = {"differences": figure}
     if channels:
         tables["channels"] = pd.DataFrame(channels)
-        strips = [strip for family in families for strip in _strips(family, views, images, run)]
+        strips = [
+            strip for family in families for strip in _strips(family, views, images, few, run.seed)
+        ]
         if strips:
             title = f"The {few} images that excite channels most (Figure 10)"
             figures["channels"] = map_grid(dict(strips), title=title)
@@ -340,7 +292,7 @@ def _compared(
     return tables, dict(sorted(figures.items(), key=lambda each: each[0] != first))
 
 
-def _differences(every: Mapping[tuple[str, str], NDArray[np.float64]], seed: int) -> pd.DataFrame:
+def _differences(every: Mapping[tuple[str, str], Numbers], seed: int) -> pd.DataFrame:
     rows = []
     for (name, measure), values in every.items():
         ends = mean_interval(values.mean(0), seed) or (np.nan, np.nan)
@@ -353,7 +305,7 @@ def _differences(every: Mapping[tuple[str, str], NDArray[np.float64]], seed: int
 
 
 def _distances(
-    every: Mapping[tuple[str, str], NDArray[np.float64]], families: Sequence[str], seed: int
+    every: Mapping[tuple[str, str], Numbers], families: Sequence[str], seed: int
 ) -> pd.DataFrame:
     """Return whether a fine-tuned network differs less from the original one than another does."""
     sides = {"first": "nearer", "second": "farther", None: "undecided"}
@@ -372,30 +324,26 @@ def _distances(
 def _shares(shared: Sequence[Overlap], chance: float, seed: int) -> dict[str, float]:
     same, others = (np.concatenate([each[index] for each in shared]) for index in (0, 1))
     low, high = mean_interval(same, seed) or (np.nan, np.nan)
+    found = {"same": mean_score(same), "low": low, "high": high, "others": mean_score(others)}
     left_out = sum(int((~of.compared).sum()) for of in shared)
-    return {
-        "same": mean_score(same),
-        "low": low,
-        "high": high,
-        "others": mean_score(others),
-        "chance": chance,
-        "channels": len(same),
-        "not_compared": left_out,
-    }
+    return found | {"chance": chance, "channels": len(same), "not_compared": left_out}
 
 
 def _strips(
-    family: str, views: Mapping[tuple[str, str], Sequence[View]], images: Images, run: Run
+    family: str,
+    views: Mapping[tuple[str, str], Sequence[View]],
+    images: Images,
+    few: int,
+    seed: int,
 ) -> list[tuple[str, list[NDArray[np.float32]]]]:
     """Return images for channels drawn at random from those that compare, a row for each version."""
-    few = few_of(len(images))
     excited = {
         version: of_first
         for version in (ORIGINAL, TUNED)
         if (of_first := views[family, version][0].excited) is not None
     }
     compared = overlap(excited[ORIGINAL], excited[TUNED], few).compared.nonzero()[:, 0]
-    generator = torch.Generator().manual_seed(run.seed)
+    generator = torch.Generator().manual_seed(seed)
     channels = compared[torch.randperm(len(compared), generator=generator)[:DRAWN]].sort().values
     shown = images.clamp(0, 1).cpu().numpy()
     return [

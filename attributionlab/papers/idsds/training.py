@@ -1,21 +1,29 @@
-"""Networks and what becomes of them when they are fine-tuned on images without a patch."""
+"""Tasks, the networks trained on them, and what becomes of these by fine-tuning without a patch."""
 
 import copy
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Any, NamedTuple, Unpack
 
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Float, Float32, Int64
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
+from attributionlab.environment.catalog import load
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.local_data import local_model
 from attributionlab.metrics import patch_deleted
-from attributionlab.papers.idsds.data import Task
+from attributionlab.papers.catalog import Run
+from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.networks import Design, network_of
 from attributionlab.papers.subjects.small_network import fit_with
+from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject
 from attributionlab.validation import Replacement, integer_problem, number_problem
 
-EPOCHS, FINE_TUNING_EPOCHS, BATCH_SIZE = 10, 6, 32
+ENVIRONMENT, SIDE = "multi-color-sum-in-distribution", 32
+PATCHES, BLACK = 16, 0.0
+"""What deleted pixels become; no image that networks are trained on first has it."""
+FINE_TUNING_EPOCHS, BATCH_SIZE = 6, 32
 LEARNING_RATE = 2e-3
 FINE_TUNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.005, 0.9, 1e-4
 FINE_TUNING_RATES: Mapping[str, float] = {"b-cos": 0.0005}
@@ -24,9 +32,86 @@ DROPS, DROP = 3, 0.1
 """The paper's schedule: the rate is multiplied by DROP after each third of the epochs, rounded down,
 but not before the first is over."""
 
+Images = Float[Tensor, "batch channels height width"]
+Labels = Int64[Tensor, " batch"]
 Filling = Replacement | Callable[[Tensor, torch.Generator], Tensor]
 """What deleted pixels become: a number or a tensor, or (images, generator) -> tensor, drawn anew for
 every batch."""
+
+
+class Task(NamedTuple):
+    """Images to learn and images to explain.
+
+    Images, (B, C, H, W), lie in [0, 1]; `baseline`, (C, 1, 1), is the pixel that stands for nothing.
+    `truth`, (B, 1, H, W), is what the data say about each pixel of `images`: 1 speaks for the label, -1
+    against it, 0 says nothing. What a trained network uses is not known.
+    """
+
+    name: str
+    training_images: Float32[Tensor, "training channels side side"]
+    training_labels: Int64[Tensor, " training"]
+    images: Float32[Tensor, "batch channels side side"]
+    labels: Int64[Tensor, " batch"]
+    classes: int
+    baseline: Float[Tensor, "channels 1 1"]
+    truth: Float[Tensor, "batch 1 side side"] | None
+
+
+def colors_task(training: int, n: int, seed: int, side: int = SIDE) -> Task:
+    """Make images of multi-color-sum: which of four colors has the most pixels.
+
+    `training` images to learn are of the seed, `n` others of the next one. The truth is 1 on the
+    winning color and -1 on the others.
+
+    Examples
+    --------
+    >>> from attributionlab.papers.idsds.training import colors_task
+    >>> task = colors_task(training=3, n=2, seed=0)
+    >>> task.training_images.shape, task.images.shape, sorted(set(task.truth.flatten().tolist()))
+    (torch.Size([3, 3, 32, 32]), torch.Size([2, 3, 32, 32]), [-1.0, 0.0, 1.0])
+    """
+    refuse_if([*integer_problem("training", training, 1), *integer_problem("n", n, 1)])
+    env = load(ENVIRONMENT, image_size=side)
+    (learned, learned_labels), (shown, labels) = env.batch(training, seed), env.batch(n, seed + 1)
+    truth = env.truth(shown, labels, output="probability").signed.float()
+    highest = env.max_value
+    return Task(
+        *("colors", learned / highest, learned_labels, shown / highest, labels, 4),
+        *(env.baseline / highest, truth),
+    )
+
+
+def colors_left(images: Float[Tensor, "batch 3 side side"]) -> Int64[Tensor, "batch 4"]:
+    """Count the pixels of each color in images of the colors task, whole or not, in class order."""
+    env = load(ENVIRONMENT, image_size=images.shape[-1])
+    with torch.no_grad():
+        counts: Tensor = env.model((images * env.max_value).round())
+    return counts.round().long()
+
+
+def pictures_task(training: int, n: int, seed: int) -> Task:
+    """Make ten classes of objects on backgrounds that tell a part of the class (`pictures`).
+
+    Seeds are those of `colors_task`. The baseline is the mean color of the images to train on, the
+    truth 1 on the object, which alone tells the class for sure.
+    """
+    refuse_if([*integer_problem("training", training, 1), *integer_problem("n", n, 1)])
+    learned, shown = pictures(training, seed), pictures(n, seed + 1)
+    return Task(
+        *("pictures", learned.images, learned.labels, shown.images, shown.labels, CLASSES),
+        *(learned.images.mean((0, 2, 3))[:, None, None], shown.objects.float()),
+    )
+
+
+TASKS: Mapping[str, Callable[..., Task]] = {"colors": colors_task, "pictures": pictures_task}
+"""By name; each takes the numbers of images to train on and to explain, and a seed."""
+
+
+def task_named(name: str) -> Callable[..., Task]:
+    """Return the maker of a task in `TASKS`, or refuse an unknown name."""
+    if name not in TASKS:
+        raise AttributionLabError(f"no task named {name!r}: {nearest(name, TASKS)}")
+    return TASKS[name]
 
 
 class Pair(NamedTuple):
@@ -41,66 +126,53 @@ def trained_pair(
     task: Task,
     *,
     seed: int,
-    patches: int = 16,
-    replacement: Filling = 0.0,
-    epochs: int = EPOCHS,
-    learning_rate: float = LEARNING_RATE,
-    fine_tuning_epochs: int = FINE_TUNING_EPOCHS,
-    fine_tuning_rate: float | None = None,
+    epochs: int,
+    fine_tuning: int,
+    patches: int = PATCHES,
+    replacement: Filling = BLACK,
 ) -> Pair:
     """Train a network on a task by Adam, then fine-tune a copy of it (`fine_tuned`).
 
-    Adam's learning rate falls to 0 along a cosine (Loshchilov and Hutter, 2017). `patches`,
-    `replacement` and what begins with `fine_tuning` are those of `fine_tuned`; without a rate it is
-    0.005, or a tenth of that for B-cos networks. The seed is that of the weights, of the order of the
-    images, and of what is deleted.
+    Adam's learning rate falls to 0 along a cosine (Loshchilov and Hutter, 2017). The fine-tuning has
+    `fine_tuning` epochs and a rate of 0.005, or a tenth of that for B-cos networks. The seed is that of
+    the weights, of the order of the images, and of what is deleted.
 
     Examples
     --------
-    >>> from attributionlab.papers.idsds.data import colors_task
     >>> from attributionlab.papers.subjects.networks import Design
-    >>> from attributionlab.papers.idsds.training import trained_pair
+    >>> from attributionlab.papers.idsds.training import colors_task, trained_pair
     >>> task = colors_task(training=8, n=2, seed=0)
-    >>> pair = trained_pair(Design(width=2), task, seed=0, epochs=1, fine_tuning_epochs=1)
+    >>> pair = trained_pair(Design(width=2), task, seed=0, epochs=1, fine_tuning=1)
     >>> pair.fine_tuned(task.images).shape
     torch.Size([2, 4])
     """
-    _refuse(epochs, learning_rate)
+    refuse_if(integer_problem("epochs", epochs, 1))
     images, labels = task.training_images, task.training_labels
     _, channels, side, _ = images.shape
     network = network_of(design, channels, task.classes, side, seed)
-    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=WEIGHT_DECAY)
+    optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-    fit_with(
-        *(optimizer, network, images, labels),
-        seed=seed,
-        epochs=epochs,
-        batch_size=BATCH_SIZE,
-        schedule=schedule,
-    )
+    how: dict[str, Any] = {"seed": seed, "epochs": epochs, "batch_size": BATCH_SIZE}
+    fit_with(optimizer, network, images, labels, **how, schedule=schedule)
     tuned = fine_tuned(
         *(network, images, labels),
         seed=seed,
         patches=patches,
         replacement=replacement,
-        epochs=fine_tuning_epochs,
-        learning_rate=(
-            FINE_TUNING_RATES.get(design.family, FINE_TUNING_RATE)
-            if fine_tuning_rate is None
-            else fine_tuning_rate
-        ),
+        epochs=fine_tuning,
+        learning_rate=FINE_TUNING_RATES.get(design.family, FINE_TUNING_RATE),
     )
     return Pair(network, tuned)
 
 
 def fine_tuned(
     network: nn.Module,
-    images: Float32[Tensor, "batch channels height width"],
-    labels: Int64[Tensor, " batch"],
+    images: Images,
+    labels: Labels,
     *,
     seed: int,
-    patches: int = 16,
-    replacement: Filling = 0.0,
+    patches: int = PATCHES,
+    replacement: Filling = BLACK,
     epochs: int = FINE_TUNING_EPOCHS,
     learning_rate: float = FINE_TUNING_RATE,
 ) -> nn.Module:
@@ -113,7 +185,8 @@ def fine_tuned(
     The network, (B, C, H, W) -> (B, K) logits, is left as it is. The seed is that of the order of the
     images, and of what they lack.
     """
-    _refuse(epochs, learning_rate)
+    rate = number_problem("learning_rate", learning_rate, above=0)
+    refuse_if([*integer_problem("epochs", epochs, 1), *rate])
 
     def lacking(batch: Tensor, generator: torch.Generator) -> Tensor:
         filling = replacement(batch, generator) if callable(replacement) else replacement
@@ -136,6 +209,32 @@ def fine_tuned(
     return tuned
 
 
-def _refuse(epochs: int, learning_rate: float) -> None:
-    rate = number_problem("learning_rate", learning_rate, above=0)
-    refuse_if([*integer_problem("epochs", epochs, 1), *rate])
+def trained_pairs(
+    run: Run, designs: Mapping[str, Design], task: Task, *, runs: int, epochs: int, fine_tuning: int
+) -> Iterator[tuple[str, int, Pair]]:
+    """Yield the name of each design, the number of each of its runs, and the pair of that run."""
+    refuse_if(integer_problem("runs", runs, 1))
+    for name, repeat in run.track(product(designs, range(runs))):
+        seed = run.seed + repeat
+        how = {"seed": seed, "epochs": epochs, "fine_tuning": fine_tuning}
+        yield name, repeat, trained_pair(designs[name], task, **how)
+
+
+def given_pair(
+    run: Run, fine_tuned: str | None, layer: str | None, **own: Unpack[OwnNetwork]
+) -> tuple[Subject, Pair] | None:
+    """Return a `chosen_subject` and its network with both weights; None without images and model."""
+    subject = chosen_subject(run.n, run.seed, layer=layer, **own)
+    if subject is None:
+        if fine_tuned is not None:
+            raise AttributionLabError(
+                f"fine_tuned is {fine_tuned!r} without a model: pass images and model, too"
+            )
+        return None
+    if fine_tuned is None:
+        raise AttributionLabError(
+            f"model is {own['model']!r} without fine_tuned: pass the weights of that network after "
+            "training on images without a patch (attributionlab.papers.idsds.training.fine_tuned)"
+        )
+    assert own["model"] is not None
+    return subject, Pair(subject.model, local_model(own["model"], fine_tuned))

@@ -1,30 +1,33 @@
 """Table 3 of Hesse et al. (2024): accuracy before and after fine-tuning on images without a patch."""
 
-from itertools import product
 from typing import Unpack
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
 from attributionlab.metrics import grid_patches
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.papers.idsds.data import colors_left, task_named
-from attributionlab.papers.idsds.patch_scores import interval_over_images
-from attributionlab.papers.idsds.similarity import BLACK, PATCHES, given_pair
-from attributionlab.papers.idsds.training import trained_pair
+from attributionlab.papers.idsds.maps import interval_over_images
+from attributionlab.papers.idsds.training import (
+    BLACK,
+    PATCHES,
+    Images,
+    Labels,
+    colors_left,
+    given_pair,
+    task_named,
+    trained_pairs,
+)
 from attributionlab.papers.subjects.networks import Design
 from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.report.plots import dots
 from attributionlab.stats.intervals import mean_interval
-from attributionlab.validation import Replacement, broadcast_replacement, integer_problem
+from attributionlab.validation import Replacement, broadcast_replacement
 
-Images = Float[Tensor, "batch channels height width"]
-Labels = Int64[Tensor, " batch"]
 Winners = Int64[Tensor, "batch patches"]
 
 ITEM = "idsds-table-3"
@@ -48,6 +51,8 @@ PUBLISHED_CHANGES = {"whole": (-0.67, 4.16), "worst": (4.13, 12.58)}
 """Least and largest change of accuracy of eleven networks on ImageNet, in points."""
 FEWEST_NETWORKS = 6
 """For an interval over them."""
+ENDS = (BEFORE, AFTER, "change", "low", "high")
+"""What a table has of each question."""
 
 
 def worst_patch(
@@ -69,50 +74,43 @@ def worst_patch(
     before and `fine_tuned` after fine-tuning; the mean color of the images then takes the place of
     black.
     """
-    refuse_if(integer_problem("runs", runs, 1))
     given = given_pair(run, fine_tuned, layer, **own)
-    right, winners = [], None
+    filling: Replacement = BLACK
+    winners = None
     if given is not None:
-        subject, tuned = given
-        for version, network in ((BEFORE, subject.model), (AFTER, tuned)):
-            found = rights(network, subject.images, subject.targets, PATCHES, subject.empty)
-            right.append(found.assign(network=subject.name, run=0, version=version))
+        subject, pair = given
+        images, labels, filling = subject.images, subject.targets, subject.empty
+        pairs = iter([(subject.name, 0, pair)])
     else:
         data = task_named(task)(training, run.n, run.seed)
+        images, labels = data.images, data.labels
         if data.name == "colors":
-            winners = left_truth(data.images, PATCHES, BLACK)
-        designs = QUICK_DESIGNS if run.quick else DESIGNS
-        for design, repeat in run.track(product(designs, range(runs))):
-            pair = trained_pair(
-                *(design, data),
-                seed=run.seed + repeat,
-                patches=PATCHES,
-                replacement=BLACK,
-                epochs=epochs,
-                fine_tuning_epochs=fine_tuning,
-            )
-            for version, network in zip((BEFORE, AFTER), pair, strict=True):
-                found = rights(network, data.images, data.labels, PATCHES, BLACK, winners)
-                right.append(found.assign(network=design.name, run=repeat, version=version))
-    every = pd.concat(right)
+            winners = left_truth(images, PATCHES, BLACK)
+        chosen = {each.name: each for each in (QUICK_DESIGNS if run.quick else DESIGNS)}
+        how = {"runs": runs, "epochs": epochs, "fine_tuning": fine_tuning}
+        pairs = trained_pairs(run, chosen, data, **how)
+    every = pd.concat(
+        rights(network, images, labels, PATCHES, filling, winners).assign(
+            network=name, run=repeat, version=version
+        )
+        for name, repeat, pair in pairs
+        for version, network in zip((BEFORE, AFTER), pair, strict=True)
+    )
     questions = [name for name in QUESTIONS if name in every]
     by_image = 100 * every.groupby(["network", "version", "image"], sort=False)[questions].mean()
     accuracies = _accuracies(by_image, run.seed)
-    tables = {"accuracies": accuracies, "changes": _changes(accuracies, by_image, run.seed)}
+    tables = {"accuracies": accuracies, "changes": _changes(accuracies, len(images), run.seed)}
     if winners is not None:
         tables["losses"] = losses = _losses(by_image)
         means = losses.groupby("version", sort=False).mean(numeric_only=True).reset_index()
         means.insert(2, "share", (means.truth / means.loss).where(means.loss > 0))
-        kept = (winners == data.labels[:, None]).all(1)
+        kept = (winners == labels[:, None]).all(1)
         tables["costs"] = means.assign(exact=100 * float(kept.double().mean()))
     if given is None:
         columns = ["network", "run", "version"]
         tables["runs"] = every.groupby(columns, sort=False)[questions].mean().reset_index()
-    return Found(
-        tables,
-        {"accuracies": _accuracy_figure(by_image, run)},
-        () if given is None else given[0].notes[:1],
-    )
+    figures = {"accuracies": _accuracy_figure(by_image, run.seed)}
+    return Found(tables, figures, () if given is None else given[0].notes[:1])
 
 
 @claim(
@@ -202,28 +200,24 @@ def _accuracies(by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
         before, after = (part.xs(each, level="version") for each in (BEFORE, AFTER))
         row = {"network": network}
         for name in PUBLISHED_CHANGES:
-            old, new = before[name], after[name]
-            change = (new - old).to_numpy()
+            change = (after[name] - before[name]).to_numpy()
             ends = interval_over_images(change, seed)
-            row[f"{name}_before"], row[f"{name}_after"] = old.mean(), new.mean()
-            row[f"{name}_change"] = change.mean()
-            row[f"{name}_low"], row[f"{name}_high"] = ends
+            found = (before[name].mean(), after[name].mean(), change.mean(), *ends)
+            row |= {f"{name}_{key}": value for key, value in zip(ENDS, found, strict=True)}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _changes(accuracies: pd.DataFrame, by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
+def _changes(accuracies: pd.DataFrame, images: int, seed: int) -> pd.DataFrame:
     """Return what accuracies and their changes are over networks."""
     rows = []
-    images = by_image.index.get_level_values("image").nunique()
     for question, paper in PUBLISHED_CHANGES.items():
-        change, low, high = (accuracies[f"{question}_{each}"] for each in ("change", "low", "high"))
-        means = [accuracies[f"{question}_{each}"].mean() for each in (BEFORE, AFTER)]
+        old, new, change, low, high = (accuracies[f"{question}_{key}"] for key in ENDS)
         enough = len(change) >= FEWEST_NETWORKS
         ends = (mean_interval(change.to_numpy(), seed) if enough else None) or (np.nan, np.nan)
         clear = [(low > 0).sum(), (high < 0).sum()] if low.notna().all() else [np.nan, np.nan]
-        middle = (change.min(), change.max(), change.mean(), *ends)
-        rows.append((question, *means, *middle, *clear, len(change), images, *paper))
+        middle = (old.mean(), new.mean(), change.min(), change.max(), change.mean(), *ends)
+        rows.append((question, *middle, *clear, len(change), images, *paper))
     columns = ["where", "before", "after", "least", "most", "mean", "low", "high", "up", "down"]
     return pd.DataFrame(rows, columns=[*columns, "networks", "images", "paper_least", "paper_most"])
 
@@ -240,13 +234,13 @@ def _losses(by_image: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns).reset_index()
 
 
-def _accuracy_figure(by_image: pd.DataFrame, run: Run) -> Figure:
+def _accuracy_figure(by_image: pd.DataFrame, seed: int) -> Figure:
     long = by_image.rename(columns=QUESTIONS).rename_axis(columns="question").stack()
     rows = []
     for (question, network, version), part in long.groupby(
         ["question", "network", "version"], sort=False
     ):
-        low, high = interval_over_images(part.to_numpy(), run.seed)
+        low, high = interval_over_images(part.to_numpy(), seed)
         row = {"question": question, "network": network, "version": f"{version} fine-tuning"}
         rows.append(row | {"accuracy": part.mean(), "low": low, "high": high})
     images = by_image.index.get_level_values("image").nunique()

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 
 import attributionlab as al
@@ -33,11 +32,11 @@ from attributionlab.papers.idsds.comparisons import (
     summarized,
     tradeoff,
 )
-from attributionlab.papers.idsds.data import Task
-from attributionlab.papers.idsds.patch_scores import LOGIT, OUTPUTS, PROBABILITY, TRUTH
-from attributionlab.papers.idsds.training import Pair
+from attributionlab.papers.idsds.maps import LOGIT, OUTPUTS, PROBABILITY, TRUTH
+from attributionlab.papers.idsds.training import Pair, Task
 from attributionlab.papers.subjects.networks import Design
 from attributionlab.ranking import spearman
+from own_network import own_network
 
 SIDE = 8
 METHODS = ("input-x-gradient", "saliency", "random")
@@ -107,7 +106,7 @@ def test_networks_of_a_run_share_images_and_no_two_runs_do(trainings, monkeypatc
         assert len(task.images) == SIZES["tested"]
         assert len(task.training_images) == SIZES["training"]
         assert settings["replacement"] is task.baseline
-        assert (settings["epochs"], settings["fine_tuning_epochs"]) == (1, 1)
+        assert (settings["epochs"], settings["fine_tuning"]) == (1, 1)
 
 
 def test_scores_are_of_the_fine_tuned_network_and_the_first_images(trainings, monkeypatch):
@@ -578,19 +577,7 @@ def test_impossible_settings_are_refused(settings, problem):
 
 
 def test_a_network_of_ones_own_is_explained_before_and_after_its_softmax(tmp_path):
-    rng = np.random.default_rng(0)
-    for name in ("dark", "light"):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        for number in range(3):
-            pixels = rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
-    model = tmp_path / "net.py"
-    model.write_text(
-        "import torch\nfrom torch import nn\n\n\ndef net():\n"
-        "    with torch.random.fork_rng():\n        torch.manual_seed(0)\n"
-        "        return nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))\n"
-    )
-    own = {"images": str(tmp_path / "images"), "model": f"{model}:net", "layer": "0", "size": SIDE}
+    own = own_network(tmp_path, number=3) | {"layer": "0"}
     found = reproduce(FIGURE_9, n=3, quick=True, settings=own)
     table = found.tables["comparisons"]
     assert table.against.tolist() == [LOGIT, LOGIT, PROBABILITY, PROBABILITY]

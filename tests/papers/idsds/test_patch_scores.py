@@ -7,13 +7,13 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.metrics import patch_sums
-from attributionlab.papers.idsds.maps import panel_maps
-from attributionlab.papers.idsds.patch_scores import (
+from attributionlab.papers.idsds.maps import (
     LOGIT,
     OUTPUTS,
     PROBABILITY,
     TRUTH,
     interval_over_images,
+    panel_maps,
     panel_scores,
     references,
 )

@@ -4,13 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch import nn
 
 import attributionlab as al
 from attributionlab.methods import METHODS
 from attributionlab.papers.catalog import CLAIMS, Run, reproduce
 from attributionlab.papers.idsds import similarity as module
-from attributionlab.papers.idsds.data import task_named
+from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds.similarity import (
     View,
     excitations,
@@ -19,8 +18,9 @@ from attributionlab.papers.idsds.similarity import (
     strongest,
     view,
 )
-from attributionlab.papers.idsds.training import Pair
+from attributionlab.papers.idsds.training import Pair, task_named
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
+from own_network import own_network
 
 
 def images_of(n):
@@ -103,7 +103,7 @@ def outcome():
         return Pair(*(network.eval() for network in networks))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "trained_pair", fake)
+        patch.setattr(training, "trained_pair", fake)
         sizes = {"training": 1, "epochs": 1, "fine_tuning": 1, "runs": 2}
         return similarity(Run("idsds-figure-10", 20), **sizes)
 
@@ -217,28 +217,8 @@ def test_channels_keep_their_images_where_more_than_half_are_common(own, again, 
 
 
 def test_a_network_of_ones_own_is_compared_with_its_fine_tuned_self(tmp_path):
-    from PIL import Image
-
-    for index, name in enumerate(("dark", "light")):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        for number in range(4):
-            pixels = np.full((16, 16, 3), 60 + 120 * index, np.uint8)
-            pixels[2 + number : 9, 2:9] += 40
-            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
-    (tmp_path / "net.py").write_text(
-        "from torch import nn\n\n\ndef net():\n"
-        "    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 2))\n"
-    )
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 2))
-    torch.save(network.state_dict(), tmp_path / "w.pt")
-    settings = {
-        "images": str(tmp_path / "images"),
-        "model": f"{tmp_path / 'net.py'}:net",
-        "weights": str(tmp_path / "w.pt"),
-        "fine_tuned": str(tmp_path / "w.pt"),
-        "size": 16,
-    }
+    own = own_network(tmp_path, number=4)
+    settings = own | {"fine_tuned": str(tmp_path / "100.pt")}
     outcome = reproduce("idsds-section-4-1", n=4, settings=settings | {"layer": "0"})
     assert outcome.tables["differences"]["mean"].tolist() == [0, 0]
     assert outcome.tables["channels"].same.tolist() == [1]

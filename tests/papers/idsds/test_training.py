@@ -7,14 +7,15 @@ from torch import nn
 import attributionlab as al
 from attributionlab.errors import AttributionLabError
 from attributionlab.metrics import patch_deleted
-from attributionlab.papers.idsds.data import (
+from attributionlab.papers.idsds.training import (
     Task,
     colors_left,
     colors_task,
+    fine_tuned,
     pictures_task,
     task_named,
+    trained_pair,
 )
-from attributionlab.papers.idsds.training import fine_tuned, trained_pair
 from attributionlab.papers.subjects.drawn_pictures import pictures
 from attributionlab.papers.subjects.networks import Design, network_of
 from attributionlab.papers.subjects.small_network import accuracy_of
@@ -143,7 +144,7 @@ def test_a_filling_may_be_drawn_anew_for_every_batch(bright):
 def test_a_pair_is_a_trained_network_and_its_fine_tuned_copy(bright):
     torch.manual_seed(1)
     state = torch.get_rng_state()
-    settings = {"patches": 4, "epochs": 30, "fine_tuning_epochs": 2}
+    settings = {"patches": 4, "epochs": 30, "fine_tuning": 2}
     pair = trained_pair(Design(width=8), bright, seed=0, **settings)
     assert torch.equal(torch.get_rng_state(), state)
     assert accuracy_of(pair.original, bright.images, bright.labels) > 0.9
@@ -159,14 +160,16 @@ def test_a_pair_is_a_trained_network_and_its_fine_tuned_copy(bright):
 
 
 def test_b_cos_networks_are_fine_tuned_at_a_tenth_of_the_usual_rate(bright):
-    settings = {"seed": 0, "patches": 4, "epochs": 1, "fine_tuning_epochs": 1}
+    settings = {"seed": 0, "patches": 4, "epochs": 1, "fine_tuning": 1}
     design = Design("b-cos")
-    usual, tenth, other = (
-        trained_pair(design, bright, **settings, **rate).fine_tuned.classifier.weight
-        for rate in ({}, {"fine_tuning_rate": 0.0005}, {"fine_tuning_rate": 0.005})
+    pair = trained_pair(design, bright, **settings)
+    learned = (pair.original, bright.training_images, bright.training_labels)
+    tenth, usual = (
+        fine_tuned(*learned, seed=0, patches=4, epochs=1, learning_rate=rate).classifier.weight
+        for rate in (0.0005, 0.005)
     )
-    assert torch.equal(usual, tenth)
-    assert not torch.equal(usual, other)
+    assert torch.equal(pair.fine_tuned.classifier.weight, tenth)
+    assert not torch.equal(tenth, usual)
 
 
 def test_settings_of_training_are_refused_in_one_line(bright):
@@ -174,7 +177,7 @@ def test_settings_of_training_are_refused_in_one_line(bright):
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
     with pytest.raises(AttributionLabError, match=r"epochs is 0.*learning_rate is 0"):
         fine_tuned(network, images, labels, seed=0, patches=4, epochs=0, learning_rate=0)
-    with pytest.raises(AttributionLabError, match=r"epochs is 0.*learning_rate is -1"):
-        trained_pair(Design(), bright, seed=0, epochs=0, learning_rate=-1)
+    with pytest.raises(AttributionLabError, match="epochs is 0"):
+        trained_pair(Design(), bright, seed=0, epochs=0, fine_tuning=1)
     with pytest.raises(AttributionLabError, match="does not divide 8 x 8"):
         fine_tuned(network, images, labels, seed=0, patches=9)

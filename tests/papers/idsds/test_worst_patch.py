@@ -4,15 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 
 import attributionlab as al
 from attributionlab.local_data import images_in
 from attributionlab.papers.catalog import CLAIMS, Run, reproduce
+from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds import worst_patch as module
-from attributionlab.papers.idsds.data import colors_task, task_named
-from attributionlab.papers.idsds.training import Pair
+from attributionlab.papers.idsds.training import Pair, colors_task, task_named
 from attributionlab.papers.idsds.worst_patch import (
     ITEM,
     left_truth,
@@ -20,6 +19,7 @@ from attributionlab.papers.idsds.worst_patch import (
     worst_patch,
 )
 from attributionlab.papers.subjects.networks import Design, network_of
+from own_network import network, own_network
 
 
 def test_the_color_that_is_left_wins_and_a_tie_has_no_winner():
@@ -95,7 +95,7 @@ def untrained(monkeypatch):
         networks = [network_of(Design(width=2), 3, task.classes, 32, seed + k) for k in (0, 50)]
         return Pair(*(network.eval() for network in networks))
 
-    monkeypatch.setattr(module, "trained_pair", fake)
+    monkeypatch.setattr(training, "trained_pair", fake)
     monkeypatch.setattr(module, "DESIGNS", (Design(), Design("bag")))
 
 
@@ -158,9 +158,7 @@ def test_six_networks_have_an_interval_of_their_mean():
     table = table.assign(worst_before=50.0, worst_after=50.0)
     for each in ("whole", "worst"):
         table = table.assign(**{f"{each}_low": 0.1, f"{each}_high": 5.0})
-    by_image = pd.DataFrame(index=pd.Index(range(7), name="image"))
-    by_image.index = pd.MultiIndex.from_arrays([by_image.index], names=["image"])
-    found = module._changes(table, by_image, 0).iloc[1]
+    found = module._changes(table, 7, 0).iloc[1]
     assert 0.5 <= found.low < 1.75 < found.high <= 3.0
     assert (found.up, found.down, found.networks, found.images) == (6, 0, 6, 7)
     assert (found.paper_least, found.paper_most) == (4.13, 12.58)
@@ -192,53 +190,25 @@ def test_the_cost_is_the_truths_where_it_is_for_all_networks(truth, own, expecte
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """Two classes of images, a network, and two files of weights for it."""
-    for index, name in enumerate(("dark", "light")):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        for number in range(2):
-            pixels = np.full((16, 16, 3), 60 + 120 * index, np.uint8)
-            pixels[2 + number : 9, 2:9] += 40
-            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
-    (tmp_path / "net.py").write_text(
-        "from torch import nn\n\n\ndef net():\n"
-        "    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 2))\n"
-    )
-    for seed in (0, 1):
-        torch.manual_seed(seed)
-        network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 2))
-        torch.save(network.state_dict(), tmp_path / f"{seed}.pt")
-    return tmp_path
+def own(tmp_path):
+    return own_network(tmp_path) | {"weights": str(tmp_path / "100.pt")}
 
 
-def own(folder):
-    return {
-        "images": str(folder / "images"),
-        "model": f"{folder / 'net.py'}:net",
-        "weights": str(folder / "0.pt"),
-        "size": 16,
-    }
-
-
-def test_a_network_of_ones_own_is_judged_before_and_after(folder):
-    outcome = reproduce(ITEM, n=2, settings={"fine_tuned": str(folder / "1.pt"), **own(folder)})
+def test_a_network_of_ones_own_is_judged_before_and_after(own, tmp_path):
+    own |= {"fine_tuned": str(tmp_path / "101.pt")}
+    outcome = reproduce(ITEM, n=2, settings=own)
     [row] = outcome.tables["accuracies"].itertuples()
     assert row.network == "images"
-    networks = []
-    for seed in (0, 1):
-        torch.manual_seed(seed)
-        network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 2))
-        networks.append(network.eval())
-    given = images_in(folder / "images", size=16, n=2, seed=0)
+    given = images_in(tmp_path / "images", size=8, n=2, seed=0)
     right = [
-        100 * float((network(given.images).argmax(1) == given.labels).double().mean())
-        for network in networks
+        100 * float((network(8, seed)(given.images).argmax(1) == given.labels).double().mean())
+        for seed in (100, 101)
     ]
     assert [row.whole_before, row.whole_after] == right
     assert outcome.tables["changes"].images.tolist() == [4, 4]
     assert "4 images" in outcome.notes[-1]
     assert {each["here"] for each in outcome.claims} == {"undecided"}
-    single = reproduce(ITEM, settings={"fine_tuned": str(folder / "1.pt"), **own(folder)})
+    single = reproduce(ITEM, settings=own)
     assert single.tables["changes"].images.tolist() == [2, 2]  # one of each class
 
 
@@ -254,9 +224,9 @@ def test_no_network_is_clearly_better_on_fewer_than_six_images():
     assert enough["changes"][["up", "down"]].notna().all(axis=None)
 
 
-def test_fine_tuned_weights_and_a_model_need_each_other(folder):
+def test_fine_tuned_weights_and_a_model_need_each_other(own):
     with pytest.raises(al.AttributionLabError, match="without fine_tuned: pass the weights"):
-        reproduce(ITEM, n=1, settings=own(folder))
+        reproduce(ITEM, n=1, settings=own)
     with pytest.raises(al.AttributionLabError, match=r"fine_tuned is 'w.pt' without a model"):
         reproduce(ITEM, n=1, settings={"fine_tuned": "w.pt"})
 

@@ -1,19 +1,20 @@
-"""Maps of environments' images scored by every protocol and by the truth.
+"""Maps scored by every protocol: of environments' images, against the truth, and of trained networks.
 
-Networks are in their domain by construction where the true baseline replaces what is deleted, and out
-of it by a known dose elsewhere. Each image has a network with redundant weights of its own.
+Environments' networks are in their domain by construction where the true baseline replaces what is
+deleted, and out of it by a known dose elsewhere. Each image has a network with redundant weights of its
+own.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -35,12 +36,22 @@ from attributionlab.metrics import (
 from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.incremental_deletion import step_counts
 from attributionlab.metrics.orders import removal_order
-from attributionlab.papers.idsds.maps import CONTROL, PANEL, panel_maps
+from attributionlab.papers.idsds.maps import (
+    ABSOLUTE,
+    CONTROL,
+    GRADIENT,
+    INTEGRATED,
+    PANEL,
+    UNIFORM,
+    panel_maps,
+)
+from attributionlab.papers.idsds.training import TASKS, Images, Pair, Task, trained_pair
+from attributionlab.papers.subjects.networks import Design, gradcam_layer, intrinsic_map
+from attributionlab.papers.subjects.small_network import accuracy_of
 from attributionlab.progress import track
 from attributionlab.truth import Output
 
 Numbers = NDArray[np.float64]
-Images = Float[Tensor, "batch channels height width"]
 
 IDSDS, SDS, IDS, PARTS = "IDSDS", "SDS", "IDS", "parts"
 UPDATED_IDS, ALIGNED_IDS = "IDS updated", "IDS aligned"
@@ -121,17 +132,30 @@ def environment_scores(
     return pd.concat(scores, ignore_index=True), pd.DataFrame(unseen)
 
 
-@dataclass(frozen=True, eq=False)
 class Setting:
     """An image of an environment with the networks that see it, whose redundant weights are its own."""
 
-    name: str
-    sample: Sample
-    number: int
-    output: Output
-    seed: int
-    quick: bool
-    networks: dict[float, Environment] = field(default_factory=dict)
+    def __init__(
+        self, name: str, sample: Sample, number: int, output: Output, seed: int, quick: bool
+    ) -> None:
+        self.name, self.sample, self.number = name, sample, number
+        self.output, self.seed, self.quick = output, seed, quick
+        self.images, self.targets = sample.image[None], sample.label[None]
+        self.cells = grid_patches(SIDE, SIDE, PATCHES)
+        self.networks: dict[float, Environment] = {}
+        self.env = self.network(STRENGTH)
+        drawn = np.random.default_rng([seed, number, 11])
+        specks = torch.from_numpy(drawn.random((1, SIDE, SIDE)) < SPECKS)
+        noise = drawn.integers(0, self.env.max_value + 1, tuple(sample.image.shape))
+        black = torch.zeros_like(self.env.baseline)
+        # What deleted pixels become, by protocol: integers, as all images here.
+        self.replacements: Mapping[str, Tensor] = {
+            IDSDS: self.env.baseline,
+            SDS: black,
+            RANDOM: torch.from_numpy(noise).float(),
+            BLURRED: blurred(sample.image[:, None], BLUR * SIDE)[:, 0].round(),
+            SPECKLED: torch.where(specks, black, self.env.baseline),
+        }
 
     def network(self, strength: float) -> Environment:
         if strength not in self.networks:
@@ -144,56 +168,22 @@ class Setting:
             )
         return self.networks[strength]
 
-    @cached_property
-    def env(self) -> Environment:
-        return self.network(STRENGTH)
-
-    @cached_property
-    def images(self) -> Images:
-        return self.sample.image[None]
-
-    @cached_property
-    def targets(self) -> Tensor:
-        return self.sample.label[None]
-
-    @cached_property
-    def cells(self) -> Tensor:
-        return grid_patches(SIDE, SIDE, PATCHES)
-
-    @cached_property
-    def replacements(self) -> Mapping[str, Tensor]:
-        """What deleted pixels become, by protocol: integers, as all images here."""
-        drawn = np.random.default_rng([self.seed, self.number, 11])
-        specks = torch.from_numpy(drawn.random((1, SIDE, SIDE)) < SPECKS)
-        noise = drawn.integers(0, self.env.max_value + 1, tuple(self.sample.image.shape))
-        black = torch.zeros_like(self.env.baseline)
-        return {
-            IDSDS: self.env.baseline,
-            SDS: black,
-            RANDOM: torch.from_numpy(noise).float(),
-            BLURRED: blurred(self.sample.image[:, None], BLUR * SIDE)[:, 0].round(),
-            SPECKLED: torch.where(specks, black, self.env.baseline),
-        }
-
-    def explained(self, strength: float = STRENGTH) -> nn.Module:
-        return self.network(strength).explained_model(self.output)
-
     def drops(
         self, strength: float, patches: Tensor, filling: Tensor
     ) -> Float64[Tensor, "1 patches"]:
         """By how much each patch's deletion lowers the output."""
-        model = self.explained(strength)
+        model = self.network(strength).explained_model(self.output)
         return deletion_drops(
             model, self.images, self.targets, patches=patches, replacement=filling
         )
 
     def maps(self, images: Images, targets: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """Maps of the panel, exact Shapley values and masks of the truth, for any images."""
-        target, found = int(targets[0]), {}
+        found = {}
         rows = [name for name in names if name not in (EXACT, MASK)]
         if rows:
             found = panel_maps(
-                *(self.explained(), images, targets, rows),
+                *(self.env.explained_model(self.output), images, targets, rows),
                 layer=self.env.layers["gradcam"],
                 highest=float(self.env.max_value),
                 baselines=self.env.baseline,  # what is deleted has it, too, as in the paper
@@ -201,11 +191,15 @@ class Setting:
                 quick=self.quick,
             )
         if EXACT in names:
+            target = int(targets[0])
             exact = [self.env.shapley(image, target, self.output) for image in images]
             found[EXACT] = torch.stack(exact)
         if MASK in names:
             found[MASK] = self.env.truth(images, targets, self.output).signed.double()
         return found
+
+    def map(self, name: str, images: Images, targets: Tensor) -> Tensor:
+        return self.maps(images, targets, (name,))[name]
 
     def candidates(self) -> dict[str, Float64[Tensor, "1 1 height width"]]:
         """All maps that are judged: and the truth, damaged in each way at the middle of its doses."""
@@ -261,13 +255,9 @@ def _incremental(
                     *(model, setting.images, setting.targets, maps),
                     replacement=setting.env.baseline,
                     steps=steps,
-                    explain=partial(_remade, setting, name),
+                    explain=partial(setting.map, name),
                 ).item()
         yield UPDATED_IDS, scores, False
-
-
-def _remade(setting: Setting, name: str, images: Tensor, targets: Tensor) -> Tensor:
-    return setting.maps(images, targets, (name,))[name]
 
 
 def _unseen(setting: Setting) -> Iterator[dict[str, Any]]:
@@ -307,3 +297,174 @@ def _pearson(sums: Float64[Tensor, "maps patches"], exact: Float64[Tensor, " pat
     # Rounding of equal sums is no variation.
     tiny = 1e-12 * sums.abs().amax(1) * exact.abs().amax()
     return torch.where(scale > tiny, centered @ known / scale, 0.0).numpy()
+
+
+# Trained networks
+
+INTRINSIC: Mapping[str, str] = {"b-cos": "B-cos", "bag": "BagNet"}
+"""Families of networks that explain themselves, and what their maps are called."""
+PLAIN = "plain"
+TRUTH = "truth"
+"""Not a protocol: Spearman's correlation of a map's sums over cells with those of the data's truth."""
+TRAINED_UPDATED = tuple(
+    name
+    for name in PANEL
+    if name.removesuffix(ABSOLUTE) in (GRADIENT, INTEGRATED, UNIFORM)
+    or name in ("saliency", "gradcam", CONTROL)
+)
+"""Rows whose maps are updated: those of which the paper's text speaks and some that cost little."""
+
+
+class Scale(NamedTuple):
+    """How much is trained and explained.
+
+    Networks of each design and task, each with images, weights and an order of its own; images to train
+    on and to explain; passes over the whole images, and then over some without a cell; how many of the
+    explained images are explained anew in each step of IDS; and its steps.
+    """
+
+    networks: int
+    training: int
+    images: int
+    epochs: int
+    fine_tuning: int
+    updated: int
+    steps: int
+
+
+class Explained(NamedTuple):
+    """Images whose maps are judged, what deleted pixels become, and layers of both networks.
+
+    `layers` are GradCAM's, of the original and of the fine-tuned network; `truth`, (B, 1, H, W), is
+    what the data say, where it is known.
+    """
+
+    images: Images
+    labels: Tensor
+    replacement: Tensor
+    layers: Sequence[nn.Module | str | None]
+    truth: Tensor | None = None
+
+
+def trained_scores(
+    scale: Scale, seed: int, *, quick: bool, show_progress: bool = False
+) -> tuple[pd.DataFrame, pd.DataFrame, tuple[Task, Pair]]:
+    """Train networks on every task and score maps of them.
+
+    Returns a row for each task, network, protocol, map and image; accuracies of both versions of each
+    network, on whole images and on those without a cell; and the last task with a plain network.
+    """
+    scores, accuracies, last = [], [], None
+    runs = list(product(TASKS, range(scale.networks), (PLAIN, *INTRINSIC)))
+    for place, number, family in track(runs, len(runs), "networks", show_progress):
+        if family == PLAIN:
+            task = TASKS[place](scale.training, scale.images, seed + 2 * number)
+        pair = trained_pair(
+            *(Design(family), task),
+            seed=seed + number,
+            patches=PATCHES,
+            replacement=task.baseline,
+            epochs=scale.epochs,
+            fine_tuning=scale.fine_tuning,
+        )
+        layers = [gradcam_layer(network) for network in pair]
+        explained = Explained(task.images, task.labels, task.baseline, layers, task.truth)
+        if family == PLAIN:
+            last = task, pair
+            found = pair_scores(pair, explained, scale, seed, quick=quick)
+        else:
+            found = pd.concat(
+                each
+                for protocol, network in zip((SDS, IDSDS), pair, strict=True)
+                for own in [intrinsic_map(network, task.images, task.labels).detach().double()]
+                for each in _deleted(protocol, network, explained, {INTRINSIC[family]: own})
+            )
+        scores.append(found.assign(place=place, network=number))
+        row = {"place": place, "family": family, "network": number}
+        accuracies.append(row | _accuracies(pair, task))
+    assert last is not None  # there is one network at least
+    return pd.concat(scores, ignore_index=True), pd.DataFrame(accuracies), last
+
+
+def pair_scores(
+    pair: tuple[nn.Module, nn.Module | None],
+    explained: Explained,
+    scale: Scale,
+    seed: int,
+    *,
+    quick: bool,
+) -> pd.DataFrame:
+    """Score the panel's maps of a network: SDS and IDS, and IDSDS where it has been fine-tuned.
+
+    Each version of the network has maps of its own logits. IDS is the probability's, on the first
+    images alone, and of maps for which methods take few samples: they are made anew in each step.
+    """
+    original, tuned = pair
+    images, labels, replacement, layers, truth = explained
+
+    def panel(
+        network: nn.Module, images: Tensor, labels: Tensor, quick: bool, names: Any = PANEL
+    ) -> dict[str, Tensor]:
+        layer = layers[network is tuned]
+        how: dict[str, Any] = {"layer": layer, "baselines": replacement, "seed": seed}
+        return panel_maps(network, images, labels, names, quick=quick, **how)
+
+    found = [*_deleted(SDS, original, explained, panel(original, images, labels, quick))]
+    if tuned is not None:
+        own = panel(tuned, images, labels, quick)
+        found += _deleted(IDSDS, tuned, explained, own)
+        if truth is not None:
+            found += _ranked(TRUTH, patch_sums(truth, PATCHES), own)
+    images, labels = images[: scale.updated], labels[: scale.updated]
+    maps = panel(original, images, labels, True)
+    probable = nn.Sequential(original, nn.Softmax(dim=1)).eval()
+
+    def remade(name: str, images: Tensor, labels: Tensor) -> Tensor:
+        return panel(original, images, labels, True, (name,))[name]
+
+    updated = [name for name in TRAINED_UPDATED if name in maps]  # some need a layer
+    for protocol, names in ((IDS, [*maps]), (UPDATED_IDS, updated)):
+        for name in names:
+            values = ids(
+                *(probable, images, labels, maps[name]),
+                replacement=replacement,
+                steps=scale.steps,
+                explain=partial(remade, name) if protocol == UPDATED_IDS else None,
+            )
+            found.append(_rows(protocol, name, values, False))
+    return pd.concat(found, ignore_index=True)
+
+
+def _deleted(
+    protocol: str, network: nn.Module, explained: Explained, maps: Mapping[str, Tensor]
+) -> Iterator[pd.DataFrame]:
+    images, labels, replacement, *_ = explained
+    drops = deletion_drops(network, images, labels, patches=PATCHES, replacement=replacement)
+    return _ranked(protocol, drops, maps)
+
+
+def _ranked(protocol: str, drops: Tensor, maps: Mapping[str, Tensor]) -> Iterator[pd.DataFrame]:
+    for name, of_name in maps.items():
+        found = judged_by_drops(patch_sums(of_name, PATCHES), drops)
+        yield _rows(protocol, name, found.scores, found.constant_maps)
+
+
+def _rows(protocol: str, method: str, score: Tensor, constant: Any) -> pd.DataFrame:
+    known = {"protocol": protocol, "method": method, "image": range(len(score))}
+    return pd.DataFrame({**known, "score": score.numpy(), "constant": np.asarray(constant)})
+
+
+def _accuracies(pair: Pair, task: Task) -> dict[str, float]:
+    """Return accuracies of both versions on whole images, and means over images without each cell."""
+    _, _, height, width = task.images.shape
+    labels = grid_patches(height, width, PATCHES)
+    cells = labels == torch.arange(PATCHES)[:, None, None, None]
+    found: dict[str, float] = {}
+    for version, network in pair._asdict().items():
+        lacking = [
+            accuracy_of(network, torch.where(cell, task.baseline, task.images), task.labels)
+            for cell in cells
+        ]
+        found[version] = accuracy_of(network, task.images, task.labels)
+        found[f"{version}_lacking"] = float(np.mean(lacking))
+    return found
