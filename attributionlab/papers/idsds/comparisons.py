@@ -158,12 +158,6 @@ def outcome(higher: int, lower: int, methods: int, sure: Direction | None, paper
     "agrees" or "disagrees" where a majority of all methods and the side of 0 on which the interval of
     the mean difference lies (`sure`) say so, with "(not sure)" where the majority alone does, because
     the interval holds 0 or there are too few runs to tell; else "undecided".
-
-    Examples
-    --------
-    >>> from attributionlab.papers.idsds.comparisons import outcome
-    >>> outcome(3, 9, 12, None, "lower")
-    'agrees (not sure)'
     """
     majority = "higher" if 2 * higher > methods else "lower" if 2 * lower > methods else None
     if majority is None or sure not in (majority, None):

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attributionlab.errors import refuse_if
 from attributionlab.methods import METHODS
 from attributionlab.methods.layers import channels_first, find_layer, layout_of, observe
 from attributionlab.papers.catalog import Found, Run, Tables, claim
@@ -26,6 +27,7 @@ from attributionlab.papers.subjects.networks import Design, gradcam_layer
 from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.report.plots import dots, map_grid
 from attributionlab.stats.intervals import mean_interval, mean_score, paired_difference
+from attributionlab.validation import integer_problem
 
 Excited = Float[Tensor, "batch kernels"]
 Numbers = NDArray[np.float64]
@@ -92,6 +94,7 @@ def similarity(
     instead where `images` and `model` are given (`given_pair`); `layer` is the dotted name of its
     last convolution, without which outputs alone are compared.
     """
+    refuse_if(integer_problem("runs", runs, 1))
     given = given_pair(run, fine_tuned, layer, **own)
     views: dict[tuple[str, str], list[View]] = {}
     if given is not None:

@@ -62,13 +62,6 @@ def colors_task(training: int, n: int, seed: int, side: int = SIDE) -> Task:
 
     `training` images to learn are of the seed, `n` others of the next one. The truth is 1 on the
     winning color and -1 on the others.
-
-    Examples
-    --------
-    >>> from attributionlab.papers.idsds.training import colors_task
-    >>> task = colors_task(training=3, n=2, seed=0)
-    >>> task.training_images.shape, task.images.shape, sorted(set(task.truth.flatten().tolist()))
-    (torch.Size([3, 3, 32, 32]), torch.Size([2, 3, 32, 32]), [-1.0, 0.0, 1.0])
     """
     refuse_if([*integer_problem("training", training, 1), *integer_problem("n", n, 1)])
     env = load(ENVIRONMENT, image_size=side)
@@ -136,15 +129,6 @@ def trained_pair(
     Adam's learning rate falls to 0 along a cosine (Loshchilov and Hutter, 2017). The fine-tuning has
     `fine_tuning` epochs and a rate of 0.005, or a tenth of that for B-cos networks. The seed is that of
     the weights, of the order of the images, and of what is deleted.
-
-    Examples
-    --------
-    >>> from attributionlab.papers.subjects.networks import Design
-    >>> from attributionlab.papers.idsds.training import colors_task, trained_pair
-    >>> task = colors_task(training=8, n=2, seed=0)
-    >>> pair = trained_pair(Design(width=2), task, seed=0, epochs=1, fine_tuning=1)
-    >>> pair.fine_tuned(task.images).shape
-    torch.Size([2, 4])
     """
     refuse_if(integer_problem("epochs", epochs, 1))
     images, labels = task.training_images, task.training_labels
@@ -213,7 +197,6 @@ def trained_pairs(
     run: Run, designs: Mapping[str, Design], task: Task, *, runs: int, epochs: int, fine_tuning: int
 ) -> Iterator[tuple[str, int, Pair]]:
     """Yield the name of each design, the number of each of its runs, and the pair of that run."""
-    refuse_if(integer_problem("runs", runs, 1))
     for name, repeat in run.track(product(designs, range(runs))):
         seed = run.seed + repeat
         how = {"seed": seed, "epochs": epochs, "fine_tuning": fine_tuning}

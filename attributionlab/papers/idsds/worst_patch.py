@@ -9,6 +9,7 @@ from jaxtyping import Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from attributionlab.errors import refuse_if
 from attributionlab.metrics import grid_patches
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.idsds.maps import interval_over_images
@@ -26,7 +27,7 @@ from attributionlab.papers.subjects.networks import Design
 from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.report.plots import dots
 from attributionlab.stats.intervals import mean_interval
-from attributionlab.validation import Replacement, broadcast_replacement
+from attributionlab.validation import Replacement, broadcast_replacement, integer_problem
 
 Winners = Int64[Tensor, "batch patches"]
 
@@ -74,6 +75,7 @@ def worst_patch(
     before and `fine_tuned` after fine-tuning; the mean color of the images then takes the place of
     black.
     """
+    refuse_if(integer_problem("runs", runs, 1))
     given = given_pair(run, fine_tuned, layer, **own)
     filling: Replacement = BLACK
     winners = None

@@ -67,15 +67,7 @@ class LinearClassifier(NamedTuple):
 
 
 def digits_split(n: int, seed: int) -> tuple[Digits, Digits]:
-    """Return digits to train on (1,197) and up to 600 others to explain, drawn by a seed.
-
-    Examples
-    --------
-    >>> from attributionlab.papers.unified.digits import digits_split
-    >>> training, test = digits_split(100, seed=0)
-    >>> training.ink.shape, test.ink.shape
-    (torch.Size([1197, 1, 10, 10]), torch.Size([100, 1, 10, 10]))
-    """
+    """Return digits to train on (1,197) and up to 600 others to explain, drawn by a seed."""
     from sklearn.datasets import load_digits
 
     refuse_if([*integer_problem("n", n, 1, MOST_TEST), *integer_problem("seed", seed, 0)])

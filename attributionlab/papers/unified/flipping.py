@@ -391,14 +391,6 @@ def lowest_point(differences: Numbers, places: Numbers, seed: int) -> tuple[floa
 
     The first of equals; curves (units, S) are drawn again with replacement, and a single one has no
     interval (NaN).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.papers.unified.flipping import lowest_point
-    >>> curves = np.array([[0.0, -1.0, -2.0, 0.0], [0.0, -3.0, -2.0, 0.0]])
-    >>> lowest_point(curves, np.array([0.0, 0.25, 0.5, 1.0]), seed=0)
-    (0.25, 0.25, 0.5)
     """
     place = float(places[differences.mean(0).argmin()])
     if len(differences) < 2:

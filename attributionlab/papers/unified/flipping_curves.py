@@ -84,14 +84,6 @@ def window_orders(
     pixel is among the first n with probability n / P, exactly as in a random order. Whatever adds up
     over pixels therefore loses as much by one as by the other in expectation; only how pixels lie
     differs.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.unified.flipping_curves import window_orders
-    >>> order = window_orders(1, (1, 5), torch.Generator().manual_seed(0))[0].tolist()
-    >>> [(pixel - order[0] + 2) % 5 - 2 for pixel in order]
-    [0, -1, 1, 2, -2]
     """
     height, width = size
     centers = [
@@ -139,14 +131,7 @@ class Flipped(NamedTuple):
 
 
 def mask_counts(pixels: int, steps: int, shares: Sequence[float] = ()) -> list[int]:
-    """Return numbers of masked pixels in equal steps from none to all, and those of a few shares.
-
-    Examples
-    --------
-    >>> from attributionlab.papers.unified.flipping_curves import mask_counts
-    >>> mask_counts(10, 4, [0.1])
-    [0, 1, 2, 5, 8, 10]
-    """
+    """Return numbers of masked pixels in equal steps from none to all, and those of a few shares."""
     every = [step / steps for step in range(steps + 1)]
     return sorted({round(pixels * share) for share in (*every, *shares)})
 
