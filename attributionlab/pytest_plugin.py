@@ -89,13 +89,13 @@ def _passed(method: "AttributionMethod", arguments: dict[str, Any]) -> "Faithful
             warnings.simplefilter("ignore", AttributionLabWarning)
             report = faithfulness_test(method, environments, **given)
     except AttributionLabError as error:
-        raise AttributionLabError(str(error)) from None  # which says in one line what is wrong
+        raise AttributionLabError(str(error)) from None  # which names in one line what is wrong
     if report.verdict != "pass":
-        raise AssertionError(_told(report))
+        raise AssertionError(_failure_text(report))
     return report
 
 
-def _told(report: "FaithfulnessReport") -> str:
+def _failure_text(report: "FaithfulnessReport") -> str:
     """The table, and what was accepted although it is unusual."""
     table = repr(report)
     return "\n".join(

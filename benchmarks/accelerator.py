@@ -26,8 +26,8 @@ from collections.abc import Callable
 import torch
 
 import attributionlab as al
-from attributionlab.faithfulness.calls import always_offered, attribute_scene
-from attributionlab.faithfulness.setup import Trial
+from attributionlab.faithfulness.calls import attribute_batch
+from attributionlab.faithfulness.setup import prepared
 from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
 
@@ -58,12 +58,10 @@ def runs_on(device: str, options: argparse.Namespace) -> dict[str, Callable[[], 
             return env.model(images)
 
     def method(name: str) -> object:
-        called = as_method(name, METHODS | CONTROLS)
-        output = env.checked_output(called.output)
-        trial = Trial(env, output, output, "signed", 0.5, 1, 0, diagnosed=False)
+        setup = prepared(as_method(name, METHODS | CONTROLS), env)
         with collect_notices():
-            [scene] = trial.scenes("", show_progress=False)
-            return attribute_scene(called, trial, scene, always_offered(called, trial))
+            [batch] = setup.batches()
+            return attribute_batch(setup, batch)
 
     def metric(name: str) -> object:
         function = getattr(al.metrics, name)

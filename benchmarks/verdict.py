@@ -20,10 +20,9 @@ from collections.abc import Callable
 import torch
 
 import attributionlab as al
-from attributionlab.faithfulness.setup import Trial
+from attributionlab.faithfulness.setup import prepared
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
 from attributionlab.methods import METHODS, Call, as_method, attribute
-from attributionlab.metrics import normalize
 from attributionlab.stats.intervals import least_mean_interval, mean_interval
 
 METHOD = "input-x-gradient"
@@ -33,13 +32,12 @@ def bare(environments: list[al.Environment], n: int) -> None:
     """The method and its scores, by the same parts, without all that surrounds them."""
     method = as_method(METHOD, METHODS)
     for env in environments:
-        trial = Trial(env, env.outputs[0], env.outputs[0], "signed", 0.5, n, 0)
-        model = env.explained_model(trial.output)
-        for scene in trial.scenes("", show_progress=False):
-            inputs = scene.images.clone(memory_format=torch.channels_last)
-            call = Call(env.name, model, inputs, scene.targets, scene.first, n)
-            maps = normalize(attribute(method, call, 0).maps).float()
-            trial.scores(maps, scene.truth, trial.claimed(scene.truth))
+        setup = prepared(method, env, n=n)
+        model = env.explained_model(setup.output)
+        for batch in setup.batches():
+            inputs = batch.images.clone(memory_format=torch.channels_last)
+            call = Call(env.name, model, inputs, batch.targets, batch.first, n)
+            setup.scores(batch.scaled(attribute(method, call, 0).maps), batch)
 
 
 def statistics_alone(report: al.FaithfulnessReport) -> None:

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten
 import attributionlab as al
 from attributionlab.environment import Environment, environment
 from attributionlab.faithfulness import calls
-from attributionlab.faithfulness.setup import Trial
+from attributionlab.faithfulness.setup import Setup
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import DERIVATIONS, METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
@@ -53,10 +53,10 @@ def small(name: str) -> Environment:
 
 def map_of(method, env: Environment, output) -> torch.Tensor:
     """Of one image; a single call of the method."""
-    trial = Trial(env, output, output, "signed", 0.5, 1, 0, diagnosed=False)
-    [scene] = trial.scenes("", show_progress=False)
+    setup = Setup(method, env, output, output)
+    [batch] = setup.batches()
     with collect_notices():
-        return calls.attribute_scene(method, trial, scene, calls.always_offered(method, trial)).maps
+        return calls.attribute_batch(setup, batch).maps
 
 
 @pytest.mark.parametrize("name", CONTROLS)
@@ -65,10 +65,9 @@ def test_controls_are_called_where_the_network_is(name, accelerator):
     for device in ("cpu", DEVICE.type):
         with al.exact_arithmetic():
             env = small("multi-color-sum").to(device)
-        trial = Trial(env, "logit", "logit", "signed", 0.5, 2, 0, diagnosed=False)
-        [scene] = trial.scenes("", show_progress=False)
-        always = calls.always_offered(control, trial)
-        maps.append(calls.control_maps(control, trial, scene, always))
+        setup = Setup(control, env, "logit", "logit", n=2)
+        [batch] = setup.batches()
+        maps.append(calls.control_maps(setup, batch))
     assert maps[1].device.type == "cpu"
     assert torch.equal(*maps)
 

@@ -83,15 +83,15 @@ def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[s
     files = [file for name in read for file in (name, name.rpartition(":")[0])]
     sources = {Path(file).resolve() for file in files if os.path.isfile(file)}
     for index, (name, place) in enumerate(places.items()):
-        said = str(given[name])
+        path = str(given[name])
         if name in ("figure", "maps") and place.suffix.lower() != ".png":
-            raise AttributionLabError(f"--{name} is {said!r}: figures are PNG files, name it so")
+            raise AttributionLabError(f"--{name} is {path!r}: figures are PNG files, name it so")
         if place in sources:
-            raise AttributionLabError(f"--{name} is {said!r}, which is read: write elsewhere")
+            raise AttributionLabError(f"--{name} is {path!r}, which is read: write elsewhere")
         earlier = list(places.values())[:index]
         if place in earlier:
             other = list(places)[earlier.index(place)]
-            raise AttributionLabError(f"--{other} and --{name} are both {said!r}: give two paths")
+            raise AttributionLabError(f"--{other} and --{name} are both {path!r}: give two paths")
     return places
 
 

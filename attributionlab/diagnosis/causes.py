@@ -1,7 +1,7 @@
 """Rules: from the evidence of one environment to one likely cause each, or to nothing.
 
 A rule is a small function. Those of what guards and constants speak for come first; then what the maps
-look like. Where the evidence fits no cause, nothing is said.
+look like. Where the evidence fits no cause, there is no hint.
 """
 
 from collections.abc import Callable, Sequence
@@ -178,7 +178,7 @@ def tried_out(e: Evidence) -> Hint | None:
 
 
 def saturation(e: Evidence) -> Hint | None:
-    """Maps of zeros behind a softmax of which a guard said that it is saturated."""
+    """Maps of zeros behind a softmax that is saturated by a guard's notice."""
     if "saturation" not in e.guards:
         return None
     at = "" if e.temperature is None else f" at temperature {e.temperature:g}"
@@ -191,7 +191,7 @@ def saturation(e: Evidence) -> Hint | None:
 
 
 def hooks(e: Evidence) -> Hint | None:
-    """Activations of which a guard said that the method's hooks miss them."""
+    """Activations that the method's hooks miss, by a guard's notice."""
     if "hooks" not in e.guards:
         return None
     return Hint(

@@ -1,4 +1,4 @@
-"""What a diagnosis rests on, and what it says."""
+"""What a diagnosis rests on, and its hints."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ from attributionlab.methods import METHODS, derived
 LIKE_ENOUGH = 0.5
 """Similarity with a predicted map from which the prediction may be named."""
 
-WORTH_SAYING = 0.05
+LEAST_EXPLAINED = 0.05
 """F1 that a cause must explain to be named."""
 
 EQUALLY_GOOD = 0.02
@@ -49,9 +49,9 @@ class Evidence:
     likeness : Likeness
         Of a few of the images.
     guards : frozenset of str
-        The kinds of what the guards said in this environment (`attributionlab.methods.Finding`).
+        The kinds of the guards' notices in this environment (`attributionlab.methods.Notice`).
     completeness_gap : float, optional
-        Of the median image; None where nobody looked.
+        Of the median image; None where it is unknown.
     reference : str
         How Python names the method: a string in quotes, or the name of an object; a string with its
         name by default.
@@ -138,9 +138,9 @@ class Evidence:
     @property
     def takes_a_path(self) -> bool:
         """Whether anything says that the method compares images with a baseline, step by step."""
-        asked = {*self.takes, *self.settings, *self.built_in_settings}
+        known = {*self.takes, *self.settings, *self.built_in_settings}
         return bool(
-            asked & {"baseline", "baselines", "n_steps"}
+            known & {"baseline", "baselines", "n_steps"}
             or self.guards & {"quadrature", "completeness"}
             or self.completeness_gap is not None
         )
@@ -168,6 +168,9 @@ class Evidence:
     ) -> str:
         """The command of this test with some changes, of a shell where one can state it.
 
+        Else a line of Python after ``import attributionlab``, where a value without a literal, such
+        as an array, is named like its setting.
+
         Parameters
         ----------
         method : str
@@ -178,12 +181,6 @@ class Evidence:
             Instead of the method's.
         **options
             Of the test.
-
-        Returns
-        -------
-        str
-            Of a shell, or else a line of Python after ``import attributionlab``, where a value
-            without a literal, such as an array, is named like its setting.
         """
         changed = dict(self.settings if settings is None else settings)
         if method:
@@ -195,12 +192,12 @@ class Evidence:
         if environment:
             overrides = {k: value for k, value in overrides.items() if k == "image_size"}
             changed.pop("layer", None)  # a name of this network
-        asked = {**self.options, **options}
+        arguments = {**self.options, **options}
         reference = repr(method) if method else self._reference
         name = environment or self.environment
         if self.in_shell and all(_is_literal(value) for value in changed.values()):
-            return _in_shell(reference, name, overrides, asked, changed)
-        return _in_python(reference, name, overrides, asked, changed)
+            return _in_shell(reference, name, overrides, arguments, changed)
+        return _in_python(reference, name, overrides, arguments, changed)
 
     def look_alikes(self) -> Iterator[LookAlike]:
         """Failures that the maps are like, and more so than like the truth."""
@@ -208,7 +205,7 @@ class Evidence:
             # Undoing a failure leaves a map that is at least as like the truth.
             margin = MARGIN if each.f1 is None else -EQUALLY_GOOD
             enough = max(LIKE_ENOUGH, self.likeness.truth + margin)
-            if each.similarity >= enough and each.explains >= WORTH_SAYING:
+            if each.similarity >= enough and each.explains >= LEAST_EXPLAINED:
                 yield each
 
     def indistinct(self) -> list[LookAlike]:

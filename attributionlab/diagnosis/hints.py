@@ -1,4 +1,4 @@
-"""Why a method fails, as far as its maps and what was said about them can tell.
+"""Why a method fails, as far as its maps and the notices about them show.
 
 `diagnose` is about one environment, `across` about several. A hint is a hypothesis with its numbers and
 the experiment that would confirm it.
@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attributionlab.diagnosis.causes import CERTAIN, LAST_RESORTS, RULES, runner_up
-from attributionlab.diagnosis.evidence import EQUALLY_GOOD, WORTH_SAYING, Evidence, Hint
+from attributionlab.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLAINED, Evidence, Hint
 
-PART_WORTH_SAYING = 0.2
+LEAST_SHARE = 0.2
 """The share of the missing F1 that a cause must explain to be named."""
 
 CLEARLY = 0.1
@@ -27,7 +27,7 @@ OF_THE_BACKGROUND = {"baseline", "unseen-colors"}
 """Causes of which one says that the background gets attribution, the other that it does not."""
 
 VAGUE = {"unrelated", "runner-up"}
-"""What is said where no concrete cause is known, or besides."""
+"""Hints where no concrete cause is known, or besides."""
 
 MOSTLY = 0.8
 """The share of the missing F1 from which concrete causes account for an environment."""
@@ -59,26 +59,8 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     """Name the likely causes of what is missing in one environment.
 
     A cause is named if it explains 0.05 of F1 and a fifth of what is missing.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        What is known.
-
-    Returns
-    -------
-    Diagnosis
-
-    Examples
-    --------
-    >>> import attributionlab as al
-    >>> from attributionlab.diagnosis.hints import diagnose
-    >>> env = al.load("multi-color-sum", image_size=24)
-    >>> result = al.faithfulness_test("inverted-oracle", env, n=2).environments[0]
-    >>> [hint.cause for hint in diagnose(result.evidence).hints]
-    ['sign-flips']
     """
-    enough = max(WORTH_SAYING, PART_WORTH_SAYING * evidence.missing)
+    enough = max(LEAST_EXPLAINED, LEAST_SHARE * evidence.missing)
     for rules in (RULES, LAST_RESORTS):
         named = [hint for rule in rules if (hint := rule(evidence)) and hint.explains >= enough]
         if named:
@@ -99,28 +81,19 @@ def _rank(hint: Hint) -> tuple[bool, bool, float]:
 
 
 def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
-    """Name the likely causes over several environments, most important first.
+    """Name the likely causes over several environments, passed ones included, most important first.
 
-    Environments that fail speak, or all where none fails; a cause is named once, with the environments
+    Environments that fail decide, or all where none fails; a cause is named once, with the environments
     that it was found in. Where one environment cannot tell two failures apart (all that is not
     background is the truth without its signs, where nothing distracts), the others decide.
 
     What was tried out on the method and is certain (`CERTAIN`) comes first. A method that clearly
-    passes some environments and clearly fails others is right on those only: that is said
+    passes some environments and clearly fails others is right on those only: that is a hint
     ("one-environment"; next, unless each failure has a concrete cause that explains most of what is
     missing), unless one cause accounts for both (a map of the foreground
     passes where the foreground is the truth), or acts in some environments only by construction.
-
-    Parameters
-    ----------
-    evidence : sequence of Evidence
-        One for each environment, those passed included.
-
-    Returns
-    -------
-    tuple of Hint
     """
-    evidence = _told_apart(evidence)
+    evidence = _with_preferred(evidence)
     speaking = [e for e in evidence if 1 - e.missing < e.gamma] or evidence
     found: dict[str, list[tuple[Evidence, Hint]]] = {}
     for e in evidence:
@@ -130,11 +103,11 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
             found.setdefault(hint.cause, []).append((e, hint))
     ordered = sorted(
         found.values(),
-        key=lambda said: _rank(
-            said[0][1]._replace(explains=sum(hint.explains for _, hint in said))
+        key=lambda pairs: _rank(
+            pairs[0][1]._replace(explains=sum(hint.explains for _, hint in pairs))
         ),
     )
-    hints = _fact_first([_merged(said, len(evidence)) for said in ordered])
+    hints = _fact_first([_merged(pairs, len(evidence)) for pairs in ordered])
     differs = _one_environment(evidence)
     concrete = all(_concrete(e) for e in speaking)
     before = [
@@ -158,7 +131,7 @@ def _concrete(e: Evidence) -> bool:
     return max(concrete, default=0.0) >= MOSTLY * e.missing
 
 
-def _told_apart(evidence: Sequence[Evidence]) -> list[Evidence]:
+def _with_preferred(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Prefer, of the failures that an environment cannot tell apart, what explains most over all."""
     total: dict[str, float] = {}
     for e in evidence:
@@ -176,12 +149,12 @@ def _told_apart(evidence: Sequence[Evidence]) -> list[Evidence]:
     return [replace(e, preferred=cause) for e, cause in zip(evidence, preferred, strict=True)]
 
 
-def _merged(said: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
+def _merged(pairs: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
     """One hint for a cause, in the words of the environment in which it explains most."""
-    _, hint = max(said, key=lambda pair: pair[1].explains)
+    _, hint = max(pairs, key=lambda pair: pair[1].explains)
     if environments == 1:
         return hint
-    names = _listed(list(dict.fromkeys(e.environment for e, _ in said)))
+    names = _listed(list(dict.fromkeys(e.environment for e, _ in pairs)))
     return hint._replace(says=f"on {names}: {hint.says}")
 
 

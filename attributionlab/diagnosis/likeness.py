@@ -124,7 +124,7 @@ SIGMAS = (1, 2, 4, 6, 8, 12, 16, 24)
 """Standard deviations, in pixels, of the Gaussians that a blurred truth is looked for under."""
 
 MARGIN = 0.1
-"""By which a prediction must be more like the maps than the truth is, to be worth naming."""
+"""By which a prediction must be more like the maps than the truth is, to be named."""
 
 SHARP = 0.02
 """By which a blurred truth must be more like the maps than one that fills the first layer's windows."""
@@ -216,28 +216,21 @@ def look_alikes(
     truth lacks, a scale set by outliers, a floor of small values, unequal sizes.
     Predicted are: the foreground, filled patches, the distance from the background's color, the
     image's edges, a constant, the truth with the first layer's windows filled, the truth under a
-    Gaussian and, of maps that are never negative, its
-    positive part and the truth without signs.
+    Gaussian and, of maps that are never negative, its positive part and the truth without signs.
 
     Parameters
     ----------
     maps : Tensor, (B, 1, H, W)
         Signed attributions in [-1, 1] (`attributionlab.metrics.normalize`); a few images suffice. All
         tensors are on the CPU.
-    signed : Tensor of int8, (B, 1, H, W)
-        The signed truth.
-    images : Tensor, (B, C, H, W)
-        What was explained.
-    patches : Tensor, (B, H, W)
-        0 outside all patches, k inside patch k.
-    baseline : Tensor, (C, 1, 1)
-        The background's color.
+    signed, images, patches, baseline : Tensor
+        The signed truth; what was explained; 0 outside all patches; the background's color.
     claim : {"signed", "overall", "positive", "positive-smoothed"}
-        What the F1 is about: it decides which part of the maps is looked at.
+        The claim of the F1: it decides which part of the maps counts.
     claimed : Tensor, (B, 1, H, W), optional
         The smoothed truth, for "positive-smoothed".
     tested : int, optional
-        How many images were tested, of which these are the first; as many as these by default.
+        Number of tested images, of which these are the first; as many as these by default.
     others : sequence of Tensor of int8, (B, 1, H, W)
         The signed truth of each class, the targets among them.
 
@@ -245,20 +238,6 @@ def look_alikes(
     -------
     Likeness
         Of the images that have a truth; without any, of nothing.
-
-    Examples
-    --------
-    >>> import attributionlab as al
-    >>> import torch
-    >>> from attributionlab.diagnosis.likeness import look_alikes
-    >>> env = al.load("multi-color-sum", image_size=24)
-    >>> images, labels = env.batch(2)
-    >>> signed = env.truth(images, labels).signed
-    >>> patches = torch.stack([sample.patches for sample in env.dataset(2)])
-    >>> moved = torch.roll(signed.float(), -2, 2)
-    >>> likeness = look_alikes(moved, signed, images, patches, env.baseline, "signed")
-    >>> likeness.ranked[0].looks
-    'the truth shifted by -2 rows, 0 columns'
     """
     present = ((signed != 0) if claim in ("signed", "overall") else (signed > 0)).flatten(1).any(1)
     empty = (maps == 0).flatten(1).all(1) & present

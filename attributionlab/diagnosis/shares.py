@@ -66,33 +66,9 @@ def pixel_kinds(
 ) -> Int8[Tensor, "batch 1 height width"]:
     """What each pixel is: background, a gap inside a patch, a distractor, or counted.
 
-    Parameters
-    ----------
-    images : Tensor, (B, C, H, W)
-        The images.
-    patches : Tensor, (B, H, W)
-        0 outside all patches, k inside patch k.
-    classes : Tensor, (B, 1, H, W)
-        The class that a pixel counts for, -1 for none.
-    baseline : Tensor, (C, 1, 1)
-        The background's color.
-
-    Returns
-    -------
-    Tensor of int8, (B, 1, H, W)
-        Places in `PIXEL_KINDS`. A pixel that neither counts nor has the background's color is a
-        distractor.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.diagnosis.shares import PIXEL_KINDS, pixel_kinds
-    >>> images = torch.tensor([[[[0.0, 0.0, 7.0, 9.0]]]])
-    >>> patches = torch.tensor([[[0, 1, 1, 2]]])
-    >>> classes = torch.tensor([[[[-1, -1, -1, 0]]]])
-    >>> kinds = pixel_kinds(images, patches, classes, torch.zeros(1, 1, 1))
-    >>> [PIXEL_KINDS[kind] for kind in kinds.flatten()]
-    ['background', 'irrelevant inside patches', 'distractors', 'counted']
+    Places in `PIXEL_KINDS`. `patches` are 0 outside all patches, `classes` -1 where a pixel counts for
+    no class, `baseline` the background's color. A pixel that neither counts nor has the background's
+    color is a distractor.
     """
     background = (images == baseline).all(1, keepdim=True)
     kinds = torch.full_like(classes, DISTRACTOR, dtype=torch.int8)
@@ -109,7 +85,7 @@ def missing_shares(
     part: ScoredPart,
     claimed: Maps | None = None,
 ) -> dict[str, Float[Tensor, " batch"]]:
-    r"""Split 1 - F1 of each image over the names of `SHARES`.
+    """Split 1 - F1 of each image over the names of `SHARES`.
 
     False attribution, a (1 - g), by the pixel that it lies on:
 
@@ -150,17 +126,6 @@ def missing_shares(
     dict of str to Tensor of float64, (B,)
         Non-negative; their sum is 1 - F1. A map of zeros: all is "relevant missed". NaN for an image
         without this part of the truth.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.diagnosis.shares import missing_shares
-    >>> maps = torch.tensor([[[[1.0, 0.5, 0.0, 1.0]]]])
-    >>> truth = torch.tensor([[[[1, 1, 1, 0]]]], dtype=torch.int8)
-    >>> kinds = torch.tensor([[[[3, 3, 3, 0]]]], dtype=torch.int8)
-    >>> shares = missing_shares(maps, truth, kinds, "positive")
-    >>> {name: round(float(share), 3) for name, share in shares.items() if share > 0}
-    {'background': 0.182, 'relevant missed': 0.182, 'uneven values': 0.091}
     """
     own = {"overall": 0, "negative": -1}.get(part, 1)
     a = magnitudes(maps, "positive" if part == "positive-smoothed" else part).double()
@@ -230,27 +195,12 @@ def _by_value(
 
 
 def robust_scale(maps: Maps, signed: Signs) -> Maps:
-    """Maps whose scale is set by a robust maximum instead of a few outliers.
+    """Maps in [-1, 1] whose scale is set by a robust maximum instead of a few outliers.
 
     Outliers are, on each side of zero, the largest 1 % of as many values as there are relevant pixels
     of that sign, and at least one value: one at 24 x 24, six or seven for a patch of 600 pixels. The
     robust maximum is the largest value beyond them. Only where the maximum exceeds it more than twice
     the side is divided by it, and clipped to 1.
-
-    Parameters
-    ----------
-    maps : Tensor, (B, 1, H, W)
-        In [-1, 1].
-    signed : Tensor of int8, (B, 1, H, W)
-        The signed truth.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.diagnosis.shares import robust_scale
-    >>> truth = torch.tensor([[[[0, 1, 1, 1]]]], dtype=torch.int8)
-    >>> robust_scale(torch.tensor([[[[1.0, 0.25, 0.25, 0.125]]]]), truth)
-    tensor([[[[1.0000, 1.0000, 1.0000, 0.5000]]]])
     """
     sides = []
     for sign in (1, -1):

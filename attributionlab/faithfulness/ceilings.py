@@ -51,35 +51,16 @@ class GridCeiling(NamedTuple):
 def best_on_regions(
     truth: Masks, regions: Int[Tensor, "batch height width"]
 ) -> Float[Tensor, "batch 1 height width"]:
-    """The map in [0, 1], constant on every region, whose F1 against a truth is the largest possible.
+    """Return the map in [0, 1], constant on every region, with the largest possible F1 against a truth.
 
     It is 1 on the regions with the largest mean truth and 0 on the others. The largest possible for
-    signed maps too: each part of the truth sees magnitudes only.
-
-    Parameters
-    ----------
-    truth : Tensor, (B, 1, H, W)
-        A mask, or values in [0, 1].
-    regions : Tensor of int, (B, H, W)
-        Label maps; any integers.
-
-    Returns
-    -------
-    Tensor of float32, (B, 1, H, W)
-        Of 0 and 1.
+    signed maps too: each part of the truth sees magnitudes only. `regions` are label maps of any
+    integers, `truth` a mask or values in [0, 1].
 
     Raises
     ------
     AttributionLabError
         For label maps of another shape.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.faithfulness.ceilings import best_on_regions
-    >>> mask = torch.tensor([[[[1.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]]]])
-    >>> best_on_regions(mask, torch.tensor([[[0, 0, 1, 1, 2, 2, 2, 2]]]))
-    tensor([[[[1., 1., 1., 1., 0., 0., 0., 0.]]]])
     """
     batch, _, height, width = truth.shape
     if regions.shape != (batch, height, width):
@@ -98,43 +79,21 @@ def best_on_regions(
 
 
 def best_on_grid(truth: Masks, cells: tuple[int, int]) -> GridCeiling:
-    r"""How large the F1 of a map can be that is enlarged bilinearly from a grid of cells >= 0.
+    r"""Bound the F1 of maps that are enlarged bilinearly from a grid of cells >= 0 (rows, columns).
 
     a = U c as of torch's ``interpolate(mode="bilinear", align_corners=False)``. From a_j <= 1 follows
     :math:`c_k \le 1 / \max_j U_{jk}`. With that range for each cell by itself the best c is found
     exactly; it may exceed 1 where cells overlap, so its F1 is a bound. The F1 of the best c in {0, 1},
     enlarged and divided by its maximum, is reached. The two differ by the factor
     :math:`1 / \min_k \max_j U_{jk}` at most: not at all where a pixel lies at the center of every cell.
+    NaN for an image without any truth.
 
     Cells of both signs, which cancel where they meet, are not covered: see `part_ceilings`.
-
-    Parameters
-    ----------
-    truth : Tensor, (B, 1, H, W)
-        A mask, or values in [0, 1].
-    cells : tuple of int
-        Rows and columns of the grid.
-
-    Returns
-    -------
-    GridCeiling
-        NaN for an image without any truth.
 
     Raises
     ------
     AttributionLabError
         For a grid without cells.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.faithfulness.ceilings import best_on_grid
-    >>> mask = torch.tensor([[[[1.0, 1.0, 1.0, 0.0, 0.0, 0.0]]]])
-    >>> best, reached, bound = best_on_grid(mask, (1, 2))
-    >>> best.float()
-    tensor([[[[1.0000, 1.0000, 0.6667, 0.3333, 0.0000, 0.0000]]]])
-    >>> round(float(reached), 4), round(float(bound), 4)  # 2 * 8/3 / (3 + 3)
-    (0.8889, 0.8889)
     """
     if min(cells) < 1:
         raise AttributionLabError(f"a grid has {cells} cells: take at least 1 row and 1 column")
@@ -160,23 +119,7 @@ def best_on_grid(truth: Masks, cells: tuple[int, int]) -> GridCeiling:
 
 
 def pixel_patches(height: int, width: int, side: int) -> Int[Tensor, "1 height width"]:
-    """Labels of square patches, of which the last in each row and column may be cut off.
-
-    Parameters
-    ----------
-    height, width : int
-        Of the image.
-    side : int
-        Of a patch, in pixels.
-
-    Examples
-    --------
-    >>> from attributionlab.faithfulness.ceilings import pixel_patches
-    >>> pixel_patches(3, 5, 2)
-    tensor([[[0, 0, 1, 1, 2],
-             [0, 0, 1, 1, 2],
-             [3, 3, 4, 4, 5]]])
-    """
+    """Labels of square patches, of which the last in each row and column may be cut off."""
     across = -(-width // side)
     rows, columns = torch.arange(height) // side, torch.arange(width) // side
     return (rows[:, None] * across + columns)[None]
@@ -184,8 +127,7 @@ def pixel_patches(height: int, width: int, side: int) -> Int[Tensor, "1 height w
 
 def part_ceilings(
     truth: Truth,
-    claim: str,
-    claimed: Tensor,
+    smooth: Tensor | None = None,
     *,
     regions: Mapping[str, Tensor],
     grids: Mapping[str, tuple[int, int]],
@@ -203,10 +145,8 @@ def part_ceilings(
     ----------
     truth : Truth
         Of B images.
-    claim : str
-        "positive-smoothed" adds that part.
-    claimed : Tensor, (B, 1, H, W)
-        The truth that the claim is about; looked at for "positive-smoothed" only.
+    smooth : Tensor, (B, 1, H, W), optional
+        The smoothed truth, which adds the part "positive-smoothed".
     regions : mapping of str to Tensor of int, (B, H, W)
         Label maps on which a map is constant, by name.
     grids : mapping of str to tuple of int
@@ -218,20 +158,14 @@ def part_ceilings(
     -------
     dict of str to dict of str to Tensor of float64, (B,)
         For each name in `regions` and `grids`, "5 x 5 patches", "positive only" and, with `shapley`,
-        "exact Shapley values": the F1 for overall, positive, negative and, if claimed,
-        positive-smoothed; NaN where an image has no such truth.
-
-    Raises
-    ------
-    AttributionLabError
-        For label maps of another shape.
+        "exact Shapley values": the F1 by part; NaN where an image has no such truth.
     """
     batch, _, height, width = truth.signed.shape
     patches = pixel_patches(height, width, PATCH).expand(batch, -1, -1)
     partitions = {**regions, f"{PATCH} x {PATCH} patches": patches}
     parts: dict[str, Tensor] = {part: getattr(truth, part) for part in get_args(Part)}
-    if claim == "positive-smoothed":
-        parts[claim] = claimed
+    if smooth is not None:
+        parts["positive-smoothed"] = smooth
     found: dict[str, dict[str, Tensor]] = {}
     for name, labels in partitions.items():
         found[name] = {part: f1(best_on_regions(g, labels), g) for part, g in parts.items()}
@@ -251,25 +185,7 @@ def part_ceilings(
 def claim_ceilings(ceilings: PartCeilings, claim: str) -> dict[str, float]:
     """The best F1 of a claim: the mean over images, for "signed" the lowest of the three parts.
 
-    Parameters
-    ----------
-    ceilings : mapping of str to mapping of str to Tensor, (B,)
-        What `part_ceilings` returns.
-    claim : {"signed", "overall", "positive", "positive-smoothed"}
-        What is claimed.
-
-    Returns
-    -------
-    dict of str to float
-        By name, without those that apply to no image.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.faithfulness.ceilings import claim_ceilings
-    >>> cells = {"overall": torch.tensor([1.0, 0.5]), "positive": torch.tensor([0.5, torch.nan])}
-    >>> claim_ceilings({"cells": cells}, "overall"), claim_ceilings({"cells": cells}, "positive")
-    ({'cells': 0.75}, {'cells': 0.5})
+    By name of the constraint, without those that apply to no image.
     """
     found = {}
     for name, parts in ceilings.items():

@@ -1,12 +1,9 @@
 """Methods side by side: every method in every environment, on the same images."""
 
-import json
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import torch
@@ -18,6 +15,7 @@ from attributionlab.faithfulness.report import (
     SCORES,
     EnvironmentResult,
     FaithfulnessReport,
+    Files,
     labelled,
 )
 from attributionlab.faithfulness.setup import Claim
@@ -26,7 +24,6 @@ from attributionlab.faithfulness.test import (
     checked_request,
     faithfulness_test,
 )
-from attributionlab.files import write_atomically, write_csv, write_parquet
 from attributionlab.methods import METHODS, AttributionMethod, as_method, preset_of
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import Part
@@ -51,7 +48,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Files):
     """What several methods scored in several environments.
 
     Parameters
@@ -76,21 +73,21 @@ class Comparison:
 
     @property
     def places(self) -> dict[str, str]:
-        """By the digest of its specification each environment's name, with what tells those of one name
-        apart.
+        """Each environment's name by the digest of its specification, with the constants in which
+        environments of one name differ.
         """
         specs = {env.spec.digest: env.spec for env in self.environments}
         alike = Counter(spec.name for spec in specs.values())
         labels = {}
         for digest, spec in specs.items():
             others = [each.constants for each in specs.values() if each.name == spec.name]
-            told = [
+            differing = [
                 f"{key}={value}"
                 for key, value in spec.constants.items()
                 if any(other.get(key) != value for other in others)
             ]
             labels[digest] = (
-                spec.name if alike[spec.name] == 1 else f"{spec.name} ({', '.join(told)})"
+                spec.name if alike[spec.name] == 1 else f"{spec.name} ({', '.join(differing)})"
             )
         return labels
 
@@ -239,7 +236,7 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `to_json` writes."""
+        """Document that `to_json` writes: everything but the maps."""
         return {
             "schema": 1,
             "gamma": self.gamma,
@@ -260,19 +257,6 @@ class Comparison:
             "command": self.command,
             "versions": library_versions(),
         }
-
-    def to_json(self, path: str | Path) -> None:
-        """Write everything but the maps; whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(path, text + "\n")
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        write_csv(path, self.to_frame())
-
-    def to_parquet(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        write_parquet(path, self.to_frame())
 
     def violins(self) -> "Figure":
         """The spread of precision, recall and F1 over images: a row for each environment and part."""
@@ -296,8 +280,8 @@ class Comparison:
     def maps(self, images: int = 3) -> "Figure":
         """The first images of each environment with their truth and every method's attributions.
 
-        The truth is that of the environment's default output; below a method that was held against
-        another it says so.
+        The truth is that of the environment's default output; below a method that was scored
+        against another one stands which.
         """
         from attributionlab.report import MapsRow, maps_figure
 
@@ -361,7 +345,7 @@ def compare(
     environments : str, Environment, or a sequence of them, optional
         Where; the default environments of `faithfulness_test` without any.
     n, seed, gamma, claim, output
-        As for `faithfulness_test`; without a claim each method is judged by its own.
+        As for `faithfulness_test`; without a claim each method has its own.
     preset : {"paper", "none"} or None
         Settings that a paper states for a built-in method.
     quick : bool
@@ -391,34 +375,27 @@ def compare(
     ['pass', 'fail']
     """
     chosen = _environments(environments, quick)
-    adapted_methods = _adapted_methods(methods)
-    # What no run could have is told before the first one.
+    pairs = _with_settings(methods)
+    # Refused before the first run: what no run could have.
     preset_of(preset, "regression", "")
     checked_request(n=n, seed=seed, gamma=gamma, claim=claim or "signed", outputs=(output,))
-    named = [labelled(as_method(m, METHODS | CONTROLS, s).name, s) for m, s in adapted_methods]
+    resolved = [as_method(method, METHODS | CONTROLS, settings) for method, settings in pairs]
+    named = [labelled(each.name, each.settings) for each in resolved]
     twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:
         raise AttributionLabError(f"methods name {twice[0]!r} twice: name each once")
     reports: list[FaithfulnessReport] = []
     refusals: list[Refusal] = []
-    pairs = [
-        (f"{label} on {env.name}", method, settings, env)
-        for env in chosen
-        for label, (method, settings) in zip(named, adapted_methods, strict=True)
-    ]
-    for _, method, settings, env in track(
-        pairs, len(pairs), "comparing", show_progress, "runs", itemgetter(0)
+    runs = [(label, *pair, env) for env in chosen for label, pair in zip(named, pairs, strict=True)]
+    for label, method, settings, env in track(
+        *(runs, len(runs), "comparing", show_progress, "runs"),
+        lambda run: f"{run[0]} on {run[3].name}",
     ):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AttributionWarning)  # kept in the report
                 report = faithfulness_test(
-                    method,
-                    env,
-                    n,
-                    seed,
-                    gamma,
-                    claim,
+                    *(method, env, n, seed, gamma, claim),
                     output if env.task == "classification" else None,
                     settings=settings,
                     preset=preset,
@@ -427,12 +404,11 @@ def compare(
                 )
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(
-                f"{len(reports)} of {len(pairs)} runs were done: "
+                f"{len(reports)} of {len(runs)} runs were done: "
                 + "; ".join(f"{each.label} {each.verdict}" for each in reports)
             ) from stop
         except AttributionLabError as error:
-            name = as_method(method, METHODS | CONTROLS, settings).name
-            refusals.append(Refusal(labelled(name, settings), env.name, str(error)))
+            refusals.append(Refusal(label, env.name, str(error)))
         else:
             reports.append(report)
     if not reports:
@@ -441,28 +417,21 @@ def compare(
         raise AttributionLabError(
             reasons[0] if alike else f"no method could be run: {'; '.join(reasons)}"
         )
+    shown = [
+        f"({each.reference}, {dict(each.settings)})" if each.settings else each.reference
+        for each in resolved
+    ]
     return Comparison(
-        reports,
-        refusals,
-        gamma,
-        chosen,
+        *(reports, refusals, gamma, chosen),
         command
-        or f"attributionlab.compare({_said(adapted_methods)}, "
+        or f"attributionlab.compare([{', '.join(shown)}], "
         f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, "
         f"gamma={gamma}, claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
         f"device={device!r})",
     )
 
 
-def _said(adapted_methods: Sequence[tuple[Any, Mapping[str, Any]]]) -> str:
-    """Methods and their settings as Python would name them."""
-    pairs = [(as_method(m, METHODS | CONTROLS, s).reference, dict(s)) for m, s in adapted_methods]
-    return (
-        f"[{', '.join(f'({name}, {settings})' if settings else name for name, settings in pairs)}]"
-    )
-
-
-def _adapted_methods(methods: Any) -> list[tuple[Any, Mapping[str, Any]]]:
+def _with_settings(methods: Any) -> list[tuple[Any, Mapping[str, Any]]]:
     """Each method with its settings."""
     if methods is None:
         methods = [*METHODS, "random", "constant"]

@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Float64
 from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
-from attributionlab.faithfulness.calls import always_offered, attribute_scene, computed
+from attributionlab.exact import PathIntegral, path_integral
+from attributionlab.exact.rounding import UNIT, gradient_rounding
+from attributionlab.faithfulness.calls import attribute_batch, computed
 from attributionlab.faithfulness.probing import shows_integer_images_only
-from attributionlab.faithfulness.rounding_bounds import maps_with_bound
-from attributionlab.faithfulness.setup import STUDIED_IMAGES, Scene, Trial
-from attributionlab.methods import Method, collect_notices
-from attributionlab.metrics import normalize
+from attributionlab.faithfulness.setup import Batch, Setup, joined
+from attributionlab.methods import METHODS, Call, as_baselines, collect_notices
 from attributionlab.progress import track
 from attributionlab.ranking import spearman
 from attributionlab.stats.intervals import mean_score
@@ -33,6 +34,9 @@ NEGLIGIBLE = 2.0**-44
 TIGHT = 0.01
 """Drift above which a bound that holds says nothing: absolute weights forbid the cancellation on which
 duplicated and mirrored neurons rest, so that their bound may exceed the map itself."""
+
+LIMITS = ("max_panels", "max_evaluations")
+"""Settings of exact integrated gradients."""
 
 
 def _nothing() -> NDArray[np.float64]:
@@ -243,118 +247,87 @@ STREAM = 6
 
 
 def camouflage_seeds(seed: int, networks: int) -> list[int]:
-    """Seeds of K camouflaged networks, from a run's seed; the first of them are those of a smaller K.
-
-    Examples
-    --------
-    >>> from attributionlab.faithfulness.drift import camouflage_seeds
-    >>> camouflage_seeds(0, 3)[:2] == camouflage_seeds(0, 2)
-    True
-    """
+    """Seeds of K camouflaged networks, from a run's seed; the first ones are those of a smaller K."""
     state = np.random.SeedSequence(seed, spawn_key=(STREAM,)).generate_state(networks)
     return [int(each) for each in state]
 
 
-def drift_of(method: Method, trial: Trial, show_progress: bool = False) -> Drift:
-    """How far a method's maps drift between the plain network and `trial.camouflage` camouflaged ones.
-
-    Parameters are those of `drift_on`.
-    """
-    seeds = camouflage_seeds(trial.seed, trial.camouflage)
-    networks = {seed: partial(trial.env.camouflaged, seed) for seed in seeds}
-    return drift_on(networks, method, trial, show_progress)
+def drift_of(setup: Setup, show_progress: bool = False) -> Drift:
+    """Drift between the plain network and `setup.camouflage` camouflaged ones."""
+    seeds = camouflage_seeds(setup.seed, setup.camouflage)
+    networks = {seed: partial(setup.env.camouflaged, seed) for seed in seeds}
+    return drift_on(networks, setup, show_progress)
 
 
 def drift_on(
-    networks: Mapping[int, Callable[[], Environment]],
-    method: Method,
-    trial: Trial,
-    show_progress: bool = False,
+    networks: Mapping[int, Callable[[], Environment]], setup: Setup, show_progress: bool = False
 ) -> Drift:
-    """How far a method's maps on these networks lie from those on the trial's own.
+    """Drift between the setup's own network and others, each made by a function, by seed.
 
-    The first images of the trial are explained on every network with the same targets, offers and
-    seeds; `layers` are those of each network.
-
-    Parameters
-    ----------
-    networks : mapping of int to callable
-        By seed, what makes an environment whose network is functionally equal.
-    method : Method
-        Computed attributions cannot be asked again, nor can an instance of one of Captum's classes,
-        which is bound to its model.
-    trial : Trial
-        Where, and on which images.
-    show_progress : bool
-        Show progress on standard error.
+    The first images of the test are explained on every network with the same targets, offers and
+    seeds; `layers` are those of each network. Computed attributions have no maps on other networks, nor
+    has an instance of one of Captum's classes, which is bound to its model.
     """
-    few = replace(trial, n=min(trial.n, STUDIED_IMAGES), seeds=1)
-    if reason := _cannot_be_asked(method):
-        return Drift(list(networks), few.n, reason)
-    scenes = list(few.scenes("", False))
-    always = always_offered(method, few)
-    title = f"{method.name} on camouflaged {trial.env.name}"
-    makers = [lambda: few.env, *networks.values()]
-    places: list[Trial] = []
+    setup = replace(setup.first_images(), seeds=1)
+    if reason := _bound_to_one_network(setup):
+        return Drift(list(networks), setup.n, reason)
+    batches = list(setup.batches())
+    makers = [lambda: setup.env, *networks.values()]
+    title = f"{setup.method.name} on camouflaged {setup.env.name}"
+    places: list[Setup] = []
     kept: list[Tensor] = []
     bounds: list[Tensor | None] = []
     for make in track(makers, len(makers), title, show_progress):
-        place = replace(few, env=make())
+        place = replace(setup, env=make())
         try:
-            maps, bound = _maps_with_bounds(method, place, scenes, always)
+            with collect_notices():  # the notices of the test are those of its own run
+                found = [maps_with_bound(place, batch) for batch in batches]
         except AttributionLabError as error:
-            return Drift(list(networks), few.n, f"the method does not run there: {error}")
+            return Drift(list(networks), setup.n, f"the method does not run there: {error}")
         places.append(place)
-        kept.append(maps)
-        bounds.append(bound)
+        kept.append(torch.cat([maps for maps, _ in found]))
+        known = [bound for _, bound in found if bound is not None]
+        bounds.append(torch.cat(known) if known else None)
     plain, *others = kept
     measured = Drift(
         networks=list(networks),
-        images=few.n,
-        sizes=plain.flatten(1).norm(dim=1).numpy(),
-        apart=np.stack([(maps - plain).flatten(1).norm(dim=1).numpy() for maps in others]),
+        images=setup.n,
+        sizes=_norms(plain),
+        apart=np.stack([_norms(maps - plain) for maps in others]),
         differences=np.stack([(maps - plain).flatten(1).abs().amax(1).numpy() for maps in others]),
         correlations=np.stack([_correlations(plain, maps) for maps in others]),
-        plain_f1=_claim_f1(plain, few, scenes),
-        network_f1=[_claim_f1(maps, few, scenes) for maps in others],
-        integer_images_only=shows_integer_images_only(method, few, scenes[0], always),
+        plain_f1=_claim_f1(plain, setup, batches),
+        network_f1=[_claim_f1(maps, setup, batches) for maps in others],
+        integer_images_only=shows_integer_images_only(setup, batches[0]),
         bounds=_together(bounds),
         samples=torch.stack([maps[0, 0] for maps in kept]).float().numpy(),
     )
-    if measured.settled.all():
+    unsettled = np.flatnonzero(~measured.settled.all(1))
+    if not len(unsettled):
         return measured
-    open_ones = np.flatnonzero(~measured.settled.all(1))
-    asked = [places[0], *(places[1 + index] for index in open_ones)]
-    found = _in_float64(method, asked, scenes, always)
-    if found is None:
+    double = _in_float64([places[0], *(places[1 + index] for index in unsettled)], batches)
+    if double is None:
         return measured
-    first, *left = found
+    plain, *others = double
     apart = np.full_like(measured.apart, np.nan)
-    apart[open_ones] = [(maps - first).flatten(1).norm(dim=1).numpy() for maps in left]
-    sizes = first.flatten(1).norm(dim=1).numpy()
-    return replace(measured, sizes_in_float64=sizes, apart_in_float64=apart)
+    apart[unsettled] = [_norms(maps - plain) for maps in others]
+    return replace(measured, sizes_in_float64=_norms(plain), apart_in_float64=apart)
 
 
-def _cannot_be_asked(method: Method) -> str:
+def _bound_to_one_network(setup: Setup) -> str:
     """Why there is nothing to compare, empty if there is."""
-    if computed(method):
+    if computed(setup):
         return "attributions that are computed already cannot be asked about another network"
     from captum.attr import Attribution
 
-    if isinstance(method.function, Attribution):
+    if isinstance(setup.method.function, Attribution):
         return "an instance is bound to its model: pass the class instead"
     return ""
 
 
-def _maps_with_bounds(
-    method: Method, trial: Trial, scenes: Sequence[Scene], always: Mapping[str, Any]
-) -> tuple[Tensor, Tensor | None]:
-    """Maps as the method returned them, channels summed, (B, 1, H, W), and their bounds, (B,)."""
-    offered = {**always, "layers": dict(trial.env.layers)}
-    with collect_notices():  # what there is to say has been said of the run that is judged
-        found = [maps_with_bound(method, trial, scene, offered) for scene in scenes]
-    bounds = [bound for _, bound in found if bound is not None]
-    return torch.cat([maps for maps, _ in found]), torch.cat(bounds) if bounds else None
+def _norms(maps: Tensor) -> NDArray[np.float64]:
+    norms: NDArray[np.float64] = maps.flatten(1).norm(dim=1).numpy()
+    return norms
 
 
 def _together(bounds: Sequence[Tensor | None]) -> NDArray[np.float64] | None:
@@ -366,23 +339,15 @@ def _together(bounds: Sequence[Tensor | None]) -> NDArray[np.float64] | None:
     return np.stack([(first + bound).numpy() for bound in others])
 
 
-def _in_float64(
-    method: Method, places: Sequence[Trial], scenes: Sequence[Scene], always: Mapping[str, Any]
-) -> list[Tensor] | None:
+def _in_float64(places: Sequence[Setup], batches: Sequence[Batch]) -> list[Tensor] | None:
     """The maps on each network in float64, (B, 1, H, W), None if the method does not run so."""
-    images = [scene._replace(images=scene.images.double()) for scene in scenes]
-    offered = {
-        name: value.double() if isinstance(value, Tensor) else value
-        for name, value in always.items()
-    }
+    images = [batch._replace(images=batch.images.double()) for batch in batches]
     found = []
     for place in places:
-        double = _doubled(place.env)  # one copy at a time
-        offered["layers"] = dict(double.layers)
-        asked = replace(place, env=double)
+        double = replace(place, env=_doubled(place.env))  # one copy at a time
         try:
             with collect_notices():
-                maps = [attribute_scene(method, asked, scene, offered).maps for scene in images]
+                maps = [attribute_batch(double, batch).maps for batch in images]
         except AttributionLabError:
             return None
         found.append(torch.cat(maps))
@@ -393,9 +358,8 @@ def _doubled(env: Environment) -> Environment:
     """The same environment with float64 copies of its networks."""
     double = copy(env)
     networks = (env.model, env.softmax_model, env.layers)
-    double.model, double.softmax_model, double.layers = deepcopy(
-        networks
-    )  # layers stay parts of them
+    copies = deepcopy(networks)  # layers stay parts of them
+    double.model, double.softmax_model, double.layers = copies
     (double.softmax_model or double.model).double()
     return double
 
@@ -406,16 +370,72 @@ def _correlations(plain: Tensor, others: Tensor) -> NDArray[np.float64]:
     return np.array([spearman(first, second) for first, second in pairs])
 
 
-def _claim_f1(maps: Tensor, trial: Trial, scenes: Sequence[Scene]) -> float | None:
+def _claim_f1(maps: Tensor, setup: Setup, batches: Sequence[Batch]) -> float | None:
     """The lowest mean F1 of the parts that the claim rests on, None without any truth."""
-    start = 0
-    found: dict[str, list[Tensor]] = {part: [] for part in trial.claimed_parts}
-    for scene in scenes:
-        these = maps[start : start + len(scene.images)]
-        scaled = normalize(scene.asked(these)).float()
-        scores = trial.scores(scaled, scene.truth, trial.claimed(scene.truth))
-        start += len(scene.images)
-        for part, parts in found.items():
-            parts.append(scores[part].f1)
-    means = [mean_score(torch.cat(parts).numpy()) for parts in found.values()]
+    whole = joined(batches)
+    scores = setup.scores(whole.scaled(maps), whole)
+    means = [mean_score(scores[part].f1.numpy()) for part in setup.claimed_parts]
     return min((mean for mean in means if not np.isnan(mean)), default=None)
+
+
+# How far rounding alone may take a map, for methods of which that is derived
+
+
+def maps_with_bound(
+    setup: Setup, batch: Batch
+) -> tuple[Float[Tensor, "batch 1 height width"], Float64[Tensor, " batch"] | None]:
+    """A method's maps, channels summed, with a bound on the Euclidean norm of each one's error.
+
+    The gradient and its product with the input: `gradient_rounding`, summed over channels. Exact
+    integrated gradients: the error that `path_integral` states, and the rounding of what is returned;
+    the integral is computed once for both. None for all other methods: what they compute is no function
+    of the network's function, or their forward passes round (any path between images), which no pattern
+    of ReLUs survives surely.
+    """
+    if _is_one_of(setup, METHODS["integrated-gradients-exact"]):
+        return _integrals(setup, batch, setup.method.settings.get("baselines", 0))
+    if _is_one_of(setup, METHODS["integrated-gradients-exact-true-baseline"]):
+        return _integrals(setup, batch, setup.env.baseline)
+    return attribute_batch(setup, batch).maps, _of_gradient(setup, batch)
+
+
+def _of_gradient(setup: Setup, batch: Batch) -> Tensor | None:
+    from captum.attr import InputXGradient, Saliency
+
+    times_input = _is_one_of(setup, METHODS["input-x-gradient"], InputXGradient)
+    if not times_input and not _is_one_of(setup, METHODS["saliency"], Saliency):
+        return None
+    images, targets = (each.to(setup.env.device) for each in (batch.images, batch.targets))
+    bound = gradient_rounding(setup.env.explained_model(setup.output), images, targets)
+    if bound is None:
+        return None
+    norms: Tensor = (bound * images.abs() if times_input else bound).sum(1).flatten(1).norm(dim=1)
+    return norms.cpu()
+
+
+def _is_one_of(setup: Setup, *functions: object) -> bool:
+    return any(setup.method.function is function for function in functions)
+
+
+def _integrals(setup: Setup, batch: Batch, baselines: Any) -> tuple[Tensor, Tensor]:
+    stated: list[Tensor] = []
+
+    def call(_: Any, call: Call, settings: Any) -> Tensor:
+        inputs = call.inputs
+        limits = {key: settings[key] for key in LIMITS if key in settings}
+        result = path_integral(
+            call.model, inputs, as_baselines(baselines, inputs), call.targets, **limits
+        )
+        stated.append(_stated_error(result))
+        return result.attributions.to(inputs.dtype)
+
+    setup = replace(setup, method=replace(setup.method, call=call))
+    return attribute_batch(setup, batch).maps, torch.cat(stated)
+
+
+def _stated_error(result: PathIntegral) -> Tensor:
+    attributions = result.attributions
+    written = UNIT * attributions.flatten(1).norm(dim=1)
+    # A sum of C channels is off by at most sqrt(C) times the norm of what all are off by.
+    bound: Tensor = (result.error + written) * attributions.shape[1] ** 0.5
+    return bound.cpu()

@@ -1,10 +1,10 @@
-"""What a method shows a network, and what it asks of it, seen in a run of its own.
+"""What a method shows a network, and what it wants from it, seen in a run of its own.
 
 The run that is measured has no hooks: `attributionlab.exact` reads a network with hooks as one whose
 layers are unknown.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -13,36 +13,33 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.faithfulness.calls import attribute_scene
-from attributionlab.faithfulness.setup import Scene, Trial
-from attributionlab.methods import Call, Method, collect_notices, images_at_once
+from attributionlab.faithfulness.calls import attribute_batch
+from attributionlab.faithfulness.setup import Batch, Setup
+from attributionlab.methods import Call, collect_notices, images_at_once
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def shows_integer_images_only(
-    method: Method, trial: Trial, scene: Scene, always: Mapping[str, Any]
-) -> bool:
+def shows_integer_images_only(setup: Setup, batch: Batch) -> bool:
     """Whether a method learns of a network nothing but its outputs for integer images of the valid box.
 
-    The method explains the first image of the scene while hooks look on: whether each image that it
-    shows the network consists of integers in [0, highest], whether a gradient is asked for, and whether
-    layers are called alone or watched by hooks of the method. Reading weights leaves no trace.
-
-    Returns
-    -------
-    bool
-        False also if the network was shown no image at all.
+    The method explains the first image of the batch while hooks look on: whether each image that it
+    shows the network consists of integers in [0, highest], whether a gradient is taken, and whether
+    layers are called alone or watched by hooks of the method. Reading weights leaves no trace. False
+    also if the network was shown no image at all.
     """
-    watch = _Watch(scene.images.shape[1:], trial.env.max_value)
+    watch = _Watch(batch.images.shape[1:], setup.env.max_value)
 
-    def attribute(call: Call) -> Any:
+    called = setup.method.call
+
+    def call(function: Any, call: Call, settings: Any) -> Any:
         with watch.over(call.model):
-            return method.attribute(call)
+            return called(function, call, settings)
 
+    setup = replace(setup, method=replace(setup.method, call=call))
     try:
         with collect_notices():
-            attribute_scene(replace(method, attribute=attribute), trial, scene.part(0, 1), always)
+            attribute_batch(setup, batch.part(0, 1))
     except (AttributionLabError, _EnoughError):
         if not watch.saw_more:
             raise
@@ -50,7 +47,7 @@ def shows_integer_images_only(
 
 
 class _EnoughError(BaseException):
-    """More was asked than outputs, and the rest need not be seen; no `except Exception` stops it."""
+    """More than outputs was used, and the rest need not be seen; no `except Exception` stops it."""
 
 
 class _Watch:

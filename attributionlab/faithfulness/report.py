@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,10 +74,10 @@ class EnvironmentResult:
         control has the wrong result.
     reason : str
         Why it is invalid.
-    standing : Standing
+    claim_score : ClaimScore
         The claim's mean F1 and its 95 % interval, beside the controls' scores.
     claim_part : str
-        That part; for the claim "signed" the part with the lowest mean F1.
+        The part that decides; for the claim "signed" the part with the lowest mean F1.
     images_to_decide : int or None
         For "inconclusive", how many images would decide if the others were like these.
     scores : dict of str to dict of str to array
@@ -119,14 +120,14 @@ class EnvironmentResult:
         For methods whose attributions claim to sum to an output change: per image, the share of that
         change which they miss.
     drift : Drift or None
-        How far the method's maps lie apart on functionally equal networks, if that was asked.
+        How far the method's maps lie apart on functionally equal networks; None without camouflage.
     attributions : array
         (k, H, W), normalized to [-1, 1]; of the first k images, whose maps take no more than 16 MiB:
         all of up to 83 images at 224 pixels.
     examples : sequence of Example
         From the worst to the best of these images.
     truth_scores : sequence of TruthScore
-        Against every definition of the truth, on the studied images; empty if nobody asked.
+        Scores against every definition of the truth, on the studied images; empty without `truths`.
     """
 
     name: str
@@ -182,7 +183,7 @@ class EnvironmentResult:
 
     @property
     def diagnosis(self) -> Diagnosis | None:
-        """What is missing, and likely causes; None if it was not asked for."""
+        """What is missing, and likely causes; None if only the verdict counts."""
         return None if self.evidence is None else diagnose(self.evidence)
 
     @property
@@ -262,8 +263,15 @@ def mean_of(values: NDArray[np.float64]) -> float | None:
     return None if math.isnan(mean) else mean
 
 
+def lowest_mean(f1: Mapping[str, NDArray[np.float64]]) -> tuple[str, float] | tuple[None, None]:
+    """The part with the lowest mean F1, and that mean; None where there is no truth at all."""
+    means = {part: mean_of(values) for part, values in f1.items()}
+    there = [(part, mean) for part, mean in means.items() if mean is not None]
+    return min(there, key=itemgetter(1), default=(None, None))
+
+
 def median_gap(gaps: NDArray[np.float64] | None) -> float | None:
-    """The completeness gap of the median image, None where nobody looked or it is not finite."""
+    """The completeness gap of the median image, None where it is unknown or not finite."""
     median = math.nan if gaps is None else float(np.median(gaps))
     return median if math.isfinite(median) else None
 
@@ -311,11 +319,36 @@ def _diagnosis(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
 
 
 GRAVEST_FIRST: tuple[Verdict, ...] = ("invalid", "fail", "inconclusive")
-"""A control with the wrong result says something about the test, before the test says anything."""
+"""A control with the wrong result comes first: then the test itself is wrong."""
+
+
+class Files:
+    """Files of a report that has a document and a table."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Document that `to_json` writes."""
+        raise NotImplementedError
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Table that `to_csv` and `to_parquet` write."""
+        raise NotImplementedError
+
+    def to_json(self, path: str | Path) -> None:
+        """Write the document, which has everything to run it again; whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
+        write_atomically(path, text + "\n")
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        write_csv(path, self.to_frame())
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        write_parquet(path, self.to_frame())
 
 
 @dataclass(frozen=True, eq=False)
-class FaithfulnessReport:
+class FaithfulnessReport(Files):
     """The outcome of a faithfulness test. Passing is necessary for faithfulness, never sufficient.
 
     Parameters
@@ -466,11 +499,6 @@ class FaithfulnessReport:
             "environments": [result.to_dict() for result in self.environments],
         }
 
-    def to_json(self, path: str | Path) -> None:
-        """Write the means and everything needed to run it again; whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(path, text + "\n")
-
     def to_html(self, path: str | Path) -> None:
         """Write one self-contained page: the verdict, how the method fails, sample images."""
         from attributionlab.report import Panel, faithfulness_page
@@ -481,16 +509,8 @@ class FaithfulnessReport:
         ]
         write_atomically(path, faithfulness_page(self.to_dict(), panels))
 
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        write_csv(path, self.to_frame())
-
-    def to_parquet(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        write_parquet(path, self.to_frame())
-
 
 def labelled(method: str, settings: Mapping[str, Any]) -> str:
     """A method's name with its settings."""
-    said = ", ".join(f"{key}={plain(value)}" for key, value in settings.items())
-    return f"{method} ({said})" if said else method
+    listed = ", ".join(f"{key}={plain(value)}" for key, value in settings.items())
+    return f"{method} ({listed})" if listed else method

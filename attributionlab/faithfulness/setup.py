@@ -1,14 +1,14 @@
-"""What is asked of a method in one environment."""
+"""One method in one environment: what is explained, and what its maps are scored against."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
 from attributionlab.environment import Environment
-from attributionlab.methods import Preset
+from attributionlab.methods import Method, preset_of
 from attributionlab.metrics import (
     Alignment,
     Part,
@@ -23,15 +23,13 @@ from attributionlab.truth import Output, Truth, smoothed
 
 Claim = Literal["signed", "overall", "positive", "positive-smoothed", "agreed"]
 """What a verdict may rest on. "agreed" is "signed" on the pixels to which all definitions of the truth
-give the same sign; nothing is asked about the others."""
-
+give the same sign; the other pixels do not count."""
 
 STUDIED_IMAGES = 8
-"""On how many images ceilings, likenesses, the runner-up and drift are looked at, which decide
-nothing."""
+"""Number of first images for ceilings, likenesses, the runner-up and drift, which decide nothing."""
 
 
-class Scene(NamedTuple):
+class Batch(NamedTuple):
     """Images with what is known about them, on the CPU: where they are made, scored and shown.
 
     `faithfulness.calls` alone brings them to the network's device.
@@ -44,90 +42,112 @@ class Scene(NamedTuple):
     patches: Tensor
     """(B, H, W), 0 outside"""
     truth: Truth
-    first: int
+    first: int = 0
     """index of the first of them in the test"""
     agreed: Tensor | None = None
-    """(B, 1, H, W) bool, which pixels are asked about; all of them without it"""
+    """(B, 1, H, W) bool, for the claim "agreed": which pixels count"""
+    smooth: Tensor | None = None
+    """(B, 1, H, W), for the claim "positive-smoothed": the smoothed truth"""
 
-    def asked(self, maps: Tensor) -> Tensor:
-        """Maps with nothing on the pixels that are not asked about."""
+    @property
+    def ideal(self) -> Tensor:
+        """The best possible map for the claim."""
+        return self.truth.signed.float() if self.smooth is None else best_map(self.smooth)
+
+    def counted(self, maps: Tensor) -> Tensor:
+        """Maps with nothing on the pixels that do not count."""
         return maps if self.agreed is None else maps * self.agreed
 
-    def part(self, start: int, stop: int) -> "Scene":
+    def scaled(self, maps: Tensor) -> Tensor:
+        """Maps as they are scored, in [-1, 1].
+
+        float32 halves the memory of what is kept, and is precise enough there.
+        """
+        return normalize(self.counted(maps)).float()
+
+    def part(self, start: int, stop: int) -> "Batch":
         """Some of the images."""
         chosen = slice(start, stop)
-        return Scene(
-            self.images[chosen],
-            self.targets[chosen],
-            self.patches[chosen],
-            Truth(self.truth.signed[chosen]),
-            self.first + start,
-            None if self.agreed is None else self.agreed[chosen],
-        )
+        agreed, smooth = (None if each is None else each[chosen] for each in self[5:])
+        truth = Truth(self.truth.signed[chosen])
+        images, targets, patches = (each[chosen] for each in self[:3])
+        return Batch(images, targets, patches, truth, self.first + start, agreed, smooth)
 
-    def single(self) -> Iterator["Scene"]:
+    def single(self) -> Iterator["Batch"]:
         """Each image by itself."""
         for index in range(len(self.images)):
             yield self.part(index, index + 1)
 
 
-def joined(scenes: Sequence[Scene]) -> Scene:
+def joined(batches: Sequence[Batch]) -> Batch:
     """Several batches as one."""
-    agreed = [scene.agreed for scene in scenes if scene.agreed is not None]
-    return Scene(
-        torch.cat([scene.images for scene in scenes]),
-        torch.cat([scene.targets for scene in scenes]),
-        torch.cat([scene.patches for scene in scenes]),
-        Truth(torch.cat([scene.truth.signed for scene in scenes])),
-        scenes[0].first,
-        torch.cat(agreed) if agreed else None,
+
+    def whole(name: str) -> Any:
+        parts = [getattr(batch, name) for batch in batches]
+        return None if parts[0] is None else torch.cat(parts)
+
+    return Batch(
+        *(whole("images"), whole("targets"), whole("patches")),
+        Truth(torch.cat([batch.truth.signed for batch in batches])),
+        *(batches[0].first, whole("agreed"), whole("smooth")),
     )
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What is asked of a method in one environment.
+class Setup:
+    """A method in an environment, with all that one run of it depends on.
 
     Parameters
     ----------
+    method : Method
+        What attributes; its settings include those of a preset.
     env : Environment
         Where.
     output, truth_output : {"probability", "logit"}
-        Which output is explained, and which one the truth is about.
+        The explained output, and the output that the truth is about.
     claim : str
         What the verdict rests on.
     gamma : float
         The F1 that must be reached.
     n, seed : int
-        How many images, and which.
+        Number of images; seed for images and method.
     seeds : int
-        How often a method that draws random numbers is run on each image.
+        Number of runs on each image of a method that draws random numbers.
     diagnosed : bool
-        Whether to ask beyond the verdict: ceilings, a class that lost, what is missing and why.
+        Whether to look beyond the verdict: ceilings, a class that lost, what is missing and why.
     truths : bool
         Whether to score maps against every definition of the truth, too.
     camouflage : int
-        On how many camouflaged networks the method is asked again; 0 for none.
+        Number of camouflaged networks that the method explains too.
     options : mapping
-        What the user asked for beyond the defaults, for commands that ask the same.
+        The user's options of the test that differ from the defaults, for commands of hints.
+    drawn : dict
+        Cache of `faithfulness.calls`, shared with the setups that `dataclasses.replace` makes.
     """
 
+    method: Method
     env: Environment
     output: Output
     truth_output: Output
-    claim: Claim
-    gamma: float
-    n: int
-    seed: int
+    claim: str = "signed"
+    gamma: float = 0.5
+    n: int = 1
+    seed: int = 0
     seeds: int = 1
-    diagnosed: bool = True
+    diagnosed: bool = False
     truths: bool = False
     camouflage: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
+    drawn: dict[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def title(self) -> str:
+        """The method and the environment, for people who wait."""
+        return f"{self.method.name} on {self.env.name}"
 
     @property
     def form(self) -> str:
-        """What is made of the truth, whichever pixels it is about: "agreed" is "signed" on some."""
+        """The claim without its choice of pixels: "agreed" is "signed" on some of them."""
         return "signed" if self.claim == "agreed" else self.claim
 
     @property
@@ -135,75 +155,76 @@ class Trial:
         """The parts of which the lowest decides."""
         return get_args(Part) if self.form == "signed" else (self.form,)
 
-    def claimed(self, truth: Truth) -> Tensor:
-        """The truth that the claim is about, with its signs."""
-        if self.claim == "positive-smoothed":
-            return smoothed(truth.positive, self.env.smoothing_sigma)
-        return truth.signed.float()
-
-    def ideal(self, truth: Truth) -> Tensor:
-        """The best possible map for the claim."""
-        claimed = self.claimed(truth)
-        return best_map(claimed) if self.claim == "positive-smoothed" else claimed
-
-    def scores(self, maps: Tensor, truth: Truth, claimed: Tensor) -> dict[str, Alignment]:
-        """Precision, recall and F1 of normalized maps for each part, and for a smoothed claim."""
+    def scores(self, maps: Tensor, batch: Batch) -> dict[str, Alignment]:
+        """Precision, recall and F1 of scaled maps for each part, and for a smoothed claim."""
         scores: dict[str, Alignment] = {
-            which: alignment(magnitudes(maps, which), getattr(truth, which))
-            for which in get_args(Part)
+            part: alignment(magnitudes(maps, part), getattr(batch.truth, part))
+            for part in get_args(Part)
         }
-        if self.claim == "positive-smoothed":
-            scores[self.claim] = alignment(magnitudes(maps, "positive"), claimed)
+        if batch.smooth is not None:
+            scores[self.claim] = alignment(magnitudes(maps, "positive"), batch.smooth)
         return scores
 
-    def control_f1(self, maps: Tensor, truth: Truth, claimed: Tensor) -> dict[str, Tensor]:
+    def control_f1(self, maps: Tensor, batch: Batch) -> dict[str, Tensor]:
         """F1 of a control's maps, of any scale, for the parts that the claim rests on, (B,) each."""
-        if self.claim == "positive-smoothed":
-            smoothed_f1 = alignment(magnitudes(normalize(maps), "positive"), claimed).f1
-            return {self.claim: smoothed_f1}
-        at_once = parts_f1(maps, truth.signed)
+        maps = batch.counted(maps)
+        if batch.smooth is not None:
+            return {self.claim: alignment(magnitudes(normalize(maps), "positive"), batch.smooth).f1}
+        at_once = parts_f1(maps, batch.truth.signed)
         return {part: f1 for part, f1 in at_once.items() if part in self.claimed_parts}
 
-    def scenes(self, title: str, show_progress: bool) -> Iterator[Scene]:
+    def batches(self, title: str = "", show_progress: bool = False) -> Iterator[Batch]:
         """The images in batches, each with its truth."""
         loader, first = self.env.loader(self.n, self.seed), 0
         with follow(title, self.n, "images", show=show_progress) as advance:
             for images, labels, patches in loader:
-                targets = self.env.targets(labels)
-                truth, agreed = self._truth(images, targets)
-                yield Scene(images, targets, patches, truth, first, agreed)
+                yield self._batch(images, self.env.targets(labels), patches, first)
                 first += len(images)
                 advance(len(images))
 
-    def runner_up(self, scene: Scene) -> Scene:
+    def first_images(self) -> "Setup":
+        """The same with the studied images only."""
+        return replace(self, n=min(self.n, STUDIED_IMAGES))
+
+    def runner_up(self, batch: Batch) -> Batch:
         """The same images, with the class of the second-most pixels as their target."""
-        counts = self.env.counting.counts(scene.images)
-        counts[torch.arange(len(counts)), scene.targets] = -1
-        targets = counts.argmax(1)
-        truth, agreed = self._truth(scene.images, targets)
-        return scene._replace(targets=targets, truth=truth, agreed=agreed)
+        counts = self.env.counting.counts(batch.images)
+        counts[torch.arange(len(counts)), batch.targets] = -1
+        return self._batch(batch.images, counts.argmax(1), batch.patches, batch.first)
 
-    def _truth(self, images: Tensor, targets: Tensor) -> tuple[Truth, Tensor | None]:
-        """The masks, and where all definitions agree if the claim asks for that."""
+    def _batch(self, images: Tensor, targets: Tensor, patches: Tensor, first: int) -> Batch:
+        """Images with their truth, and with what the claim makes of it."""
         truth = self.env.truth(images, targets, self.truth_output)
-        if self.claim != "agreed":
-            return truth, None
-        agreement = self.env.truths(images, targets, self.truth_output).agreement()
-        return Truth(agreement.signed), agreement.agreed
+        agreed = smooth = None
+        if self.claim == "agreed":
+            agreement = self.env.truths(images, targets, self.truth_output).agreement()
+            truth, agreed = Truth(agreement.signed), agreement.agreed
+        if self.claim == "positive-smoothed":
+            smooth = smoothed(truth.positive, self.env.smoothing_sigma)
+        return Batch(images, targets, patches, truth, first, agreed, smooth)
 
 
-def chosen_outputs(
+def prepared(
+    method: Method,
     env: Environment,
-    output: Output | None,
-    truth_output: Output | None,
-    preset: Preset,
-    of_method: str | None,
-) -> tuple[Output, Output]:
-    """Which output is explained and which the truth is about: the same, unless the user or a preset
-    asks for another. What the user asks for comes first, then the preset, then the method.
+    output: Output | None = None,
+    truth_output: Output | None = None,
+    *,
+    preset: str | None = None,
+    **options: Any,
+) -> Setup:
+    """Set a method up in an environment, with what a preset states for it there.
+
+    The explained output and that of the truth are the same, unless the user or the preset wants another
+    one: the user comes first, then the preset, then the method. `options` are those of `Setup`.
     """
+    # A preset is of the built-in method, not of anybody's function with the same name.
+    stated = preset_of(preset, env.task, method.name if method.built_in else "")
+    if stated.settings:
+        method = replace(method, settings={**stated.settings, **method.settings})
     if env.task == "regression":
-        return env.outputs[0], env.outputs[0]
-    explained = env.checked_output(output or preset.output or of_method)
-    of_preset = None if output else preset.truth_output
-    return explained, env.checked_output(truth_output or of_preset or explained)
+        return Setup(method, env, env.outputs[0], env.outputs[0], **options)
+    explained = env.checked_output(output or stated.output or method.output)
+    stated_truth = None if output else stated.truth_output
+    about = env.checked_output(truth_output or stated_truth or explained)
+    return Setup(method, env, explained, about, **options)

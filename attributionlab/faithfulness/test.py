@@ -20,13 +20,12 @@ from attributionlab.faithfulness.report import (
 )
 from attributionlab.faithfulness.run import run_method
 from attributionlab.faithfulness.score import score_outcome
-from attributionlab.faithfulness.setup import Claim, Trial, chosen_outputs
+from attributionlab.faithfulness.setup import Claim, prepared
 from attributionlab.methods import (
     METHODS,
     AttributionMethod,
     Notice,
     as_method,
-    preset_of,
     summarized,
 )
 from attributionlab.methods.controls import CONTROLS
@@ -81,8 +80,8 @@ def faithfulness_test(
     claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}, optional
         What must reach it; the method's own claim, or "signed", by default. "signed" takes the lowest
         of the parts overall, positive and negative that an environment has; "agreed" does so on the
-        pixels to which every definition in ``env.truths`` gives the same sign, and asks nothing about
-        the others.
+        pixels to which every definition in ``env.truths`` gives the same sign; the others do not
+        count.
     output : {"probability", "logit"}, optional
         Which output of a classifier is explained; the method's own choice, or the probability, by
         default. A regression has one output, which is explained in any case.
@@ -129,13 +128,13 @@ def faithfulness_test(
     >>> al.faithfulness_test("non-background", env, n=2).verdict
     'fail'
     """
-    adapted = as_method(method, METHODS | CONTROLS, settings)
-    asked = adapted.claim or "signed" if claim is None else claim
+    resolved = as_method(method, METHODS | CONTROLS, settings)
+    declared = resolved.claim or "signed"
     claim, gamma = checked_request(
         n=n,
         seed=seed,
         gamma=gamma,
-        claim=asked,
+        claim=declared if claim is None else claim,
         outputs=(output, truth_output),
         seeds=seeds,
         camouflage=camouflage,
@@ -152,7 +151,7 @@ def faithfulness_test(
                 f"camouflage is {camouflage}, but {env.name} is camouflaged already: pass the plain one"
             )
     options = _beyond_defaults(
-        claim=asked if asked != (adapted.claim or "signed") else None,
+        claim=claim if claim != declared else None,
         gamma=gamma,
         n=int(n),
         seed=int(seed),
@@ -160,52 +159,48 @@ def faithfulness_test(
         preset=preset,
     )
     results: list[EnvironmentResult] = []
-    findings: list[Notice] = []
+    notices: list[Notice] = []
     try:
         with own_arithmetic():
             if device is not None:
                 chosen = [env.to(device) for env in chosen]
             for env in chosen:
-                # A preset is of the built-in method, not of anybody's function with the same name.
-                named = adapted.name if adapted.built_in else ""
-                prepared = preset_of(preset, env.task, named)
-                run = adapted
-                if prepared.settings:
-                    here = {**prepared.settings, **adapted.settings}
-                    run = as_method(method, METHODS | CONTROLS, here)
-                explained, held = chosen_outputs(
-                    env, output, truth_output, prepared, adapted.output
-                )
-                trial = Trial(
-                    *(env, explained, held, claim, gamma, int(n), int(seed), int(seeds)),
+                setup = prepared(
+                    *(resolved, env, output, truth_output),
+                    preset=preset,
+                    claim=claim,
+                    gamma=gamma,
+                    n=int(n),
+                    seed=int(seed),
+                    seeds=int(seeds),
                     diagnosed=diagnosed or truths,
                     truths=truths,
                     camouflage=int(camouflage),
                     options=options,
                 )
-                outcome = run_method(run, trial, show_progress)
+                outcome = run_method(setup, show_progress)
                 with follow(f"causes and ceilings on {env.name}", show=show_progress):
-                    results.append(score_outcome(outcome, trial, run))
-                findings += outcome.findings
+                    results.append(score_outcome(outcome, setup))
+                notices += outcome.notices
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_what_was_done(results, len(chosen), gamma)) from stop
-    remarks = [f"{adapted.name}: {sentence}" for sentence in summarized(findings)]
+    remarks = [f"{resolved.name}: {sentence}" for sentence in summarized(notices)]
     for remark in remarks:
         warnings.warn(remark, AttributionWarning, stacklevel=2)
     return FaithfulnessReport(
         claim=claim,
         gamma=gamma,
-        method=adapted.name,
-        settings=adapted.settings,
+        method=resolved.name,
+        settings=resolved.settings,
         preset=preset,
         seed=int(seed),
         n=int(n),
         environments=results,
         warnings=remarks,
         command=command
-        or f"attributionlab.faithfulness_test({adapted.reference}, "
+        or f"attributionlab.faithfulness_test({resolved.reference}, "
         f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, gamma={gamma}, "
-        f"claim={claim!r}, output={output!r}, settings={format_settings(adapted.settings)}, "
+        f"claim={claim!r}, output={output!r}, settings={format_settings(resolved.settings)}, "
         f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
         f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, device={device!r})",
         versions=library_versions(),
@@ -213,7 +208,7 @@ def faithfulness_test(
 
 
 def _beyond_defaults(**given: Any) -> dict[str, Any]:
-    """What differs from the defaults above, for commands that ask the same."""
+    """Options that differ from the defaults above, for commands of hints."""
     parameters = inspect.signature(faithfulness_test).parameters
     return {key: value for key, value in given.items() if value != parameters[key].default}
 

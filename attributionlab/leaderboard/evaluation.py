@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from attributionlab import exact
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
-from attributionlab.faithfulness.calls import always_offered, attribute_scene
-from attributionlab.faithfulness.setup import Trial
+from attributionlab.faithfulness.calls import attribute_batch
+from attributionlab.faithfulness.setup import prepared
 from attributionlab.leaderboard.cases import PROTOCOLS, RemovedTo
-from attributionlab.methods import METHODS, as_method, collect_notices, preset_of
+from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import (
     Part,
@@ -64,22 +64,19 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
     -------
     Explained
     """
-    default = env.outputs[0]
-    asked = Trial(env, default, default, "signed", 0.5, n, seed, diagnosed=False)
-    scenes = list(asked.scenes(env.name, show_progress=False))
+    resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
+    setups = [
+        prepared(method, env, None, env.outputs[0], preset="paper", n=n, seed=seed)
+        for method in resolved
+    ]
+    batches = list(setups[0].batches())
     maps: dict[str, Tensor] = {}
     reasons: dict[str, str] = {}
-    for each in methods:
-        known = METHODS | CONTROLS
-        preset = preset_of("paper", env.task, as_method(each, known).name)
-        method = as_method(each, known, preset.settings)
-        own = env.checked_output(preset.output or method.output or default)
-        trial = Trial(env, own, default, "signed", 0.5, n, seed, diagnosed=False)
+    for method, setup in zip(resolved, setups, strict=True):
         try:
             with collect_notices():  # what is unusual about a method, faithfulness_test tells
-                always = always_offered(method, trial)
                 runs = [
-                    [attribute_scene(method, trial, scene, always, repeat).maps for scene in scenes]
+                    [attribute_batch(setup, batch, repeat).maps for batch in batches]
                     for repeat in range(method.runs)
                 ]
         except AttributionLabError as error:
@@ -90,9 +87,9 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
                 for index, found in enumerate(runs)
             }
     return Explained(
-        torch.cat([scene.images for scene in scenes]),
-        torch.cat([scene.targets for scene in scenes]),
-        torch.cat([scene.truth.signed for scene in scenes]),
+        torch.cat([batch.images for batch in batches]),
+        torch.cat([batch.targets for batch in batches]),
+        torch.cat([batch.truth.signed for batch in batches]),
         maps,
         reasons,
     )

@@ -434,7 +434,7 @@ class Leaderboard:
 
     def figure(self) -> "Figure":
         """Scores with their intervals and the truth's, and the rank of every method in every case."""
-        from attributionlab.report.leaderboard import leaderboard_figure
+        from attributionlab.report.figures import leaderboard_figure
 
         table = self.ranking()
         order = [self.methods.index(method) for method in table.method]

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -40,8 +40,8 @@ class Method:
     ----------
     name : str
         For reports.
-    attribute : callable
-        Call -> attributions as the method returns them.
+    call : callable
+        (function, Call, settings) -> attributions as the method returns them.
     settings : mapping
         What the user set.
     function : object
@@ -53,7 +53,7 @@ class Method:
     """
 
     name: str
-    attribute: Callable[[Call], Any]
+    call: Callable[[Any, Call, Mapping[str, Any]], Any]
     settings: Mapping[str, Any]
     function: Any
     reference: str = ""
@@ -70,6 +70,10 @@ class Method:
         problems += integer_problem("runs", declared.get("runs", 1), 1, MOST_RUNS)
         where = f"{self.name} declares by its attributes (rename those that declare nothing)"
         refuse_if(problems, where)
+
+    def attribute(self, call: Call) -> Any:
+        """Attributions as the method returns them."""
+        return self.call(self.function, call, self.settings)
 
     @cached_property
     def _declarations(self) -> Mapping[str, Any]:
@@ -207,9 +211,7 @@ def as_method(
     else:
         _check_settings(name, method, settings)
         call = call_function
-    run = partial(call, method, settings=settings)
-    built_in = built_in and call is call_function
-    return Method(name, run, settings, method, reference, built_in)
+    return Method(name, call, settings, method, reference, built_in and call is call_function)
 
 
 def _check_settings(

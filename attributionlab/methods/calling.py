@@ -272,7 +272,7 @@ def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
 
 
 def pick_precomputed(arrays: Any, call: Call, settings: Mapping[str, Any]) -> Any:
-    """The part of saved attributions that is for these images; there are no settings."""
+    """Attributions of the call's images; computed ones have no settings."""
     if isinstance(arrays, Mapping):
         if call.environment not in arrays:
             raise AttributionLabError(

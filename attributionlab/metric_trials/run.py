@@ -14,12 +14,11 @@ from attributionlab.diagnosis.shares import pixel_kinds
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments
 from attributionlab.errors import refuse_if
-from attributionlab.faithfulness.calls import always_offered, attribute_scene
-from attributionlab.faithfulness.setup import Scene, Trial
+from attributionlab.faithfulness.calls import attribute_batch
+from attributionlab.faithfulness.setup import Batch, Setup
 from attributionlab.methods import (
     METHODS,
     AttributionMethod,
-    Method,
     as_method,
     collect_notices,
     preset_of,
@@ -209,7 +208,7 @@ def _images(
     env: Environment, n: int, seed: int, output: Output, methods: Sequence[AttributionMethod]
 ) -> Iterator[_Image]:
     dataset, device = env.dataset(n, seed), env.device
-    adapted_methods = [_adapted(each, env, output, n, seed) for each in methods]
+    setups = [_setup(each, env, output, n, seed) for each in methods]
     has_distractors = bool(env.spec.constants.get("distractors", 0)) or output == "logit"
     for number in range(n):
         sample = dataset[number]
@@ -220,16 +219,13 @@ def _images(
         graded = graded_attributions(
             signed, kinds, distractors=has_distractors, seed=seed, first=number
         )
-        scene = Scene(images, targets, patches, Truth(signed), number)
+        batch = Batch(images, targets, patches, Truth(signed), number)
         with collect_notices():  # what is unusual about a method, faithfulness_test tells
-            real = [
-                attribute_scene(method, trial, scene, always).maps.float()
-                for method, trial, always in adapted_methods
-            ]
+            real = [attribute_batch(setup, batch).maps.float() for setup in setups]
         shapley = env.shapley(sample.image, int(targets[0]), output)[None].float()
         maps = torch.cat([*(each.maps for each in graded), *real, shapley])
         names = [each.name for each in graded]
-        names += [*(method.name for method, _, _ in adapted_methods), EXACT_SHAPLEY]
+        names += [*(setup.method.name for setup in setups), EXACT_SHAPLEY]
         stream = int(np.random.SeedSequence([seed, number, 8]).generate_state(1)[0])
         case = Case(
             image=sample.image.to(device),
@@ -244,15 +240,12 @@ def _images(
         yield _Image(number, case, names)
 
 
-def _adapted(
-    method: AttributionMethod, env: Environment, output: Output, n: int, seed: int
-) -> tuple[Method, Trial, Mapping[str, Any]]:
+def _setup(method: AttributionMethod, env: Environment, output: Output, n: int, seed: int) -> Setup:
     """A real method with the paper's settings; one that explains logits only is given logits."""
     preset = preset_of("paper", env.task, as_method(method, METHODS | CONTROLS).name)
     adapted = as_method(method, METHODS | CONTROLS, preset.settings)
     own = preset.output or adapted.output or output
-    trial = Trial(env, env.checked_output(own), output, "signed", 0.5, n, seed, diagnosed=False)
-    return adapted, trial, always_offered(adapted, trial)
+    return Setup(adapted, env, env.checked_output(own), output, n=n, seed=seed)
 
 
 class _Found(NamedTuple):

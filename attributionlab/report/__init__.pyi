@@ -2,10 +2,11 @@ from .figures import MapsRow as MapsRow
 from .figures import maps_figure as maps_figure
 from .figures import report_figure as report_figure
 from .figures import to_png as to_png
+from .figures import violins_figure as violins_figure
 from .frames import data_table as data_table
-from .notebook import report_fragment as report_fragment
 from .page import Panel as Panel
 from .page import faithfulness_page as faithfulness_page
+from .page import report_fragment as report_fragment
 from .terminal import as_text as as_text
 from .terminal import certificates_table as certificates_table
 from .terminal import claims_table as claims_table
@@ -15,4 +16,3 @@ from .terminal import findings_list as findings_list
 from .terminal import names_table as names_table
 from .terminal import print_table as print_table
 from .verdict import report_table as report_table
-from .violins import violins_figure as violins_figure

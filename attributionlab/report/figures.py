@@ -1,4 +1,4 @@
-"""Images, truths and maps side by side."""
+"""Figures of results: images with their truth and maps, the spread of scores, a leaderboard."""
 
 import io
 import itertools
@@ -13,6 +13,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from attributionlab.digits import score_text
+from attributionlab.report.palette import LINE_COLORS
 from attributionlab.report.terminal import explained
 
 ACROSS = 16
@@ -141,3 +142,139 @@ def to_png(figure: Figure, dpi: int = 150) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=dpi, format="png")
     return buffer.getvalue()
+
+
+Scores = Mapping[str, NDArray[np.float64]]
+"""Precision, recall and F1 of each image, NaN where not applicable."""
+SCORE_NAMES = {"precision": "precision", "recall": "recall", "f1": "F1"}
+BESIDE = 16
+"""Methods up to which precision, recall and F1 have room beside each other."""
+FILL, BARS, LINE = "#56b4e9", "#333333", "#d55e00"
+
+
+def violins_figure(
+    rows: Mapping[str, Mapping[str, Scores]], gamma: float, title: str = ""
+) -> Figure:
+    """Precision, recall and F1 of several methods; bars mark the least, the mean and the largest.
+
+    The three stand beside each other, or below each other where there are many methods.
+
+    Parameters
+    ----------
+    rows : mapping of str to mapping of str to mapping
+        From top to bottom: what the scores are about, and the scores by method.
+    gamma : float
+        The F1 that must be reached, drawn as a line.
+    title : str
+        Above all.
+    """
+    methods = list(dict.fromkeys(name for row in rows.values() for name in row))
+    across = len(SCORE_NAMES) if len(methods) <= BESIDE else 1
+    lines = len(rows) * len(SCORE_NAMES) // across
+    size = (3.6 + 0.42 * len(methods) * across, 1.9 + 2.0 * lines)
+    figure = Figure(figsize=size, layout="constrained")
+    figure.suptitle(title)
+    axes: Any = figure.subplots(lines, across, squeeze=False, sharex=True, sharey=True)
+    of_rows = axes.reshape(len(rows), len(SCORE_NAMES))
+    for (label, scores), line in zip(rows.items(), of_rows, strict=True):
+        for (key, name), axis in zip(SCORE_NAMES.items(), line, strict=True):
+            for position, method in enumerate(methods, start=1):
+                if method in scores:
+                    _violin(axis, position, np.asarray(scores[method][key]))
+            axis.grid(axis="y", linewidth=0.4, color="#cccccc")
+            axis.set(ylim=(-0.04, 1.04))
+            axis.set_title(f"{name}, {label}", fontsize=9)
+        line[0].set_ylabel("higher is better", fontsize=8)
+        line[-1].axhline(gamma, color=LINE, linewidth=1, linestyle="--")
+        line[-1].annotate(
+            f"gamma {gamma:g}", (1.01, gamma), xycoords=("axes fraction", "data"), fontsize=7,
+            va="center", color=LINE, annotation_clip=False,
+        )  # fmt: skip
+    labels = ["\n".join(textwrap.wrap(name, 20)) for name in methods]
+    for axis in axes[-1]:
+        axis.set_xlim(0.4, len(methods) + 0.6)
+        axis.set_xticks(range(1, len(methods) + 1), labels, rotation=60, ha="right", fontsize=8)
+    return figure
+
+
+def _violin(axis: Axes, position: int, values: NDArray[np.float64]) -> None:
+    """Nothing where no value is applicable."""
+    applicable = values[~np.isnan(values)]
+    if not len(applicable):
+        return
+    drawn = axis.violinplot(applicable, [position], showmeans=True, widths=0.8)
+    bodies: Any = drawn.pop("bodies")  # a list; everything else in there are lines
+    for body in bodies:
+        body.set(facecolor=FILL, edgecolor="none", alpha=0.8)
+    for lines in drawn.values():
+        lines.set(color=BARS, linewidth=1)
+
+
+RANKS = "cividis_r"
+LETTERS = 13
+"""Of a title, to the inch."""
+
+
+def leaderboard_figure(
+    methods: Sequence[str],
+    *,
+    scores: NDArray[np.float64],
+    truth: NDArray[np.float64],
+    ranks: NDArray[np.float64],
+    cases: Sequence[str],
+    title: str,
+) -> Figure:
+    """Fused scores with their intervals, the truth's beside them, and the ranks they are made of.
+
+    Parameters
+    ----------
+    methods : sequence of str
+        From top to bottom, best first.
+    scores : ndarray, (methods, 3)
+        Score, and the ends of its interval.
+    truth : ndarray, (methods,)
+        Scores by the truth, in [0, 1].
+    ranks : ndarray, (methods, cases)
+        NaN where a method is missing, which is left white.
+    cases : sequence of str
+        From left to right.
+    title : str
+        Above all.
+    """
+    width = 8.4 + 0.27 * len(cases)
+    figure = Figure(figsize=(width, 3.6 + 0.3 * len(methods)), layout="constrained")
+    figure.suptitle(textwrap.fill(title, int(LETTERS * width)), fontsize=10)
+    ratios = [2.6, 1.6, 0.27 * len(cases) + 0.6]
+    fused, true, ranked = figure.subplots(1, 3, width_ratios=ratios)
+    places = np.arange(len(methods))
+    reach = (scores[:, 1:] - scores[:, [0]]) * [-1, 1]
+    fused.errorbar(
+        scores[:, 0],
+        places,
+        xerr=np.nan_to_num(reach.T).clip(0),  # a score may lie outside of its percentiles
+        fmt="o",
+        color=LINE_COLORS[0],
+        capsize=3,
+        markersize=5,
+    )
+    fused.axvline(0, color="#777777", linewidth=0.8)
+    fused.set_xlabel("Meta-Rank score, log odds\n(higher is better)", fontsize=9)
+    true.barh(places, truth, color=LINE_COLORS[2], height=0.6)
+    true.set_xlim(0, 1)
+    true.set_xlabel("truth: lowest F1\n(higher is better)", fontsize=9)
+    for axis in (fused, true):
+        axis.set_ylim(len(methods) - 0.5, -0.5)
+        axis.grid(axis="x", linewidth=0.4, color="#cccccc")
+        axis.set_axisbelow(True)
+        axis.tick_params(labelsize=8)
+    fused.set_yticks(places, methods, fontsize=9)
+    true.set_yticks([])
+    image = ranked.imshow(ranks, cmap=RANKS, aspect="auto", vmin=1, vmax=len(methods))
+    ranked.set_yticks([])
+    ranked.set_xticks(range(len(cases)), cases, rotation=90, fontsize=7)
+    ranked.set_title("rank in each case", fontsize=9)
+    bar = figure.colorbar(image, ax=ranked, fraction=0.03, pad=0.02)
+    bar.set_label("rank (1 is best)", fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+    bar.ax.invert_yaxis()
+    return figure

@@ -1,4 +1,4 @@
-"""A faithfulness test as one HTML file that needs nothing else: no network, no other file."""
+"""A faithfulness test as HTML: one file that needs nothing else, or a small table for a notebook."""
 
 import base64
 import hashlib
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import AttributionLabError, cut
-from attributionlab.report.invariance import drift_meaning, drift_number, drift_seeds_text
 from attributionlab.report.pictures import (
     ERROR_COLORS,
     SIGNED_COLORS,
@@ -26,8 +25,13 @@ from attributionlab.report.pictures import (
 from attributionlab.report.reading import (
     EXACT_SHAPLEY,
     PARTS,
+    TRUTH_COLUMNS,
     bands_text,
     ceiling_phrase,
+    controls_text,
+    drift_meaning,
+    drift_number,
+    drift_seeds_text,
     few_images_text,
     first_images,
     gap_text,
@@ -37,11 +41,11 @@ from attributionlab.report.reading import (
     sentence,
     sentences,
     spread_text,
+    truth_score_text,
     undecided,
     violates,
 )
 from attributionlab.report.terminal import explained, printable_document
-from attributionlab.report.truths import TRUTH_COLUMNS, truth_score_text
 
 LONGEST_NAME, LONGEST_TEXT, LONGEST_COMMAND, MOST_ITEMS = 200, 1_000, 10_000, 50  # characters
 
@@ -369,3 +373,55 @@ def _notes(panels: Sequence[Panel], plan: _Plan) -> list[str]:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+SHOWN_HINTS = 2
+FRAGMENT = """\
+<div>
+<p><strong>{{ document.method }}: {{ document.verdict }}</strong>
+(claim {{ document.claim }}, F1 of at least {{ "%g" | format(document.gamma) }}, {{ document.n }}
+image{{ "s" if document.n != 1 }} each{{ "; " + few if few }})</p>
+<table>
+<thead><tr><th>environment</th><th>decided by</th><th>F1</th><th>95 % interval</th>
+<th>bar</th><th>verdict</th></tr></thead>
+<tbody>
+{%- for label, result in environments %}
+<tr><td>{{ label }}</td><td>{{ result.claim_part }}</td>
+<td>{{ result.claim_f1 | score(document.gamma) }}</td>
+<td>{{ result.claim_ci | interval(document.gamma) }}</td>
+<td>{{ result.bar | listed }}</td>
+<td>{{ result.verdict }}{% if result.reason %}: {{ result.reason }}{% endif %}</td></tr>
+{%- endfor %}
+</tbody>
+</table>
+{%- for said in open %}
+<p>{{ said }}</p>
+{%- endfor %}
+{%- for hint in document.hints[:shown_hints] %}
+<p>Likely cause: {{ hint.says }}<br>To confirm: {{ hint.confirm }}</p>
+{%- endfor %}
+<p><small>Controls: {{ controls }}.{% if barred %} Bar: these see the input only and pass all the
+same.{% endif %} Passing is necessary, never sufficient.</small></p>
+</div>
+"""
+
+
+def report_fragment(document: Mapping[str, Any]) -> str:
+    """A small table for a notebook, of `FaithfulnessReport.to_dict`; `faithfulness_page` has it all."""
+    templates = jinja2.Environment(autoescape=True)
+    templates.filters |= {"interval": interval_text, "listed": listed, "score": score_text}
+    environments = document["environments"]
+    named = list(zip(labels(environments), environments, strict=True))
+    return templates.from_string(FRAGMENT).render(
+        document=document,
+        environments=named,
+        few=few_images_text(document["n"]),
+        open=[
+            undecided(label, result, document["n"])
+            for label, result in named
+            if result["verdict"] == "inconclusive"
+        ],
+        controls=controls_text(document),
+        barred=any(result["bar"] for result in environments),
+        shown_hints=SHOWN_HINTS,
+    )

@@ -36,13 +36,7 @@ CEILINGS = {
 
 
 def sentences(document: Mapping[str, Any]) -> list[str]:
-    """What the verdict says, the score that decides it, and what an open one still needs.
-
-    Parameters
-    ----------
-    document : mapping
-        As written by `FaithfulnessReport.to_dict`.
-    """
+    """The verdict of a document, the score that decides it, and what an open one still needs."""
     environments = document["environments"]
     named = list(zip(labels(environments), environments, strict=True))
     parts = []
@@ -53,13 +47,15 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
             where = [f"{every} {len(named)} environments"]
         if where:
             parts.append(f"{verb} {listed(where)}")
-    said = [f"The method {listed(parts)}.", _deciding(document)]
+    lines = [f"The method {listed(parts)}.", _deciding(document)]
     for label, result in named:
         if result["verdict"] == "inconclusive":
-            said.append(undecided(label, result, document["n"]))
+            lines.append(undecided(label, result, document["n"]))
         elif result["verdict"] == "invalid":
-            said.append(f"{label} is invalid: {result['reason'].rstrip('.') or 'no reason given'}.")
-    return said
+            lines.append(
+                f"{label} is invalid: {result['reason'].rstrip('.') or 'no reason given'}."
+            )
+    return lines
 
 
 def _deciding(document: Mapping[str, Any]) -> str:
@@ -126,13 +122,7 @@ def spread_text(result: Mapping[str, Any]) -> str:
 
 
 def few_images_text(n: int) -> str:
-    """What to know of an interval over few images, empty where there are enough.
-
-    Examples
-    --------
-    >>> few_images_text(4)
-    'fewer than six images: the interval covers less than 95 %; take 8 or more'
-    """
+    """A caveat about an interval over few images, empty where there are enough."""
     if n >= ENOUGH_IMAGES:
         return ""
     if n == 1:
@@ -151,42 +141,32 @@ def bands_text(bands: Sequence[Mapping[str, Any]], gamma: float, reached_by: str
         Of the test; every number is printed on its own side of it.
     reached_by : str
         The control that must fail and reaches the largest gamma.
-
-    Examples
-    --------
-    >>> ends = {"invalid": 0.17, "pass": 0.62, "inconclusive": 0.7, "fail": 1.0}
-    >>> bands = [{"up_to": end, "verdict": verdict} for verdict, end in ends.items()]
-    >>> print(bands_text(bands, 0.5))  # doctest: +NORMALIZE_WHITESPACE
-    passes up to gamma = 0.62, is inconclusive up to 0.70, fails above;
-    up to 0.17 a random map would pass, so the test says nothing
-    >>> bands_text(bands[3:], 0.5)
-    'fails at every gamma'
     """
-    judged = [place for place, band in enumerate(bands) if band["verdict"] != "invalid"]
-    if not judged:
+    valid = [place for place, band in enumerate(bands) if band["verdict"] != "invalid"]
+    if not valid:
         return "no gamma gives a verdict"
     ends = [score_text(band["up_to"], gamma) for band in bands]
-    first, last = judged[0], judged[-1]
+    first, last = valid[0], valid[-1]
     bounded = last + 1 < len(bands)  # something invalid follows
-    said = []
-    for place in judged:
+    phrases = []
+    for place in valid:
         start = BANDS[bands[place]["verdict"]]
         if place < last or (bounded and place > first):
-            said.append(f"{start} up to {'gamma = ' if place == first else ''}{ends[place]}")
+            phrases.append(f"{start} up to {'gamma = ' if place == first else ''}{ends[place]}")
         elif place > first:
-            said.append(f"{start} above")
+            phrases.append(f"{start} above")
         else:
             low = f" above gamma = {ends[first - 1]}" if first else ""
             high = f" up to {'' if low else 'gamma = '}{ends[place]}" if bounded else ""
-            said.append(f"{start}{low}{high}" if low or high else f"{start} at every gamma")
+            phrases.append(f"{start}{low}{high}" if low or high else f"{start} at every gamma")
     nothing = []
     if first:
         who = MAPS.get(reached_by, f"the control {reached_by}")
         nothing.append(f"up to {ends[first - 1]} {who} would pass")
     if bounded:
         nothing.append(f"above {ends[last]} even the best possible map would fail")
-    told = ", ".join(said)
-    return f"{told}; {' and '.join(nothing)}, so the test says nothing" if nothing else told
+    text = ", ".join(phrases)
+    return f"{text}; {' and '.join(nothing)}, so the test says nothing" if nothing else text
 
 
 def required(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -212,24 +192,18 @@ def controls_text(document: Mapping[str, Any]) -> str:
             broken.append(f"(!) {name} {does} in {listed(wrong)}, where it must {must}")
         elif must in kept:
             kept[must].append(name)
-    said = [
+    parts = [
         f"{listed(names)} {must if len(names) > 1 else must + ('es' if must == 'pass' else 's')}"
         for must, names in kept.items()
         if names
     ]
     they = "it" if sum(map(len, kept.values())) == 1 else "they"
-    met = [f"{'; '.join(said)}, as {they} must"] if said else []
+    met = [f"{'; '.join(parts)}, as {they} must"] if parts else []
     return "; ".join([*broken, *met])
 
 
 def ceiling_phrase(name: str) -> str:
-    """The maps that a ceiling is about, as they stand in a sentence.
-
-    Examples
-    --------
-    >>> ceiling_phrase("25 x 25 cells")
-    'maps enlarged from 25 x 25 cells'
-    """
+    """The maps that a ceiling is about, as they stand in a sentence."""
     if name.endswith(" cells"):
         return f"maps enlarged from {name}"
     return CEILINGS.get(name, name)
@@ -242,14 +216,7 @@ def first_images(result: Mapping[str, Any]) -> str:
 
 
 def gap_text(gap: float) -> str:
-    """How much of the output's change the attributions of the median image miss.
-
-    Examples
-    --------
-    >>> gap_text(0.24), gap_text(146.2)  # doctest: +NORMALIZE_WHITESPACE
-    ("the attributions miss 24 % of the output's change (median image)",
-     "the attributions miss 146 times the output's change (median image)")
-    """
+    """How much of the output's change the attributions of the median image miss."""
     if gap > 1:
         missed = f"{gap:,.0f} times" if gap >= 10 else f"{gap:.1f} times"
     else:
@@ -258,13 +225,7 @@ def gap_text(gap: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """A hint with a capital letter and a full stop.
-
-    Examples
-    --------
-    >>> sentence("values grow towards the edge")
-    'Values grow towards the edge.'
-    """
+    """A hint with a capital letter and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
@@ -278,13 +239,108 @@ def labels(environments: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words as they stand in a sentence.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
+    """Words as they stand in a sentence: a, b and c."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+TRUTH_COLUMNS = {
+    "rank_correlation": "rank corr.",
+    "cosine": "cosine",
+    "sign_agreement": "signs",
+    "sum_gap": "sum gap",
+}
+"""Heading of each score."""
+
+
+def truth_score_text(name: str, value: float | None) -> str:
+    """A score as it is printed: gaps in percent, nothing where it is not defined."""
+    if value is None:
+        return ""
+    if name == "sum_gap":
+        return f"{value:.0%}" if value < 99.995 else "> 9,999%"
+    return f"{value:.2f}"
+
+
+SHOWN_SEEDS = 3
+MEANINGS = {
+    "equal, as it must be": "0, as it must be: only integer images were shown to the networks, for "
+    "which all answer alike",
+    "differs, where it must not": "(!) it must be 0, as integer images only and no gradient were seen: "
+    "the method reads weights or structure of the network, its random numbers depend on that structure "
+    "or on no seed, or this laboratory has an error; the verdict does not change",
+    "equal": "the same maps, bit for bit",
+    "within rounding": "rounding",
+    "beyond rounding": "more than rounding: on kinks a gradient is a convention (ReLU'(0) = 0), and "
+    "depends on how the function is built",
+    "drifts": "more than rounding of sums: equal functions get different maps",
+    "not known": "whether it is rounding is not known: the method does not run in float64, and no "
+    "bound of use is derived",
+}
+"""What each reading of a drift says about a method."""
+
+
+def drift_number(value: float | None) -> str:
+    """Two digits, as drifts span many orders of magnitude.
+
+    Examples
+    --------
+    >>> drift_number(0.0), drift_number(6.4e-8), drift_number(None)
+    ('0', '6.4e-08', 'n/a')
+    """
+    return "n/a" if value is None else f"{value:.2g}"
+
+
+def drift_meaning(drift: Mapping[str, Any]) -> str:
+    """What the drift of a method means, or why there is none; of `Drift.to_dict`."""
+    if drift["refused"]:
+        return f"not applicable: {drift['refused']}"
+    return MEANINGS[drift["reading"]] + _precision(drift)
+
+
+def _precision(drift: Mapping[str, Any]) -> str:
+    """What is left in float64, and how far rounding may lead at most."""
+    parts = []
+    if drift["in_float64"] is not None:
+        parts.append(f"{drift_number(drift['in_float64'])} is left in float64")
+    if drift["rounding_bound"] is not None and drift["largest"]:
+        parts.append(f"bound {drift_number(drift['rounding_bound'])}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def drift_text(drift: Mapping[str, Any]) -> str:
+    """The drift of an environment in one sentence; of `Drift.to_dict`."""
+    meaning = drift_meaning(drift)
+    if drift["refused"]:
+        return meaning
+    networks = len(drift["networks"])
+    parts = [
+        f"median {drift_number(drift['median'])}, largest {drift_number(drift['largest'])} of the "
+        f"plain map's norm ({_count(networks, 'network')}, {_count(drift['images'], 'image')})",
+        meaning,
+    ]
+    if drift["appeared"]:
+        parts.append(
+            f"{_count(drift['appeared'], 'map')} not zero where the plain one is, up to "
+            f"{drift_number(drift['largest_difference'])}"
+        )
+    if drift["plain_f1"] is not None:
+        low, high = f"{drift['lowest_f1']:.2f}", f"{drift['highest_f1']:.2f}"
+        span = low if low == high else f"{low} to {high}"
+        parts.append(f"F1 {span}, {drift['plain_f1']:.2f} on the plain network")
+    return "; ".join(parts)
+
+
+def drift_seeds_text(networks: Sequence[int]) -> str:
+    """How to load the camouflaged networks again."""
+    shown = ", ".join(map(str, networks[:SHOWN_SEEDS]))
+    more = f" and {len(networks) - SHOWN_SEEDS:,} more (--json)"
+    return (
+        f"attributionlab.load(..., camouflage_seed=SEED), SEED {shown}"
+        f"{more if len(networks) > SHOWN_SEEDS else ''}"
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"

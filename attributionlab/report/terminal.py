@@ -96,7 +96,7 @@ def _methods_table(
     for result in results:
         overall, gap = result["overall"], result.get("completeness_gap")
         cells: list[str | Text] = [
-            Text(result["method"] + ("" if _told(result) == usual else " *")),
+            Text(result["method"] + ("" if _outputs_text(result) == usual else " *")),
             *(_score(overall, key) for key in ("precision", "recall", "f1")),
             *(_score(result[part], "f1") for part in ("positive", "negative")),
             "" if gap is None else f"{gap:.0%}",
@@ -119,7 +119,7 @@ def _methods_table(
     return table
 
 
-def _told(result: Mapping[str, Any]) -> str:
+def _outputs_text(result: Mapping[str, Any]) -> str:
     """What was explained, and what the truth was about where that is another output."""
     differs = result["truth_output"] != result["output"]
     return explained(result) + (f", truth of the {result['truth_output']}" if differs else "")
@@ -127,7 +127,7 @@ def _told(result: Mapping[str, Any]) -> str:
 
 def _usual(results: Sequence[Mapping[str, Any]]) -> str:
     """What most methods explained in an environment."""
-    return Counter(map(_told, results)).most_common(1)[0][0]
+    return Counter(map(_outputs_text, results)).most_common(1)[0][0]
 
 
 def _exceptions(results: Sequence[Mapping[str, Any]]) -> str:
@@ -136,12 +136,12 @@ def _exceptions(results: Sequence[Mapping[str, Any]]) -> str:
     usual = {place: _usual([r for r in results if r["environment"] == place]) for place in places}
     kinds: dict[str, list[str]] = {}
     for result in results:
-        told = _told(result)
-        if told != usual[result["environment"]]:
-            names = kinds.setdefault(told, [])
+        outputs = _outputs_text(result)
+        if outputs != usual[result["environment"]]:
+            names = kinds.setdefault(outputs, [])
             if result["method"] not in names:
                 names.append(result["method"])
-    return "\n".join(f"* {', '.join(names)}: {told}." for told, names in kinds.items())
+    return "\n".join(f"* {', '.join(names)}: {outputs}." for outputs, names in kinds.items())
 
 
 def _score(scores: Mapping[str, float] | None, key: str) -> str:
@@ -193,22 +193,22 @@ def _precisions(documents: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     for document in shown:
         cells = [_precision_text(precision) for precision in document["precisions"]]
         table.add_row(Text(document["environment"]), *map(Text, cells))
-    said = (
+    legend = (
         "Half precision, a report and no check: images whose logits equal those in float32, and the "
         "largest difference of a logit; proved: equal for any image in the valid box."
     )
-    return ["", table, Text(said, style="dim")]
+    return ["", table, Text(legend, style="dim")]
 
 
 def _precision_text(precision: Mapping[str, Any]) -> str:
-    said = f"{precision['equal']} of {precision['images']}"
+    equal = f"{precision['equal']} of {precision['images']}"
     if precision["proved"]:
-        return f"{said}, proved"
+        return f"{equal}, proved"
     if precision["largest_difference"] is None:
-        return f"{said}, not finite"
+        return f"{equal}, not finite"
     if precision["equal"] == precision["images"]:
-        return said
-    return f"{said}, off by {precision['largest_difference']:,.6g}"
+        return equal
+    return f"{equal}, off by {precision['largest_difference']:,.6g}"
 
 
 def findings_list(findings: Iterable[str]) -> RenderableType:
@@ -230,8 +230,8 @@ def claims_table(claims: Sequence[Mapping[str, str]]) -> RenderableType:
     if any(claim["reason"] for claim in claims):
         table.add_column("reason", ratio=3, overflow="fold")
     for claim in claims:
-        said = Text(printable(f"{claim['paper says']} ({claim['place']})"))
-        shown = [said, Text(claim["here"]), Text(printable(claim["reason"]))]
+        statement = Text(printable(f"{claim['paper says']} ({claim['place']})"))
+        shown = [statement, Text(claim["here"]), Text(printable(claim["reason"]))]
         table.add_row(*shown[: len(table.columns)])
     return table
 
@@ -297,7 +297,7 @@ def print_table(renderable: RenderableType, width: int = 100) -> None:
 
 
 def as_text(renderable: RenderableType, width: int = 80) -> str:
-    """What `print_table` prints, without color and as wide as said."""
+    """What `print_table` prints, without color, of this width."""
     console = Console(width=width, file=io.StringIO(), color_system=None)
     with console.capture() as captured:
         console.print(renderable)

@@ -1,6 +1,6 @@
 """A faithfulness test as people read it in a terminal: at 80 columns, and without color."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -8,21 +8,23 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.digits import interval_text, score_text
-from attributionlab.report.invariance import drift_seeds_text, drift_text
 from attributionlab.report.reading import (
     PARTS,
+    TRUTH_COLUMNS,
     ceiling_phrase,
     controls_text,
+    drift_seeds_text,
+    drift_text,
     few_images_text,
     first_images,
     gap_text,
     labels,
     listed,
     spread_text,
+    truth_score_text,
     undecided,
 )
 from attributionlab.report.terminal import explained, printable_document, verdict_text
-from attributionlab.report.truths import truths_table
 
 SHOWN_SHARES = 3
 SHOWN_HINTS = 2
@@ -101,7 +103,7 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
 
 
 def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is said below the table, each under its title."""
+    """Notes below the table, each under its title."""
     named = list(zip(labels(document["environments"]), document["environments"], strict=True))
     if few := few_images_text(document["n"]):
         yield "note", few
@@ -113,7 +115,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for hint in document["hints"][:SHOWN_HINTS]:
         yield "likely cause", hint["says"]
         yield "  to confirm", hint["confirm"]
-    for title, tell in (
+    for title, text_of in (
         ("completeness gap", _gap),
         ("missing F1", _missing),
         ("ceiling", _ceiling),
@@ -124,14 +126,14 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("drift", _drift),
     ):
         for label, result in named:
-            if said := tell(result):
-                yield title, f"{label}: {said}"
+            if text := text_of(result):
+                yield title, f"{label}: {text}"
                 title = ""
     drifts = [result["drift"] for result in document["environments"] if result.get("drift")]
     if any(not drift["refused"] for drift in drifts):
         yield "  to load them", drift_seeds_text(drifts[0]["networks"])
-    if said := controls_text(document):
-        yield "controls", said
+    if text := controls_text(document):
+        yield "controls", text
 
 
 def _gap(result: Mapping[str, Any]) -> str:
@@ -145,8 +147,8 @@ def _missing(result: Mapping[str, Any]) -> str:
         return ""
     shares = result["diagnosis"]["shares"]
     largest = sorted(shares, key=shares.__getitem__, reverse=True)[:SHOWN_SHARES]
-    told = [f"{name} {shares[name]:.2f}" for name in largest if shares[name] >= LEAST_SHARE]
-    return f"{', '.join(told)} (of {result['claim_part']})" if told else ""
+    parts = [f"{name} {shares[name]:.2f}" for name in largest if shares[name] >= LEAST_SHARE]
+    return f"{', '.join(parts)} (of {result['claim_part']})" if parts else ""
 
 
 def _ceiling(result: Mapping[str, Any]) -> str:
@@ -173,11 +175,11 @@ def _bar(result: Mapping[str, Any]) -> str:
 def _seeds(result: Mapping[str, Any]) -> str:
     if result["seeds"] == 1:
         return ""
-    said = f"scores are means over {result['seeds']} seeds, shares are of the first seed's maps"
+    text = f"scores are means over {result['seeds']} seeds, shares are of the first seed's maps"
     if result["seed_sd"] is None:
-        return said
+        return text
     return (
-        f"{said}; the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over them"
+        f"{text}; the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over them"
     )
 
 
@@ -191,7 +193,34 @@ def _runner_up(result: Mapping[str, Any]) -> str:
     scores = result["runner_up"]
     if scores is None:
         return ""
-    told = [f"{part} {scores[part]:.2f}" for part in PARTS if scores.get(part) is not None]
+    parts = [f"{part} {scores[part]:.2f}" for part in PARTS if scores.get(part) is not None]
     return (
-        f"F1 {', '.join(told)}, explaining the runner-up of the first {scores['images']:,} images"
+        f"F1 {', '.join(parts)}, explaining the runner-up of the first {scores['images']:,} images"
     )
+
+
+def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | None:
+    """One row for each environment and definition, None without any definition."""
+    if not any(result["truths"] for result in environments):
+        return None
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("environment", overflow="fold")
+    table.add_column("definition of the truth", no_wrap=True)
+    for heading in TRUTH_COLUMNS.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("known by", no_wrap=True)
+    for place, result in zip(labels(environments), environments, strict=True):
+        for index, scores in enumerate(result["truths"]):
+            table.add_row(
+                Text(place if index == 0 else ""),
+                Text(scores["definition"]),
+                *(truth_score_text(name, scores[name]) for name in TRUTH_COLUMNS),
+                Text(scores["source"]),
+            )
+    legend = (
+        f"Against each definition of the truth ({first_images(environments[0])}): Spearman's "
+        "correlation and cosine over all pixels; share of the pixels with a value whose sign is right; "
+        "sum gap: what the attributions' sum misses of the definition's, as a share of it (only "
+        "methods that distribute the output aim at 0). No part of the verdict."
+    )
+    return Group(table, Text(legend, style="dim"))

@@ -5,8 +5,8 @@ import torch
 
 import attributionlab as al
 from attributionlab.faithfulness.run import run_method
-from attributionlab.faithfulness.score import truth_scores_of
-from attributionlab.faithfulness.setup import Trial
+from attributionlab.faithfulness.score import truth_score
+from attributionlab.faithfulness.setup import Setup
 from attributionlab.methods import as_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.truth import Definition, Truths
@@ -63,8 +63,8 @@ def test_the_truth_of_the_claim_is_what_all_definitions_give(env, truths):
 
 
 def test_controls_are_asked_about_the_same_pixels_as_the_method(env):
-    trial = Trial(env, "probability", "probability", "agreed", 0.5, 1, 0, diagnosed=False)
-    outcome = run_method(as_method("non-background", CONTROLS), trial, show_progress=False)
+    method = as_method("non-background", CONTROLS)
+    outcome = run_method(Setup(method, env, "probability", "probability", "agreed"))
     control = outcome.controls["non-background"]["overall"]
     assert control == pytest.approx(outcome.by_seed[0]["overall"]["f1"], abs=1e-6)  # float32 maps
 
@@ -100,7 +100,7 @@ def test_values_within_their_error_are_nothing_to_agree_with():
         torch.full((1, 1, 1, 2), 1e-6).double(),
     )
     definition = Definition("shapley", "", values, error, "estimate")
-    score = truth_scores_of(torch.tensor([[[[1.0, -1.0]]]]), definition)
+    score = truth_score(torch.tensor([[[[1.0, -1.0]]]]), definition)
     assert score.sign_agreement == 1
 
 

@@ -218,12 +218,10 @@ def test_every_constraint_has_a_ceiling_for_every_part(known):
     regions, grids = {"true patches": patches}, {"8 x 8 cells": (8, 8)}
     expected = {"overall", "positive", "negative"}
     names = {"true patches", "5 x 5 patches", "8 x 8 cells", "positive only"}
-    found = part_ceilings(truth, "signed", truth.signed.float(), regions=regions, grids=grids)
+    found = part_ceilings(truth, regions=regions, grids=grids)
     assert set(found) == names
     assert all(set(parts) == expected for parts in found.values())
-    found = part_ceilings(
-        truth, "positive-smoothed", claimed, regions=regions, grids=grids, shapley=values
-    )
+    found = part_ceilings(truth, claimed, regions=regions, grids=grids, shapley=values)
     assert set(found) == names | {"exact Shapley values"}
     assert all(set(parts) == expected | {"positive-smoothed"} for parts in found.values())
     assert all(f.shape == (2,) for parts in found.values() for f in parts.values())
@@ -231,9 +229,7 @@ def test_every_constraint_has_a_ceiling_for_every_part(known):
 
 def test_ceilings_of_regions_and_grids_are_those_of_the_best_map_for_each_part(known):
     truth, patches, claimed, _ = known
-    found = part_ceilings(
-        truth, "positive-smoothed", claimed, regions={"p": patches}, grids={"g": (8, 9)}
-    )
+    found = part_ceilings(truth, claimed, regions={"p": patches}, grids={"g": (8, 9)})
     truths = {
         "overall": truth.signed != 0,
         "positive": truth.signed > 0,
@@ -252,7 +248,7 @@ def test_ceilings_of_regions_and_grids_are_those_of_the_best_map_for_each_part(k
 
 def test_a_map_that_is_never_negative_finds_all_but_the_negative_part(known):
     truth, _, claimed, _ = known
-    found = part_ceilings(truth, "positive-smoothed", claimed, regions={}, grids={})
+    found = part_ceilings(truth, claimed, regions={}, grids={})
     parts = found["positive only"]
     assert parts["overall"].tolist() == parts["positive"].tolist() == [1, 1]
     assert parts["negative"].tolist() == [0, 0]
@@ -260,16 +256,16 @@ def test_a_map_that_is_never_negative_finds_all_but_the_negative_part(known):
     assert claim_ceilings(found, "signed")["positive only"] == 0
     assert claim_ceilings(found, "positive")["positive only"] == 1
     bare = Truth(truth.signed.clamp(min=0))
-    found = part_ceilings(bare, "signed", bare.signed.float(), regions={}, grids={})
+    found = part_ceilings(bare, regions={}, grids={})
     assert found["positive only"]["negative"].isnan().all()
     assert claim_ceilings(found, "signed")["positive only"] == 1
 
 
 def test_exact_shapley_values_score_as_any_map(known):
     truth, _, claimed, values = known
-    found = part_ceilings(
-        truth, "positive-smoothed", claimed, regions={}, grids={}, shapley=values
-    )["exact Shapley values"]
+    found = part_ceilings(truth, claimed, regions={}, grids={}, shapley=values)[
+        "exact Shapley values"
+    ]
     for k in range(2):
         scaled = oracles.normalize(values[k].flatten().tolist())
         for part in ("overall", "positive", "negative"):
@@ -291,7 +287,6 @@ def test_an_image_without_a_truth_is_not_applicable():
     labels = torch.arange(36).reshape(1, 6, 6).expand(2, -1, -1)
     found = part_ceilings(
         truth,
-        "positive-smoothed",
         claimed,
         regions={"r": labels},
         grids={"g": (2, 2)},
@@ -312,9 +307,7 @@ def test_no_map_that_is_constant_on_the_patches_exceeds_their_ceiling(env, known
         "constant": torch.ones(2, 1, 72, 72).double(),
         "non-background": (inputs != env.baseline).any(1, keepdim=True).double(),
     }[control]
-    found = part_ceilings(
-        truth, "overall", truth.signed.float(), regions={"true patches": patches}, grids={}
-    )
+    found = part_ceilings(truth, regions={"true patches": patches}, grids={})
     exceeds = f1(maps, truth.overall) > found["true patches"]["overall"] + ROUNDING
     # The mask of the foreground tells filled pixels from empty ones inside a patch.
     assert exceeds.tolist() == [control == "non-background"] * 2
@@ -346,9 +339,7 @@ def test_a_name_that_applies_nowhere_is_left_out():
 
 def test_a_smoothed_claim_rests_on_its_own_part_and_signed_never_does(known):
     truth, patches, claimed, values = known
-    found = part_ceilings(
-        truth, "positive-smoothed", claimed, regions={"p": patches}, grids={}, shapley=values
-    )
+    found = part_ceilings(truth, claimed, regions={"p": patches}, grids={}, shapley=values)
     of_claim = claim_ceilings(found, "positive-smoothed")
     assert of_claim["p"] == float(found["p"]["positive-smoothed"].mean())
     means = {part: float(each.mean()) for part, each in found["exact Shapley values"].items()}

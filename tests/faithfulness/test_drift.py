@@ -11,11 +11,18 @@ import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.environment import Environment
 from attributionlab.exact import path_integral
+from attributionlab.exact.rounding import gradient_rounding
 from attributionlab.faithfulness import drift as drifting
-from attributionlab.faithfulness import rounding_bounds
-from attributionlab.faithfulness.drift import Drift, camouflage_seeds, drift_of, drift_on
-from attributionlab.faithfulness.setup import Trial
-from attributionlab.methods import METHODS, as_method, paths
+from attributionlab.faithfulness.calls import attribute_batch
+from attributionlab.faithfulness.drift import (
+    Drift,
+    camouflage_seeds,
+    drift_of,
+    drift_on,
+    maps_with_bound,
+)
+from attributionlab.faithfulness.setup import Setup
+from attributionlab.methods import METHODS, as_method, collect_notices, paths
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.nets import camouflaged
 
@@ -28,12 +35,13 @@ def colors():
     return env
 
 
-def trial_of(env, n=2, networks=2, claim="overall", output="probability"):
-    return Trial(env, output, output, claim, 0.5, n, 0, camouflage=networks)
+def setup_of(method, env, n=2, networks=2, claim="overall", output="probability", **settings):
+    resolved = as_method(method, METHODS | CONTROLS, settings)
+    return Setup(resolved, env, output, output, claim, n=n, camouflage=networks)
 
 
 def drift(method, env, **changes):
-    return drift_of(as_method(method, METHODS | CONTROLS), trial_of(env, **changes))
+    return drift_of(setup_of(method, env, **changes))
 
 
 def test_drift_is_the_distance_from_the_plain_map_in_its_norm(colors):
@@ -52,7 +60,7 @@ def test_drift_is_the_distance_from_the_plain_map_in_its_norm(colors):
             seen.append(model)
         return maps
 
-    found = drift_on(networks, as_method(method, {}), trial_of(colors, n=1))
+    found = drift_on(networks, setup_of(method, colors, n=1))
     image = colors.batch(1)[0]
     norm = float((image - 20.0).double().sum(1).norm())
     assert found.sizes.tolist() == [norm]
@@ -95,7 +103,7 @@ def test_seeds_follow_from_the_runs_seed_and_differ():
 @pytest.mark.parametrize("method", ["occlusion", "occlusion-true-baseline", Occlusion])
 def test_methods_that_show_integer_images_only_do_not_drift(colors, method):
     settings = {"sliding_window_shapes": (3, 4, 4)} if method is Occlusion else {}
-    found = drift_of(as_method(method, METHODS, settings), trial_of(colors))
+    found = drift_of(setup_of(method, colors, **settings))
     assert found.integer_images_only
     assert found.reading == "equal, as it must be"
     assert found.largest == found.largest_difference == 0
@@ -103,8 +111,7 @@ def test_methods_that_show_integer_images_only_do_not_drift(colors, method):
 
 
 def test_lime_does_not_drift_under_equal_seeds(colors):
-    method = as_method("lime", METHODS, {"n_samples": 20, "segmentation": "grid"})
-    found = drift_of(method, trial_of(colors, n=1))
+    found = drift("lime", colors, n=1, n_samples=20, segmentation="grid")
     assert found.reading == "equal, as it must be"
 
 
@@ -126,8 +133,7 @@ def test_a_kink_that_a_mirrored_kernel_adds_is_beyond_rounding():
         network = camouflaged(env.network, 23, moves=["mirrored-kernels"])
         return Environment(env.spec, network, env.recipe)
 
-    trial = trial_of(env, n=4, output="logit")
-    found = drift_on({23: mirrored}, as_method("saliency", METHODS), trial)
+    found = drift_on({23: mirrored}, setup_of("saliency", env, n=4, output="logit"))
     assert found.largest > 0.1
     assert not found.within_bound
     # Whether a neuron stands on its kink does not depend on the precision.
@@ -174,13 +180,13 @@ def test_each_network_is_made_once_and_each_integral_computed_once(colors, monke
         integrals.append(asked)
         return path_integral(*asked, **settings)
 
-    for module in (paths, rounding_bounds):
+    for module in (paths, drifting):
         monkeypatch.setattr(module, "path_integral", integral)
     networks = {seed: functools.partial(made_once, seed) for seed in camouflage_seeds(0, 2)}
-    found = drift_on(networks, as_method("saliency", METHODS), trial_of(colors, n=1))
+    found = drift_on(networks, setup_of("saliency", colors, n=1))
     assert found.in_float64 is not None
     assert made == list(networks)
-    drift_on(networks, as_method("integrated-gradients-exact", METHODS), trial_of(colors, n=1))
+    drift_on(networks, setup_of("integrated-gradients-exact", colors, n=1))
     assert (
         len(integrals) == 3 + 1
     )  # one network and two more; the probe's is stopped at its first look
@@ -286,8 +292,7 @@ def test_what_cannot_be_asked_again_is_not_applicable(colors):
 
 def test_a_method_that_does_not_run_on_a_camouflaged_network_is_not_applicable(colors):
     settings = {"layer": "accumulator.0"}
-    method = as_method("gradcam", METHODS, settings)
-    found = drift_of(method, trial_of(colors))
+    found = drift("gradcam", colors, **settings)
     assert found.refused.startswith("the method does not run there")
     assert "accumulator.0" in found.refused
 
@@ -305,8 +310,7 @@ def test_f1_is_that_of_the_maps_of_each_network(colors):
         sign = -1.0 if scale.setdefault(id(model), len(scale)) == 1 else 1.0
         return sign * truth.to(inputs.dtype)
 
-    trial = trial_of(colors, n=1, claim="signed")
-    found = drift_on(networks, as_method(method, {}), trial)
+    found = drift_on(networks, setup_of(method, colors, n=1, claim="signed"))
     assert found.plain_f1 == 1
     assert list(found.network_f1) == [0, 1]
     document = found.to_dict()
@@ -416,3 +420,51 @@ def test_networks_that_need_no_float64_have_none_and_count_as_rounding():
     assert found.settled.tolist() == [[False, True], [True, True]]
     assert found.in_float64 == 5e-10
     assert found.reading == "within rounding"
+
+
+# Bounds on rounding, by method
+
+
+def bound(name, env, **settings):
+    setup = setup_of(name, env, **settings)
+    [batch] = setup.batches()
+    with collect_notices():  # what guards say of the maps
+        maps, found = maps_with_bound(setup, batch)
+        own = attribute_batch(setup, batch).maps
+    assert torch.equal(maps, own)
+    return found, batch
+
+
+def test_channels_of_a_bound_add_up_and_the_input_multiplies(colors):
+    plain, batch = bound("saliency", colors)
+    times_input, _ = bound("input-x-gradient", colors)
+    each = gradient_rounding(colors.softmax_model, batch.images, batch.targets)
+    assert torch.equal(plain, each.sum(1).flatten(1).norm(dim=1))
+    weighted = (each * batch.images).sum(1).flatten(1).norm(dim=1)
+    assert torch.equal(times_input, weighted)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("integrated-gradients-exact", {"baselines": 20.0}),
+        ("integrated-gradients-exact", {"max_panels": 3}),
+        ("integrated-gradients-exact", {}),
+        ("integrated-gradients-exact-true-baseline", {}),
+    ],
+)
+def test_an_exact_integral_has_the_error_that_it_states(colors, name, settings):
+    found, batch = bound(name, colors, **settings)
+    start = colors.baseline if name.endswith("true-baseline") else settings.get("baselines", 0.0)
+    start = torch.as_tensor(start).reshape(-1, 1, 1)
+    limits = {"max_panels": settings.get("max_panels", 10_000)}
+    model = colors.softmax_model
+    result = path_integral(model, batch.images, start, batch.targets, **limits)
+    # Three channels add up; float32 rounds what is returned by 2^-24 of it.
+    expected = (result.error + 2.0**-24 * result.attributions.flatten(1).norm(dim=1)) * 3**0.5
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["guided-backprop", "integrated-gradients", "gradcam", "lime"])
+def test_for_other_methods_there_is_none(colors, name):
+    assert bound(name, colors)[0] is None

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.faithfulness.calls import always_offered
 from attributionlab.faithfulness.probing import shows_integer_images_only
-from attributionlab.faithfulness.setup import Trial
+from attributionlab.faithfulness.setup import Setup
 from attributionlab.methods import METHODS, as_method
 from attributionlab.methods.controls import CONTROLS
 
@@ -19,10 +18,10 @@ def colors():
 
 
 def probed(method, env, **settings):
-    adapted = as_method(method, METHODS | CONTROLS, settings)
-    trial = Trial(env, "probability", "probability", "overall", 0.5, 1, 0)
-    [scene] = trial.scenes("", False)
-    return shows_integer_images_only(adapted, trial, scene, always_offered(adapted, trial))
+    resolved = as_method(method, METHODS | CONTROLS, settings)
+    setup = Setup(resolved, env, "probability", "probability")
+    [batch] = setup.batches()
+    return shows_integer_images_only(setup, batch)
 
 
 def shows(change):

@@ -14,6 +14,7 @@ import pytest
 import page_cases as cases
 from attributionlab.errors import AttributionLabError
 from attributionlab.report import page as page_module
+from attributionlab.report import report_fragment
 from attributionlab.report.page import Panel, faithfulness_page
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -529,3 +530,46 @@ def test_no_rule_of_the_style_names_a_color_outside_the_palettes():
 def test_nothing_moves():
     for moving in ("animation", "transition", "scroll-behavior"):
         assert moving not in STYLE
+
+
+# A fragment for notebooks
+
+
+def fragment_words(document):
+    shown = re.sub(r"<[^>]+>", " ", report_fragment(document)).replace("&#39;", "'")
+    return " ".join(shown.split())
+
+
+def test_a_row_has_its_deciding_score_interval_bar_and_verdict():
+    shown = fragment_words(cases.failing())
+    assert "multi-color-sum positive 0.81 0.76 to 0.86 non-background pass" in shown
+    assert "multi-color-sum-distractors positive 0.31 0.26 to 0.36 fail" in shown
+    assert "Bar: these see the input only and pass all the same." in shown
+    assert "Bar:" not in fragment_words(cases.DOCUMENTS["pass"]())
+
+
+def test_what_would_decide_controls_and_the_limit_are_said():
+    shown = fragment_words(cases.failing())
+    assert "About 140 images like these would decide single-color-modulo; 32 were used." in shown
+    controls = "oracle passes; random, constant and inverted-oracle fail, as they must."
+    assert f"Controls: {controls} Bar" in shown
+    assert shown.endswith("Passing is necessary, never sufficient.")
+
+
+def test_a_fragment_says_when_images_are_few():
+    shown = fragment_words(cases.whole(cases.environment("alone", "fail", 0.4), n=5))
+    assert "5 images each; fewer than six images: the interval covers less than 95 %" in shown
+
+
+def test_two_hints_are_shown_at_most():
+    hint = {"cause": "a", "says": "says", "confirm": "confirm"}
+    document = cases.whole(cases.environment("alone", "fail", 0.4), hints=[hint] * 3)
+    assert fragment_words(document).count("Likely cause: says To confirm: confirm") == 2
+
+
+def test_names_in_a_fragment_are_text_whatever_they_contain():
+    evil = "<script>alert(1)</script>"
+    document = cases.whole(cases.environment(evil, "fail", 0.4), method=evil)
+    shown = report_fragment(document)
+    assert "<script" not in shown
+    assert shown.count("&lt;script&gt;") == 2

@@ -18,8 +18,8 @@ from attributionlab.environment.catalog import environments
 from attributionlab.errors import refuse_if
 from attributionlab.exact.rounding import UNIT
 from attributionlab.faithfulness.drift import Drift, camouflage_seeds, drift_on
-from attributionlab.faithfulness.setup import Trial, chosen_outputs
-from attributionlab.methods import METHODS, Preset, as_method
+from attributionlab.faithfulness.setup import prepared
+from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import normalize
 from attributionlab.nets import MOVES, camouflaged
 from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
@@ -196,10 +196,9 @@ def _drift(name: str, move: str, seeds: list[int], place: Environment, run: Run)
         return Environment(place.spec, alone, place.recipe)
 
     method = as_method(name, METHODS)
-    output, truth_output = chosen_outputs(place, None, None, Preset(), method.output)
     declared = method.claim or "signed"
-    trial = Trial(place, output, truth_output, declared, GAMMA, run.n, run.seed)  # type: ignore[arg-type]
-    return drift_on({seed: partial(network, seed) for seed in seeds}, method, trial)
+    setup = prepared(method, place, claim=declared, n=run.n, seed=run.seed)
+    return drift_on({seed: partial(network, seed) for seed in seeds}, setup)
 
 
 def _table(drifts: Mapping[str, Drift]) -> pd.DataFrame:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.environment import Environment
-from attributionlab.faithfulness.calls import always_offered, attribute_scene
-from attributionlab.faithfulness.setup import Trial, chosen_outputs
+from attributionlab.faithfulness.calls import attribute_batch
+from attributionlab.faithfulness.setup import prepared
 from attributionlab.methods import METHODS, Method, Preset, as_method, collect_notices, preset_of
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import (
@@ -130,13 +130,10 @@ def maps_of(name: str, env: Environment, n: int, seed: int, repeat: int = 0) -> 
     """A method's attributions with the paper's settings, summed over channels only, (n, 1, H, W); with
     `repeat` those of a run of its own.
     """
-    prepared, method = _prepared(name, env)
-    output, truth_output = chosen_outputs(env, None, None, prepared, method.output)
-    trial = Trial(env, output, truth_output, "overall", 0.5, n, seed, diagnosed=False)
-    always = always_offered(method, trial)
+    method = as_method(name, METHODS | CONTROLS)
+    setup = prepared(method, env, preset="paper", n=n, seed=seed)
     with collect_notices():  # `test` and `compare` print what is unusual about a method
-        scenes = trial.scenes("", show_progress=False)
-        found = [attribute_scene(method, trial, each, always, repeat).maps for each in scenes]
+        found = [attribute_batch(setup, batch, repeat).maps for batch in setup.batches()]
     return torch.cat(found)
 
 

@@ -19,10 +19,10 @@ from torch.utils.data import default_collate
 from attributionlab.diagnosis.shares import pixel_kinds
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
-from attributionlab.faithfulness.calls import always_offered, attribute_scene
-from attributionlab.faithfulness.setup import Scene, Trial
+from attributionlab.faithfulness.calls import attribute_batch
+from attributionlab.faithfulness.setup import Batch, prepared
 from attributionlab.imputation import nearest_known_color, rounded, true_baseline
-from attributionlab.methods import METHODS, as_method, collect_notices, preset_of
+from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.graded import graded_attributions
 from attributionlab.metrics import (
@@ -200,12 +200,12 @@ class Place:
         # Of all images: the share of all counted pixels is what the mean over images then is.
         self.counted = float((self.information > 0).sum((1, 2, 3)).double().mean())
         signed = env.truth(self.images, self.targets, output).signed
-        scene = Scene(self.images, self.targets, patches, Truth(signed), 0)
+        batch = Batch(self.images, self.targets, patches, Truth(signed))
         self.entries = [
             self._rated(name, kind, scaled(maps), thresholds)
             for kind, found in (
-                ("graded", _damaged(env, scene, seed, quick)),
-                ("real", _real(env, scene, n, seed, quick)),
+                ("graded", _damaged(env, batch, seed, quick)),
+                ("real", _real(env, batch, n, seed, quick)),
             )
             for name, maps in found
         ]
@@ -252,28 +252,25 @@ class Place:
 
 
 def _damaged(
-    env: Environment, scene: Scene, seed: int, quick: bool
+    env: Environment, batch: Batch, seed: int, quick: bool
 ) -> Iterator[tuple[str, Tensor]]:
     kinds = pixel_kinds(
-        scene.images, scene.patches, env.counting.classes_of(scene.images), env.baseline
+        batch.images, batch.patches, env.counting.classes_of(batch.images), env.baseline
     )
     has_distractors = bool(env.spec.constants.get("distractors", 0))
-    graded = graded_attributions(scene.truth.signed, kinds, distractors=has_distractors, seed=seed)
+    graded = graded_attributions(batch.truth.signed, kinds, distractors=has_distractors, seed=seed)
     chosen = QUICK_DAMAGED if quick else DAMAGED
     yield from ((each.name, each.maps) for each in graded if each.name in chosen)
 
 
 def _real(
-    env: Environment, scene: Scene, n: int, seed: int, quick: bool
+    env: Environment, batch: Batch, n: int, seed: int, quick: bool
 ) -> Iterator[tuple[str, Tensor]]:
-    explained = env.checked_output(None)
     for name in QUICK_REAL if quick else REAL:
-        preset = preset_of("paper", env.task, name)
-        method = as_method(name, METHODS | CONTROLS, preset.settings)
-        own = env.checked_output(preset.output or method.output or explained)
-        trial = Trial(env, own, explained, "signed", 0.5, n, seed, diagnosed=False)
+        method = as_method(name, METHODS | CONTROLS)
+        setup = prepared(method, env, preset="paper", n=n, seed=seed)
         with collect_notices():  # what is unusual about a method, faithfulness_test tells
-            attributed = attribute_scene(method, trial, scene, always_offered(method, trial))
+            attributed = attribute_batch(setup, batch)
         yield name, attributed.maps.detach().cpu()
 
 
