@@ -47,43 +47,34 @@ class Evidence:
     shares : mapping of str to float
         `attributionlab.diagnosis.shares.missing_shares`, means over images.
     likeness : Likeness
-        Of a few of the images.
+        Of the first images.
     guards : frozenset of str
         The kinds of the guards' notices in this environment (`attributionlab.methods.Notice`).
     completeness_gap : float, optional
         Of the median image; None where it is unknown.
-    reference : str
-        How Python names the method: a string in quotes, or the name of an object; a string with its
-        name by default.
-    in_shell : bool
-        Whether a shell can name the method, and the environment as it was loaded.
+    reference, in_shell : str and bool
+        How Python names the method (in quotes, or an object's name; the quoted name by default), and
+        whether a shell can name it, and the environment as it was loaded.
     settings, overrides, options : mapping
-        What the user set: of the method, of the environment, and of the test where it differs from the
-        default (claim, gamma, n, seed, output, ...).
+        The user's settings: of the method, of the environment, and of the test where it differs from
+        the default (claim, gamma, n, seed, output, ...).
     takes : frozenset of str
-        Which of these arguments the method declares: baseline (the true one), baselines, n_steps,
-        segmentation, layer.
+        Declared ones of baseline (the true one), baselines, n_steps, segmentation, layer.
     sawtooth : bool
         Whether the output is a count modulo a number, which falls to 0 wherever it wraps.
     unseen_colors_disturb : bool
         Whether colors that the network has never seen change its output.
     temperature : float, optional
         Of the softmax, where there is one.
-    images : int
-        How many were tested.
-    all_zero : float
-        Share of maps that are zero everywhere.
-    shapley_f1 : float, optional
-        The claim's F1 of exact Shapley values.
-    runner_up : float, optional
-        The claim's F1, of the images whose likeness this is, where the class with the second-most
-        pixels is explained.
+    images, all_zero : int and float
+        Number of tested images, and the share of their maps that are zero everywhere.
+    shapley_f1, runner_up : float, optional
+        The claim's F1 of exact Shapley values; that of the studied images where the class with the
+        second-most pixels is explained.
     own_resolution, own_ceiling : str and float, optional
         On what the method's maps are constant, and the best claim F1 attainable so.
-    positive_only : bool
-        Whether no map has a negative value.
-    stochastic : bool
-        Whether the method gives other maps with another seed.
+    positive_only, stochastic : bool
+        Whether no map has a negative value; whether another seed gives other maps.
     preferred : str, optional
         The failure to name among those that this environment cannot tell apart.
     """

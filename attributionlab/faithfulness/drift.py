@@ -61,35 +61,26 @@ class Drift:
 
     Parameters
     ----------
-    networks : sequence of int
-        The seeds of the camouflaged networks (`attributionlab.load(name, camouflage_seed=SEED)`).
-    images : int
-        How many, the first ones of the test.
+    networks, images : sequence of int, and int
+        The seeds of the camouflaged networks (`attributionlab.load(name, camouflage_seed=SEED)`), and
+        how many images, the first ones of the test.
     refused : str
         Why there is no drift, empty if there is one.
-    sizes : array
-        (images,), the Euclidean norm of each plain map.
-    apart : array
-        (networks, images), the Euclidean distance of each map from the plain one.
-    differences : array
-        (networks, images), the largest absolute difference, in the attributions' own unit.
-    correlations : array
-        (networks, images), Spearman's rank correlation over pixels with the plain map; NaN where a map
-        is constant.
-    plain_f1 : float or None
-        The claim's F1 on the plain network, of these images.
-    network_f1 : sequence of float or None
-        The same on each camouflaged network.
+    sizes, apart : array, (images,) and (networks, images)
+        The Euclidean norm of each plain map, and the distance of each map from it.
+    differences, correlations : array, (networks, images)
+        The largest absolute difference, in the attributions' own unit; Spearman's rank correlation over
+        pixels with the plain map, NaN where a map is constant.
+    plain_f1, network_f1 : float or None, and a sequence of them
+        The claim's F1 of these images on the plain network, and on each camouflaged one.
     integer_images_only : bool
-        Whether the method was seen to show the network only integer images of the valid box, to ask
-        for no gradient and to look at no layer: it gets equal answers, so its drift must be 0.
+        Whether the method was seen to show the network only integer images of the valid box, to take
+        no gradient and to look at no layer: it gets equal answers, so its drift must be 0.
     bounds : array or None
         (networks, images), how far apart rounding can take the two maps, where that is derived.
-    sizes_in_float64 : array or None
-        `sizes` where the same is computed in float64; None if that decides nothing, or the method does
-        not run in float64.
-    apart_in_float64 : array or None
-        `apart` in float64, of all images; NaN on networks where it decides nothing: the maps are equal
+    sizes_in_float64, apart_in_float64 : array or None
+        `sizes` and `apart` where the same is computed in float64; None if that decides nothing, or the
+        method does not run in float64. NaN on networks where it decides nothing: the maps are equal
         anyway, or a tight bound holds.
     samples : array
         (1 + networks, H, W), the maps of the first image, that on the plain network first.

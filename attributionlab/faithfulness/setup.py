@@ -99,24 +99,18 @@ class Setup:
 
     Parameters
     ----------
-    method : Method
-        What attributes; its settings include those of a preset.
-    env : Environment
-        Where.
+    method, env : Method and Environment
+        The method's settings include those of a preset.
     output, truth_output : {"probability", "logit"}
         The explained output, and the output that the truth is about.
-    claim : str
-        What the verdict rests on.
-    gamma : float
-        The F1 that must be reached.
-    n, seed : int
-        Number of images; seed for images and method.
-    seeds : int
-        Number of runs on each image of a method that draws random numbers.
-    diagnosed : bool
-        Whether to look beyond the verdict: ceilings, a class that lost, what is missing and why.
-    truths : bool
-        Whether to score maps against every definition of the truth, too.
+    claim, gamma : str and float
+        What the verdict rests on, and the F1 that must be reached.
+    n, seed, seeds : int
+        Number of images; seed for images and method; number of runs on each image of a method that
+        draws random numbers.
+    diagnosed, truths : bool
+        Whether to look beyond the verdict: ceilings, a class that lost, what is missing and why;
+        whether to score maps against every definition of the truth, too.
     camouflage : int
         Number of camouflaged networks that the method explains too.
     options : mapping
