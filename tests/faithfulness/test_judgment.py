@@ -1,4 +1,4 @@
-"""How a trial is judged: uncertainty, controls, the bar, examples."""
+"""Verdicts of a test: uncertainty, controls, the bar, examples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a method is seen to show a network, and to ask of it."""
+"""What a method is seen to show a network, and to use of it."""
 
 import copy
 

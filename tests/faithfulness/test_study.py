@@ -1,4 +1,4 @@
-"""What a trial knows beyond its verdict: what likely causes are drawn from, and ceilings."""
+"""Evidence and ceilings of a run beyond its verdict."""
 
 import captum.attr
 import pytest
