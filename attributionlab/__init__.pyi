@@ -11,9 +11,9 @@ from . import segmentation as segmentation
 from . import truth as truth
 from .device import exact_arithmetic as exact_arithmetic
 from .environment import Environment as Environment
-from .environment.catalog import environments as environments
 from .environment.catalog import load as load
 from .environment.environment import Sample as Sample
+from .environment.files import environments as environments
 from .errors import AttributionLabError as AttributionLabError
 from .errors import AttributionLabWarning as AttributionLabWarning
 from .errors import AttributionWarning as AttributionWarning

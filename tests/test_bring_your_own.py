@@ -75,7 +75,7 @@ def folder(tmp_path, monkeypatch, photographs):
     monkeypatch.syspath_prepend(tmp_path)
     defaults = faithfulness.DEFAULT_ENVIRONMENTS
     monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", (defaults[0], defaults[-1]))
-    read = catalog._read
+    read = catalog.read_spec
 
     def read_smaller(path):
         table = read(path)
@@ -83,7 +83,7 @@ def folder(tmp_path, monkeypatch, photographs):
             table["constants"]["image_size"] = 24
         return table
 
-    monkeypatch.setattr(catalog, "_read", read_smaller)
+    monkeypatch.setattr(catalog, "read_spec", read_smaller)
     yield tmp_path
     sys.modules.pop("mine", None)
 

@@ -49,30 +49,32 @@ app = typer.Typer(
 )
 
 
-@app.command("list")
-def list_environments() -> None:
-    """List environments, methods, controls, metrics, and what can be reproduced."""
-    from attributionlab.environment.catalog import describe, environments
-    from attributionlab.methods import DERIVATIONS, METHODS
-    from attributionlab.methods.controls import CONTROLS
-    from attributionlab.metric_trials.registry import METRICS
-    from attributionlab.papers.catalog import items
-    from attributionlab.report import names_table, print_table
+def _print_version(given: bool) -> None:
+    if given:
+        from attributionlab import __version__
 
-    papers: dict[str, list[str]] = {}
-    for item in items().values():
-        papers.setdefault(item.paper, []).append(item.name)
-    sections = {
-        "environments": {name: describe(name) for name in environments()},
-        "methods": {name: _first_sentence(METHODS[name]) for name in sorted(METHODS)},
-        "made of any method": {
-            "METHOD-SUFFIX": f"SUFFIX is one of {', '.join(DERIVATIONS)}; several follow each other."
-        },
-        "controls": {name: _first_sentence(CONTROLS[name]) for name in sorted(CONTROLS)},
-        "metrics": {"names": ", ".join(METRICS)},
-        "reproduce": {paper: ", ".join(names) for paper, names in papers.items()},
-    }
-    print_table(names_table(sections))
+        typer.echo(f"attributionlab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def all_commands(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Take the options in front of a command."""
+
+
+@app.command("list")
+def list_names() -> None:
+    """List environments, methods, controls, metrics, and what can be reproduced."""
+    from attributionlab.cli.listing import print_names
+
+    print_names()
 
 
 @app.command()
@@ -97,7 +99,8 @@ def verify(
     """Hold every network against independent oracles."""
     import json as json_format
 
-    from attributionlab.environment.catalog import environments, load
+    from attributionlab.environment.catalog import load
+    from attributionlab.environment.files import environments
     from attributionlab.files import check_writable, write_atomically
     from attributionlab.report import certificates_table, print_table
     from attributionlab.verification import verify as certify
@@ -235,10 +238,6 @@ app.command("compare")(compare_methods)
 app.command("metric")(run_metric_test)
 app.command("leaderboard")(run_leaderboard)
 app.command("reproduce")(reproduce_item)
-
-
-def _first_sentence(function: Any) -> str:
-    return str(function.__doc__).partition("\n")[0].partition(". ")[0].rstrip(".") + "."
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:

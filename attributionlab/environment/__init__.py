@@ -1,5 +1,5 @@
 """An environment: one hand-weighted network, one generator of images, and their truth."""
 
-from attributionlab.environment.environment import Environment
+import lazy_loader
 
-__all__ = ["Environment"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

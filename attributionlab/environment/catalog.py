@@ -2,14 +2,13 @@
 
 import inspect
 import os
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
+from attributionlab.environment.files import find_spec, read_spec
 from attributionlab.environment.spec import EnvironmentSpec, shown_distractors
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.images import GENERATORS, Recipe
@@ -100,16 +99,6 @@ SMOOTHING = 0.04
 """Default of `smoothing`: 9 pixels at 224, a cell of the 25 x 25 maps that CAMs are made of."""
 
 
-def environments() -> list[str]:
-    """Names of the catalogue's environments, in alphabetical order."""
-    return sorted(path.stem for path in _folder("designs").glob("*.toml"))
-
-
-def describe(name: str) -> str:
-    """What an environment of the catalogue computes, in a sentence, without building it."""
-    return str(_read(_find(name, "designs", "environment")).get("claim", ""))
-
-
 def load(name: str, **overrides: Any) -> Environment:
     """Build an environment.
 
@@ -144,15 +133,17 @@ def load(name: str, **overrides: Any) -> Environment:
         raise AttributionLabError(
             f"environment is {name!r}: give a name or the path of a TOML file"
         )
-    path = _find(str(name), "designs", "environment")
+    path = find_spec(str(name), "designs", "environment")
     as_called = dict(overrides)
-    design = _read(path)
+    design = read_spec(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))
     if not isinstance(dataset_name, str):
         raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
     beside = path.parent / dataset_name  # a user's design may bring its own data set
-    dataset_path = beside if os.path.isfile(beside) else _find(dataset_name, "datasets", "data set")
-    dataset = _read(dataset_path)
+    dataset_path = (
+        beside if os.path.isfile(beside) else find_spec(dataset_name, "datasets", "data set")
+    )
+    dataset = read_spec(dataset_path)
     spec = _spec(path.stem, design, dataset, overrides)
     with plain_torch():
         env = _build(spec)
@@ -178,33 +169,6 @@ def as_environments(
             f"environments is {environments!r}: name at least one, in a list, or leave it out"
         )
     return [each if isinstance(each, Environment) else load(each) for each in environments]
-
-
-def _folder(kind: str) -> Path:
-    """Where the TOML files are: inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).parents[1]
-    packaged = package / "_specs" / kind
-    return packaged if packaged.is_dir() else package.parent / kind
-
-
-def _find(name: str, kind: str, what: str) -> Path:
-    if name.endswith(".toml"):
-        path = Path(name)
-        if not os.path.isfile(name):  # unlike Path.is_file, also answers for impossible names
-            raise AttributionLabError(f"no {what} file at {name!r}: check the path")
-        return path
-    path = _folder(kind) / f"{name}.toml"
-    known = {found.stem for found in _folder(kind).glob("*.toml")}
-    if name not in known:
-        raise AttributionLabError(f"no {what} named {name!r}: {nearest(name, known)}")
-    return path
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError, OSError) as error:
-        raise AttributionLabError(f"{path.name} is no valid TOML: {error}") from error
 
 
 def _spec(

@@ -9,7 +9,7 @@ Where they are, family by family:
 - masks: `random_masks` (RISE), `extremal`
 - a layer's maps: `cam`; information bottlenecks: `bottleneck` (IBA), `input_bottleneck` (InputIBA)
 - transformers: `attention` (rollout, Chefer's LRP), with `attention_matrices`, `transformer_relevance`
-- made of any method: `ensembles`, `derivation` (suffixes of names)
+- made of any method: `ensembles`, `derivation`, `suffixes` (of names)
 
 `registry` has methods and papers' settings by name; `adapter`, `calling` and `run` call methods in a
 test, and `controls` are maps whose verdict is known before it. What methods share: `declaration` (what

@@ -28,6 +28,7 @@ from attributionlab.methods.ensembles import SAMPLES, smoothgrad, smoothgrad_squ
 from attributionlab.methods.findings import collect_notices, notify
 from attributionlab.methods.gradients import input_x_gradient, saliency
 from attributionlab.methods.paths import integrated_gradients, integrated_gradients_uniform
+from attributionlab.methods.suffixes import SUFFIXES, base_and_suffix
 from attributionlab.validation import checked_images
 
 
@@ -81,7 +82,7 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return stored(signed.double().sum(1, keepdim=True).abs(), inputs.dtype)
 
     doc = (
-        f"The absolute value of the map of {kebab(method)}, summed over channels first.\n\n"
+        f"{SUFFIXES['absolute'].format(kebab(method))}\n\n"
         f"Takes the settings of `{name_of(method)}`."
     )
     presented(magnitudes, f"{name_of(method)}_absolute", doc, __name__, parameters.values())
@@ -103,24 +104,13 @@ DERIVATIONS: Mapping[str, Derivation] = {
     "vargrad": Derivation(vargrad, _OF_SAMPLES),
     "absolute": Derivation(absolute),
     "true-baseline": Derivation(
-        lambda method: from_true_baseline(
-            method, f"The same as {kebab(method)}, from the environment's own background."
-        ),
+        lambda method: from_true_baseline(method, SUFFIXES["true-baseline"].format(kebab(method))),
         frozenset({"baselines"}),
     ),
 }
 """By suffix."""
 MOST_ENSEMBLES = 2
 """Of ensembles of one another in one name."""
-
-
-def base_and_suffix(name: str) -> tuple[str, str] | None:
-    """A name without its last suffix, and that suffix; None for a name without any."""
-    for suffix in DERIVATIONS:
-        base = name.removesuffix(f"-{suffix}")
-        if base != name:
-            return base, suffix
-    return None
 
 
 def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[..., Any] | None:

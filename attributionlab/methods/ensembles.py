@@ -29,6 +29,7 @@ from attributionlab.methods.declaration import (
     stored,
 )
 from attributionlab.methods.findings import Notice, collect_notices, notify
+from attributionlab.methods.suffixes import SUFFIXES
 from attributionlab.validation import (
     checked_images,
     checked_targets,
@@ -55,11 +56,6 @@ REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "vargrad": _variance,
 }
 """What each ensemble makes of the maps of an image's samples: (samples, C, H, W) -> (C, H, W)."""
-IN_WORDS = {
-    "smoothgrad": ("SmoothGrad", "the mean of"),
-    "smoothgrad_squared": ("SmoothGrad-squared", "the mean of the squares of"),
-    "vargrad": ("VarGrad", "the variance of"),
-}
 
 
 def maps_of_samples(
@@ -219,7 +215,6 @@ def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Callable[..., Tensor]:
     takes = parameters_of(method)
-    title, meaning = IN_WORDS[name]
 
     def ensemble(
         model: nn.Module,
@@ -247,7 +242,7 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
     own = inspect.signature(ensemble).parameters
     parameters = dict(takes) | {key: own[key] for key in own if key != "settings"}
     doc = (
-        f"{title} of {kebab(method)}: {meaning} its maps of noisy samples.\n\n"
+        f"{SUFFIXES[name.replace('_', '-')].format(kebab(method))}\n\n"
         f"Takes the settings of `{name_of(method)}` and those of `{name}`."
     )
     presented(ensemble, f"{name_of(method)}_{name}", doc, __name__, parameters.values())

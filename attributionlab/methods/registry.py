@@ -22,7 +22,8 @@ from attributionlab.methods import (
     surrogate,
 )
 from attributionlab.methods.declaration import kebab
-from attributionlab.methods.derivation import DERIVATIONS, base_and_suffix
+from attributionlab.methods.derivation import DERIVATIONS
+from attributionlab.methods.suffixes import base_and_suffix
 
 METHODS: dict[str, Callable[..., Any]] = {
     kebab(method): method

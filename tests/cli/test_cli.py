@@ -296,17 +296,52 @@ def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):
     assert error.rstrip().endswith("please report the lines above")
 
 
-def test_list_names_everything(capsys):
-    import attributionlab as al
-    from attributionlab.methods.controls import CONTROLS
+def first_sentence(function):
+    return function.__doc__.partition("\n")[0].partition(". ")[0].rstrip(".") + "."
 
+
+def test_list_says_of_every_name_what_its_docstring_says(capsys, monkeypatch):
+    from attributionlab.metric_trials.evaluations import METRICS
+
+    from attributionlab.methods.controls import CONTROLS
+    from attributionlab.methods.derivation import DERIVATIONS
+    from attributionlab.papers.catalog import items
+
+    monkeypatch.setenv("COLUMNS", "1000")
     assert run("list") == 0
-    out = capsys.readouterr().out
-    for name in (*al.environments(), *al.methods.METHODS, *CONTROLS):
-        assert re.search(rf"^  {re.escape(name)} ", out, re.MULTILINE), name
-    assert "smoothgrad, smoothgrad-squared, vargrad, absolute, true-baseline" in " ".join(
-        out.split()
+    sections = {}
+    for section in capsys.readouterr().out.split("\n\n"):
+        title, *lines = section.splitlines()
+        sections[title] = dict(re.split(r" {2,}", line.strip(), maxsplit=1) for line in lines)
+    assert list(sections["environments"]) == al.environments()
+    for title, functions in (("methods", al.methods.METHODS), ("controls", CONTROLS)):
+        said = {name: first_sentence(functions[name]) for name in sorted(functions)}
+        assert sections[title] == said
+        assert list(sections[title]) == list(said)
+    [suffixes] = sections["made of any method"].values()
+    assert ", ".join(DERIVATIONS) in suffixes
+    assert sections["metrics"] == {"names": ", ".join(METRICS)}
+    assert ", ".join(sections["reproduce"].values()).split(", ") == list(items())
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [(["list"], 0), (["--help"], 0), (["--version"], 0), (["lits"], 2)]
+)
+def test_what_computes_nothing_imports_nothing_heavy(words, status):
+    code = (
+        "import sys; from attributionlab.cli import main; status = main(sys.argv[1:]);"
+        "print('\\n', *{name.split('.')[0] for name in sys.modules}); sys.exit(status)"
     )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "attributionlab" in loaded
+    assert not loaded & {"torch", "numpy", "scipy", "pandas", "matplotlib", "numba", "captum"}
+
+
+def test_version_is_that_of_the_package(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.split() == ["attributionlab", al.__version__]
 
 
 def test_show_states_what_an_environment_is(folder, capsys):

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.environment import catalog
-from attributionlab.environment.catalog import describe, load_call, nearest
+from attributionlab.environment.catalog import load_call, nearest
+from attributionlab.environment.files import describe, specs_folder
 from attributionlab.images import GENERATORS
 from attributionlab.nets import BUILDERS
 
 DESIGNS, DATASETS = (
-    sorted(catalog._folder(kind).glob("*.toml"), key=lambda path: path.stem)
+    sorted(specs_folder(kind).glob("*.toml"), key=lambda path: path.stem)
     for kind in ("designs", "datasets")
 )
 SPECIFICATIONS = [pytest.param(path, id=path.stem) for path in DESIGNS + DATASETS]

@@ -9,6 +9,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.environment import catalog
+from attributionlab.environment.files import specs_folder
 from stated_environments import DRAWN, ENVIRONMENTS, FILL, SHAPES_OF_G1, SIDE, SMOOTHING, Stated
 
 IMAGES = 4
@@ -26,7 +27,7 @@ def files() -> dict[str, dict]:
     return {
         f"{kind}/{path.stem}": tomllib.loads(path.read_text(encoding="utf-8"))
         for kind in ("designs", "datasets")
-        for path in catalog._folder(kind).glob("*.toml")
+        for path in specs_folder(kind).glob("*.toml")
     }
 
 

@@ -21,7 +21,7 @@ from attributionlab.methods import (
     notify,
     summarized,
 )
-from attributionlab.methods.derivation import base_and_suffix
+from attributionlab.methods.suffixes import base_and_suffix
 
 IMAGES = torch.linspace(-1, 1, 96).reshape(3, 2, 4, 4).double()
 TARGETS = torch.tensor([0, 1, 1])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab.environment import Environment
-from attributionlab.environment.catalog import environments
+from attributionlab.environment.files import environments
 from attributionlab.errors import refuse_if
 from attributionlab.exact.rounding import UNIT
 from attributionlab.faithfulness.drift import Drift, camouflage_seeds, drift_on
@@ -43,7 +43,6 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 CHOSEN = ("saliency", "guided-backprop", "deep-lift-true-baseline", "gradcam", "iba")
 """Whose maps are drawn, and for which each move is looked at alone."""
 DRAWN_NETWORKS = 3
-GAMMA = 0.5
 INTEGER_IMAGES = "integer images only: 0"
 DRIFTS = ("drifts", "beyond rounding", "differs, where it must not")
 """Readings of a drift that is more than rounding."""

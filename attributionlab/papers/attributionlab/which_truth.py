@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.environment import Environment
-from attributionlab.environment.catalog import environments
+from attributionlab.environment.files import environments
 from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import Part, alignment, cosine, magnitudes, normalize, rank_correlation
 from attributionlab.papers.attributionlab.comparison_plan import environment_of

@@ -1,0 +1,105 @@
+"""The command `list`: all names with what they mean, read from the source without running it.
+
+Importing the methods takes seconds, since they need torch; their names and the first sentences of
+their docstrings stand in the source files.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from attributionlab.environment.files import describe, environments
+from attributionlab.methods.suffixes import SUFFIXES, base_and_suffix
+from attributionlab.papers.catalog import items
+from attributionlab.report import names_table, print_table
+
+PACKAGE = Path(__file__).parents[1]
+METHOD = ["model", "inputs", "targets"]
+"""What every method takes first."""
+
+
+def print_names() -> None:
+    """Print a table of all names, under headings."""
+    papers: dict[str, list[str]] = {}
+    for item in items().values():
+        papers.setdefault(item.paper, []).append(item.name)
+    sections = {
+        "environments": {name: describe(name) for name in environments()},
+        "methods": dict(sorted(_methods())),
+        "made of any method": {
+            "METHOD-SUFFIX": f"SUFFIX is one of {', '.join(SUFFIXES)}; several follow each other."
+        },
+        "controls": dict(sorted(_controls())),
+        "metrics": {"names": ", ".join(_metrics())},
+        "reproduce": {paper: ", ".join(names) for paper, names in papers.items()},
+    }
+    print_table(names_table(sections))
+
+
+def _methods() -> Iterator[tuple[str, str]]:
+    """Public functions with the parameters of a method, and what suffixes make of them."""
+    folder = PACKAGE / "methods"
+    public = {
+        alias.name: folder / f"{node.module}.py"
+        for node in _source(folder / "__init__.pyi").body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    written = {name: line for name, path in public.items() if (line := _lines(path).get(name))}
+    for function in public:
+        name = _kebab(function)
+        split = base_and_suffix(name)
+        if function in written:
+            yield name, written[function]
+        elif split and split[0].replace("-", "_") in public:
+            yield name, SUFFIXES[split[1]].format(split[0])
+
+
+def _controls() -> Iterator[tuple[str, str]]:
+    for function, line in _lines(PACKAGE / "methods" / "controls.py").items():
+        yield _kebab(function), line
+
+
+def _metrics() -> list[str]:
+    """The names in the registry of metrics that can be tested."""
+    module = _source(PACKAGE / "metric_trials" / "evaluations.py")
+    [registry] = [
+        node.value
+        for node in module.body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "METRICS"
+    ]
+    strings = [
+        node
+        for node in ast.walk(registry or module)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return [str(node.value) for node in sorted(strings, key=lambda node: node.lineno)]
+
+
+@cache
+def _lines(path: Path) -> Mapping[str, str]:
+    """First sentences of a module's methods: of their docstrings, or of the text that makes them."""
+    found = {}
+    for node in _source(path).body:
+        match node:
+            case ast.FunctionDef(name=name) if [each.arg for each in node.args.args] == METHOD:
+                found[name] = _first_sentence(ast.get_docstring(node) or "")
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(args=[_, ast.Constant(value=str(text))]),
+            ):
+                found[name] = _first_sentence(text)
+    return found
+
+
+def _source(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _first_sentence(docstring: str) -> str:
+    return docstring.partition("\n")[0].partition(". ")[0].rstrip(".") + "."
+
+
+def _kebab(function: str) -> str:
+    return function.replace("_", "-")

@@ -1,0 +1,1 @@
+from .environment import Environment as Environment

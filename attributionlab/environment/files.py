@@ -1,0 +1,47 @@
+"""The TOML files of the catalog: where they are and what they hold; reading them imports no torch."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from attributionlab.errors import AttributionLabError, nearest
+
+
+def environments() -> list[str]:
+    """Names of the catalog's environments, in alphabetical order."""
+    return sorted(path.stem for path in specs_folder("designs").glob("*.toml"))
+
+
+def describe(name: str) -> str:
+    """What an environment of the catalog computes, in a sentence, without building it."""
+    return str(read_spec(find_spec(name, "designs", "environment")).get("claim", ""))
+
+
+def specs_folder(kind: str) -> Path:
+    """Where the TOML files are: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    packaged = package / "_specs" / kind
+    return packaged if packaged.is_dir() else package.parent / kind
+
+
+def find_spec(name: str, kind: str, what: str) -> Path:
+    """The file of a name of the catalog, or of a path that ends in .toml."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not os.path.isfile(name):  # unlike Path.is_file, also answers for impossible names
+            raise AttributionLabError(f"no {what} file at {name!r}: check the path")
+        return path
+    path = specs_folder(kind) / f"{name}.toml"
+    known = {found.stem for found in specs_folder(kind).glob("*.toml")}
+    if name not in known:
+        raise AttributionLabError(f"no {what} named {name!r}: {nearest(name, known)}")
+    return path
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """The content of a TOML file, or one line that says why there is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise AttributionLabError(f"{path.name} is no valid TOML: {error}") from error
