@@ -1,5 +1,5 @@
 # make lab: install and test Captum's Integrated Gradients. make test: lint, types, tests.
-# make quick: in a minute, what most mistakes break.
+# make quick: in a minute, what most mistakes break. make pages: the generated tables of docs/.
 PYTHON ?= python3
 BIN := .venv/bin
 export MPLBACKEND := Agg
@@ -8,7 +8,7 @@ LAB := $(BIN)/attributionlab test captum.attr:IntegratedGradients --set internal
 # Exit statuses 1 and 3 are verdicts (fail, inconclusive), no errors.
 OR_VERDICT := || case $$? in 1|3) ;; *) exit 1 ;; esac
 
-.PHONY: lab quick test
+.PHONY: lab quick test pages
 lab: .venv/installed
 	mkdir -p lab
 	@echo "first on images of 72 x 72 pixels, then of 224 x 224 (a minute or two)"
@@ -32,6 +32,10 @@ test: .venv/installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+# What the registries say in docs/.
+pages: .venv/installed-dev
+	$(BIN)/python tests/pages.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -11,12 +11,17 @@ from attributionlab.cli import app as cli
 from attributionlab.cli.options import parse_settings
 from attributionlab.methods import METHODS, as_method
 from attributionlab.segmentation import SEGMENTATIONS
+from pages import methods_page
 
 PAGE = (Path(__file__).parent.parent / "docs" / "methods.md").read_text(encoding="utf-8")
 
 
-def test_every_method_has_its_place_in_the_table():
-    [table] = re.findall(r"\| name \| source .*?\n\n", PAGE, re.DOTALL)
+def test_the_table_says_what_the_methods_say_of_themselves():
+    assert methods_page(PAGE) == PAGE, "run `make pages`"
+
+
+def test_every_method_has_its_place_in_the_table_of_costs():
+    [table] = re.findall(r"\| name \| what it needs .*?\n\n", PAGE, re.DOTALL)
     names = [
         name
         for row in table.strip().splitlines()[2:]

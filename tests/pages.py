@@ -1,0 +1,68 @@
+"""The parts of docs/ that the registries say: `make pages` writes them, tests hold them.
+
+A generated table stands between its line of column names and the next empty line.
+"""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def table(names: list[str], rows: list[list[str]]) -> str:
+    """A table of Markdown, without an end of line."""
+    return "\n".join([row(*names), "|" + "---|" * len(names), *(row(*cells) for cells in rows)])
+
+
+def with_table(page: str, names: list[str], rows: list[list[str]]) -> str:
+    """A page, with these rows in place of those under these column names."""
+    found = re.compile(re.escape(row(*names)) + r"\n(?:\|.*\n)*")
+    assert len(found.findall(page)) == 1, f"the page has not one table of the columns {names}"
+    return found.sub(lambda _: table(names, rows) + "\n", page)
+
+
+METHOD_COLUMNS = ["name", "in one line", "source", "claims"]
+
+
+def methods_page(page: str) -> str:
+    """docs/methods.md with a row for each built-in method."""
+    from attributionlab.methods import METHODS
+
+    rows = []
+    for name in sorted(METHODS):
+        method = METHODS[name]
+        line = method.__doc__.partition("\n")[0].partition(". ")[0].rstrip(".")
+        claim = getattr(method, "claim", None) or "signed"
+        claim += ", of the logit" * (getattr(method, "output", None) == "logit")
+        rows.append([f"`{name}`", line, source_of(name), claim])
+    return with_table(page, METHOD_COLUMNS, rows)
+
+
+def source_of(name: str) -> str:
+    """Who a method is from, as its docstring says under "Source", or that of its suffix or base."""
+    from attributionlab import methods
+    from attributionlab.methods.suffixes import base_and_suffix
+
+    split = base_and_suffix(name)
+    suffix = split and getattr(methods, split[1].replace("-", "_"), None)
+    base = split and methods.METHODS[split[0]]
+    for function in filter(None, (methods.METHODS[name], suffix, base)):
+        if said := re.search(r"Source: (.*?)(?:\n *\n|$)", function.__doc__, re.DOTALL):
+            sentence = " ".join(said[1].split()).partition(". ")[0].replace(" & ", " and ")
+            # As far as the year of the first sources, else the last year, else the first comma.
+            patterns = (r"[^;]*?\d{4}\)?(?:; [^;]*?\d{4})?", r".*\d{4}", r"[^,;.]*")
+            return next(filter(None, (re.match(pattern, sentence) for pattern in patterns)))[0]
+    raise AssertionError(f"the docstring of {name} has no source")
+
+
+PAGES = {"methods.md": methods_page}
+
+
+if __name__ == "__main__":
+    for file, generate in PAGES.items():
+        path = DOCS / file
+        path.write_text(generate(path.read_text(encoding="utf-8")), encoding="utf-8")
