@@ -59,7 +59,33 @@ def source_of(name: str) -> str:
     raise AssertionError(f"the docstring of {name} has no source")
 
 
-PAGES = {"methods.md": methods_page}
+CLAIM_COLUMNS = ["item", "grade", "the paper says", "where", "why ours differs"]
+
+
+def claims_page(page: str) -> str:
+    """docs/claims.md with a table of the claims about each paper's items, under its present head."""
+    from attributionlab.papers.catalog import CLAIMS, items
+
+    for item in items().values():
+        item.load()  # which registers its claims
+    place = {name: index for index, name in enumerate(items())}
+    claims = sorted(
+        CLAIMS,  # of a module in its order; of several modules the order is that of the imports
+        key=lambda each: (place[each.items[0]], getattr(each.check, "func", each.check).__module__),
+    )
+    papers: dict[str, list[list[str]]] = {}
+    for claim in claims:
+        each = [items()[name] for name in claim.items]
+        grades = dict.fromkeys(item.grade for item in each)
+        cells = [", ".join(f"`{item.name}`" for item in each), ", ".join(grades)]
+        cells += [claim.statement, claim.place, claim.reason or "—"]
+        papers.setdefault(each[0].paper, []).append([cell.replace("|", "\\|") for cell in cells])
+    parts = [page.partition("\n## ")[0].rstrip()]
+    parts += [f"## {paper}\n\n{table(CLAIM_COLUMNS, rows)}" for paper, rows in papers.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+PAGES = {"methods.md": methods_page, "claims.md": claims_page}
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from scipy.stats import spearmanr
 
 import attributionlab as al
 from attributionlab.papers.catalog import items
+from pages import claims_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
 COLUMNS = ["item", "what it shows", "grade", "paper", "ours", "why they differ", "command"]
@@ -171,6 +172,11 @@ def test_the_head_counts_the_grades_of_each_paper():
     grades = ("faithful", "analogue", "weak analogue")
     said = re.findall(r"(\d+) are faithful, (\d+) analogues on small networks, (\d+) weak", readme)
     assert said == [tuple(str(sum(each[grade] for each in counted.values())) for grade in grades)]
+
+
+def test_the_page_of_claims_says_what_the_programs_check():
+    page = PAGE.with_name("claims.md").read_text(encoding="utf-8")
+    assert page == claims_page(page), "run `make pages`"
 
 
 def test_every_network_to_verify_is_in_the_catalogue():

@@ -96,7 +96,7 @@ def verify(
     ] = False,
     json: Annotated[Path | None, typer.Option(help="Write the certificates to this file.")] = None,
 ) -> None:
-    """Hold every network against independent oracles."""
+    """Compare every network with independent oracles."""
     import json as json_format
 
     from attributionlab.environment.catalog import load
@@ -146,7 +146,7 @@ def run_test(
         str | None, typer.Option(help="paper: the settings that a paper states for this method.")
     ] = None,
     seeds: Annotated[
-        int, typer.Option(help="Runs of a method that draws random numbers on each image.")
+        int, typer.Option(help="Runs on each image, for a method that draws random numbers.")
     ] = 1,
     truths: Annotated[
         bool,
@@ -159,7 +159,7 @@ def run_test(
         int,
         typer.Option(
             metavar="K",
-            help="How far maps drift between K functionally equal networks; 0 to leave it out.",
+            help="Measure how far maps drift between K networks of the same function; 0: do not.",
         ),
     ] = 0,
     device: Device = "cpu",
@@ -180,7 +180,7 @@ def run_test(
     """Test whether an attribution method finds what the networks used.
 
     Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few images), 4 invalid (a control has
-    the wrong result), 70 a crash, 130 interrupted, 141 nobody reads the table.
+    the wrong result), 70 a crash, 130 interrupted, 141 the reader of the table has stopped.
     """
     from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparison import QUICK_SIZE

@@ -18,7 +18,7 @@ from attributionlab.progress import follow
 WORDS = {"true": True, "false": False, "none": None}
 """What Python's own words may also be spelled like, as in TOML or a shell."""
 arguments: list[str] = []
-"""What the command line was run with."""
+"""Arguments of the command line."""
 
 Environments = Annotated[
     list[str] | None,
@@ -26,7 +26,7 @@ Environments = Annotated[
 ]
 Images = Annotated[int, typer.Option("--n", help="Images in each environment.")]
 Seed = Annotated[int, typer.Option(help="Seed of images and methods.")]
-Gamma = Annotated[float, typer.Option(help="The F1 that must be reached.")]
+Gamma = Annotated[float, typer.Option(help="The F1 that the method must reach.")]
 Claimed = Annotated[
     str | None,
     typer.Option(
@@ -52,7 +52,7 @@ def say(line: str) -> None:
 
 
 def command_line() -> str:
-    """How to run this again."""
+    """Command that repeats the run."""
     return shlex.join(["attributionlab", *arguments])
 
 

@@ -44,7 +44,7 @@ def compare_methods(
         ),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="All built-in methods beside those named.")
+        bool, typer.Option("--all", help="Add all built-in methods to those named.")
     ] = False,
     quick: Annotated[
         bool,
@@ -145,7 +145,7 @@ def reproduce_item(
         Path | None, typer.Option(help="Write tables, figures, notes and claims into this folder.")
     ] = None,
 ) -> None:
-    """Repeat a table or figure of a paper, and say what differs and why."""
+    """Repeat a table or figure of a paper, and compare it with what the paper says."""
     from attributionlab.files import make_folder
     from attributionlab.papers.catalog import reproduce
     from attributionlab.report import claims_table, findings_list, print_table
@@ -214,7 +214,7 @@ def run_leaderboard(
         ),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="The default methods beside those named.")
+        bool, typer.Option("--all", help="Add the default methods to those named.")
     ] = False,
     quick: Annotated[
         bool,
@@ -226,7 +226,7 @@ def run_leaderboard(
     seed: Seed = 0,
     indicator: Annotated[
         str,
-        typer.Option(help="What removal is seen by: accuracy or label-probability."),
+        typer.Option(help="What measures the effect of removal: accuracy or label-probability."),
     ] = "accuracy",
     device: Device = "cpu",
     json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
@@ -235,7 +235,7 @@ def run_leaderboard(
         Path | None, typer.Option(help="Write scores, truth and ranks to this PNG.")
     ] = None,
 ) -> None:
-    """Rank methods in 26 cases, make one ranking of them (Meta-Rank), and hold it against the truth."""
+    """Rank methods in 26 cases, fuse the rankings into one (Meta-Rank), and compare it with the truth."""
     from attributionlab.files import write_atomically
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
     from attributionlab.leaderboard.cases import ALL
@@ -312,14 +312,14 @@ def run_metric_test(
     lower_is_better: Annotated[
         bool,
         typer.Option(
-            "--lower-is-better", help="For a metric of yours that does not say so itself."
+            "--lower-is-better", help="For your own metric, if it does not say so itself."
         ),
     ] = False,
     device: Device = "cpu",
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
 ) -> None:
-    """Test whether a metric ranks attributions as the truth does, at rising doses of unseen data."""
+    """Test whether a metric ranks attributions as the truth does, with more and more unseen data."""
     from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparison import QUICK_SIZE
     from attributionlab.methods import as_method
