@@ -4,6 +4,7 @@ A generated table stands between its line of column names and the next empty lin
 """
 
 import re
+from collections import Counter
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -85,7 +86,40 @@ def claims_page(page: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-PAGES = {"methods.md": methods_page, "claims.md": claims_page}
+GRADES = ["faithful", "analogue", "weak analogue", "beyond the paper", "illustrations"]
+
+
+def reproduction_page(page: str) -> str:
+    """docs/reproduction.md with the grades of the items, and their counts at its head.
+
+    What the paper says, what ours gives and why they differ are written by hand.
+    """
+    from attributionlab.papers.catalog import items
+
+    head, *sections = page.split("\n## ")
+    counts: dict[str, Counter[str]] = {}
+    for index, section in enumerate(sections):
+        paper, lines = section.partition("\n")[0], section.split("\n")
+        count = counts[paper] = Counter()
+        for at, line in enumerate(lines):
+            if not line.startswith("|") or line.startswith(("| item |", "|---")):
+                continue
+            cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            named = re.findall(r"`attributionlab reproduce ([^`]+)`", cells[6])
+            if named and not cells[4].startswith("covered"):
+                cells[2] = ", ".join(dict.fromkeys(items()[name].grade for name in named))
+            count[cells[2].replace("—", "illustrations")] += 1
+            lines[at] = row(*cells)
+        sections[index] = "\n".join(lines)
+    rows = [[paper, *(str(count[grade]) for grade in GRADES)] for paper, count in counts.items()]
+    return "\n## ".join([with_table(head, ["paper", *GRADES], rows), *sections])
+
+
+PAGES = {
+    "methods.md": methods_page,
+    "claims.md": claims_page,
+    "reproduction.md": reproduction_page,
+}
 
 
 if __name__ == "__main__":
