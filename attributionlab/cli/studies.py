@@ -235,7 +235,7 @@ def run_leaderboard(
         Path | None, typer.Option(help="Write scores, truth and ranks to this PNG.")
     ] = None,
 ) -> None:
-    """Rank methods in 26 cases, fuse these rankings (Meta-Rank), and compare the result with the truth."""
+    """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth."""
     from attributionlab.files import write_atomically
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
     from attributionlab.leaderboard.cases import ALL
