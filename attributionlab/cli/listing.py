@@ -15,8 +15,6 @@ from attributionlab.papers.catalog import items
 from attributionlab.report import names_table, print_table
 
 PACKAGE = Path(__file__).parents[1]
-METHOD = ["model", "inputs", "targets"]
-"""What every method takes first."""
 
 
 def print_names() -> None:
@@ -38,27 +36,22 @@ def print_names() -> None:
 
 
 def _methods() -> Iterator[tuple[str, str]]:
-    """Public functions with the parameters of a method, and what suffixes make of them."""
-    folder = PACKAGE / "methods"
-    public = {
-        alias.name: folder / f"{node.module}.py"
-        for node in _source(folder / "__init__.pyi").body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    written = {name: line for name, path in public.items() if (line := _lines(path).get(name))}
-    for function in public:
-        name = _kebab(function)
-        split = base_and_suffix(name)
-        if function in written:
-            yield name, written[function]
-        elif split and split[0].replace("-", "_") in public:
-            yield name, SUFFIXES[split[1]].format(split[0])
+    """Public functions that the registry names, and what suffixes make of them."""
+    public = _public("methods")
+    registry = ast.walk(_source(PACKAGE / "methods" / "registry.py"))
+    named = {node.attr for node in registry if isinstance(node, ast.Attribute)}
+    for function in named & public.keys():
+        name, line = _kebab(function), _lines(public[function]).get(function)
+        if line is None and (split := base_and_suffix(name)):
+            line = SUFFIXES[split[1]].format(split[0])
+        if line is not None:
+            yield name, line
 
 
 def _controls() -> Iterator[tuple[str, str]]:
     for function, line in _lines(PACKAGE / "methods" / "controls.py").items():
-        yield _kebab(function), line
+        if not function.startswith("_"):
+            yield _kebab(function), line
 
 
 def _metrics() -> list[str]:
@@ -77,13 +70,24 @@ def _metrics() -> list[str]:
     return [str(node.value) for node in sorted(strings, key=lambda node: node.lineno)]
 
 
+def _public(part: str) -> dict[str, Path]:
+    """The public functions of a part of the package, and the files that have them."""
+    folder = PACKAGE / part
+    return {
+        alias.name: folder / f"{node.module}.py"
+        for node in _source(folder / "__init__.pyi").body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
 @cache
 def _lines(path: Path) -> Mapping[str, str]:
-    """First sentences of a module's methods: of their docstrings, or of the text that makes them."""
+    """First sentences of functions of a module: of docstrings, or of the text that makes one."""
     found = {}
     for node in _source(path).body:
         match node:
-            case ast.FunctionDef(name=name) if [each.arg for each in node.args.args] == METHOD:
+            case ast.FunctionDef(name=name):
                 found[name] = _first_sentence(ast.get_docstring(node) or "")
             case ast.Assign(
                 targets=[ast.Name(id=name)],
