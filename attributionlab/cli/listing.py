@@ -54,20 +54,29 @@ def _controls() -> Iterator[tuple[str, str]]:
             yield _kebab(function), line
 
 
-def _metrics() -> list[str]:
-    """The names in the registry of metrics that can be tested."""
-    module = _source(PACKAGE / "metric_trials" / "evaluations.py")
-    [registry] = [
-        node.value
-        for node in module.body
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "METRICS"
-    ]
-    strings = [
-        node
-        for node in ast.walk(registry or module)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    return [str(node.value) for node in sorted(strings, key=lambda node: node.lineno)]
+def _metrics() -> Iterator[str]:
+    """Public functions under `@metric` that can rank ready maps, then the second names."""
+    registry = {
+        ast.unparse(target): node.value
+        for node in _source(PACKAGE / "metric_trials" / "registry.py").body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    }
+    not_given, short_names = (
+        ast.literal_eval(registry[name] or ast.Dict([], []))
+        for name in ("NOT_GIVEN", "SHORT_NAMES")
+    )
+    public = _public("metrics")
+    metrics = {
+        node.name
+        for path in set(public.values())
+        for node in _source(path).body
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(each).startswith("metric(") for each in node.decorator_list)
+        and not {each.arg for each in (*node.args.args, *node.args.kwonlyargs)} & not_given.keys()
+    }
+    yield from map(_kebab, sorted(metrics & public.keys()))
+    yield from short_names
 
 
 def _public(part: str) -> dict[str, Path]:

@@ -301,10 +301,9 @@ def first_sentence(function):
 
 
 def test_list_says_of_every_name_what_its_docstring_says(capsys, monkeypatch):
-    from attributionlab.metric_trials.evaluations import METRICS
-
     from attributionlab.methods.controls import CONTROLS
     from attributionlab.methods.derivation import DERIVATIONS
+    from attributionlab.metric_trials.registry import METRICS
     from attributionlab.papers.catalog import items
 
     monkeypatch.setenv("COLUMNS", "1000")
