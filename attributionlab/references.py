@@ -52,7 +52,9 @@ def _load_maps(path: Path) -> Any:
 
     _check_there(path)
     remedy = "save one by numpy.save or torch.save, or a dict of them by environment"
-    with in_one_line(lambda error: f"{str(path)!r} holds no array ({said(error)}): {remedy}"):
+    with in_one_line(
+        lambda error: f"{str(path)!r} holds no array ({format_error(error)}): {remedy}"
+    ):
         tensors = path.suffix in TORCH_FILES
         maps = tensors_in(path) if tensors else np.load(path, allow_pickle=False)
         if isinstance(maps, np.lib.npyio.NpzFile):
@@ -92,7 +94,9 @@ def _load_file(path: Path) -> Any:
     sys.path.insert(0, folder)  # its neighbors are found, as when Python runs it
     try:
         with in_one_line(
-            lambda error: f"{path} raised {said(error)} while it was loaded{place_of(error)}"
+            lambda error: (
+                f"{path} raised {format_error(error)} while it was loaded{place_of(error)}"
+            )
         ):
             spec.loader.exec_module(module)
     finally:
@@ -102,11 +106,11 @@ def _load_file(path: Path) -> Any:
 
 
 def _import(name: str) -> Any:
-    with in_one_line(lambda error: f"module {name!r} cannot be imported: {said(error)}"):
+    with in_one_line(lambda error: f"module {name!r} cannot be imported: {format_error(error)}"):
         return importlib.import_module(name)
 
 
-def said(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """An exception in one line, of which the beginning where it is long."""
     try:
         text = f"{type(error).__name__}: {error}"

@@ -113,7 +113,7 @@ def fused(
     ranks: Numbers,
     truths: Mapping[RankedBy, Numbers],
     pairs: Sequence[int],
-    judged: Sequence[bool],
+    is_method: Sequence[bool],
     *,
     confidence: float = 0.95,
     seed: int = 0,
@@ -134,7 +134,7 @@ def fused(
         Scores by the truth in each case, higher is better; NaN where the rank is.
     pairs : sequence of int, (cases,)
         Which pair a case belongs to.
-    judged : sequence of bool, (methods,)
+    is_method : sequence of bool, (methods,)
         Which methods the correlation is about: controls are ranked, but no methods.
     confidence : float
         In (0, 1).
@@ -153,7 +153,7 @@ def fused(
         As `attributionlab.ranking.meta_rank` does.
     """
     fit = meta_rank_fit(ranks, resamples=100, seed=seed)  # for the residual; intervals are ours
-    group, kept = np.asarray(pairs), np.flatnonzero(judged)
+    group, kept = np.asarray(pairs), np.flatnonzero(is_method)
     once = Draws(np.ones((1, len(group)), dtype=np.int64), kept[None])
     resamples = RESAMPLES if len(np.unique(group)) >= FEWEST_PAIRS else 0
     draws = draw_pairs(group, kept, resamples, seed)
@@ -180,15 +180,15 @@ def fused(
     )
 
 
-def correlation_with_truth(ranks: Numbers, truth: Numbers, judged: Sequence[bool]) -> float:
+def correlation_with_truth(ranks: Numbers, truth: Numbers, is_method: Sequence[bool]) -> float:
     """`TruthAgreement.correlation` without its interval; NaN where no chain of cases connects methods.
 
     Parameters
     ----------
-    ranks, truth, judged
+    ranks, truth, is_method
         As for `fused`.
     """
-    kept = np.flatnonzero(judged)
+    kept = np.flatnonzero(is_method)
     once = Draws(np.ones((1, ranks.shape[1]), dtype=np.int64), kept[None])
     scores = resampled_meta_rank(ranks, once.cases)
     if np.isnan(scores).any():

@@ -111,7 +111,7 @@ class Leaderboard:
         """What was ranked, and where."""
         pairs = len({case.pair for case in self.cases})
         return (
-            f"{sum(self.judged)} methods and a control ranked in {len(self.cases)} cases ({pairs} "
+            f"{sum(self.is_method)} methods and a control ranked in {len(self.cases)} cases ({pairs} "
             f"pairs of images and network, each MoRF and LeRF) by {self.indicator.replace('-', ' ')}; "
             f"{self.n} images of {self.size} x {self.size} pixels each"
         )
@@ -142,7 +142,7 @@ class Leaderboard:
         return ranks_of(self.areas, [case.lower_is_better for case in self.cases])
 
     @property
-    def judged(self) -> list[bool]:
+    def is_method(self) -> list[bool]:
         """Which of the methods are none of the controls."""
         return [method != CONTROL for method in self.methods]
 
@@ -161,7 +161,7 @@ class Leaderboard:
                 ranks,
                 {by: values[:, chosen] for by, values in self.truths.items()},
                 [self.cases[index].pair for index in chosen],
-                self.judged,
+                self.is_method,
                 confidence=self.confidence,
                 seed=self.seed,
             )
@@ -290,9 +290,9 @@ class Leaderboard:
     def truth_by_case(self) -> float:
         """Mean Spearman correlation between the truth's own rankings of any two pairs; NaN for one."""
         first = {case.pair: column for column, case in reversed(list(enumerate(self.cases)))}
-        judged = np.round(self.truth[self.judged] / SAME_F1)
+        is_method = np.round(self.truth[self.is_method] / SAME_F1)
         each = [
-            spearman(judged[:, one], judged[:, other], missing="omit")
+            spearman(is_method[:, one], is_method[:, other], missing="omit")
             for one, other in combinations(first.values(), 2)
         ]
         known = [value for value in each if not math.isnan(value)]
@@ -309,7 +309,9 @@ class Leaderboard:
         fit = fusions[ALL].agreement["signed"]
         pairs, wins = {case.pair for case in self.cases}, self.oracle_wins()
         found, others, gain = fit.correlation, fit.for_other_methods, fit.gain
-        few = "" if sum(self.judged) >= FEWEST_TO_TELL else f"fewer than {FEWEST_TO_TELL} methods"
+        few = (
+            "" if sum(self.is_method) >= FEWEST_TO_TELL else f"fewer than {FEWEST_TO_TELL} methods"
+        )
         ends = min(found.low, others.low), max(found.high, others.high)
         undefined = "all scores are alike" if math.isnan(found.value) else few
         rows: list[tuple[str, str, float, float]] = [
@@ -339,7 +341,7 @@ class Leaderboard:
         moved, scores = self.left_out().moved, np.round(fusions[ALL].scores, SCORE_DIGITS)
         behind = int((scores < scores[self.methods.index(CONTROL)]).sum())
         rows += [
-            ("methods behind the control random", "", behind, sum(self.judged)),
+            ("methods behind the control random", "", behind, sum(self.is_method)),
             ("cases in which no method beats the exact signed mask", "", sum(wins), len(wins)),
             (
                 "mean correlation of the truth's own rankings of two pairs",
@@ -373,7 +375,7 @@ class Leaderboard:
         for data in dict.fromkeys(case.data for case in self.cases):
             chosen = [index for index, case in enumerate(self.cases) if case.data == data]
             parts = self.ranks[:, chosen], self.truth[:, chosen]
-            rows.append((data, correlation_with_truth(*parts, self.judged)))
+            rows.append((data, correlation_with_truth(*parts, self.is_method)))
         return pd.DataFrame(rows, columns=["data", "correlation"]).dropna(ignore_index=True)
 
     def missing(self) -> "pd.DataFrame":

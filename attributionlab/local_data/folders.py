@@ -15,7 +15,7 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.references import said
+from attributionlab.references import format_error
 from attributionlab.validation import integer_problem, shown
 
 
@@ -206,7 +206,7 @@ def _why(error: Exception) -> str:
         return "no image"
     if isinstance(error, MemoryError):
         return "too large for the memory"
-    return str(error) if isinstance(error, AttributionLabError) else said(error)
+    return str(error) if isinstance(error, AttributionLabError) else format_error(error)
 
 
 def _refuse_broken(broken: Sequence[str]) -> None:

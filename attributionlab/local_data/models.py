@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.local_data.weights import load_weights
-from attributionlab.references import in_one_line, located, place_of, said
+from attributionlab.references import format_error, in_one_line, located, place_of
 from attributionlab.validation import shown
 
 
@@ -49,7 +49,9 @@ def local_model(reference: str | Path, weights: str | Path | None = None) -> nn.
         model = _network(reference)
     if weights is not None:
         load_weights(model, weights)
-    with in_one_line(lambda error: f"{reference} raised {said(error)} in eval(){place_of(error)}"):
+    with in_one_line(
+        lambda error: f"{reference} raised {format_error(error)} in eval(){place_of(error)}"
+    ):
         model.eval()
     if any(module.training for module in model.modules()):
         raise AttributionLabError(
@@ -71,7 +73,9 @@ def _network(reference: str) -> nn.Module:
             raise AttributionLabError(
                 f"{reference} is {shown(model)}: name a torch.nn.Module, or what returns one"
             )
-        with in_one_line(lambda error: f"{reference} raised {said(error)}{place_of(error)}"):
+        with in_one_line(
+            lambda error: f"{reference} raised {format_error(error)}{place_of(error)}"
+        ):
             model = model()
         if not isinstance(model, nn.Module):
             raise AttributionLabError(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.references import in_one_line, said, tensors_in
+from attributionlab.references import format_error, in_one_line, tensors_in
 from attributionlab.validation import shown
 
 NESTED = ("state_dict", "model_state_dict", "model")
@@ -93,7 +93,8 @@ def load_weights(network: nn.Module, weights: str | Path) -> None:
     with _left_as_it_was(network):
         with in_one_line(
             lambda error: (
-                f"{str(path)!r} does not fit the network ({said(error)}): pass the weights of this one"
+                f"{str(path)!r} does not fit the network ({format_error(error)}): pass the weights of "
+                "this one"
             )
         ):
             missing, unexpected = network.load_state_dict(state, strict=False)
@@ -137,8 +138,8 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
         return dict(load_file(path))
     except Exception as error:  # Rust's errors have a class of their own
         raise AttributionLabError(
-            f"{str(path)!r} is cut off or no safetensors file ({said(error)}): save it again, or give "
-            "a file of torch.save another ending, such as .pt"
+            f"{str(path)!r} is cut off or no safetensors file ({format_error(error)}): save it again, "
+            "or give a file of torch.save another ending, such as .pt"
         ) from error
 
 

@@ -24,7 +24,7 @@ from attributionlab.methods.guards import (
 )
 from attributionlab.methods.layers import find_layer
 from attributionlab.methods.outputs import same_outputs, target_outputs
-from attributionlab.references import in_one_line, place_of, said
+from attributionlab.references import format_error, in_one_line, place_of
 
 UNCHANGED = (
     "no perturbation changes the output (choose other baselines, or where a softmax is saturated "
@@ -175,7 +175,7 @@ def arguments_of(function: Any) -> Mapping[str, inspect.Parameter]:
 def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
     """Run a method; what it raises is reported with the environment and the place in its code."""
     with in_one_line(
-        lambda error: f"{name} raised {said(error)} on {environment}{place_of(error)}"
+        lambda error: f"{name} raised {format_error(error)} on {environment}{place_of(error)}"
     ):
         return call()
 

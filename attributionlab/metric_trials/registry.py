@@ -14,7 +14,7 @@ from attributionlab import metrics
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.scores import SHARED, Sees
-from attributionlab.references import in_one_line, place_of, said
+from attributionlab.references import format_error, in_one_line, place_of
 
 Scores = NDArray[np.float64]
 
@@ -140,7 +140,7 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
             given = {key: value for key, value in offered.items() if key in taken}
             repeated = seen.model, case.image.repeat(n, 1, 1, 1), case.target.repeat(n)
             arguments = (*repeated, maps.clone()) if "model" in taken else (maps.clone(),)
-            with in_one_line(lambda error: f"{name} raised {said(error)}{place_of(error)}"):
+            with in_one_line(lambda error: f"{name} raised {format_error(error)}{place_of(error)}"):
                 returned = function(*arguments, **given)
             each.append(_checked_scores(returned, n, name))
         return np.concatenate(each)

@@ -44,7 +44,7 @@ class Retraining(NamedTuple):
     targets : Tensor of int, (N,)
         Their labels.
     attributions : Tensor, (N, 1, H, W)
-        Their maps, by the method that is judged.
+        Their maps, by the method under test.
     fit : callable
         `(images, targets) -> nn.Module`, in eval mode, whose randomness comes from a seed of its own.
     """
@@ -134,16 +134,17 @@ def removal_curve(
         training_ranks = _ranks(retraining.attributions, retraining.images, order)
     values = []
     for fraction in steps:
-        judged = None
+        retrained = None
         if trained_on is not None and training_ranks is not None and retraining is not None:
             left = trained_on.imputed(_kept(training_ranks, fraction))
-            judged = retraining.fit(left, trained_on.targets)
-            if not isinstance(judged, nn.Module):
+            retrained = retraining.fit(left, trained_on.targets)
+            if not isinstance(retrained, nn.Module):
                 raise AttributionLabError(
-                    f"retraining.fit returned {shown(judged)}: return the trained model, model.eval()"
+                    f"retraining.fit returned {shown(retrained)}: return the trained model, "
+                    "model.eval()"
                 )
-            refuse_training_mode(judged, "the model that retraining.fit returned")
-        values.append(performance.keeping(_kept(ranks, fraction), judged))
+            refuse_training_mode(retrained, "the model that retraining.fit returned")
+        values.append(performance.keeping(_kept(ranks, fraction), retrained))
     return torch.stack(values, dim=1)
 
 

@@ -189,10 +189,10 @@ def claim(
     """
 
     def register(check: Check) -> Check:
-        said = statement or " ".join((check.__doc__ or "").split()).removesuffix(".")
+        text = statement or " ".join((check.__doc__ or "").split()).removesuffix(".")
         module = check.__module__.removeprefix(f"{__package__}.")
         beside = (name for name, item in items().items() if item.function.split(":")[0] == module)
-        CLAIMS.append(Claim(about or tuple(beside), place, said, reason, check))
+        CLAIMS.append(Claim(about or tuple(beside), place, text, reason, check))
         return check
 
     return register

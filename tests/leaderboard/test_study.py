@@ -77,7 +77,7 @@ def test_every_pair_is_ranked_in_both_orders(board):
     ]
     assert [case.unseen for case in board.cases] == [False, False, True, True, False, False]
     assert board.methods == [*METHODS, "random"]
-    assert board.judged == [True, True, True, False]
+    assert board.is_method == [True, True, True, False]
     assert board.areas.shape == board.ranks.shape == (4, 6)
 
 

@@ -147,23 +147,23 @@ def verdict_table(found: Comparison, published: pd.DataFrame) -> pd.DataFrame:
     """The paper's verdicts beside ours: method, environment, part, gamma, paper, ours, f1, agree."""
     results = {(report.label, result.name): result for report, result in found.results}
     rows = []
-    for said in published.to_dict("records"):
-        result, part = results.get((said["method"], said["environment"])), said["part"]
+    for row in published.to_dict("records"):
+        result, part = results.get((row["method"], row["environment"])), row["part"]
         f1 = None if result is None else result.mean(part, "f1")
         if result is None or f1 is None:
             continue
         ends = [end for end in result.spread() if end[part] is not None]
         by_run = {"": f1} | {f", {end['of']}": end[part]["f1"] for end in ends}
         for suffix, each in by_run.items():
-            ours = "pass" if each >= said["gamma"] else "fail"
+            ours = "pass" if each >= row["gamma"] else "fail"
             rows.append(
                 {
-                    "method": f"{said['method']}{suffix}",
-                    **{key: said[key] for key in ("environment", "part", "gamma")},
-                    "paper": said["verdict"],
+                    "method": f"{row['method']}{suffix}",
+                    **{key: row[key] for key in ("environment", "part", "gamma")},
+                    "paper": row["verdict"],
                     "ours": ours,
                     "f1": each,
-                    "agree": ours == said["verdict"],
+                    "agree": ours == row["verdict"],
                 }
             )
     return pd.DataFrame(rows)

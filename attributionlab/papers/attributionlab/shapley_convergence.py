@@ -129,7 +129,7 @@ def _error(
         "sample": k,
         "seed": seed,
         "error": float((found - exact).norm() / exact.norm()),
-        "told": any(notice.images for notice in notices),
+        "warned": any(notice.images for notice in notices),
     }
 
 
@@ -163,7 +163,7 @@ def _summary(maps: pd.DataFrame, seed: int) -> pd.DataFrame:
         logs = np.log(here.error.to_numpy())
         ends = (logs.mean(), *(mean_interval(logs, seed) or (np.nan, np.nan)))
         means = dict(zip(("error", "low", "high"), np.exp(ends).tolist(), strict=True))
-        rows.append({**dict(zip(keys, key, strict=True)), **means, "told": here.told.mean()})
+        rows.append({**dict(zip(keys, key, strict=True)), **means, "warned": here.warned.mean()})
     return pd.DataFrame(rows)
 
 
@@ -210,11 +210,11 @@ def kernel_shap_needs_more_passes(tables: Tables) -> bool | None:
 def guards_speak_of_large_errors_only(tables: Tables) -> bool | None:
     """Guards speak of maps with large errors, and of none with small ones."""
     errors = tables["errors"]
-    told, calm = errors[errors.told > 0].error, errors[errors.told == 0].error
+    warned, calm = errors[errors.warned > 0].error, errors[errors.warned == 0].error
     return (
         None
-        if told.empty or calm.empty
-        else bool(told.max() > calm.max() >= calm.min() < told.min())
+        if warned.empty or calm.empty
+        else bool(warned.max() > calm.max() >= calm.min() < warned.min())
     )
 
 

@@ -45,11 +45,11 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
     for number, epoch in run.track((number, epoch) for number in range(runs) for epoch in quarters):
         learned = pictures(training, run.seed + number)
         subject = checkpoint_subject(learned, explained, epoch, run.seed + number)
-        judged = (subject.model, subject.images, subject.targets)
-        accuracy = accuracy_of(*judged)
+        given = (subject.model, subject.images, subject.targets)
+        accuracy = accuracy_of(*given)
         maps = {name: maps_of(subject, name, run.seed) for name in PAPER_METHODS}
         for row in ranked_by_removal(
-            *(*judged, maps),
+            *(*given, maps),
             imputation=partial(constant, value=0.0),
             batch_size=len(subject.images),
         ):

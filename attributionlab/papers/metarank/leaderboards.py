@@ -253,8 +253,8 @@ def level_of(first: CaseScores, second: CaseScores) -> str | None:
 
 def _pairs_of_cases(board: Leaderboard) -> list[dict[str, Any]]:
     """Return every correlation of two cases that differ in one thing; the control is left out."""
-    ranks = board.ranks[board.judged]
-    truth = board.truth[board.judged].round(6)
+    ranks = board.ranks[board.is_method]
+    truth = board.truth[board.is_method].round(6)
     rows = []
     for (one, first), (other, second) in combinations(enumerate(board.cases), 2):
         level = level_of(first, second)

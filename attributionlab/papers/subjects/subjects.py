@@ -17,7 +17,7 @@ from attributionlab.methods import METHODS, Call, as_method, attribute, collect_
 from attributionlab.metrics import accuracy
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.small_network import trained_small_network
-from attributionlab.references import in_one_line, said
+from attributionlab.references import format_error, in_one_line
 from attributionlab.validation import checked_outputs, integer_problem
 
 REFERENCE_IMAGES = 128
@@ -211,7 +211,7 @@ def _outputs(
         torch.no_grad(),
         in_one_line(
             lambda error: (
-                f"{reference} raised {said(error)} on images {shape} in [0, 1]: pass a size "
+                f"{reference} raised {format_error(error)} on images {shape} in [0, 1]: pass a size "
                 "that it takes, or images of other channels"
             )
         ),

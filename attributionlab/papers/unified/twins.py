@@ -13,7 +13,7 @@ from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, picture
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 from attributionlab.papers.subjects.small_network import fit_network
 from attributionlab.papers.subjects.subjects import ATTACHED, OwnNetwork, Subject, chosen_subject
-from attributionlab.references import in_one_line, said
+from attributionlab.references import format_error, in_one_line
 
 Images = Float[Tensor, "batch channels height width"]
 Labels = Int64[Tensor, " batch"]
@@ -124,7 +124,9 @@ def _gradient(model: nn.Module, images: Images, labels: Labels) -> Images:
     leaf = images.clone().requires_grad_()
     with (
         torch.enable_grad(),
-        in_one_line(lambda error: f"the model raised {said(error)} where its gradient is computed"),
+        in_one_line(
+            lambda error: f"the model raised {format_error(error)} where its gradient is computed"
+        ),
     ):
         loss = nn.functional.cross_entropy(model(leaf), labels, reduction="sum")
     if not loss.requires_grad:

@@ -58,9 +58,9 @@ def test_equal_errors_cost_what_the_last_numbers_of_samples_say(outcome):
     assert outcome.tables["slopes"].relative_passes.tolist() == pytest.approx([1, ratio])
 
 
-def held(slope, kernel, told, difference):
+def held(slope, kernel, warned, difference):
     methods = ["shapley-value-sampling", "kernel-shap"]
-    errors = pd.DataFrame({"method": methods * 2, "error": [1.0, 1.0, 0.1, 0.1], "told": told})
+    errors = pd.DataFrame({"method": methods * 2, "error": [1.0, 1.0, 0.1, 0.1], "warned": warned})
     errors["low"], errors["high"] = [0.9, 0.9, 0.1, kernel[0]], [1.1, 1.1, 0.2, kernel[1]]
     tables = {
         "errors": errors,
