@@ -115,8 +115,36 @@ def reproduction_page(page: str) -> str:
     return "\n## ".join([with_table(head, ["paper", *GRADES], rows), *sections])
 
 
+METRIC_COLUMNS = ["name", "in one line", "better", "scores", "maps", "tested by"]
+MAPS = {"signed": "any", "nonnegative": "at least 0", "unit": "in [0, 1]"}
+
+
+def metrics_page(page: str) -> str:
+    """docs/metrics.md with the table of the registry; formulas and best scores are written by hand."""
+    from attributionlab.metric_trials.registry import FUNCTIONS, METRICS, SHORT_NAMES
+
+    rows = []
+    for name, function in FUNCTIONS.items():
+        line = (
+            str(function.__doc__).partition("\n")[0].partition("; ")[0].partition(", with its")[0]
+        )
+        names = [name, *(short for short, of in SHORT_NAMES.items() if of == name)]
+        rows.append(
+            [
+                f"`{function.__name__}`",
+                line.rstrip("."),
+                "higher" if function.higher_is_better else "lower",
+                "each image" if function.per_sample else "a data set",
+                MAPS[function.maps],
+                ", ".join(f"`{each}`" for each in names) if name in METRICS else "not tested",
+            ]
+        )
+    return with_table(page, METRIC_COLUMNS, rows)
+
+
 PAGES = {
     "methods.md": methods_page,
+    "metrics.md": metrics_page,
     "claims.md": claims_page,
     "reproduction.md": reproduction_page,
 }

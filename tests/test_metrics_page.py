@@ -11,40 +11,16 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.metric_trials.registry import FUNCTIONS, METRICS, SHORT_NAMES
+from attributionlab.metric_trials.registry import FUNCTIONS
 from attributionlab.metrics import deletion, insertion
+from pages import metrics_page, row
 
 PAGE = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"^## ([^\n]*)\n(?:(?!^## ).)*?```python\n(.*?)```", PAGE, re.S | re.M))
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-COLUMNS = ["name", "in one line", "better", "scores", "maps", "tested by"]
 FORMULAS = ["name", "formula", "source", "best score, and which maps have it"]
-MAPS = {"signed": "any", "nonnegative": "at least 0", "unit": "in [0, 1]"}
-
-
-def row(*cells):
-    return f"| {' | '.join(cells)} |"
-
-
-def registry_table():
-    """The table of the page as the registry of metrics says it."""
-    rows = []
-    for name, function in FUNCTIONS.items():
-        line = function.__doc__.partition("\n")[0].partition("; ")[0].partition(", with its")[0]
-        names = [name, *(short for short, of in SHORT_NAMES.items() if of == name)]
-        rows.append(
-            row(
-                f"`{function.__name__}`",
-                line.rstrip("."),
-                "higher" if function.higher_is_better else "lower",
-                "each image" if function.per_sample else "a data set",
-                MAPS[function.maps],
-                ", ".join(f"`{each}`" for each in names) if name in METRICS else "not tested",
-            )
-        )
-    return "\n".join([row(*COLUMNS), "|" + "---|" * len(COLUMNS), *rows]) + "\n"
 
 
 def formulas():
@@ -55,7 +31,7 @@ def formulas():
 
 
 def test_the_table_is_what_the_registry_says():
-    assert f"\n\n{registry_table()}\n" in PAGE, f"docs/metrics.md needs\n\n{registry_table()}"
+    assert metrics_page(PAGE) == PAGE, "make pages writes the table"
 
 
 def test_every_metric_has_a_formula_a_source_and_a_best_score():

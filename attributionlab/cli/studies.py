@@ -1,4 +1,4 @@
-"""The commands that run many methods: compare and reproduce."""
+"""The commands `compare`, `reproduce`, `leaderboard` and `metric`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -252,7 +252,7 @@ def _runner_up(setup: Setup, batch: Batch) -> dict[str, Any] | Notice | None:
     try:
         return _again(setup, other)
     except AttributionLabError as error:
-        text = f"could not be had for the class of the second-most pixels: {error}"
+        text = f"could not be computed for the class with the second-most pixels: {error}"
         return Notice(text, len(batch.images))
 
 

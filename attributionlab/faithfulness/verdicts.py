@@ -86,8 +86,8 @@ class ClaimScore:
             ):
                 return (
                     f"the control {name}, which must fail, scores "
-                    f"{score_text(control.claim_f1, gamma)}: gamma {gamma:g} is no bar here; choose a "
-                    "larger one, or larger images"
+                    f"{score_text(control.claim_f1, gamma)}: gamma {gamma:g} does not separate this "
+                    "control from a method; choose a larger one, or larger images"
                 )
         return ""
 

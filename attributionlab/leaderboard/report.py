@@ -290,9 +290,9 @@ class Leaderboard:
     def truth_by_case(self) -> float:
         """Mean Spearman correlation between the truth's own rankings of any two pairs; NaN for one."""
         first = {case.pair: column for column, case in reversed(list(enumerate(self.cases)))}
-        is_method = np.round(self.truth[self.is_method] / SAME_F1)
+        scores = np.round(self.truth[self.is_method] / SAME_F1)
         each = [
-            spearman(is_method[:, one], is_method[:, other], missing="omit")
+            spearman(scores[:, one], scores[:, other], missing="omit")
             for one, other in combinations(first.values(), 2)
         ]
         known = [value for value in each if not math.isnan(value)]

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.methods.attention_matrices import Attending, tensors_among
+from attributionlab.methods.attention_matrices import PRODUCTS, Attending, tensors_among
 
 STABILIZER = 1e-9
 """Added to what relevance is divided by, away from 0; of a 0 nothing is handed down."""
@@ -36,9 +36,6 @@ WEIGHTED = ("conv1d", "conv2d", "linear")
 
 AVERAGES = ("adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "mean", "sum")
 """Operations that hand down relevance in proportion to their operand's values."""
-
-MATRIX_PRODUCTS = ("bmm", "einsum", "matmul")
-"""Products of two operands, or weighted sums where one of them is constant."""
 
 SCALED = ("add", "div", "mul", "pow", "sub")
 """Operations that hand down relevance unchanged to what is their first operand, or the only one."""
@@ -144,7 +141,7 @@ def _rule(
     histories = [_has_history(each) for each in tensors]
     first = histories[0] and args and args[0] is tensors[0]
     if sum(histories) == 2:
-        if name in (*MATRIX_PRODUCTS, "mul"):
+        if name in (*PRODUCTS, "mul"):
             return _proportional
         return partial(_total, batch) if name == "add" and "alpha" not in kwargs else None
     if sum(histories) > 2:
@@ -152,7 +149,7 @@ def _rule(
     if name in WEIGHTED and first:
         rest = {key: each for key, each in kwargs.items() if key not in ("weight", "bias")}
         return partial(_weighted, lambda x, w: func(x, w, None, *args[3:], **rest), tensors[1])
-    if name in MATRIX_PRODUCTS:
+    if name in PRODUCTS:
         operation = _of_operands(_is_tensor, func, args, kwargs)
         if histories[0]:
             return partial(_weighted, operation, tensors[1])

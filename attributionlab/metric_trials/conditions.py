@@ -147,9 +147,13 @@ def _condition(axis: str, dose: float, env: Environment, at: Mapping[str, float]
             f"distance {at['distance']:g} leads to {replacement.flatten().tolist()}, a color that "
             f"{env.name} knows: take another"
         )
-    # Without any unseen data networks and replacements answer alike, whatever else they could do.
-    key = tuple(at.values()) if all(at.values()) else NOTHING_UNSEEN
     setting = int(at["channels"]), float(at["strength"])
+    # Where nothing unseen is put in, replacements answer alike, and networks without redundant channels
+    # as well. A network that has them answers colors that a metric imputes by itself, as ROAD does.
+    if all(at.values()):
+        key = tuple(at.values())
+    else:
+        key = (*map(float, setting), 0.0, 0.0) if all(setting) else NOTHING_UNSEEN
     return Condition(axis, float(dose), env, setting, replacement, float(at["share"]), key)
 
 

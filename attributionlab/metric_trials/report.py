@@ -14,15 +14,14 @@ from attributionlab.files import write_atomically, write_csv
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metric_trials.conditions import AXES
 from attributionlab.ranking import CorrelationInterval
+from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 from attributionlab.versions import library_versions
-
-FEW_IMAGES = 6
-"""Below it, so many images of a symmetric score lie on one side of the mean more often than in 5 %."""
 
 NOTES = (
     "correlation: Spearman's, of the metric's ranking of the attributions with the truth's (the lowest "
-    "F1 of all masks), within each image; the mean over images with its interval. The dose 0 of every "
-    "axis is the same: no unseen data.",
+    "F1 of all masks), within each image; the mean over images with its interval. At the dose 0 of "
+    "every axis the replacement shows the network nothing unseen; colors that a metric imputes by "
+    "itself (ROAD) do where the network has redundant channels.",
     "break: the smallest dose from which on the interval lies below the threshold.",
     "undefined: in every image a score is NaN, or all scores are alike.",
     "exact mask beaten: another map scores better than the exact signed mask, by more than 1 % of the "
@@ -209,10 +208,10 @@ class MetricReport:
     def notes(self) -> list[str]:
         """What the columns of the tables mean, and a warning of few images."""
         few = (
-            f"n = {self.n}: intervals of fewer than {FEW_IMAGES} images hold less often than "
+            f"n = {self.n}: intervals of fewer than {FEWEST_FOR_ORDER} images hold less often than "
             f"{self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
         )
-        return [*NOTES, few] if self.n < FEW_IMAGES else list(NOTES)
+        return [*NOTES, few] if self.n < FEWEST_FOR_ORDER else list(NOTES)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""

@@ -15,7 +15,8 @@ from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments
 from attributionlab.errors import refuse_if
 from attributionlab.faithfulness.calls import attribute_batch
-from attributionlab.faithfulness.setup import Batch, Setup
+from attributionlab.faithfulness.ceilings import EXACT_SHAPLEY
+from attributionlab.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.methods import (
     METHODS,
     AttributionMethod,
@@ -32,19 +33,19 @@ from attributionlab.metric_trials.registry import Metric, as_metric
 from attributionlab.metric_trials.report import DoseScore, MetricReport
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.progress import track
+from attributionlab.stats.resampling import confidence_problem
 from attributionlab.truth import Output, Truth
 from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
 Numbers = NDArray[np.float64]
 
-EXACT_SHAPLEY = "exact Shapley values"
 OTHER_GAME = "Shapley values of the replacement's game"
 BETTER = 0.01
 """By which share of the reach of all scores a map must beat the oracle: the order of pixels with equal
 values, which says nothing, moves an area by some thousandths."""
 
 
-class ReportOptions(TypedDict, total=False):
+class MetricTestOptions(TypedDict, total=False):
     """Keywords of a test of metrics.
 
     Parameters
@@ -52,13 +53,15 @@ class ReportOptions(TypedDict, total=False):
     methods : sequence, optional
         Real methods, ranked beside the graded attributions; whatever `faithfulness_test` takes.
     doses : mapping of str to sequence of float, optional
-        Which axes ("strength", "channels", "distance", "share"), at which doses.
+        Which axes ("strength", "channels", "distance", "share"), at which doses; all of
+        `metric_trials.conditions.AXES` by default.
     output : {"probability", "logit"}, optional
         Which output is explained and perturbed; that of the environment by default.
     threshold : float
-        A metric breaks where the interval's upper end falls below it for good.
+        A metric breaks where the interval's upper end falls below it for good; in (-1, 1], 0.5 by
+        default.
     confidence : float
-        Confidence of the intervals, in (0, 1).
+        Confidence of the intervals, in (0, 1), 0.95 by default.
     device : str or torch.device, optional
         Where methods, and metrics of your own, compute; by default where the environment is. The
         built-in metrics follow the laboratory's networks on the CPU in any case.
@@ -85,9 +88,9 @@ def metric_test(
     seed: int = 0,
     *,
     higher_is_better: bool | None = None,
-    **options: Unpack[ReportOptions],
+    **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
-    """Test whether a metric ranks attributions as the truth does, at rising doses of unseen data.
+    """Test whether a metric ranks attributions as the truth does, with more and more unseen data.
 
     More than a hundred attributions that are wrong by known amounts (`graded_attributions` in
     `metric_trials.graded`) are ranked twice in each image: by the metric and by F1 against the masks.
@@ -116,8 +119,8 @@ def metric_test(
     higher_is_better : bool, optional
         For a function that does not say so itself (`attributionlab.metrics.metric`).
     **options
-        As `ReportOptions` says: methods, doses, output, threshold, confidence, device, show_progress,
-        command.
+        As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
+        show_progress, command.
 
     Returns
     -------
@@ -164,7 +167,7 @@ def metric_tests(
             *integer_problem("n", n, 2, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
             *number_problem("threshold", threshold, above=-1, most=1),
-            *_confidence_problem(confidence),
+            *confidence_problem(confidence),
         ]
     )
     [chosen] = as_environments(env)
@@ -242,10 +245,10 @@ def _images(
 
 def _setup(method: AttributionMethod, env: Environment, output: Output, n: int, seed: int) -> Setup:
     """A real method with the paper's settings; one that explains logits only is given logits."""
-    preset = preset_of("paper", env.task, as_method(method, METHODS | CONTROLS).name)
-    adapted = as_method(method, METHODS | CONTROLS, preset.settings)
-    own = preset.output or adapted.output or output
-    return Setup(adapted, env, env.checked_output(own), output, n=n, seed=seed)
+    resolved = as_method(method, METHODS | CONTROLS)
+    preset = preset_of("paper", env.task, resolved.name if resolved.built_in else "")
+    own = preset.output or resolved.output or output
+    return prepared(resolved, env, env.checked_output(own), output, preset="paper", n=n, seed=seed)
 
 
 class _Found(NamedTuple):
@@ -313,8 +316,3 @@ class _Found(NamedTuple):
             best=float(means[winner]),
             best_map=names[winner],
         )
-
-
-def _confidence_problem(confidence: Any) -> list[str]:
-    problem = number_problem("confidence", confidence, above=0, most=1)
-    return problem or (["confidence is 1: take less, such as 0.95"] if confidence == 1 else [])

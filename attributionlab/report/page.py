@@ -100,7 +100,7 @@ class Panel(NamedTuple):
     """What the page shows of one environment beside the document's numbers."""
 
     examples: Sequence[Any]
-    """Of `results.Example`: sample, rank, f1, image, highest, truth, attribution."""
+    """`faithfulness.report.Example`: sample, rank, f1, image, highest, truth, attribution."""
     image_f1: NDArray[np.float64]
     """(n,), the claim's F1 of each image, NaN where not applicable."""
 
@@ -400,8 +400,8 @@ image{{ "s" if document.n != 1 }} each{{ "; " + few if few }})</p>
 {%- for hint in document.hints[:shown_hints] %}
 <p>Likely cause: {{ hint.says }}<br>To confirm: {{ hint.confirm }}</p>
 {%- endfor %}
-<p><small>Controls: {{ controls }}.{% if barred %} Bar: these see the input only and pass all the
-same.{% endif %} Passing is necessary, never sufficient.</small></p>
+<p><small>Controls: {{ controls }}.{% if barred %} Warning: maps computed from the image alone also
+pass here (bar).{% endif %} Passing is necessary, never sufficient.</small></p>
 </div>
 """
 

@@ -132,7 +132,7 @@ def test_a_method_that_cannot_explain_the_runner_up_keeps_its_verdict(colors):
     report = quietly(method, colors, n=4)
     assert report.verdict == quietly(gradient, colors, n=4).verdict
     assert report.environments[0].runner_up is None
-    assert "could not be had for the class of the second-most pixels" in said(report)
+    assert "for the class with the second-most pixels" in said(report)
     assert "only labels" in said(report)
 
 

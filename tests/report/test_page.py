@@ -544,7 +544,7 @@ def test_a_row_has_its_deciding_score_interval_bar_and_verdict():
     shown = fragment_words(cases.failing())
     assert "multi-color-sum positive 0.81 0.76 to 0.86 non-background pass" in shown
     assert "multi-color-sum-distractors positive 0.31 0.26 to 0.36 fail" in shown
-    assert "Bar: these see the input only and pass all the same." in shown
+    assert "maps computed from the image alone also pass here" in shown
     assert "Bar:" not in fragment_words(cases.DOCUMENTS["pass"]())
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from attributionlab.environment import Environment
 from attributionlab.faithfulness.calls import attribute_batch
 from attributionlab.faithfulness.setup import prepared
-from attributionlab.methods import METHODS, Method, Preset, as_method, collect_notices, preset_of
+from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import (
     Measure,
@@ -86,7 +86,7 @@ def study(
     maps = {
         (name, run): maps_of(name, env, n, seed, run)
         for name in track(methods)
-        for run in range(_prepared(name, env)[1].runs)
+        for run in range(as_method(name, METHODS | CONTROLS).runs)
     }
     maps |= {(magnitude_of(name), 0): maps[name, 0].abs() for name in unsigned}
     every, scaled = list(maps.values()), [normalize(each) for each in maps.values()]
@@ -172,12 +172,6 @@ def replacement_table(studies: Sequence[Study]) -> pd.DataFrame:
             logits = env.model(torch.full((1, env.recipe.channels, side, side), BLACK))[0]
         rows += [(env.name, index, round(number)) for index, number in enumerate(logits.tolist())]
     return pd.DataFrame(rows, columns=["environment", "class", "logit"])
-
-
-def _prepared(name: str, env: Environment) -> tuple[Preset, Method]:
-    """The paper's settings, and the method with them."""
-    preset = preset_of("paper", env.task, name)
-    return preset, as_method(name, METHODS | CONTROLS, preset.settings)
 
 
 def _curves(
