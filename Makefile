@@ -17,7 +17,7 @@ lab: .venv/installed
 		--figure lab/integrated-gradients.png $(OR_VERDICT)
 	@echo "written: lab/integrated-gradients.html, .json and .png"
 
-# No methods, metrics, experiments, notebooks, wheel.
+# Neither methods, metrics nor papers, and no notebook or wheel.
 QUICK := $(addprefix tests/,ranking images nets environment/test_catalog.py environment/test_schema.py \
 	test_ci.py test_dyadic.py test_files.py test_repository_layout.py test_validation.py)
 

@@ -22,7 +22,7 @@ NUMBERS = ((0,), (1,), (5,), (127,), (254,), (255,), (0, 1, 2), (4, 5, 6, 255))
 # powers of three and their neighbors.
 SIZES = (8, 9, 10, 27, 28, 71, 72, 73, 100)
 
-# Every environment of the catalogue at a size at which its images still have a truth of every kind.
+# Every environment of the catalog at a size at which its images still have a truth of every kind.
 # (single-color-modulo with a smaller modulus, or there would be few teeth of the sawtooth to see.)
 SMALL_ENVIRONMENTS = (
     ("color-detector", {"image_size": 32}),

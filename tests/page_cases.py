@@ -177,7 +177,7 @@ def failing():
 
 
 def nine():
-    """As many environments as the catalogue has, some of one name."""
+    """As many environments as the catalog has, some of one name."""
     verdicts = ("pass", "fail", "inconclusive")
     return whole(
         *(

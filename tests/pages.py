@@ -60,7 +60,7 @@ def source_of(name: str) -> str:
     raise AssertionError(f"the docstring of {name} has no source")
 
 
-CLAIM_COLUMNS = ["item", "grade", "the paper says", "where", "why ours differs"]
+CLAIM_COLUMNS = ["item", "grade", "claim", "where", "why ours differs"]
 
 
 def claims_page(page: str) -> str:

@@ -1,4 +1,4 @@
-"""What each environment of the catalogue states: data, written from the paper and not from the files.
+"""What each environment of the catalog states: data, written from the paper and not from the files.
 
 References are to AttributionLab. "Ours" marks what the paper leaves open, or what the laboratory adds.
 """

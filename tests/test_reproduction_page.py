@@ -139,11 +139,11 @@ def test_every_command_is_in_the_row_of_its_item():
             assert name == PREFIX[paper] + item.lower().replace(" ", "-")
 
 
-def test_every_experiment_has_its_row_and_every_row_its_experiment():
+def test_every_item_has_its_row_and_every_row_its_item():
 
     named = [name for _, _, name in commands("reproduce")]
     assert set(named) == set(items())
-    # What the theorems and algorithms say is asked by the experiment that has a row of its own.
+    # What the theorems and algorithms say is covered by the item that has a row of its own.
     assert {name for name in named if named.count(name) > 1} <= {"soundness-truth"}
 
 
@@ -172,7 +172,7 @@ def test_the_page_of_claims_says_what_the_programs_check():
     assert page == claims_page(page), "run `make pages`"
 
 
-def test_every_network_to_verify_is_in_the_catalogue():
+def test_every_network_to_verify_is_in_the_catalog():
     named = {name for _, _, name in commands("verify")}
     assert named
     assert named <= set(al.environments())

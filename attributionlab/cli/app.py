@@ -89,7 +89,7 @@ def show(env: Annotated[str, typer.Argument(help="A name, or the path of a TOML 
 def verify(
     env: Annotated[
         list[str] | None,
-        typer.Argument(help="Names or TOML files; the whole catalogue by default."),
+        typer.Argument(help="Names or TOML files; the whole catalog by default."),
     ] = None,
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Check all 2^24 colors of every color detector.")

@@ -47,11 +47,11 @@ class Evidence:
     shares : mapping of str to float
         `attributionlab.diagnosis.shares.missing_shares`, means over images.
     likeness : Likeness
-        Of the first images.
+        Evidence of the first images.
     guards : frozenset of str
         The kinds of the guards' notices in this environment (`attributionlab.methods.Notice`).
     completeness_gap : float, optional
-        Of the median image; None where it is unknown.
+        Value of the median image; None where it is unknown.
     reference, in_shell : str and bool
         How Python names the method (in quotes, or an object's name; the quoted name by default), and
         whether a shell can name it, and the environment as it was loaded.
@@ -65,7 +65,7 @@ class Evidence:
     unseen_colors_disturb : bool
         Whether colors that the network has never seen change its output.
     temperature : float, optional
-        Of the softmax, where there is one.
+        Temperature of the softmax, where there is one.
     images, all_zero : int and float
         Number of tested images, and the share of their maps that are zero everywhere.
     shapley_f1, runner_up : float, optional
@@ -167,7 +167,7 @@ class Evidence:
         method : str
             Another method's name; of the settings it gets those that it takes.
         environment : str
-            Another environment of the catalogue; of the overrides it gets the image size.
+            Another environment of the catalog; of the overrides it gets the image size.
         settings : mapping, optional
             Instead of the method's.
         **options

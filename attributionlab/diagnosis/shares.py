@@ -223,6 +223,6 @@ def _flipped(maps: Tensor, signed: Tensor) -> Tensor:
 
 
 def _mean_over(values: Tensor, where: Tensor) -> Tensor:
-    """Of each image, (B, 1, 1, 1); 0 where there is nothing."""
+    """Mean of each image, (B, 1, 1, 1); 0 where there is nothing."""
     count = where.sum((1, 2, 3), keepdim=True)
     return (values * where).sum((1, 2, 3), keepdim=True) / count.clamp(min=1)

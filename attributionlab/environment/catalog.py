@@ -1,4 +1,4 @@
-"""The catalogue: TOML files in designs/ and datasets/ become environments."""
+"""The catalog: TOML files in designs/ and datasets/ become environments."""
 
 import inspect
 import os

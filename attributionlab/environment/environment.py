@@ -84,7 +84,7 @@ class Environment:
     Attributes
     ----------
     name : str
-        Name in the catalogue, or the stem of the user's file.
+        Name in the catalog, or the stem of the user's file.
     task : {"classification", "regression"}
         Several logits and a winner, or one output.
     model : nn.Module
@@ -163,7 +163,7 @@ class Environment:
         n : int, optional
             How many; the data set's own size by default.
         seed : int, optional
-            Non-negative; the data set's own seed (0 in the catalogue) by default.
+            Non-negative; the data set's own seed (0 in the catalog) by default.
 
         Returns
         -------

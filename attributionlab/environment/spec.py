@@ -11,7 +11,7 @@ from attributionlab.truth import Counting
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """Everything an environment is made from, as the catalogue or a user's TOML states it.
+    """Everything an environment is made from, as the catalog or a user's TOML states it.
 
     Parameters
     ----------

@@ -108,22 +108,22 @@ class Drift:
 
     @property
     def median(self) -> float | None:
-        """Of the drifts of all images and networks."""
+        """Median drift over all images and networks."""
         return _of(np.nanmedian, self.distances)
 
     @property
     def largest(self) -> float | None:
-        """Of the drifts of all images and networks."""
+        """Largest drift over all images and networks."""
         return _of(np.nanmax, self.distances)
 
     @property
     def largest_difference(self) -> float | None:
-        """Of two attributions of one pixel."""
+        """Largest difference of two attributions of one pixel."""
         return _of(np.max, self.differences)
 
     @property
     def rank_correlation(self) -> float | None:
-        """Of the median image and network."""
+        """Rank correlation of the median image and network."""
         return _of(np.nanmedian, self.correlations)
 
     @property
@@ -234,7 +234,7 @@ def _of(statistic: Any, values: NDArray[np.float64]) -> float | None:
 
 
 STREAM = 6
-"""Of the seeds of camouflaged networks, apart from those of images and methods."""
+"""Stream of the seeds of camouflaged networks, apart from those of images and methods."""
 
 
 def camouflage_seeds(seed: int, networks: int) -> list[int]:
@@ -356,7 +356,7 @@ def _doubled(env: Environment) -> Environment:
 
 
 def _correlations(plain: Tensor, others: Tensor) -> NDArray[np.float64]:
-    """Of each image's pixels, (B,)."""
+    """Rank correlation of each image's pixels, (B,)."""
     pairs = zip(plain.flatten(1).numpy(), others.flatten(1).numpy(), strict=True)
     return np.array([spearman(first, second) for first, second in pairs])
 

@@ -68,7 +68,7 @@ class EnvironmentResult:
     name, output, truth_output : str
         Environment, which of its outputs was explained, and which one the truth is about.
     settings : dict
-        Of the method here, a preset's included.
+        Settings of the method here, a preset's included.
     verdict : {"pass", "fail", "inconclusive", "invalid"}
         Whether the interval of `claim_f1` lies above gamma, below it, or on both sides; "invalid" if a
         control has the wrong result.
@@ -84,7 +84,7 @@ class EnvironmentResult:
         For each part ("overall", "positive", "negative" and, if claimed, "positive-smoothed")
         precision, recall and F1 of each image, NaN where not applicable.
     intervals : dict of str to dict of str to Interval or None
-        Of the means of these, with a confidence of 95 %.
+        Intervals of the means of these, with a confidence of 95 %.
     bar : sequence of str
         Controls that see the input only and reach gamma: the bar that this environment sets.
     ceiling : float or None
@@ -106,10 +106,10 @@ class EnvironmentResult:
     seed_sd : float or None
         Standard deviation of an image's F1 from seed to seed.
     compared_runs : sequence of dict
-        Of a method that optimizes, `scores` of each of several runs, of the first images; empty for
+        For a method that optimizes, `scores` of each of several runs, of the first images; empty for
         others.
     temperature : float or None
-        Of the softmax, where there is one.
+        Temperature of the softmax, where there is one.
     digest : str
         Hash of the environment's specification.
     constants : dict
@@ -197,7 +197,7 @@ class EnvironmentResult:
         return median_gap(self.completeness_gap)
 
     def spread(self) -> list[dict[str, Any]]:
-        """Of a method that optimizes, the lowest and the highest mean of each score over several runs;
+        """For a method that optimizes, the lowest and the highest mean of each score over several runs;
         empty for others.
 
         Each has under "of" which one it is and under "images" of how many, and for each part its
@@ -372,7 +372,7 @@ class FaithfulnessReport(Files):
     command : str
         How to run it again.
     versions : dict of str to str
-        Of the libraries, with the number of threads.
+        Versions of the libraries, with the number of threads.
     """
 
     claim: str

@@ -10,7 +10,7 @@ from attributionlab.stats.intervals import Interval, verdict_of
 
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
 ROUNDING = 1e-6
-"""Of an F1 from float32 maps."""
+"""Rounding of an F1 from float32 maps."""
 
 
 class ControlScore(NamedTuple):
@@ -53,7 +53,7 @@ class ClaimScore:
     mean : float
         The claim's mean F1.
     interval : Interval or None
-        Of that mean.
+        Interval of that mean.
     controls : mapping of str to ControlScore
         On the same images.
     best : float

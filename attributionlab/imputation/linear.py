@@ -61,7 +61,7 @@ def noisy_linear(
     Returns
     -------
     Tensor, (B, C, H, W)
-        Of the images' type and on their device; kept pixels are untouched. No gradient flows through.
+        Images of the same type and device; kept pixels are untouched. No gradient flows through.
 
     Raises
     ------

@@ -30,7 +30,7 @@ class Pair(NamedTuple):
     """Images and a network for them: a case of the paper without its protocol."""
 
     environment: str
-    """name in the catalogue, or path of a TOML file"""
+    """name in the catalog, or path of a TOML file"""
     dose: float | None = None
     """how strongly redundant channels weigh unseen colors, a multiple of 0.25 (0: none are weighed);
     None: as the environment says"""

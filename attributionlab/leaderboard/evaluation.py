@@ -31,7 +31,7 @@ from attributionlab.stats.runs import run_name
 Numbers = NDArray[np.float64]
 
 IndicatorName = Literal["accuracy", "label-probability"]
-"""Of the label: whether it has the largest output, which jumps, or its softmax probability."""
+"""Whether the label has the largest output, which jumps, or its softmax probability."""
 
 
 class Explained(NamedTuple):

@@ -188,7 +188,7 @@ def feature_ablation(
     perturbations_per_eval : int, optional
         Perturbed images in one pass; by default what fits the memory budget.
     **segmentation_settings
-        Of the segmentation, such as ``cells=4`` for "grid".
+        Settings of the segmentation, such as ``cells=4`` for "grid".
 
     Returns
     -------

@@ -16,7 +16,7 @@ MEMORY_BUDGET = 64 * 2**20
 """Bytes of activations to hold at once on a CPU, where larger batches cost two to three times more an
 image: fresh memory for every layer (measured at 72 and 224 pixels)."""
 SHARE_OF_DEVICE = 0.25
-"""Of an accelerator's free memory, which gradients and the method itself share."""
+"""Share of an accelerator's free memory; gradients and the method itself need some, too."""
 
 MOST_OF_AN_IMAGE = 1000
 """Times its own size that an image takes on its way through a network and back, where nothing was

@@ -298,13 +298,13 @@ def iba(
         Other images of the kind, at least two, for mean and standard deviation (n - 1, at least 0.01)
         of each neuron; the environment gives them.
     generator : torch.Generator
-        Of the noise.
+        Generator for the noise.
     layers : mapping of str to nn.Module, optional
         The environment gives it; its "iba" is attached to.
     layer : str, optional
         Dotted name of another module of the model to attach to (`find_layer`).
     layout : {"channels-first", "channels-last"}, optional
-        Of what the layer returns, as for `gradcam`.
+        Layout of what the layer returns, as for `gradcam`.
     beta : float
         Weight of the information; AttributionLab takes 20.
     steps, learning_rate : int, float
@@ -312,7 +312,7 @@ def iba(
     copies : int
         Draws of the noise in each step.
     sigma : float
-        Of the Gaussian over lambda, in cells, cut off after 2 sigma, mirrored at the edges; 0 for none.
+        Sigma of the Gaussian over lambda, in cells; cut off after 2 sigma, mirrored at the edges; 0: none.
 
     Returns
     -------

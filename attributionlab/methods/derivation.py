@@ -110,7 +110,7 @@ DERIVATIONS: Mapping[str, Derivation] = {
 }
 """By suffix."""
 MOST_ENSEMBLES = 2
-"""Of ensembles of one another in one name."""
+"""Most ensembles of one another in one name."""
 
 
 def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[..., Any] | None:

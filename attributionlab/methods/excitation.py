@@ -352,7 +352,7 @@ def excitation_backprop(
     layer : str, optional
         Dotted name of a module of the model to stop at (`find_layer`); by default the input.
     layout : {"channels-first", "channels-last"}, optional
-        Of what that module returns, as for `gradcam`.
+        Layout of what that module returns, as for `gradcam`.
     contrastive : bool
         Subtract the map of the dual output, whose weights in the last layer with any are -w, and keep
         the positive part: what excites this output more than it inhibits it.

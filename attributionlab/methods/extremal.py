@@ -278,7 +278,7 @@ def extremal_perturbation(
     output_weight : float
         w.
     learning_rate : float
-        Of the descent.
+        Learning rate of the descent.
     nudge : int
         The learning rate is multiplied by 1 + nudge * 2^-22: four times what rounding may do to it.
 

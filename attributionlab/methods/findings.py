@@ -49,7 +49,7 @@ class Notice:
         What is wrong and what would help, continuing "attributions of 3 images ..."; `{worst}` stands
         for the largest of the values.
     images : int
-        Of how many images it is true; of none if all is well.
+        Number of images of which it is true; 0 if all is well.
     gaps : sequence of float
         Per image the share of the output change that the attributions miss, for the completeness guard.
     worst : float

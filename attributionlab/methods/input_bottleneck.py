@@ -231,7 +231,7 @@ def adversary_problems(adversary: Adversary) -> list[str]:
 
 
 LEAST_STD = 0.01
-"""Of a channel, as a share of the largest: images in which a channel is empty are allowed."""
+"""Deviation of a channel, as a share of the largest: images in which a channel is empty are allowed."""
 
 KEPT = 4
 """A backward pass needs about as many times the memory of a forward pass."""
@@ -356,7 +356,7 @@ def input_iba(
         Other images of the kind, at least two; the environment gives them. Of the layer's noise, and of
         the units of the image.
     generator : torch.Generator
-        Of all noise, the critic's weights and the order of its samples.
+        Generator for all noise, the critic's weights and the order of its samples.
     layers, layer, layout
         As for `iba`.
     attribution : {"mask", "information"}

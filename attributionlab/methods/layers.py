@@ -142,7 +142,7 @@ def _chain(module: nn.Module) -> list[nn.Module]:
 
 
 Layout = Literal["channels-first", "channels-last"]
-"""Of a layer's output: (B, c, h, w) or (B, h, w, c)."""
+"""Layout of a layer's output: (B, c, h, w) or (B, h, w, c)."""
 
 FIRST, LAST = 1, 3
 LAYOUTS: Mapping[int, Layout] = {FIRST: "channels-first", LAST: "channels-last"}

@@ -400,8 +400,8 @@ def integrated_gradients_blurred(
     model, inputs, targets
         As for `saliency`.
     sigma : float, optional
-        Of the Gaussian, in pixels; by default 20 at 224 pixels, and in proportion to the shorter side
-        of other images. Edge pixels continue outside the image.
+        Sigma of the Gaussian, in pixels; by default 20 at 224 pixels, and in proportion to the shorter
+        side of other images. Edge pixels continue outside the image.
     n_steps, method, internal_batch_size
         As for `integrated_gradients`.
 

@@ -69,7 +69,7 @@ def rise(
     model, inputs, targets
         As for `saliency`.
     generator : torch.Generator
-        Of the masks, image after image, on its own device.
+        Generator for the masks, image after image, on its own device.
     baselines : float, sequence of float, ndarray or Tensor
         What stands where a pixel is masked (`as_baselines`); black by default.
     n_samples : int

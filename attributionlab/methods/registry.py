@@ -154,9 +154,9 @@ def preset_of(name: str | None, task: str, method: str) -> Preset:
     Parameters
     ----------
     name : str, optional
-        Of the preset; None or "none" for none.
+        Name of the preset; None or "none" for none.
     task : {"classification", "regression"}
-        Of the environment.
+        Task of the environment.
     method : str
         The method's name.
     """

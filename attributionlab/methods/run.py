@@ -241,7 +241,7 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     call : Call
         What it gets; its inputs may be modified.
     seed : int
-        Of the global random states, and of `generator` for a method that declares it.
+        Seed for the global random states, and of `generator` for a method that declares it.
 
     Raises
     ------

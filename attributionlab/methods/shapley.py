@@ -361,7 +361,7 @@ class _Estimate:
 
     @property
     def standard_errors(self) -> Float64[Tensor, " players"]:
-        """Of the mean; infinite for a single permutation, unless it leaves no choice."""
+        """Standard error of the mean; infinite for a single permutation, unless it leaves no choice."""
         if len(self.mean) == 1:
             return torch.zeros_like(self.mean)
         if self.count == 1:

@@ -92,7 +92,8 @@ def lime(
     patches : Tensor, (B, H, W), optional
         The environment's label map, for segmentation "patches".
     **segmentation_settings
-        Of the segmentation, such as ``scale=100`` for "felzenszwalb" or ``weights=PATH`` for "sam".
+        Settings of the segmentation, such as ``scale=100`` for "felzenszwalb" or ``weights=PATH`` for
+        "sam".
 
     Returns
     -------

@@ -19,7 +19,7 @@ from attributionlab.validation import number_problem
 
 REFERENCE_DISTANCE = 20
 """Gray levels from the true baseline to the replacement where that is not what varies: black, the usual
-replacement, for the catalogue's background (20, 20, 20)."""
+replacement, for the catalog's background (20, 20, 20)."""
 REFERENCE_CHANNELS, REFERENCE_STRENGTH = 2, 1.0
 """For an environment without the Unseen Data Effect."""
 NOTHING_UNSEEN = (0.0, 0.0, 0.0, 0.0)

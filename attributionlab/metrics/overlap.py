@@ -99,7 +99,7 @@ def alignment(attributions: Maps, truth: Masks) -> Alignment:
     Returns
     -------
     Alignment
-        Of float64 tensors (B,): in [0, 1], NaN for an image without any truth.
+        Float64 tensors (B,): in [0, 1], NaN for an image without any truth.
 
     Raises
     ------

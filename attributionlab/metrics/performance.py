@@ -272,9 +272,9 @@ class Performance:
         left = self._left(keep)
         return torch.cat([left(part) for part in self._parts()])
 
-    def on(self, images: Tensor, model: nn.Module | None = None) -> Float[Tensor, " batch"]:
+    def on(self, images: Tensor) -> Float[Tensor, " batch"]:
         """The indicator on other images of the same labels."""
-        return self._scored(lambda part: images[part], model)
+        return self._scored(lambda part: images[part], None)
 
     def _parts(self) -> Iterator[slice]:
         """Parts of the data set, a batch each."""

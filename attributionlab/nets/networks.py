@@ -1,4 +1,4 @@
-"""Whole networks: detector, accumulator, head. A catalogue entry names one of these builders.
+"""Whole networks: detector, accumulator, head. A catalog entry names one of these builders.
 
 The keyword arguments of a builder are the constants that a design may set. Those that the images must
 share (`image_size`, colors, background) come from the data set.

@@ -311,6 +311,11 @@ def reproduce(
     show_progress : bool
         Show progress on standard error.
 
+    Returns
+    -------
+    Reproduction
+        The item's tables and figures, its claims with their answers, and its notes.
+
     Raises
     ------
     AttributionLabError

@@ -61,7 +61,7 @@ class MapsRow(NamedTuple):
     """What stands below a method's map"""
 
 
-def maps_figure(rows: Sequence[MapsRow], title: str = "") -> Figure:
+def maps_figure(rows: Sequence[MapsRow]) -> Figure:
     """Images, their truth and the maps of several methods; empty where a method has none.
 
     Many methods stand in several bands, each with the images and their truth again.
@@ -71,7 +71,6 @@ def maps_figure(rows: Sequence[MapsRow], title: str = "") -> Figure:
     across = -(-len(methods) // bands)
     size = (0.3 + 1.2 * (2 + across), 1.8 + (1.25 * len(rows) + 0.3) * bands - 0.3)
     figure = Figure(figsize=size, layout="compressed")
-    figure.suptitle(title)
     axes: Any = figure.subplots(bands * len(rows), 2 + across, squeeze=False)
     for band in range(bands):
         shown = methods[band * across : (band + 1) * across]
@@ -129,10 +128,10 @@ def show_map(axis: Axes, values: NDArray[Any]) -> AxesImage:
     return axis.imshow(values, cmap=SIGNED, vmin=-1, vmax=1, interpolation="nearest")
 
 
-def color_bar(figure: Figure, drawn: AxesImage, axes: Any, shrink: float = 0.7) -> None:
+def color_bar(figure: Figure, drawn: AxesImage, axes: Any) -> None:
     """What the colors of `show_map` mean, below these axes."""
     bar = figure.colorbar(
-        drawn, ax=axes, location="bottom", shrink=shrink, aspect=40, ticks=[-1, 0, 1]
+        drawn, ax=axes, location="bottom", shrink=0.7, aspect=40, ticks=[-1, 0, 1]
     )
     bar.ax.set_xticklabels(["-1: lowers the output", "0", "+1: raises the output"], fontsize=8)
 
@@ -212,7 +211,7 @@ def _violin(axis: Axes, position: int, values: NDArray[np.float64]) -> None:
 
 RANKS = "cividis_r"
 LETTERS = 13
-"""Of a title, to the inch."""
+"""Characters of a title to the inch."""
 
 
 def leaderboard_figure(

@@ -64,7 +64,7 @@ class _Frame:
         return blocks
 
     def _table(self, columns: list[int], widths: list[int] | None) -> Table:
-        """Of these widths, or squeezed."""
+        """Table of these widths, or squeezed."""
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
         for column in columns:
             # Long names are broken: cut, those that begin alike could not be told apart.

@@ -24,10 +24,10 @@ MARKERS = "osD^vPX*"
 STYLES = ("-", "--", "-.", ":")
 DARK, LIGHT = "#777777", "#dddddd"
 SEQUENTIAL, DIVERGING = "cividis", "RdBu_r"
-"""Of values without and with a sign; told apart with every color vision."""
+"""Color maps of values without and with a sign, distinct for every color vision."""
 WIDEST, THINNEST = 2.6, 1.2
 LETTERS = 13
-"""Of a title, to the inch."""
+"""Characters of a title to the inch."""
 PANEL = 3.9
 """Width of a coordinate system, in inches."""
 CELL = 1.3

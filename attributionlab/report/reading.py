@@ -138,7 +138,7 @@ def bands_text(bands: Sequence[Mapping[str, Any]], gamma: float, reached_by: str
     bands : sequence of mapping
         `verdict_bands` of an environment: each verdict and the gamma up to which it holds.
     gamma : float
-        Of the test; every number is printed on its own side of it.
+        Threshold of the test; every number is printed on its own side of it.
     reached_by : str
         The control that must fail and reaches the largest gamma.
     """

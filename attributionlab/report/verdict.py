@@ -60,7 +60,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
 
 
 def _size(document: Mapping[str, Any]) -> str:
-    """Of the images, where all environments have the same."""
+    """Size of the images, where all environments have the same."""
     sizes = {result["constants"]["image_size"] for result in document["environments"]}
     return f" of {(side := sizes.pop())} x {side} pixels" if len(sizes) == 1 else ""
 

@@ -22,7 +22,7 @@ from attributionlab.stats.resampling import (
 )
 
 CONFIDENCE = 0.95
-"""Of an interval, unless the user asks for another."""
+"""Confidence of an interval, unless the user asks for another."""
 
 Scores = NDArray[np.float64]
 """(n,), NaN where not applicable"""
@@ -95,7 +95,7 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Of two scores on the same images, first - second."""
+    """Difference of two scores on the same images, first - second."""
 
     mean: float
     low: float

@@ -315,7 +315,7 @@ class _Sample:
 
     @property
     def standard_errors(self) -> Float64[Tensor, " players"]:
-        """Of the mean; 0 where there is nothing to draw."""
+        """Standard error of the mean; 0 where there is nothing to draw."""
         return (self.squares / max(1, (self.pairs - 1) * self.pairs)).sqrt() * self.scale
 
     @property

@@ -1,4 +1,4 @@
-"""The catalogue: every file loads, overrides go where they belong, all problems are said at once."""
+"""The catalog: every file loads, overrides go where they belong, all problems are said at once."""
 
 import json
 import re
@@ -84,7 +84,7 @@ def problems(path: str, **overrides) -> list[str]:
 # The files
 
 
-def test_the_catalogue_lists_every_design_in_alphabetical_order():
+def test_the_catalog_lists_every_design_in_alphabetical_order():
     assert al.environments() == [path.stem for path in DESIGNS]
     assert len(DESIGNS) == 9
 
@@ -139,7 +139,7 @@ def test_every_builder_and_generator_has_an_environment():
     assert {spec.generator for spec in specs} == set(GENERATORS)
 
 
-def test_all_colors_of_the_catalogue_have_the_same_contrast():
+def test_all_colors_of_the_catalog_have_the_same_contrast():
     for path in DATASETS:
         constants = tomllib.loads(path.read_text(encoding="utf-8"))["constants"]
         colors = constants.get("colors", []) + constants.get("distractor_colors", [])
@@ -213,7 +213,7 @@ def test_a_users_design_loads_with_the_data_set_beside_it(write):
     assert env.spec.constants["accumulator"] == "nonuniform"
 
 
-def test_a_users_design_loads_with_a_data_set_of_the_catalogue(write):
+def test_a_users_design_loads_with_a_data_set_of_the_catalog(write):
     env = al.load(write(design={"dataset": "four-colors"}), image_size=32)
     assert env.task == "classification"
     assert env.network.classes == 4
@@ -406,7 +406,7 @@ def test_a_folder_is_no_environment(tmp_path):
         al.load(str(tmp_path / "folder.toml"))
 
 
-def test_paths_of_the_catalogues_own_files_load_too():
+def test_paths_of_the_catalogs_own_files_load_too():
     path = Path(DESIGNS[0])
     assert al.load(str(path), image_size=32).name == path.stem
 

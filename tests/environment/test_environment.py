@@ -21,7 +21,7 @@ NAMES = [name for name, _ in SMALL_ENVIRONMENTS]
 
 @pytest.fixture(scope="module")
 def small() -> dict[str, al.Environment]:
-    """Every environment of the catalogue at a small size; tests do not change them."""
+    """Every environment of the catalog at a small size; tests do not change them."""
     return {name: al.load(name, **overrides) for name, overrides in SMALL_ENVIRONMENTS}
 
 
@@ -42,7 +42,7 @@ def refused(text: str):
     return pytest.raises(al.AttributionLabError, match=re.escape(text))
 
 
-def test_every_environment_of_the_catalogue_is_tested_here():
+def test_every_environment_of_the_catalog_is_tested_here():
     assert sorted(NAMES) == al.environments()
 
 

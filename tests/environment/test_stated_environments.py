@@ -1,4 +1,4 @@
-"""The files of the catalogue, and the networks and images made of them, held against one table."""
+"""The files of the catalog, and the networks and images made of them, held against one table."""
 
 import tomllib
 from dataclasses import asdict

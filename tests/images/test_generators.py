@@ -183,7 +183,7 @@ def test_lists_as_in_a_file_give_the_same_recipe_as_tuples():
 
 @generators
 def test_signatures_are_a_schema_of_keywords_with_types_and_immutable_defaults(generator):
-    """The catalogue reads these types; none may be missing or hard to check."""
+    """The catalog reads these types; none may be missing or hard to check."""
     known = {
         int,
         float,

@@ -17,7 +17,7 @@ def judged(control, environments, n, **asked):
 
 @pytest.fixture(scope="module")
 def environments():
-    """The whole catalogue at a size at which every patch still has several pixels."""
+    """The whole catalog at a size at which every patch still has several pixels."""
     return {name: al.load(name, image_size=72) for name in al.environments()}
 
 
@@ -104,5 +104,5 @@ def test_controls_are_their_definitions():
     assert uniform.unique().numel() == 9
 
 
-def test_default_environments_are_in_the_catalogue():
+def test_default_environments_are_in_the_catalog():
     assert set(DEFAULT_ENVIRONMENTS) <= set(al.environments())

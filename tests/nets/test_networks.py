@@ -111,7 +111,7 @@ def test_weights_are_laid_out_channels_last(name):
             assert layer.weight.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_every_builder_of_the_catalogue_is_tested_here():
+def test_every_builder_of_the_catalog_is_tested_here():
     assert {name.split(" ")[0] for name in SMALL} == set(BUILDERS)
 
 

@@ -43,7 +43,7 @@ def tiny(register):
 
 
 @pytest.mark.parametrize("item", items().values(), ids=items())
-def test_every_block_names_a_function_sizes_it_takes_and_tables_it_makes(item):
+def test_every_block_names_a_function_and_sizes_it_takes(item):
     assert item.grade in get_args(Grade)
     assert item.most is None or item.sizes["n"] <= item.most
     assert {*item.sizes, *item.quick} <= {"n", *item.settings()}

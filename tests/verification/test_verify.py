@@ -21,7 +21,7 @@ def failures(env: al.Environment) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("name", "overrides"), SMALL_ENVIRONMENTS)
-def test_every_environment_of_the_catalogue_is_certified(name, overrides):
+def test_every_environment_of_the_catalog_is_certified(name, overrides):
     assert failures(al.load(name, **overrides)) == {}
 
 

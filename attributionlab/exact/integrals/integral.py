@@ -29,7 +29,7 @@ from attributionlab.validation import (
 )
 
 PIXELS_AT_ONCE = 2 * 224**2
-"""Two images of the catalogue's size: a gradient keeps the values of all layers, some 250 MiB each."""
+"""Two images of the catalog's size: a gradient keeps the values of all layers, some 250 MiB each."""
 
 
 class DoubleCopy:

@@ -30,9 +30,9 @@ class Layer:
     weight : Tensor, (outputs, inputs, kernel, kernel)
         In float64, every number one of float32's.
     bias : Tensor, (outputs,)
-        Of the neurons.
+        Biases of the neurons.
     stride, padding : int
-        Of the convolution.
+        Stride and padding of the convolution.
     has_relu : bool
         Whether a ReLU follows.
     signal : Signal

@@ -70,7 +70,7 @@ PLANS = {
 
 
 def environment_of(name: str, quick: bool, **overrides: Any) -> Environment:
-    """An environment of the catalogue, a small one for a quick run."""
+    """An environment of the catalog, a small one for a quick run."""
     return load(name, **({"image_size": QUICK_SIZE} if quick else {}), **overrides)
 
 

@@ -136,7 +136,7 @@ def sign_changes(
     Parameters
     ----------
     maps : Tensor, (B, 1, H, W)
-        Of either sign; a pair with a zero has no opposite signs.
+        Maps of either sign; a pair with a zero has no opposite signs.
     within : Tensor, (B, 1, H, W)
         Only pairs of which both pixels are in here. NaN without such a pair.
 

@@ -36,7 +36,7 @@ class AgreementOfMeans:
     confidence : float
         In (0, 1).
     seed : int
-        Of the resampling.
+        Seed for the resampling.
     """
 
     def __init__(self, f1: Mapping[Any, Numbers], confidence: float, seed: int) -> None:

@@ -166,7 +166,7 @@ def total_variation(maps: Float[Tensor, "batch 1 height width"]) -> Float64[Tens
     Parameters
     ----------
     maps : Tensor, (B, 1, H, W)
-        Of either sign.
+        Map of either sign.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def scattered_share(maps: Float[Tensor, "batch 1 height width"]) -> Float64[Tens
     Parameters
     ----------
     maps : Tensor, (B, 1, H, W)
-        Of either sign; negative values are left out.
+        Map of either sign; negative values are left out.
 
     Examples
     --------

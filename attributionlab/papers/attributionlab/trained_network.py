@@ -87,8 +87,8 @@ def train(head: Head, seed: int) -> tuple[nn.Sequential, int]:
     head : {"flatten", "pooling"}
         What the linear layer reads: each place of the last maps, or their means.
     seed : int
-        Of the first weights, PyTorch's default ones; nothing else is random. The global generator is
-        left as it was.
+        Seed for the first weights, PyTorch's default ones; nothing else is random. The global
+        generator is left as it was.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -189,7 +189,7 @@ def definition_rows(truths: Truths, truth: Truth | None) -> Iterator[Row]:
 
 
 def agreement_row(truths: Truths) -> Row:
-    """Of one image: shares of all and of the relevant pixels on which all definitions agree.
+    """Shares for one image, of all and of the relevant pixels on which all definitions agree.
 
     `opposed` is the share of the relevant pixels that raise the output by one definition and lower it
     by another. On the relevant pixels that are left, some definition gives no sign: its value is 0, or

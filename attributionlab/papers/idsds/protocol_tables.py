@@ -316,7 +316,7 @@ SAYS: Mapping[str, Mapping[str, str]] = {
 }
 """The paper's table; its FunnyBirds is a framework of its own, of which parts are one piece."""
 REMOVED = 0.3
-"""Of the pixels, by attribution: what ROAR deletes at one of its steps."""
+"""Share of the pixels, by attribution: what ROAR deletes at one of its steps."""
 EPOCHS = 8
 
 

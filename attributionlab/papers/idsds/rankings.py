@@ -63,7 +63,7 @@ ALIKE = 0.7
 
 ZERO, RANDOM, BLURRED, TRUE = "zero", "random", "blurred", "true"
 PAPER_SIDE, PAPER_KERNEL, PAPER_SIGMA = 224, 51, 41
-"""Of the paper's blur, in pixels."""
+"""Sigma of the paper's blur, in pixels."""
 
 Images = Float[Tensor, "batch channels height width"]
 Condition = tuple[str, str]

@@ -97,7 +97,7 @@ class GaussianRows(NamedTuple):
         return torch.where(kept, features, linear + torch.from_numpy(self.noise))[:, None, None]
 
     def accuracy(self, keep: Masks) -> float:
-        """Of the model where only some features are kept; an empty row is 0 and right by half."""
+        """Accuracy where only some features are kept; an empty row is 0 and right by half."""
         sums = _compiled_sums()(self.features, self.noise_sums, self.weights, keep)
         margins = self.signs * sums
         return float(((margins > 0) + 0.5 * (margins == 0)).mean())

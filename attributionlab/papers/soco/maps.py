@@ -45,7 +45,7 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
 SAMPLES, QUICK_SAMPLES = 20, 8
 INDICATORS = ("accuracy", "label probability")
 NOISE = 0.01
-"""Of linear imputation, in units of the value range (Rong et al., 2022)."""
+"""Noise of linear imputation, in units of the value range (Rong et al., 2022)."""
 BLACK = partial(constant, value=0.0)
 """What Deletion fills with."""
 

@@ -71,9 +71,9 @@ CASES = {SEEN: (LINEAR,), UNSEEN: (LINEAR, BASELINE)}
 image has: without channels for unseen colors they are absent, with them they disturb the counts."""
 SIDE = 72
 NOISE, PAPER_NOISE = 0.0005, 0.124
-"""Of the ensembles' samples, in units of the value range: an eighth of a gray level, chosen by looking
-at what hand-weighted networks bear, and the paper's (`attributionlab.methods.PRESETS` says how it is
-read)."""
+"""Noise of the ensembles' samples, in units of the value range: an eighth of a gray level, chosen by
+looking at what hand-weighted networks bear, and the paper's (`attributionlab.methods.PRESETS` says how
+it is read)."""
 NOISES, QUICK_NOISES = (0.005, PAPER_NOISE), (PAPER_NOISE,)
 NOISE_IMAGES, DRAWN_IMAGES = 2, 3
 FIGURE_INDICATOR = "label probability"

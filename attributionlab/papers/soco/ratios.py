@@ -77,7 +77,8 @@ TRUTHS = ("soundness", "completeness", "completeness of thresholds", "f1")
 thresholds, and the field's usual score."""
 MAIN, DISTRACTORS, COUNT = "multi-color-sum", "multi-color-sum-distractors", "color-detector"
 STRENGTHS = (0.0, 0.25, 1.0, 4.0)
-"""Of redundant channels, under noisy linear imputation; others have none, and the environment's 1."""
+"""Strengths of redundant channels, under noisy linear imputation; other imputations have none, and the
+environment's 1."""
 LINEAR = "noisy-linear"
 SEEN, UNSEEN = ("true-baseline", "nearest-known-color"), ("rounded", "black")
 """Imputations whose colors every network has seen, and those that, like `LINEAR`, make up others."""

@@ -32,7 +32,7 @@ from attributionlab.validation import integer_problem, number_problem
 
 FIGURE_1, FIGURE_10 = "soco-figure-1", "soco-figure-10"
 SHARE, EDGE = 0.7, 0.05
-"""Of the pixels: all that Figure 1 removes; the region at the edge, there and in Figure 10."""
+"""Share of the pixels: all that Figure 1 removes; the region at the edge, there and in Figure 10."""
 WHOLE, FIRST, SECOND, RANDOM = "unperturbed", "strategy 1", "strategy 2", "random places"
 CONTROL, BY_CLASS = "disc as background", "place by class"
 CLEAR = 0.05
@@ -45,7 +45,7 @@ for every method, order and fraction."""
 METHODS = ("IG", "GradCAM", "random")
 ORDERS: tuple[Order, ...] = ("morf", "lerf")
 FRACTIONS = (0.1, 0.4, 0.8)
-"""Of the pixels removed; an object has 6 to 25 %."""
+"""Shares of the pixels removed; an object has 6 to 25 %."""
 BETTER = {
     "morf": "most relevant pixels first (lower is better)",
     "lerf": "least relevant pixels first (higher is better)",

@@ -48,7 +48,7 @@ EPOCHS = {ORIGINAL: 12, NUMBER: 6, STRIPES: 3}
 """Until accuracies on test images hardly rise; stripes are learned in the first."""
 LEARNING_RATE = 2e-3
 FRACTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-"""Of the pixels removed; close at first, since a number's square has 8 % of all."""
+"""Shares of the pixels removed; close at first, since a number's square has 8 % of all."""
 METHODS = ("GradCAM", "IG", "DeepSHAP")
 RECT, POOLING, SQUARED, UNIFORM = "Rect", "Pooling", "Rect, squared", "uniform"
 """SQUARED: Rect around the center by squared attributions, which many faint ones move less."""

@@ -22,9 +22,9 @@ COLORS = (
     (0.95, 0.85, 0.2),
     (0.9, 0.9, 0.95),
 )
-"""Of the objects: class = shape x 5 + color."""
+"""Classes of the objects: class = shape x 5 + color."""
 DIAMETERS, STRAY = (12, 18), 1
-"""Of an object in pixels, and how far its bounding box is off the middle at most."""
+"""Diameters of an object in pixels, and how far its bounding box is off the middle at most."""
 CLUTTER, CLUTTER_DIAMETERS = 3, (3, 6)
 NOISE = 0.05
 
@@ -50,9 +50,9 @@ def pictures(n: int, seed: int, contrast: float = 1.0) -> Pictures:
     n : int
         Pictures; their classes are drawn uniformly.
     seed : int
-        Of everything; the global generators are not used.
+        Seed for everything; the global generators are not used.
     contrast : float
-        Of objects and clutter: 1 shows their colors, 0 would show the background's.
+        Contrast of objects and clutter: 1 shows their colors, 0 would show the background's.
     """
     rng = np.random.default_rng(seed)
     labels = rng.integers(CLASSES, size=n)
@@ -109,7 +109,7 @@ def regions(
     Parameters
     ----------
     side : int
-        Of the images in pixels.
+        Side of the images in pixels.
     places : int
         At the edge.
     center, edge : float

@@ -176,7 +176,7 @@ def fit_with(
     augmentation : callable, optional
         (images of a batch, generator on the CPU) -> images, called anew for every batch.
     schedule : LRScheduler, optional
-        Of the optimizer's learning rate, stepped after each epoch.
+        Schedule of the optimizer's learning rate, stepped after each epoch.
 
     Examples
     --------

@@ -55,7 +55,7 @@ ZEROS, TRUE_BASELINE = "zeros", "true baseline"
 EARLY, MASKED = 0.05, 0.18
 """Shares of the pixels that tables are about: the beginning, and the paper's 9k of 224 x 224."""
 HALF = 0.5
-"""Of a reference, near which the paper sees the lowest point."""
+"""Place in a reference near which the paper sees the lowest point."""
 FLOOR = -4.0
 """Of log ratios that are drawn: less than 2 % are left."""
 LAST = 0.9

@@ -49,7 +49,7 @@ PRINTED = {
 }
 """How a metric of plausibility scores, by model and map."""
 LOW, HIGH = 0.25, 0.75
-"""Of the interval of a mean Pointing Game; between them a score is neither."""
+"""Limits of the interval of a mean Pointing Game; between them a score is neither."""
 UNDECIDED = "undecided"
 
 

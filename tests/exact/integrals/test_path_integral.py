@@ -260,7 +260,7 @@ def test_modulo_gives_every_white_pixel_the_same_and_every_black_one_nothing(sta
 @pytest.mark.parametrize(
     "name", ["multi-color-sum-in-distribution", "multi-color-sum", "multi-color-sum-distractors"]
 )
-def test_the_catalogue_is_integrated_completely(name, start, output):
+def test_the_catalog_is_integrated_completely(name, start, output):
     model, images, baseline, targets = explained(name, 40, output, start)
     result = path_integral(model, images, baseline, targets)
     assert result.routes == ("exact",)

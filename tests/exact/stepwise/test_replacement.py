@@ -66,7 +66,7 @@ def test_a_number_decides_the_route_as_its_tensor_does():
         )
 
 
-# The catalogue
+# The catalog
 
 
 @pytest.mark.parametrize("name", al.environments())
