@@ -312,7 +312,7 @@ def iba(
     copies : int
         Draws of the noise in each step.
     sigma : float
-        Sigma of the Gaussian over lambda, in cells; cut off after 2 sigma, mirrored at the edges; 0: none.
+        Sigma of the Gaussian over lambda, in cells; cut off after 2 sigma, mirrored at edges; 0: none.
 
     Returns
     -------
