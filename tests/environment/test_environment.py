@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader
 
 import attributionlab as al
 import oracles
+from attributionlab.environment.environment import Accept
 from attributionlab.environment.spec import known_colors
 from cases import SMALL_ENVIRONMENTS
 
@@ -182,6 +184,16 @@ def test_degenerate_images_are_kept_on_request(name, overrides):
     kept = [oracles.is_degenerate(sample.image, values, modulus) for sample in env.dataset(60)]
     assert True in kept
     assert False in kept
+
+
+def test_an_image_with_exactly_as_many_counted_pixels_as_the_bound_is_kept():
+    counting = al.load("single-color-modulo", image_size=24, max_count=120).counting
+    accept = Accept(counting, 9, keep_degenerate=True)
+    image = np.zeros((1, 24, 24), dtype=np.uint8)
+    image[0, 0, :9] = 1
+    assert accept(image)
+    image[0, 1, 0] = 1
+    assert not accept(image)
 
 
 def test_counts_beyond_the_bound_are_drawn_again_even_where_degenerate_images_are_kept():

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 import attributionlab as al
+from attributionlab.faithfulness.report import plain
 from attributionlab.report import report_table
 
 
@@ -121,3 +122,11 @@ def test_the_lowest_environment_is_the_one_that_eq_2_rests_on(report):
     lowest = min(report.environments, key=lambda result: result.claim_f1)
     assert report.least is lowest
     assert report.to_dict()["least"]["claim_ci"] == list(lowest.claim_interval)
+
+
+def test_settings_are_written_as_numbers_up_to_64_bits_and_as_text_beyond():
+    assert plain(2**63 - 1) == 2**63 - 1
+    assert plain(2**63) == str(2**63)
+    assert plain(-(2**63)) == str(-(2**63))
+    assert plain(0.5) == 0.5
+    assert plain(float("inf")) == "inf"

@@ -116,7 +116,7 @@ def test_a_modulus_below_2_and_a_count_below_1_are_refused(modulus, max_count):
         modulo_mlp(modulus, max_count)
 
 
-POWERS_OF_TWO = [2.0**k for k in range(-10, 21)]
+POWERS_OF_TWO = [2.0**k for k in (-20, *range(-10, 21), 30)]
 
 
 @pytest.mark.parametrize(("classes", "dropped"), [(1, 0), (4, 0), (4, 2), (1, 3)])
@@ -139,7 +139,8 @@ def test_every_power_of_two_is_a_temperature_and_divides_exactly(temperature):
 
 
 @pytest.mark.parametrize(
-    "temperature", [0.0, -2.0, 3.0, 300.0, 0.3, math.inf, math.nan, 2.0 + 2.0**-40]
+    "temperature",
+    [0.0, -2.0, 3.0, 300.0, 0.3, math.inf, math.nan, 2.0 + 2.0**-40, 2.0**-21, 2.0**31],
 )
 def test_a_temperature_that_is_no_power_of_two_is_refused(temperature):
     message = f"temperature is {temperature}: take a power of two, such as 1 or 256"
