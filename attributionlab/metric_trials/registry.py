@@ -1,6 +1,7 @@
 """The registry of metrics: every metric of `attributionlab.metrics` by name, and anybody's function."""
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab import metrics
-from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.errors import AttributionLabError, AttributionWarning, nearest
+from attributionlab.methods.run import _interpreter, _modes, _seeded, restored
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.scores import SHARED, Sees
 from attributionlab.references import format_error, in_one_line, place_of
@@ -124,6 +126,7 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
     taken = _parameters(function, name)
     _check_call(function, name, 4 if "model" in taken else 1, taken & OFFERED)
     scale: Any = getattr(function, "maps", "signed")
+    told: set[str] = set()  # of each repair once, and not once a batch
 
     def scores(seen: Evaluation) -> Scores:
         case, each = seen.case, []
@@ -140,8 +143,18 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
             given = {key: value for key, value in offered.items() if key in taken}
             repeated = seen.model, case.image.repeat(n, 1, 1, 1), case.target.repeat(n)
             arguments = (*repeated, maps.clone()) if "model" in taken else (maps.clone(),)
-            with in_one_line(lambda error: f"{name} raised {format_error(error)}{place_of(error)}"):
+            with (
+                restored(seen.model) as repaired,
+                _seeded(case.seed),
+                _interpreter(),
+                _modes(),
+                in_one_line(lambda error: f"{name} raised {format_error(error)}{place_of(error)}"),
+            ):
                 returned = function(*arguments, **given)
+            for what in [each for each in repaired if each not in told]:
+                told.add(what)
+                text = f"{name} changed {what} of the model, which have been restored"
+                warnings.warn(text, AttributionWarning, stacklevel=2)
             each.append(_checked_scores(returned, n, name))
         return np.concatenate(each)
 

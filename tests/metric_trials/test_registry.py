@@ -10,6 +10,7 @@ from scipy.optimize import nnls
 
 import attributionlab as al
 from attributionlab import AttributionLabError
+from attributionlab.errors import AttributionWarning
 from attributionlab.metric_trials.case import DRAWS, Case, Evaluation
 from attributionlab.metric_trials.registry import FUNCTIONS, METRICS, SHORT_NAMES, as_metric
 from attributionlab.metric_trials.scores import LEVELS, SHARED, _cells, squared_misfit
@@ -356,6 +357,45 @@ def test_a_metric_that_writes_into_what_it_gets_changes_nothing_for_others(seen)
     adapted = as_metric(careless, higher_is_better=True)
     np.testing.assert_array_equal(adapted.scores(seen), adapted.scores(seen))
     assert all(torch.equal(each, one) for each, one in zip(kept, before, strict=True))
+
+
+def test_a_metric_that_changes_the_network_changes_no_other_score_and_is_named(seen):
+    def careless(model, images, targets, attributions):
+        with torch.no_grad():
+            scores = model(images)[:, 0] + attributions.sum((1, 2, 3))
+            for each in (*model.parameters(), *model.buffers()):
+                each.mul_(0)
+        return scores
+
+    adapted = as_metric(careless, higher_is_better=True)
+    before = [each.clone() for each in seen.model.state_dict().values()]
+    with pytest.warns(AttributionWarning, match="careless changed weights .* restored") as warned:
+        first = adapted.scores(seen)
+    np.testing.assert_array_equal(adapted.scores(seen), first)
+    assert len(warned) == 1  # of two batches
+    after = seen.model.state_dict().values()
+    assert all(torch.equal(each, one) for each, one in zip(after, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: torch.set_default_dtype(torch.float64),
+        lambda: torch.set_default_device("meta"),
+        lambda: torch.rand(3),
+    ],
+)
+def test_a_metric_that_changes_global_settings_changes_no_other_score(seen, change):
+    def careless(attributions):
+        scores = attributions.sum((1, 2, 3)) + float(torch.rand((), device="cpu"))
+        change()
+        return scores
+
+    state = torch.get_rng_state()
+    scores = as_metric(careless, higher_is_better=True).scores(seen)
+    assert (torch.ones(1).dtype, torch.ones(1).device.type) == (torch.float32, "cpu")
+    assert torch.equal(torch.get_rng_state(), state)
+    np.testing.assert_array_equal(as_metric(careless, higher_is_better=True).scores(seen), scores)
 
 
 def test_a_metric_without_a_model_gets_maps_alone_and_may_return_a_list(seen):
