@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Unpack, get_args, get_origin, is_typeddict
 
 import numpy as np
 import torch
@@ -172,8 +172,9 @@ def _parameters(function: Any, name: str) -> frozenset[str]:
     declared = [
         key
         for each in parameters.values()
+        if each.kind == each.VAR_KEYWORD and get_origin(each.annotation) is Unpack
         for options in get_args(each.annotation)
-        if each.kind == each.VAR_KEYWORD
+        if is_typeddict(options)
         for key in options.__annotations__
     ]
     return frozenset([*parameters, *declared])

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from typing import Annotated, Literal, Optional, TypedDict, Unpack
 
 import numpy as np
 import pytest
@@ -341,6 +342,29 @@ def test_a_metric_of_anybodys_gets_what_it_declares(seen):
     assert (adapted.name, adapted.higher_is_better, adapted.sees) == ("mine", False, "condition")
     assert torch.equal(got.pop("replacement"), seen.replacement)
     assert got == {"model": seen.model, "seed": 5}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [int | None, Optional[int], Literal["a"], dict[str, int], Annotated[int, "seconds"]],  # noqa: UP045
+)
+def test_keywords_of_any_type_are_no_parameters(seen, kind):
+    def mine(attributions, **options):
+        return attributions.amax((1, 2, 3)) + len(options)
+
+    mine.__annotations__["options"] = kind
+    expected = seen.case.maps.amax((1, 2, 3)).tolist()
+    assert as_metric(mine, higher_is_better=True).scores(seen).tolist() == expected
+
+
+def test_keywords_of_a_typed_dict_are_parameters(seen):
+    class Options(TypedDict):
+        seed: int
+
+    def mine(attributions, **options: Unpack[Options]):
+        return [options["seed"]] * len(attributions)
+
+    assert as_metric(mine, higher_is_better=True).scores(seen).tolist() == [5] * 20
 
 
 def test_a_metric_that_writes_into_what_it_gets_changes_nothing_for_others(seen):
