@@ -192,15 +192,18 @@ def _check_call(function: Any, name: str, arguments: int, given: Iterable[str]) 
 
 def _checked_scores(scores: Any, number: int, name: str) -> Scores:
     """What somebody's metric returned, if it is a number for each map."""
-    if isinstance(scores, Tensor):
-        scores = scores.detach().cpu()
+    kind = type(scores).__name__
     try:
+        if isinstance(scores, Tensor):
+            kind = f"{kind} of {scores.dtype} on {scores.device}"
+            scores = scores.detach().cpu().to_dense()
+            scores = scores if scores.is_complex() else scores.double()
         if np.iscomplexobj(scores):
-            raise TypeError
+            raise TypeError("complex numbers have no order")
         values = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise AttributionLabError(
-            f"{name} returned {type(scores).__name__}: return one number for each attribution"
+            f"{name} returned {kind} ({format_error(error)}): return one number for each attribution"
         ) from error
     if np.isinf(values).any():
         raise AttributionLabError(

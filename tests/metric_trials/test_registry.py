@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import nnls
+from torch import Tensor
 
 import attributionlab as al
 from attributionlab import AttributionLabError
@@ -457,12 +458,26 @@ def test_what_is_no_metric_is_refused(given, message):
     [
         (0.5, r"returned the shape \(\) for 16 attributions"),
         ([[1.0]] * 16, r"returned the shape \(16, 1\)"),
-        ("high", "returned str: return one number for each attribution"),
+        ("high", "returned str .*'high'.*: return one number for each attribution"),
+        ([10**400] * 16, r"returned list \(OverflowError.*: return one number"),
+        (
+            torch.zeros(16, device="meta"),
+            r"returned Tensor of torch.float32 on meta .*: return one",
+        ),
     ],
 )
 def test_scores_that_are_no_row_of_numbers_are_refused(seen, returned, message):
     with pytest.raises(AttributionLabError, match=message):
         as_metric(lambda attributions: returned, higher_is_better=True).scores(seen)
+
+
+@pytest.mark.parametrize("form", [Tensor.bfloat16, Tensor.half, Tensor.to_sparse, Tensor.bool])
+def test_scores_may_be_tensors_of_any_real_form(seen, form):
+    def mine(attributions):
+        return form((attributions.mean((1, 2, 3)) > 0).float())
+
+    expected = (seen.case.maps.mean((1, 2, 3)) > 0).tolist()
+    assert as_metric(mine, higher_is_better=True).scores(seen).tolist() == expected
 
 
 def test_what_a_metric_raises_is_said_in_one_line_with_its_place(seen):
@@ -491,7 +506,7 @@ def test_a_direction_for_a_built_in_metric_is_refused():
         (lambda attributions: attributions.sum((1, 2, 3)) / 0, "returned (inf|nan|-inf)"),
         (
             lambda attributions: attributions.sum((1, 2, 3)) * 1j,
-            "returned Tensor: return one number",
+            r"returned Tensor of torch.complex64 on cpu \(.*complex.*\): return one number",
         ),
     ],
 )
