@@ -159,7 +159,7 @@ def _condition(axis: str, dose: float, env: Environment, at: Mapping[str, float]
 
 def _problems(axis: str, doses: Sequence[float]) -> list[str]:
     if axis not in AXES:
-        return [f"no axis named {axis!r}: {nearest(axis, AXES)}"]
+        return [f"no axis named {axis!r}: {nearest(str(axis), AXES)}"]
     if isinstance(doses, str) or not isinstance(doses, Sequence) or not len(doses):
         return [f"doses of {axis} are {doses!r}: give a list of numbers"]
     most = {"share": 1, "channels": 256, "distance": 255}.get(axis)

@@ -168,6 +168,7 @@ def metric_tests(
             *integer_problem("seed", seed, 0),
             *number_problem("threshold", threshold, above=-1, most=1),
             *confidence_problem(confidence),
+            *_methods_problem(methods),
         ]
     )
     [chosen] = as_environments(env)
@@ -197,6 +198,12 @@ def metric_tests(
         )
         for metric in metrics
     ]
+
+
+def _methods_problem(methods: Any) -> list[str]:
+    if isinstance(methods, list | tuple):
+        return []
+    return [f"methods is {methods!r}: give a list, such as ['saliency'], or leave it out"]
 
 
 class _Image(NamedTuple):

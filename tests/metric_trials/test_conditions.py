@@ -110,6 +110,7 @@ def test_an_environment_without_the_effect_gets_two_channels_of_strength_one():
     ("doses", "message"),
     [
         ({"sharing": [1]}, "no axis named 'sharing': did you mean 'share'?"),
+        ({1: [1]}, "no axis named 1: known are channels, distance, share, strength"),
         ({"share": []}, r"doses of share are \[\]: give a list of numbers"),
         ({"share": 0.5}, "doses of share are 0.5: give a list"),
         ({"share": [1.5]}, "share is 1.5: take a number of at least 0 and of at most 1"),

@@ -209,6 +209,8 @@ def test_an_axis_that_was_not_tried_is_refused(deletion):
         ({"confidence": 1}, "confidence is 1: take less"),
         ({"output": "class"}, "output is 'class'"),
         ({"methods": ["saliencies"]}, "no method named 'saliencies'"),
+        ({"methods": "saliency"}, r"methods is 'saliency': give a list, such as \['saliency'\]"),
+        ({"methods": None}, "methods is None: give a list"),
         ({"metric": "insertions"}, "did you mean 'insertion'"),
         ({"env": "single-color-modulo"}, "has no redundant channels"),
     ],
