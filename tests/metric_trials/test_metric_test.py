@@ -206,7 +206,7 @@ def test_an_axis_that_was_not_tried_is_refused(deletion):
     [
         ({"n": 1}, "n is 1.*integer.* 2"),
         ({"seed": -1, "threshold": 2}, "seed is -1.*; threshold is 2"),
-        ({"confidence": 1}, "confidence is 1: take less"),
+        ({"confidence": 1}, "confidence is 1: take a number"),
         ({"output": "class"}, "output is 'class'"),
         ({"methods": ["saliencies"]}, "no method named 'saliencies'"),
         ({"methods": "saliency"}, r"methods is 'saliency': give a list, such as \['saliency'\]"),
