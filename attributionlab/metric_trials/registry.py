@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab import metrics
-from attributionlab.errors import AttributionLabError, AttributionWarning, nearest
+from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.methods.run import _interpreter, _modes, _seeded, restored
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.scores import SHARED, Sees
+from attributionlab.metrics.marking import marking_problems
 from attributionlab.references import format_error, in_one_line, place_of
 
 Scores = NDArray[np.float64]
@@ -103,7 +104,9 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
             f"{name} does not say which direction is better: mark it with "
             "attributionlab.metrics.metric, or pass higher_is_better"
         )
-    if not getattr(metric, "per_sample", True):
+    marks = {key: getattr(metric, key) for key in ("per_sample", "maps") if hasattr(metric, key)}
+    refuse_if(marking_problems(**marks), name)
+    if not marks.get("per_sample", True):
         raise AttributionLabError(
             f"{name} is defined on a data set only (per_sample=False), and maps are ranked image by "
             "image: write a function that returns one number for each attribution"
