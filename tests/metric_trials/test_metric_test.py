@@ -95,6 +95,28 @@ def test_real_methods_are_ranked_beside_the_graded_attributions(deletion):
     assert deletion.candidates[0] == "exact"
 
 
+def test_a_function_named_like_a_built_in_method_does_not_get_the_paper_s_settings(env):
+    got = []
+
+    def occlusion(model, inputs, targets, window=1):
+        got.append((window, model is env.softmax_model))
+        return inputs
+
+    report = metric_test("f1", env, 2, doses={"share": [0]}, methods=[occlusion])
+    assert report.candidates[-1] == "occlusion"
+    assert set(got) == {(1, True)}
+
+
+def test_roads_answers_at_a_dose_do_not_depend_on_the_other_axes(env):
+    # ROAD imputes colors that are unseen to a network with redundant channels, whatever the share.
+    alone = metric_test("road", env, 2, doses={"strength": [0]})
+    beside = metric_test("road", env, 2, doses={"strength": [0], "share": [0]})
+    assert beside.along("strength") == alone.along("strength")
+    [none], [some] = beside.along("strength"), beside.along("share")
+    assert (none.unseen, some.unseen) == (0, 0)
+    assert none.correlations != some.correlations
+
+
 def test_the_same_seed_gives_the_same_report(env):
     doses = {"share": [0.5]}
     one, same, other = (metric_test("sensitivity-n", env, 2, s, doses=doses) for s in (0, 0, 1))
