@@ -290,6 +290,13 @@ def _random_states(call: Call) -> tuple[Any, ...]:
 
 
 @contextmanager
+def isolated(seed: int) -> Iterator[None]:
+    """Run somebody's code: what is global is seeded inside, and put back outside."""
+    with _seeded(seed), _interpreter(), _modes():
+        yield
+
+
+@contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Global random states set from a seed inside; these and what else is global restored outside."""
     kept = [(put_back, get()) for get, put_back in GLOBALS]

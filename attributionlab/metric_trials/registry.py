@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attributionlab import metrics
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
-from attributionlab.methods.run import _interpreter, _modes, _seeded, restored
+from attributionlab.methods.run import isolated, restored
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.scores import SHARED, Sees
 from attributionlab.metrics.marking import marking_problems
@@ -129,7 +129,7 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
     taken = _parameters(function, name)
     _check_call(function, name, 4 if "model" in taken else 1, taken & OFFERED)
     scale: Any = getattr(function, "maps", "signed")
-    told: set[str] = set()  # of each repair once, and not once a batch
+    warned_of: set[str] = set()  # of each repair once, and not once a batch
 
     def scores(seen: Evaluation) -> Scores:
         case, each = seen.case, []
@@ -148,14 +148,12 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
             arguments = (*repeated, maps.clone()) if "model" in taken else (maps.clone(),)
             with (
                 restored(seen.model) as repaired,
-                _seeded(case.seed),
-                _interpreter(),
-                _modes(),
+                isolated(case.seed),
                 in_one_line(lambda error: f"{name} raised {format_error(error)}{place_of(error)}"),
             ):
                 returned = function(*arguments, **given)
-            for what in [each for each in repaired if each not in told]:
-                told.add(what)
+            for what in [each for each in repaired if each not in warned_of]:
+                warned_of.add(what)
                 text = f"{name} changed {what} of the model, which have been restored"
                 warnings.warn(text, AttributionWarning, stacklevel=2)
             each.append(_checked_scores(returned, n, name))
