@@ -6,11 +6,13 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from attributionlab.environment.files import find_dataset, find_spec, read_spec
 from attributionlab.errors import AttributionLabError, printable, refuse_if
 from attributionlab.files import check_writable
 from attributionlab.progress import follow
@@ -75,12 +77,12 @@ def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[s
     paths : mapping of str to Path or None
         Files to write, by option.
     read : sequence of str
-        What may name files that the work reads, and which must stay: environments, and methods or
-        metrics as ``file.py:name`` or as a file of maps.
+        What may name files that the work reads, and which must stay: environments with their data
+        sets, and methods or metrics as ``file.py:name``, ``module:name`` or a file of maps.
     """
     given = {name: path for name, path in paths.items() if path}
     places = {name: check_writable(path) for name, path in given.items()}
-    files = [file for name in read for file in (name, name.rpartition(":")[0])]
+    files = [file for name in read for file in _files_behind(name)]
     sources = {Path(file).resolve() for file in files if os.path.isfile(file)}
     for index, (name, place) in enumerate(places.items()):
         path = str(given[name])
@@ -93,6 +95,23 @@ def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[s
             other = list(places)[earlier.index(place)]
             raise AttributionLabError(f"--{other} and --{name} are both {path!r}: give two paths")
     return places
+
+
+def _files_behind(name: str) -> Iterator[str | Path]:
+    """Where what is read may lie; nothing is run, and what is wrong is refused where it is used."""
+    place = name.rpartition(":")[0]
+    yield from (name, place)
+    if name.endswith(".toml"):
+        with suppress(AttributionLabError):
+            design = find_spec(name, "designs", "environment")
+            yield find_dataset(design, str(read_spec(design).get("dataset")))
+    folders = None  # those of sys.path
+    for part in place.split("."):
+        spec = PathFinder.find_spec(part, folders) if part.isidentifier() else None
+        if spec is None:
+            return
+        yield from filter(None, [spec.origin])
+        folders = spec.submodule_search_locations
 
 
 def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path], None]]) -> None:

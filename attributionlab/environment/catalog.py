@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
-from attributionlab.environment.files import find_spec, read_spec
+from attributionlab.environment.files import find_dataset, find_spec, read_spec
 from attributionlab.environment.spec import EnvironmentSpec, shown_distractors
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.images import GENERATORS, Recipe
@@ -139,11 +139,7 @@ def load(name: str, **overrides: Any) -> Environment:
     dataset_name = overrides.pop("dataset", design.get("dataset"))
     if not isinstance(dataset_name, str):
         raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
-    beside = path.parent / dataset_name  # a user's design may bring its own data set
-    dataset_path = (
-        beside if os.path.isfile(beside) else find_spec(dataset_name, "datasets", "data set")
-    )
-    dataset = read_spec(dataset_path)
+    dataset = read_spec(find_dataset(path, dataset_name))
     spec = _spec(path.stem, design, dataset, overrides)
     with plain_torch():
         env = _build(spec)

@@ -39,6 +39,12 @@ def find_spec(name: str, kind: str, what: str) -> Path:
     return path
 
 
+def find_dataset(design: Path, name: str) -> Path:
+    """The file of a design's data set; a user's design may bring its own, beside it."""
+    beside = design.parent / name
+    return beside if os.path.isfile(beside) else find_spec(name, "datasets", "data set")
+
+
 def read_spec(path: Path) -> dict[str, Any]:
     """The content of a TOML file, or one line that says why there is none."""
     try:

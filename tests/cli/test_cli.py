@@ -218,9 +218,17 @@ def test_a_file_that_fails_at_the_end_takes_neither_table_nor_other_files_with_i
 
 
 def test_what_is_read_is_not_written_over(folder, capsys):
-    for path in ("mine.py", "small.toml"):
+    (folder / "own" / "part").mkdir(parents=True)
+    (folder / "own" / "part" / "module.py").write_text(METHODS)
+    for method, path in (
+        ("mine.py:right", "mine.py"),
+        ("mine.py:right", "small.toml"),
+        ("mine.py:right", "images.toml"),
+        ("mine:right", "mine.py"),
+        ("own.part.module:right", "own/part/module.py"),
+    ):
         text = (folder / path).read_text()
-        assert run("test", "mine.py:right", "--env", "small.toml", "--json", path) == 2
+        assert run("test", method, "--env", "small.toml", "--json", path) == 2
         assert "which is read: write elsewhere" in capsys.readouterr().err
         assert (folder / path).read_text() == text
 
