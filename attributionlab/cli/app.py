@@ -256,6 +256,7 @@ def main(given: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
+    streams = sys.stdout, sys.stderr
     if "" not in sys.path:
         sys.path.append("")  # module:name is looked for where the user stands, behind all else
     try:
@@ -271,6 +272,12 @@ def main(given: Sequence[str] | None = None) -> int:
         say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
+        _give_up_stdout()
+        return BROKEN_PIPE
+    except SystemExit as leave:  # Typer and Rich make an exit of a closed pipe
+        sys.stdout, sys.stderr = streams  # Typer has put others in their place
+        if not isinstance(leave.__context__, BrokenPipeError):
+            raise
         _give_up_stdout()
         return BROKEN_PIPE
     except OSError as error:  # files are answered where they are written

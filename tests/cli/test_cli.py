@@ -414,6 +414,21 @@ def test_help_without_arguments_says_nothing_more(capsys):
     assert "attributionlab: \n" not in captured.err
 
 
+@pytest.mark.parametrize("given", ["--help", "--version", "show multi-color-sum", "list"])
+def test_a_reader_that_leaves_is_141(given):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "attributionlab", *given.split()],
+        env={**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_a_reader_that_leaves_takes_no_verdict_and_no_file_with_it(folder):
     package = str(Path(al.__file__).parents[1])
     arguments = ["test", "mine.py:right", "--env", "small.toml", "--n", "1", "--json", "out.json"]
