@@ -3,6 +3,8 @@
 import io
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +16,16 @@ if TYPE_CHECKING:
 
 def check_writable(path: str | Path) -> Path:
     """The file that a path leads to, refused before the work that would end there if it cannot be
-    written: folders, devices, missing folders, missing permission.
+    written: folders, devices, what is printed to, missing folders, missing permission.
     """
     try:
         target = Path(path).resolve()
-        if os.path.exists(path) and not target.exists():  # /dev/stdout, where that is a pipe
+        if (os.path.exists(path) and not target.exists()) or _of_system(path):  # a pipe
             raise AttributionLabError(f"{str(path)!r} is a device or pipe: give the path of a file")
+        if target.is_file() and any(os.path.samestat(target.stat(), each) for each in _streams()):
+            raise AttributionLabError(
+                f"standard output or error goes to {str(path)!r}: give the path of another file"
+            )
         folder = target.parent
         if target.is_symlink():  # Python 3.13 no longer raises
             raise RuntimeError("a loop of links")
@@ -38,6 +44,19 @@ def check_writable(path: str | Path) -> Path:
     if not allowed:
         raise AttributionLabError(f"cannot write {str(path)!r}: no permission")
     return target
+
+
+def _of_system(path: str | Path) -> bool:
+    """Whether it is under /dev, where links lead to what is open, or /proc; /dev/shm has files."""
+    parts = Path(os.path.abspath(path)).parts
+    return parts[1:2] in (("dev",), ("proc",)) and os.name == "posix" and parts[2:3] != ("shm",)
+
+
+def _streams() -> Iterator[os.stat_result]:
+    """The files of standard output and error, which would be lost where another took their name."""
+    for number in (1, 2):
+        with suppress(OSError):  # closed
+            yield os.fstat(number)
 
 
 def make_folder(path: str | Path) -> Path:

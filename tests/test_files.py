@@ -90,6 +90,29 @@ def test_a_name_for_a_pipe_is_refused(tmp_path):
         os.close(writing)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs names of open files")
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_file_that_is_printed_to_is_refused(tmp_path, number):
+    """By its name, by a link to it, and by that of the stream."""
+    path = tmp_path / "log"
+    (tmp_path / "link").symlink_to(path)
+    before = os.dup(number)
+    try:
+        with path.open("w") as file:
+            os.dup2(file.fileno(), number)
+            for name in (path, tmp_path / "link"):
+                with pytest.raises(AttributionLabError, match="give the path of another file"):
+                    check_writable(name)
+            for name in (f"/dev/fd/{number}", f"/proc/self/fd/{number}", "/dev/new", "/../dev/new"):
+                with pytest.raises(AttributionLabError, match="is a device or pipe: give the path"):
+                    check_writable(name)
+    finally:
+        os.dup2(before, number)
+        os.close(before)
+    assert check_writable(path) == path.resolve()
+    assert check_writable("/dev/shm/../../tmp/new").name == "new"
+
+
 def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
