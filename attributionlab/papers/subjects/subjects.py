@@ -152,7 +152,7 @@ def chosen_subject(
     Raises
     ------
     AttributionLabError
-        If only one of images and model is given, or classes or weights without them; for images
+        If only one of images and model is given, or another setting without them; for images
         without class folders, and a model that does not return a finite output for each class.
     """
     folder, reference, size = own.get("images"), own.get("model"), own.get("size", 224)
@@ -166,11 +166,18 @@ def chosen_subject(
         refuse_if(
             [
                 f"{name} is {value!r} without images: pass images and model, too"
-                for name, value in (("classes", classes), ("weights", weights))
+                for name, value in (
+                    ("classes", classes),
+                    ("weights", weights),
+                    ("layer", layer),
+                    ("size", own.get("size")),
+                )
                 if value is not None
             ]
         )
         return None
+    if not isinstance(classes, str | Path | None):
+        raise AttributionLabError(f"classes is {classes!r}: pass the path of a text file")
     names = None if classes is None else _names_in(Path(classes))
     given = images_in(folder, size=size, n=n, seed=seed, classes=names)
     if not given.classes and not predicted:

@@ -1,5 +1,7 @@
 """A user's network gets its weights from a file, and its images with labels or without."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -162,13 +164,26 @@ def test_a_choice_passes_everything_on(own):
 
 def test_without_images_and_model_there_is_no_subject_and_nothing_else_may_be_given():
     assert chosen_subject(1, 0) is None
-    assert chosen_subject(1, 0, size=SIZE, images=None, classes=None) is None
+    assert chosen_subject(1, 0, images=None, classes=None) is None
+    for setting, value in (("layer", "0"), ("size", SIZE)):
+        with pytest.raises(
+            AttributionLabError, match=f"{setting} is {value!r} without images: pass"
+        ):
+            chosen_subject(1, 0, **{setting: value})
     with pytest.raises(AttributionLabError) as caught:
         chosen_subject(1, 0, classes="names.txt", weights="weights.pt")
     said = (
         "is 'names.txt' without images: pass images and model, too; weights is 'weights.pt' without"
     )
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("classes", [5, True, ["a", "b"]])
+def test_classes_are_the_path_of_a_file(own, classes):
+    with pytest.raises(
+        AttributionLabError, match=re.escape(f"classes is {classes}: pass the path")
+    ):
+        given(own, classes=classes)
 
 
 @pytest.mark.parametrize("item", ["soco-figure-8", "soco-table-1"])
