@@ -134,6 +134,8 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not equals or not key.isidentifier():
             raise AttributionLabError(f"--set {pair!r}: write KEY=VALUE, such as n_steps=100")
+        if key in settings:
+            raise AttributionLabError(f"--set gives {key} twice, last by {pair!r}: give it once")
         if text.lower() in WORDS:
             settings[key] = WORDS[text.lower()]
             continue

@@ -118,6 +118,10 @@ REFUSALS = {
     "gamma": (["oracle", "--gamma", "3"], "gamma is 3.0: take a number in (0, 1]"),
     "claim": (["oracle", "--claim", "sined"], "claim is 'sined': did you mean 'signed'?"),
     "set": (["mine.py:right", "--set", "by"], "--set 'by': write KEY=VALUE"),
+    "set twice": (
+        ["mine.py:shifted", "--set", "by=1", "--set", "by=2"],
+        "by twice, last by 'by=2'",
+    ),
     "setting": (["mine.py:shifted", "--set", "bi=1"], "has no setting 'bi': known are by"),
     "device": (["oracle", "--device", "tpu9"], "device is 'tpu9'"),
     "no folder": (["oracle", "--json", "no/out.json"], "there is no folder 'no'"),
