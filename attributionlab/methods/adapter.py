@@ -30,6 +30,8 @@ DECLARATIONS = ("claim", "output", "gradient", "resolution", "runs")
 TEXTS = ("claim", "output", "resolution")
 """Of these; which ones there are, the setup and the environment say."""
 MOST_RUNS = 1_000
+GIVEN = ("self", "model", "inputs", "targets", "target")
+"""What a method gets by its place, and as no setting."""
 
 
 @dataclass(frozen=True)
@@ -220,11 +222,15 @@ def _check_settings(
     settings: Mapping[str, Any],
     also: Mapping[str, inspect.Parameter] = MappingProxyType({}),
 ) -> None:
+    for key in settings:
+        if key in GIVEN:
+            raise AttributionLabError(
+                f"setting {key!r} of {name} is given by the test: leave it out"
+            )
     parameters = {**also, **arguments_of(function)}
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     for key in settings:
         if key not in parameters:
-            given = ("self", "model", "inputs", "targets", "target")
-            own = [name for name in parameters if name not in given]
+            own = [name for name in parameters if name not in GIVEN]
             raise AttributionLabError(f"{name} has no setting {key!r}: {nearest(key, own)}")

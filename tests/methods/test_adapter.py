@@ -243,6 +243,10 @@ class NoMethod:
     pass
 
 
+def any_settings(model, inputs, targets, **settings):
+    return inputs
+
+
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
@@ -251,6 +255,10 @@ class NoMethod:
         ("nowhere.py:mine", {}, "no file at 'nowhere.py': check the path"),
         ("no.such.module:mine", {}, "module 'no.such.module' cannot be imported: ModuleNotFound"),
         ("captum.attr:Saliencey", {}, "captum.attr has no 'Saliencey': did you mean 'Saliency'"),
+        ("saliency", {"targets": 3}, "'targets' of saliency is given by the test: leave it out"),
+        ("captum.attr:Saliency", {"target": 3}, "'target' of captum.attr:Saliency is given"),
+        (any_settings, {"model": 3}, "'model' of any_settings is given by the test"),
+        (any_settings, {"inputs": 3}, "'inputs' of any_settings is given by the test"),
         ("saliency", {"abss": True}, "saliency has no setting 'abss': did you mean 'abs'"),
         ("captum.attr:Saliency", {"abss": True}, "Saliency has no setting 'abss'"),
         (
