@@ -23,7 +23,7 @@ from attributionlab.methods.calling import (
 )
 from attributionlab.methods.derivation import derived, similar_names
 from attributionlab.methods.layers import find_layer
-from attributionlab.references import located
+from attributionlab.references import format_error, in_one_line, located, place_of
 from attributionlab.validation import boolean_problem, integer_problem
 
 DECLARATIONS = ("claim", "output", "gradient", "resolution", "runs")
@@ -175,7 +175,19 @@ def as_method(
     """
     if not isinstance(settings, Mapping | None):
         raise AttributionLabError(f"settings are {settings!r}: pass a dict")
-    settings = dict(settings or {})
+    kind = type(method).__name__
+    with in_one_line(
+        lambda error: (
+            f"asked what it is, an object of type {printable(kind)} raised {format_error(error)}"
+            f"{place_of(error)}: let its attributes raise AttributeError alone"
+        )
+    ):
+        return _adapted(method, known, dict(settings or {}))
+
+
+def _adapted(
+    method: Any, known: Mapping[str, Callable[..., Any]], settings: Mapping[str, Any]
+) -> Method:
     name = printable(method if isinstance(method, str) else label_of(method))
     reference = repr(method) if isinstance(method, str) else name
     if isinstance(method, str):

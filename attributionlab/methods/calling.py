@@ -165,10 +165,10 @@ def _check_complete(
 
 
 def arguments_of(function: Any) -> Mapping[str, inspect.Parameter]:
-    """What a callable takes by name; nothing is known of some built-in ones."""
+    """What a callable takes by name; nothing is known of some built-in ones, and where asking fails."""
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):
+    except Exception:  # an attribute __signature__ may raise anything
         return {}
 
 

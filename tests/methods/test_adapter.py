@@ -276,6 +276,44 @@ def test_what_is_no_method_is_refused_with_the_remedy(method, settings, message)
         as_method(method, METHODS, settings)
 
 
+class Raising:
+    """Raises where one attribute is read."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __getattribute__(self, name):
+        if name == object.__getattribute__(self, "_name"):
+            raise RuntimeError("not\ntoday")
+        return object.__getattribute__(self, name)
+
+    def __call__(self, model, inputs, targets):
+        return inputs
+
+
+class Meta(type):
+    def __getattr__(cls, name):
+        raise RuntimeError("not\ntoday")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),  # pytest itself reads attributes of what it is given
+    [
+        (lambda: Raising("claim"), "Raising"),
+        (lambda: Raising("__name__"), "Raising"),
+        (lambda: Meta("OfMeta", (), {}), "Meta"),
+    ],
+)
+def test_an_object_whose_attributes_raise_is_refused_in_one_line(make, kind):
+    message = rf"of type {kind} raised RuntimeError: not today \(test_adapter\.py, line \d+\): let"
+    with pytest.raises(AttributionLabError, match=message):
+        as_method(make(), METHODS)
+
+
+def test_a_signature_that_raises_says_nothing(net):
+    assert torch.equal(run(Raising("__signature__"), net), INPUTS)
+
+
 def test_files_that_fail_are_refused_with_their_message(tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("raise RuntimeError('not\\ntoday')\n")
