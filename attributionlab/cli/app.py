@@ -281,6 +281,8 @@ def main(given: Sequence[str] | None = None) -> int:
         _give_up_stdout()
         return BROKEN_PIPE
     except OSError as error:  # files are answered where they are written
+        if error.filename is not None:
+            return _refuse(f"cannot use the file {error.filename!r}: {error.strerror}; check it")
         _give_up_stdout()
         return _refuse(f"cannot write to standard output: {error.strerror}; write elsewhere")
     except Exception as error:

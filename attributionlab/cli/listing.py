@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from attributionlab.environment.files import describe, environments
+from attributionlab.errors import AttributionLabError
 from attributionlab.methods.suffixes import SUFFIXES, base_and_suffix
 from attributionlab.papers.catalog import items
 from attributionlab.report import names_table, print_table
@@ -107,7 +108,13 @@ def _lines(path: Path) -> Mapping[str, str]:
 
 
 def _source(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except OSError as error:  # an installation that keeps compiled files alone
+        raise AttributionLabError(
+            f"list reads the source of the package, and {str(path)!r} cannot be read "
+            f"({error.strerror}): install the package with its sources"
+        ) from error
 
 
 def _first_sentence(docstring: str) -> str:

@@ -308,6 +308,29 @@ def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):
     assert error.rstrip().endswith("please report the lines above")
 
 
+def test_a_file_that_fails_is_not_blamed_on_standard_output(folder, capsys, monkeypatch):
+    from attributionlab.environment import catalog
+
+    def fail(name):
+        raise FileNotFoundError(2, "No such file or directory", "gone.bin")
+
+    monkeypatch.setattr(catalog, "load", fail)
+    assert run("show", "small.toml") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("attributionlab: cannot use the file 'gone.bin': No such file")
+    assert error.count("\n") == 1
+
+
+def test_list_without_sources_says_so(folder, capsys, monkeypatch):
+    from attributionlab.cli import listing
+
+    monkeypatch.setattr(listing, "PACKAGE", folder)
+    assert run("list") == 2
+    error = capsys.readouterr().err
+    assert "install the package with its sources" in error
+    assert error.count("\n") == 1
+
+
 def first_sentence(function):
     return function.__doc__.partition("\n")[0].partition(". ")[0].rstrip(".") + "."
 
