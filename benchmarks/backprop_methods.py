@@ -27,13 +27,13 @@ import attributionlab as al
 from attributionlab.methods import images_at_once
 from attributionlab.methods.ablation import occlusion
 from attributionlab.methods.cam import guided_gradcam
-from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import (
     deconvolution,
     guided_backprop,
     input_x_gradient,
     saliency,
 )
+from attributionlab.methods.notices import collect_notices
 from attributionlab.methods.paths import integrated_gradients
 from attributionlab.methods.relevance import deep_lift, lrp
 

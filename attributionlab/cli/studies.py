@@ -148,7 +148,7 @@ def reproduce_item(
     """Repeat a table or figure of a paper, and compare it with what the paper says."""
     from attributionlab.files import make_folder
     from attributionlab.papers.catalog import reproduce
-    from attributionlab.report import claims_table, findings_list, print_table
+    from attributionlab.report import claims_table, notes_list, print_table
 
     if out:
         make_folder(out)  # before the work whose results shall lie there
@@ -165,7 +165,7 @@ def reproduce_item(
         written = outcome.save(out, command_line()) if out else []
     typer.echo(f"{outcome.item.name}: {outcome.item.title}")
     _print_tables(outcome)
-    print_table(findings_list(outcome.notes))
+    print_table(notes_list(outcome.notes))
     if outcome.claims:
         typer.echo("")
         print_table(claims_table(outcome.claims), width=120)
@@ -239,7 +239,7 @@ def run_leaderboard(
     from attributionlab.files import write_atomically
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
     from attributionlab.leaderboard.cases import ALL
-    from attributionlab.report import data_table, findings_list, print_table, to_png
+    from attributionlab.report import data_table, notes_list, print_table, to_png
 
     places = check_paths(
         {"json": json, "csv": csv, "figure": figure},
@@ -273,7 +273,7 @@ def run_leaderboard(
             if len(table):
                 typer.echo(f"\n{title}")
                 print_table(data_table(table), width=140)
-        print_table(findings_list(board.notes))
+        print_table(notes_list(board.notes))
     finally:  # whether or not anybody reads the tables
         write_all(
             places,
@@ -324,7 +324,7 @@ def run_metric_test(
     from attributionlab.faithfulness.comparison import QUICK_SIZE
     from attributionlab.methods import as_method
     from attributionlab.metric_trials.run import metric_test
-    from attributionlab.report import data_table, findings_list, print_table
+    from attributionlab.report import data_table, notes_list, print_table
 
     places = check_paths({"json": json, "csv": csv}, read=[metric, *(method or []), env])
     place = load(env, **({"image_size": QUICK_SIZE} if quick else {}))
@@ -357,6 +357,6 @@ def run_metric_test(
         counted = f"{len(report.candidates)} attributions, mean over {n} images"
         typer.echo(f"\nby axis; {counted}; threshold {threshold:g}")
         print_table(data_table(report.summary()), width=140)
-        print_table(findings_list(report.notes))
+        print_table(notes_list(report.notes))
     finally:  # whether or not anybody reads the table
         write_all(places, {"json": report.to_json, "csv": report.to_csv})

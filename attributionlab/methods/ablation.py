@@ -23,7 +23,7 @@ from attributionlab.methods.coalitions import (
     notify_unmoved,
 )
 from attributionlab.methods.declaration import checked
-from attributionlab.methods.findings import Notice, notify
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import integer_problem

@@ -18,7 +18,7 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.attention_matrices import Attending
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
-from attributionlab.methods.findings import Notice, notify
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.transformer_relevance import Relevance
 from attributionlab.validation import integer_problem, number_problem

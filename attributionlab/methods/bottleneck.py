@@ -28,7 +28,6 @@ from attributionlab.methods.batching import (
     surely_fitting,
 )
 from attributionlab.methods.declaration import checked, declares
-from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.layers import (
     Layout,
     as_layer,
@@ -39,6 +38,7 @@ from attributionlab.methods.layers import (
     refuse_single_cell,
     resume,
 )
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.validation import (
     MOST_ROUNDS,
     generator_problem,

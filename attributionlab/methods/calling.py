@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import (
     LRP_REMEDY,
     QUADRATURE_REMEDY,
@@ -23,6 +22,7 @@ from attributionlab.methods.guards import (
     watched,
 )
 from attributionlab.methods.layers import find_layer
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.references import format_error, in_one_line, place_of
 

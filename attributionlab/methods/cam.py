@@ -20,7 +20,6 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import images_at_once, over_batches
 from attributionlab.methods.declaration import checked, declares, kebab, presented
 from attributionlab.methods.ensembles import all_equal, noise_problems, noisy_samples
-from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.gradients import guided_backprop
 from attributionlab.methods.layers import (
     Layout,
@@ -30,6 +29,7 @@ from attributionlab.methods.layers import (
     only_maps,
     refuse_single_cell,
 )
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import (
     boolean_problem,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attributionlab.exact import route_of
 from attributionlab.methods.batching import batch_problem, in_smaller_batches, passes_at_once
-from attributionlab.methods.findings import Notice, notify
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import number_problem
 

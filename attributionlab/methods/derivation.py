@@ -25,8 +25,8 @@ from attributionlab.methods.declaration import (
     stored,
 )
 from attributionlab.methods.ensembles import SAMPLES, smoothgrad, smoothgrad_squared, vargrad
-from attributionlab.methods.findings import collect_notices, notify
 from attributionlab.methods.gradients import input_x_gradient, saliency
+from attributionlab.methods.notices import collect_notices, notify
 from attributionlab.methods.paths import integrated_gradients, integrated_gradients_uniform
 from attributionlab.methods.suffixes import SUFFIXES, base_and_suffix
 from attributionlab.validation import checked_images
@@ -72,9 +72,9 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     parameters = parameters_of(method)
 
     def magnitudes(model: nn.Module, inputs: Tensor, targets: Tensor, **settings: Any) -> Tensor:
-        with collect_notices() as findings:
+        with collect_notices() as collected:
             maps = method(model, inputs, targets, **settings)
-        for each in findings:
+        for each in collected:
             # A sum is that of the signed map: `gaps` is left out.
             text = f"are absolute values of maps that {each.text}"
             notify(dataclasses.replace(each, text=text, gaps=()))

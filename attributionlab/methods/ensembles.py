@@ -28,7 +28,7 @@ from attributionlab.methods.declaration import (
     presented,
     stored,
 )
-from attributionlab.methods.findings import Notice, collect_notices, notify
+from attributionlab.methods.notices import Notice, collect_notices, notify
 from attributionlab.methods.suffixes import SUFFIXES
 from attributionlab.validation import (
     checked_images,
@@ -232,9 +232,9 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         samples = maps_of_samples(method, model, inputs, targets, **settings)
         notices, maps = _OfSamples(), []
         for _ in range(len(inputs)):
-            with collect_notices() as findings:
+            with collect_notices() as collected:
                 of_samples = next(samples)
-            notices.note(findings, of_samples)
+            notices.note(collected, of_samples)
             maps.append(REDUCTIONS[name](of_samples.double()))
         notices.notify(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
         return stored(torch.stack(maps), inputs.dtype)
@@ -256,12 +256,12 @@ class _OfSamples:
     def __init__(self) -> None:
         self.images, self.worst, self.equal = Counter[tuple[str, Any]](), dict[str, float](), 0
 
-    def note(self, findings: list[Notice], maps: Tensor) -> None:
+    def note(self, collected: list[Notice], maps: Tensor) -> None:
         """Take down what the samples of one image gave."""
         self.images.update(
-            dict.fromkeys(((each.text, each.kind) for each in findings if each.images), 1)
+            dict.fromkeys(((each.text, each.kind) for each in collected if each.images), 1)
         )
-        for each in findings:
+        for each in collected:
             self.worst[each.text] = max(self.worst.get(each.text, 0.0), each.worst)
         self.equal += all_equal(maps)
 

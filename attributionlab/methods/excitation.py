@@ -18,7 +18,6 @@ from torch.overrides import TorchFunctionMode
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
-from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import STATED_SHARE
 from attributionlab.methods.layers import (
     Layout,
@@ -28,6 +27,7 @@ from attributionlab.methods.layers import (
     only_maps,
     refuse_single_cell,
 )
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.validation import boolean_problem
 
 WHO = "excitation-backprop"

@@ -18,7 +18,7 @@ from attributionlab.memory import refuse_beyond_memory
 from attributionlab.methods.baselines import blur_pyramid
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import checked, declares
-from attributionlab.methods.findings import Notice, notify
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.validation import MOST_ROUNDS, boolean_problem, integer_problem, number_problem
 
 LN_2 = math.log(2)

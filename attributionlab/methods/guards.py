@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.methods.findings import Kind, Notice, notify
+from attributionlab.methods.notices import Kind, Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 
 STATED_SHARE = 0.05

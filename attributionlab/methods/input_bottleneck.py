@@ -36,8 +36,8 @@ from attributionlab.methods.bottleneck import (
     too_small,
 )
 from attributionlab.methods.declaration import checked, declares
-from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.layers import Layout, channels_first, find_layer, layout_of, returned
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.validation import (
     MOST_ROUNDS,
     generator_problem,

@@ -17,7 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.batching import in_smaller_batches
-from attributionlab.methods.findings import Notice, notify
+from attributionlab.methods.notices import Notice, notify
 
 
 def find_layer(

@@ -33,7 +33,6 @@ from attributionlab.methods.batching import (
 )
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.ensembles import noise_problems
-from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import (
     QUADRATURE_REMEDY,
     STATED_SHARE,
@@ -42,6 +41,7 @@ from attributionlab.methods.guards import (
     notify_of_noise,
     shares_of_change,
 )
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import (
     MOST_ROUNDS,

@@ -18,8 +18,8 @@ from attributionlab.methods.batching import (
     passes_at_once,
 )
 from attributionlab.methods.declaration import checked, declares
-from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import STATED_NOISE, noise_share
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.validation import (
     checked_images,

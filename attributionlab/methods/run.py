@@ -20,8 +20,8 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.methods.adapter import Method
 from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.calling import Call
-from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import kinks, saturation
+from attributionlab.methods.notices import Notice, notify
 
 GLOBAL_HOOKS = [
     table

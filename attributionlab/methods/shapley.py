@@ -25,8 +25,8 @@ from attributionlab.methods.coalitions import (
     notify_unmoved,
 )
 from attributionlab.methods.declaration import checked
-from attributionlab.methods.findings import Notice, notify
 from attributionlab.methods.guards import notify_of_noise, share_of_errors
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import MOST_ROUNDS, generator_problem, integer_problem

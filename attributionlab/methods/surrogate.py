@@ -17,7 +17,7 @@ from attributionlab.methods.coalitions import (
     notify_superpixels,
 )
 from attributionlab.methods.declaration import checked
-from attributionlab.methods.findings import Notice, notify
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs
 from attributionlab.segmentation import Segmentation, segment
 from attributionlab.validation import generator_problem, integer_problem, number_problem

@@ -12,7 +12,7 @@ from .terminal import certificates_table as certificates_table
 from .terminal import claims_table as claims_table
 from .terminal import comparison_table as comparison_table
 from .terminal import explained as explained
-from .terminal import findings_list as findings_list
 from .terminal import names_table as names_table
+from .terminal import notes_list as notes_list
 from .terminal import print_table as print_table
 from .verdict import report_table as report_table

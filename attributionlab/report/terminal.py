@@ -211,14 +211,14 @@ def _precision_text(precision: Mapping[str, Any]) -> str:
     return f"{equal}, off by {precision['largest_difference']:,.6g}"
 
 
-def findings_list(findings: Iterable[str]) -> RenderableType:
+def notes_list(notes: Iterable[str]) -> RenderableType:
     """Sentences below each other, wrapped, each behind a dash and a blank line."""
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column()
     table.add_column(overflow="fold")
-    for finding in findings:
+    for note in notes:
         table.add_row("")
-        table.add_row("-", Text(printable(finding)))
+        table.add_row("-", Text(printable(note)))
     return table
 
 

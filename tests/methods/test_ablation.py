@@ -11,14 +11,14 @@ import attributionlab as al
 import oracles_masking
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import ablation, findings
+from attributionlab.methods import ablation, notices
 from attributionlab.methods.ablation import (
     feature_ablation,
     feature_ablation_true_baseline,
     occlusion,
     occlusion_true_baseline,
 )
-from attributionlab.methods.findings import collect_notices
+from attributionlab.methods.notices import collect_notices
 from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Constant, Curved, value_of
 
 
@@ -245,7 +245,7 @@ def test_an_image_that_is_its_baseline_has_a_map_of_zeros():
 
 
 def test_it_tells_its_superpixels_and_no_pixels():
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         run()
         run(segmentation="pixels")
     assert [finding.images for finding in told] == [0] * 4

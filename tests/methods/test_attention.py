@@ -12,7 +12,7 @@ from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods import attention_rollout, chefer_lrp
 from attributionlab.methods.attention import Tokens, read_tokens, tokens_of
 from attributionlab.methods.attention_matrices import Attending, scaled_dot_product
-from attributionlab.methods.findings import collect_notices
+from attributionlab.methods.notices import collect_notices
 from attributionlab.papers.subjects.networks import AttentionNetwork
 from oracles_attention import MAKES, Transformer
 

@@ -15,13 +15,13 @@ from attributionlab.methods.batching import (
 )
 from attributionlab.methods.cam import gradcam, linear_approximation
 from attributionlab.methods.excitation import excitation_backprop
-from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import (
     deconvolution,
     guided_backprop,
     input_x_gradient,
     saliency,
 )
+from attributionlab.methods.notices import collect_notices
 from attributionlab.methods.relevance import deep_lift, deep_shap, lrp
 
 # One image of 2 x 4 x 4 float32: 128 bytes; the convolution's output 3 x 4 x 4: 192; the ReLU's: 192;

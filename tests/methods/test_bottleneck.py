@@ -16,8 +16,8 @@ import attributionlab as al
 import oracles_methods as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods.bottleneck import capacity, iba, smoothed
-from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.layers import observe
+from attributionlab.methods.notices import collect_notices
 
 
 def generator(seed=0):

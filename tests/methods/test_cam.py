@@ -24,8 +24,8 @@ from attributionlab.methods.cam import (
     linear_approximation,
     smooth_gradcam_plus_plus,
 )
-from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import guided_backprop
+from attributionlab.methods.notices import collect_notices
 from oracles_methods import enlarge
 
 

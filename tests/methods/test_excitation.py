@@ -13,7 +13,7 @@ import attributionlab as al
 import oracles_methods as oracles
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.excitation import excitation_backprop
-from attributionlab.methods.findings import collect_notices
+from attributionlab.methods.notices import collect_notices
 from random_chains import SHAPE, random_chain, silently
 
 # Some hundred float64 products and quotients of numbers between 0 and 1.

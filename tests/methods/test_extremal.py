@@ -14,7 +14,7 @@ import oracles_methods as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods.baselines import blur_pyramid
 from attributionlab.methods.extremal import SmoothMask, area_gap, blurred, extremal_perturbation
-from attributionlab.methods.findings import collect_notices
+from attributionlab.methods.notices import collect_notices
 
 
 def random(*shape, seed=0):

@@ -11,8 +11,8 @@ from torch import nn
 
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, methods
-from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import deconvolution, guided_backprop
+from attributionlab.methods.notices import collect_notices
 from random_chains import SHAPE, random_chain, silently
 
 

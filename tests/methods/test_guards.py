@@ -15,7 +15,6 @@ from attributionlab import methods
 from attributionlab.errors import GuardWarning
 from attributionlab.methods import Notice, notify, summarized
 from attributionlab.methods.ablation import occlusion
-from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import deconvolution, guided_backprop, saliency
 from attributionlab.methods.guards import (
     completeness,
@@ -27,6 +26,7 @@ from attributionlab.methods.guards import (
     shares_of_change,
     watched,
 )
+from attributionlab.methods.notices import collect_notices
 from attributionlab.methods.relevance import deep_lift, deep_shap
 
 INPUTS = torch.tensor([[[[1.0, 2.0], [0.5, 4.0]]], [[[3.0, -1.0], [1.0, 0.25]]]])

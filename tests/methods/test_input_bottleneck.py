@@ -12,13 +12,13 @@ import attributionlab as al
 import oracles_bottleneck as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods import bottleneck, input_bottleneck
-from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.input_bottleneck import (
     Adversary,
     generated_mask,
     input_iba,
     let_through,
 )
+from attributionlab.methods.notices import collect_notices
 
 QUICK = {"steps": 3, "copies": 2, "feature_steps": 10, "epochs": 1, "samples": 20, "batch": 4}
 TARGET = torch.tensor([1])

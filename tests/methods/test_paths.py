@@ -8,7 +8,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError, methods
-from attributionlab.methods.findings import collect_notices, summarized
+from attributionlab.methods.notices import collect_notices, summarized
 from attributionlab.methods.paths import integrated_gradients, integrated_gradients_exact
 
 

@@ -13,8 +13,8 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import AttributionLabError
-from attributionlab.methods.findings import collect_notices
 from attributionlab.methods.gradients import input_x_gradient
+from attributionlab.methods.notices import collect_notices
 from attributionlab.methods.relevance import (
     deep_lift,
     deep_lift_true_baseline,

@@ -9,7 +9,7 @@ import torch
 import attributionlab as al
 import oracles_masking as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import findings, shapley
+from attributionlab.methods import notices, shapley
 from attributionlab.methods.shapley import kernel_shap, kernel_shap_true_baseline
 from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Constant, Curved, seeded, value_of
 
@@ -30,7 +30,7 @@ def loud(model=None, method=kernel_shap, **settings):
 
 def run(model=None, **settings):
     """The map, whatever is said about its noise."""
-    with findings.collect_notices():
+    with notices.collect_notices():
         return loud(model, **settings)
 
 
@@ -170,7 +170,7 @@ def test_forward_passes_are_as_many_as_said():
 
 
 def test_float64_stays():
-    with findings.collect_notices():
+    with notices.collect_notices():
         got = kernel_shap(
             Curved(),
             IMAGES.double(),
@@ -208,7 +208,7 @@ def test_it_says_when_samples_do_not_determine_the_coefficients():
         GuardWarning, match="of 2 images are not determined .* too few for the super"
     ):
         loud(n_samples=2)
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         loud(n_samples=2)
     assert told[-1].images == 0  # nothing is known of their noise
 
@@ -229,14 +229,14 @@ def test_as_many_samples_as_unknowns_say_nothing_of_their_noise():
 
 @pytest.mark.filterwarnings("ignore:.*single superpixel")
 def test_a_single_superpixel_has_the_whole_change():
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         got = loud(segmentation=torch.zeros_like(LABELS))
     assert [finding.images for finding in told] == [2, 0, 0, 0, 0]
     assert len(got[0].unique()) == 1
 
 
 def test_it_is_quiet_when_all_is_well():
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         loud(n_samples=30)
     assert [finding.images for finding in told] == [0] * 5
     assert torch.equal(told[0].regions, LABELS.expand(2, 3, 5))

@@ -6,7 +6,7 @@ import torch
 import attributionlab as al
 import oracles_masking as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import findings, shapley
+from attributionlab.methods import notices, shapley
 from attributionlab.methods.shapley import (
     shapley_value_sampling,
     shapley_value_sampling_true_baseline,
@@ -26,7 +26,7 @@ def loud(model=None, **settings):
 
 def run(model=None, **settings):
     """The map, whatever is said about its noise."""
-    with findings.collect_notices():
+    with notices.collect_notices():
         return loud(model, **settings)
 
 
@@ -151,7 +151,7 @@ def test_parts_have_the_mean_and_the_standard_errors_of_the_whole():
 def test_they_are_the_exact_values_of_counts():
     env = al.load("multi-color-sum", image_size=8)
     images, labels = env.batch(2)
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         maps = shapley_value_sampling_true_baseline(
             env.model,
             images,
@@ -187,7 +187,7 @@ def test_it_says_when_the_map_is_mostly_noise():
 
     with pytest.warns(GuardWarning, match="of 2 images are mostly noise .* larger n_samples"):
         loud(Majority(), segmentation="pixels", n_samples=3)
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         loud(Majority(), segmentation="pixels", n_samples=300)
     assert told[-1].images == 0
 
@@ -199,7 +199,7 @@ def test_a_single_permutation_says_nothing_of_its_noise():
 
 @pytest.mark.filterwarnings("ignore:.*single superpixel")
 def test_a_single_superpixel_has_the_whole_change_for_certain():
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         got = loud(segmentation=torch.zeros_like(LABELS), n_samples=1)
     assert [finding.images for finding in told] == [2, 0, 0, 0]
     assert len(got[0].unique()) == len(got[1].unique()) == 1

@@ -11,7 +11,7 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import findings
+from attributionlab.methods import notices
 from attributionlab.methods.surrogate import lime, lime_true_baseline
 
 LABELS = torch.tensor([[0, 0, 1, 1, 1], [0, 2, 2, 3, 3], [4, 4, 2, 3, 3]])
@@ -193,7 +193,7 @@ def test_outputs_that_differ_by_little_more_than_rounding_are_explained():
         def forward(self, inputs):
             return 1 + super().forward(inputs) * 2**-28  # some 100 units in the last place
 
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         assert run(Faint()).any()
     assert not any(finding.images for finding in told)
 
@@ -205,7 +205,7 @@ def test_it_says_when_there_is_a_single_superpixel():
 
 
 def test_it_is_quiet_when_all_is_well():
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         run()
     assert [finding.images for finding in told] == [0, 0]
     assert [finding.kind for finding in told] == ["segments", "zeros"]
@@ -213,7 +213,7 @@ def test_it_is_quiet_when_all_is_well():
 
 def test_it_tells_its_superpixels():
     alone = torch.stack([LABELS, LABELS.flip(0)])
-    with findings.collect_notices() as told:
+    with notices.collect_notices() as told:
         maps = run(segmentation=alone)
     first, second = told
     assert torch.equal(first.regions, alone)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attributionlab.errors import refuse_if
 from attributionlab.local_data import cifar10
 from attributionlab.methods import gradcam, integrated_gradients
-from attributionlab.methods.findings import collect_notices
+from attributionlab.methods.notices import collect_notices
 from attributionlab.metrics import Retraining
 from attributionlab.metrics.orders import Order
 from attributionlab.papers.catalog import Found, Run, Tables, claim

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import refuse_if
 from attributionlab.methods import deep_shap, gradcam, integrated_gradients
-from attributionlab.methods.findings import Notice, collect_notices
+from attributionlab.methods.notices import Notice, collect_notices
 from attributionlab.metrics import relevance_mass_accuracy
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import road_curve

@@ -1,6 +1,6 @@
 """What is found out about attributions: that they are silently wrong, or what had to be repaired.
 
-A guard hands a `Notice` to `notify`. Within a test the run collects them; called directly, a finding
+A guard hands a `Notice` to `notify`. Within a test the run collects them; called directly, a notice
 with something to say becomes a warning.
 """
 
@@ -31,7 +31,7 @@ Kind = Literal[
     "unseeded",
     "zeros",
 ]
-"""What a finding is about, for a program. Sums are missed by a quadrature, or for another reason
+"""What a notice is about, for a program. Sums are missed by a quadrature, or for another reason
 ("completeness"); an exact integral has an estimated error; a surrogate has a single superpixel
 ("segments") or fits nothing ("zeros")."""
 
@@ -76,21 +76,21 @@ _listener: ContextVar[list[Notice] | None] = ContextVar("listener", default=None
 @contextmanager
 def collect_notices() -> Iterator[list[Notice]]:
     """Collect notices inside, instead of warning."""
-    findings: list[Notice] = []
-    token = _listener.set(findings)
+    notices: list[Notice] = []
+    token = _listener.set(notices)
     try:
-        yield findings
+        yield notices
     finally:
         _listener.reset(token)
 
 
-def notify(finding: Notice) -> None:
-    """Hand a finding to whoever listens; without a listener warn, if there is something to say."""
+def notify(notice: Notice) -> None:
+    """Hand a notice to whoever listens; without a listener warn, if there is something to say."""
     listener = _listener.get()
     if listener is not None:
-        listener.append(finding)
+        listener.append(notice)
     else:
-        for sentence in summarized([finding]):
+        for sentence in summarized([notice]):
             warnings.warn(sentence, GuardWarning, stacklevel=_calls_inside())
 
 
@@ -102,12 +102,12 @@ def _calls_inside() -> int:
     return calls
 
 
-def summarized(findings: Iterable[Notice]) -> list[str]:
-    """One sentence for each kind of finding, with the number of images and the worst value."""
+def summarized(notices: Iterable[Notice]) -> list[str]:
+    """One sentence for each kind of notice, with the number of images and the worst value."""
     images, worst = Counter[str](), dict[str, float]()
-    for finding in findings:
-        images[finding.text] += finding.images
-        worst[finding.text] = max(worst.get(finding.text, 0.0), finding.worst)
+    for notice in notices:
+        images[notice.text] += notice.images
+        worst[notice.text] = max(worst.get(notice.text, 0.0), notice.worst)
     sentences = []
     for text, count in images.items():
         if count:
