@@ -11,7 +11,6 @@ from attributionlab.errors import AttributionLabError
 Scheme = Literal["constant", "random", "partial"]
 Direction = Literal["remove", "introduce"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
-DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 SHIFT = 0.6
 """What is taken or added at most, in units of the value range of maps, [0, 1]."""

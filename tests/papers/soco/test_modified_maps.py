@@ -4,7 +4,9 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.papers.soco.modified_maps import DIRECTIONS, SCHEMES, modified
+from attributionlab.papers.soco.modified_maps import SCHEMES, modified
+
+DIRECTIONS = ("remove", "introduce")
 
 
 def drawn(*, ties=False):
