@@ -35,7 +35,7 @@ from .overlap import parts_f1 as parts_f1
 from .overlap import precision as precision
 from .overlap import recall as recall
 from .performance import Indicator as Indicator
-from .performance import Setup as Setup
+from .performance import PerformanceOptions as PerformanceOptions
 from .performance import accuracy as accuracy
 from .performance import label_probability as label_probability
 from .perturbation import deletion as deletion

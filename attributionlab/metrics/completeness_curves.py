@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metrics.checked_inputs import above, listed_numbers, nonnegative_maps
 from attributionlab.metrics.marking import metric
-from attributionlab.metrics.performance import Images, Performance, Setup, Targets
+from attributionlab.metrics.performance import Images, Performance, PerformanceOptions, Targets
 from attributionlab.metrics.soundness_levels import Maps, Variant, eight_bit
 from attributionlab.validation import number_problem
 
@@ -62,7 +62,7 @@ def completeness_curve(
     *,
     thresholds: Sequence[float] | None = None,
     variant: Variant = "paper",
-    **setup: Unpack[Setup],
+    **setup: Unpack[PerformanceOptions],
 ) -> CompletenessCurve:
     r"""Fall of the performance when all pixels of an attribution above t are removed (Algorithm 4).
 
@@ -82,7 +82,7 @@ def completeness_curve(
         share of each map's own maximum, so that a map of zeros loses nothing. A level that is exactly
         this share is not above it.
     **setup
-        As `Setup` says: indicator, value_range, imputation, nothing_kept, seed, batch_size.
+        `PerformanceOptions`: indicator, value_range, imputation, nothing_kept, seed, batch_size.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def completeness_at(
     *,
     threshold: float,
     variant: Variant = "paper",
-    **setup: Unpack[Setup],
+    **setup: Unpack[PerformanceOptions],
 ) -> Float[Tensor, ""]:
     """Fall of the performance when all pixels of an attribution above a threshold are removed.
 

@@ -1,6 +1,6 @@
 """How well a model still answers when only some pixels of the images are kept.
 
-What soundness, completeness and ROAD share: `Setup` lists the keywords that each of them takes.
+Soundness, completeness and ROAD share this: `PerformanceOptions` lists the keywords of each.
 
 A performance indicator is a function `(outputs (B, K), targets (B,)) -> (B,)`, higher for better
 answers; the performance on a data set is its mean.
@@ -156,7 +156,7 @@ def precision_of(dtype: torch.dtype) -> float:
     return max(ROUNDING, STEPS * torch.finfo(dtype).eps) if dtype.is_floating_point else ROUNDING
 
 
-class Setup(TypedDict, total=False):
+class PerformanceOptions(TypedDict, total=False):
     """Keywords of every metric that measures a model's performance on a data set.
 
     Parameters
@@ -198,7 +198,7 @@ class Performance:
     targets : Tensor of int, (B,)
         Labels.
     **setup
-        As `Setup` says.
+        `PerformanceOptions`.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from attributionlab.metrics.orders import Order, removal_order
 from attributionlab.metrics.performance import (
     Images,
     Performance,
-    Setup,
+    PerformanceOptions,
     Targets,
     refuse_training_mode,
 )
@@ -64,7 +64,7 @@ def removal_curve(
     order: Order = "morf",
     fractions: Sequence[float] = ROAD_FRACTIONS,
     retraining: Retraining | None = None,
-    **setup: Unpack[Setup],
+    **setup: Unpack[PerformanceOptions],
 ) -> Float[Tensor, "batch fractions"]:
     """The indicator on each image after a fraction of its pixels has been removed in order.
 
@@ -86,7 +86,7 @@ def removal_curve(
     retraining : Retraining
         Train a new model at every fraction, on images from which that fraction has been removed.
     **setup
-        As `Setup` says: indicator, value_range, imputation, nothing_kept, seed, batch_size.
+        `PerformanceOptions`: indicator, value_range, imputation, nothing_kept, seed, batch_size.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def removal_curve(
                 f"retraining is {shown(retraining)}: pass a Retraining, whose fit is a function of "
                 "images and targets that returns a model"
             )
-        other = Setup(**setup)
+        other = PerformanceOptions(**setup)
         other["seed"] = _training_seed(performance.seed)
         trained_on = Performance(model, retraining.images, retraining.targets, **other)
     ranks = _ranks(attributions, images, order)
@@ -158,7 +158,7 @@ def road(
     order: Order = "morf",
     fractions: Sequence[float] = ROAD_FRACTIONS,
     retraining: Retraining | None = None,
-    **setup: Unpack[Setup],
+    **setup: Unpack[PerformanceOptions],
 ) -> Float[Tensor, ""]:
     """Mean height of the data set's `removal_curve`, with its parameters and errors.
 

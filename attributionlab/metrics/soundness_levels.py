@@ -18,7 +18,7 @@ from attributionlab.errors import AttributionLabError, AttributionLabWarning, re
 from attributionlab.metrics.checked_inputs import checked_shares, exactly_rescaled, nonnegative_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import removal_order
-from attributionlab.metrics.performance import Images, Performance, Setup, Targets
+from attributionlab.metrics.performance import Images, Performance, PerformanceOptions, Targets
 from attributionlab.validation import number_problem
 
 Variant = Literal["paper", "released"]
@@ -127,7 +127,7 @@ def soundness_sweep(
     epsilon: float = EPSILON,
     variant: Variant = "paper",
     expansion: Expansion = "area",
-    **setup: Unpack[Setup],
+    **setup: Unpack[PerformanceOptions],
 ) -> SoundnessSweep:
     r"""Soundness after every step of adding the most attributed pixels (Algorithm 3).
 
@@ -159,7 +159,7 @@ def soundness_sweep(
         "area" goes on with pixels of no attribution, "attributed" leaves an image as it is when all its
         attributed pixels are kept.
     **setup
-        As `Setup` says: indicator, value_range, imputation, nothing_kept, seed, batch_size.
+        `PerformanceOptions`: indicator, value_range, imputation, nothing_kept, seed, batch_size.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def soundness_at(
     ratios: Sequence[float] | None = None,
     epsilon: float = EPSILON,
     variant: Variant = "paper",
-    **setup: Unpack[Setup],
+    **setup: Unpack[PerformanceOptions],
 ) -> Float[Tensor, ""]:
     r"""Soundness of the pixels that first reach a predictive level (Algorithm 1).
 

@@ -28,7 +28,7 @@ from attributionlab.leaderboard.evaluation import (
 )
 from attributionlab.metric_trials.agreement import lowest_part
 from attributionlab.metrics import (
-    Setup,
+    PerformanceOptions,
     area_under_curve,
     curve_fractions,
     removal_curve,
@@ -252,7 +252,7 @@ def ranked_by_removal(
     images: Tensor,
     targets: Tensor,
     maps: Mapping[str, Tensor],
-    **setup: Unpack[Setup],
+    **setup: Unpack[PerformanceOptions],
 ) -> Iterator[dict[str, Any]]:
     """Yield every method's area under the curve of its accuracy, and its rank, in both protocols."""
     at = torch.tensor(FRACTIONS, dtype=torch.float64)

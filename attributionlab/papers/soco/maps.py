@@ -15,8 +15,8 @@ from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
 from attributionlab.metrics import (
     Indicator,
     Order,
+    PerformanceOptions,
     Retraining,
-    Setup,
     area_under_curve,
     label_probability,
     magnitudes,
@@ -132,9 +132,11 @@ class Remembered(nn.Module):
         return self.known[key]
 
 
-def setups(subject: Subject, imputation: str, seed: int) -> Iterator[tuple[str, Setup]]:
+def setups(
+    subject: Subject, imputation: str, seed: int
+) -> Iterator[tuple[str, PerformanceOptions]]:
     """Yield, by indicator, the keywords of every metric; both share imputed images."""
-    shared: Setup = {
+    shared: PerformanceOptions = {
         "value_range": (0.0, subject.highest),
         "nothing_kept": subject.empty,
         "imputation": imputation_of(subject, imputation, seed),

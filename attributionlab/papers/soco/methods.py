@@ -19,7 +19,7 @@ from attributionlab.environment.catalog import load
 from attributionlab.errors import refuse_if
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import (
-    Setup,
+    PerformanceOptions,
     completeness_curve,
     included_pixels,
     removal_curve,
@@ -91,7 +91,7 @@ FEWEST_NETWORKS = 3
 """That decide a claim."""
 
 
-def measured_rows(subject: Subject, maps: Tensor, setup: Setup) -> Rows:
+def measured_rows(subject: Subject, maps: Tensor, setup: PerformanceOptions) -> Rows:
     """Return what the metrics say of maps (B, 1, H, W) in [0, 1] and what is true, by one indicator.
 
     Rows of "soundness" by level (`kept`: share of the area that reaches it; `least`, `greatest`: of an

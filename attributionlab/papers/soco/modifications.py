@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attributionlab.environment.catalog import load
 from attributionlab.metrics import (
-    Setup,
+    PerformanceOptions,
     completeness_curve,
     rank_correlation,
     removal_curve,
@@ -105,7 +105,9 @@ def curves_of(
             yield name, "Soundness", _curve(levels, [each.soundness for each in reached])
             yield name, EVERY_STEP, _curve(sweep.performance, sweep.soundness)
         for metric in BY_ORDER:
-            how = setup if metric == "ROAD" else Setup(**{**setup, "imputation": BLACK})
+            how = (
+                setup if metric == "ROAD" else PerformanceOptions(**{**setup, "imputation": BLACK})
+            )
             removed = removal_curve(*given, fractions=TENTHS, **how)
             yield name, metric, _curve(TENTHS, removed.mean(0))
 

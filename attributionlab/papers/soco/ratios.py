@@ -28,7 +28,7 @@ from attributionlab.metric_trials.graded import graded_attributions
 from attributionlab.metrics import (
     Indicator,
     Order,
-    Setup,
+    PerformanceOptions,
     alignment,
     completeness_curve,
     included_pixels,
@@ -293,7 +293,7 @@ class Case(NamedTuple):
         return self.place.network(self.condition.strength), self.place.images, self.place.targets
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> PerformanceOptions:
         """The keywords of the metrics."""
         return {
             "indicator": self._indicator(),
