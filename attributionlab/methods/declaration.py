@@ -140,8 +140,9 @@ def checked(method: Function) -> Function:
     `AttributionLabError` for a model that is no `nn.Module`, is scripted, was made in inference mode,
     or holds dropout or batch normalization in training mode; for inputs that are no batch of finite
     floating-point values, or that the model cannot take because its weights have another type or
-    device; and for targets that are not one index for each. In inference mode it works on copies
-    outside of it, because nothing there has a gradient.
+    device; and for targets that are not one index for each. Targets of any integer type become int64,
+    the type by which torch gathers. In inference mode it works on copies outside of it, because nothing
+    there has a gradient.
     """
 
     who = kebab(method)
@@ -151,7 +152,7 @@ def checked(method: Function) -> Function:
         refuse_if(_problems_of_model(model) or _problems_of_inputs(inputs), who)
         refuse_if(_problems_of_targets(targets, len(inputs)), who)
         with own_arithmetic():
-            return of_checked(model, inputs, targets, settings)
+            return of_checked(model, inputs, targets.long(), settings)
 
     def of_checked(
         model: nn.Module, inputs: Tensor, targets: Tensor, settings: dict[str, Any]

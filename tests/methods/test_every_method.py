@@ -126,6 +126,18 @@ def test_a_method_draws_from_its_generator_alone_and_leaves_all_else_as_it_was(
     assert not any(module._forward_hooks for module in environment.model.modules())
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.uint16])
+@pytest.mark.parametrize(
+    "name",
+    ["deconvolution", "deep-lift", "deep-shap", "excitation-backprop", "extremal-perturbation"]
+    + ["gradcam", "saliency-smoothgrad"],
+)
+def test_targets_of_every_integer_type_are_the_same_targets(name, dtype, environment, offered):
+    by_name, (pictures, labels) = offered
+    expected = run(name, environment, offered)
+    assert torch.equal(run(name, environment, (by_name, (pictures, labels.to(dtype)))), expected)
+
+
 def test_a_method_that_asks_for_a_generator_draws_from_it(environment, offered):
     for name in CONVOLUTIONAL:
         if "generator" in inspect.signature(METHODS[name]).parameters:
