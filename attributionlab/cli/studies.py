@@ -323,13 +323,14 @@ def run_metric_test(
     from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparison import QUICK_SIZE
     from attributionlab.methods import as_method
+    from attributionlab.metric_trials.registry import says_direction
     from attributionlab.metric_trials.run import metric_test
     from attributionlab.report import data_table, notes_list, print_table
 
     places = check_paths({"json": json, "csv": csv}, read=[metric, *(method or []), env])
     place = load(env, **({"image_size": QUICK_SIZE} if quick else {}))
     scorer: Any = metric if ":" not in metric else as_method(metric, {}).function
-    says_so = isinstance(scorer, str) or hasattr(scorer, "higher_is_better")
+    says_so = isinstance(scorer, str) or says_direction(scorer)
     if lower_is_better and says_so:
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"

@@ -96,15 +96,15 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
         return METRICS[metric]
     if not callable(metric):
         raise AttributionLabError(f"metric is {metric!r}: pass a name or a function")
-    name = getattr(metric, "__name__", type(metric).__name__)
-    declared = getattr(metric, "higher_is_better", None)
-    better = declared if higher_is_better is None else higher_is_better
+    name = str(_stated(metric, "__name__", type(metric).__name__))
+    better = _stated(metric, "higher_is_better") if higher_is_better is None else higher_is_better
     if not isinstance(better, bool):
         raise AttributionLabError(
             f"{name} does not say which direction is better: mark it with "
             "attributionlab.metrics.metric, or pass higher_is_better"
         )
-    marks = {key: getattr(metric, key) for key in ("per_sample", "maps") if hasattr(metric, key)}
+    stated = {key: _stated(metric, key) for key in ("per_sample", "maps")}
+    marks = {key: value for key, value in stated.items() if value is not None}
     refuse_if(marking_problems(**marks), name)
     if not marks.get("per_sample", True):
         raise AttributionLabError(
@@ -112,6 +112,22 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
             "image: write a function that returns one number for each attribution"
         )
     return _by_batches(metric, name, better)
+
+
+def says_direction(metric: Any) -> bool:
+    """Return whether a function or an object says itself which direction is better."""
+    return _stated(metric, "higher_is_better") is not None
+
+
+def _stated(metric: Any, key: str, default: Any = None) -> Any:
+    """Read an attribute, which may be a property of the user's; what that raises is refused."""
+    with in_one_line(
+        lambda error: (
+            f"the attribute {key!r} of {type(metric).__name__} raised {format_error(error)}"
+            f"{place_of(error)}: let it return a value, or remove it"
+        )
+    ):
+        return getattr(metric, key, default)
 
 
 def refusal(name: str) -> str:

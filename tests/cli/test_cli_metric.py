@@ -16,6 +16,16 @@ def size(attributions, truth):
 
 def misfit(attributions, truth):
     return -size(attributions, truth)
+
+class Scorer:
+    def __call__(self, attributions):
+        return attributions.sum((1, 2, 3))
+
+    @property
+    def higher_is_better(self):
+        raise RuntimeError("boom")
+
+scorer = Scorer()
 """
 DESIGN = """
 claim = "c"
@@ -89,6 +99,7 @@ def test_a_metric_whose_lower_scores_are_better_is_told_so(run, tmp_path):
         (["insertion", "--json", "small.toml"], "--json is 'small.toml', which is read"),
         (["mine.py:nothing"], "nothing"),
         (["insertion", "--output", "class"], "output is 'class'"),
+        (["mine.py:scorer"], r"'higher_is_better' of Scorer .*boom \(mine.py, line \d+\): let"),
     ],
 )
 def test_what_cannot_be_done_is_refused(run, arguments, message):

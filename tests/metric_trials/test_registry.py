@@ -489,6 +489,23 @@ def test_what_a_metric_raises_is_said_in_one_line_with_its_place(seen):
         as_metric(broken, higher_is_better=True).scores(seen)
 
 
+@pytest.mark.parametrize("key", ["__name__", "higher_is_better", "per_sample", "maps"])
+def test_an_attribute_that_raises_is_said_in_one_line_with_its_place(key):
+    def broken(self):
+        raise RuntimeError("boom")
+
+    def called(self, attributions):
+        return attributions.sum((1, 2, 3))
+
+    kept = {"higher_is_better": True, "__call__": called}
+    scorer = type("Scorer", (), kept | {key: property(broken)})()
+    place = r"\(test_registry\.py, line \d+\)"
+    with pytest.raises(
+        AttributionLabError, match=f"'{key}' of Scorer raised RuntimeError: boom {place}: let it"
+    ):
+        as_metric(scorer)
+
+
 def test_a_direction_for_a_built_in_metric_is_refused():
     with pytest.raises(
         AttributionLabError, match="insertion says itself which direction is better"
