@@ -62,6 +62,10 @@ def _streams() -> Iterator[os.stat_result]:
 def make_folder(path: str | Path) -> Path:
     """The folder of that name, made with its parents where it is missing."""
     folder = Path(path)
+    if _of_system(path):  # a link there may lead to a folder, and a folder take no files
+        raise AttributionLabError(
+            f"{str(path)!r} is a device or pipe, or a folder of the system's: name another folder"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:

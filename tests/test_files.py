@@ -5,7 +5,7 @@ import os
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.files import check_writable, write_atomically
+from attributionlab.files import check_writable, make_folder, write_atomically
 
 
 def test_a_file_is_written_whole_in_utf8_and_readable_by_others(tmp_path):
@@ -88,6 +88,14 @@ def test_a_name_for_a_pipe_is_refused(tmp_path):
     finally:
         os.close(reading)
         os.close(writing)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs devices")
+@pytest.mark.parametrize("name", ["/dev", "/dev/null", "/dev/null/new", "/dev/new", "/proc"])
+def test_a_folder_of_the_systems_is_refused_and_nothing_made_there(name):
+    with pytest.raises(AttributionLabError, match=f"^'{name}' is a device .*name another folder"):
+        make_folder(name)
+    assert not os.path.exists("/dev/new")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs names of open files")
