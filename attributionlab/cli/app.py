@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -260,6 +261,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if "" not in sys.path:
         sys.path.append("")  # module:name is looked for where the user stands, behind all else
     try:
+        _refuse_empty_values(arguments)
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
             status = app(args=list(arguments), standalone_mode=False)
@@ -296,6 +298,16 @@ def main(given: Sequence[str] | None = None) -> int:
         say("attributionlab: this is a bug; please report the lines above")
         return CRASH
     return status if isinstance(status, int) else PASS
+
+
+def _refuse_empty_values(given: Sequence[str]) -> None:
+    """No option takes an empty text, as an unset variable of the shell leaves it: a path without any
+    text would be the current folder.
+    """
+    for option, value in pairwise([*given, "-"]):
+        name, equals, text = option.partition("=")
+        if option.startswith("--") and (value == "" if not equals else text == ""):
+            raise AttributionLabError(f"{name} is '': give a value, or leave {name} out")
 
 
 class _Closed(io.TextIOBase):

@@ -28,7 +28,9 @@ from attributionlab.validation import boolean_problem, integer_problem
 
 DECLARATIONS = ("claim", "output", "gradient", "resolution", "runs")
 TEXTS = ("claim", "output", "resolution")
-"""Of these; which ones there are, the setup and the environment say."""
+"""Of these; which claims and outputs there are, the setup and the environment say."""
+ATTACHED = ("gradcam", "iba")
+"""Keys of an environment's layers."""
 MOST_RUNS = 1_000
 GIVEN = ("self", "model", "inputs", "targets", "target")
 """What a method gets by its place, and as no setting."""
@@ -68,6 +70,9 @@ class Method:
             for key, value in declared.items()
             if key in TEXTS and not isinstance(value, str)
         ]
+        layer = declared.get("resolution")
+        if isinstance(layer, str) and layer not in ATTACHED:
+            problems.append(f"resolution is {layer!r}: take {' or '.join(map(repr, ATTACHED))}")
         problems += boolean_problem("gradient", declared.get("gradient", False))
         problems += integer_problem("runs", declared.get("runs", 1), 1, MOST_RUNS)
         where = f"{self.name} declares by its attributes (rename those that declare nothing)"
@@ -205,6 +210,11 @@ def _adapted(
         if settings:
             raise AttributionLabError(
                 f"settings are {settings}: attributions that are computed already take none"
+            )
+        if isinstance(method, Mapping) and not method:
+            raise AttributionLabError(
+                f"the attributions are {method!r}, which holds none: pass {{env.name: array}}, or an "
+                "array for one environment"
             )
         call = pick_precomputed
     elif of_captum and not hasattr(method, "attribute"):

@@ -109,6 +109,8 @@ DERIVATIONS: Mapping[str, Derivation] = {
     ),
 }
 """By suffix."""
+_OF_CONTROLS = frozenset({"truth", "ideal"})
+"""Arguments that only controls are given."""
 MOST_ENSEMBLES = 2
 """Most ensembles of one another in one name."""
 
@@ -131,8 +133,8 @@ def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[...,
     Raises
     ------
     AttributionLabError
-        For the true baseline of a method that has no setting `baselines`, and for more than
-        `MOST_ENSEMBLES` suffixes that draw samples.
+        For the true baseline of a method that has no setting `baselines`, for a control that is made
+        from the truth, and for more than `MOST_ENSEMBLES` suffixes that draw samples.
 
     Examples
     --------
@@ -152,6 +154,11 @@ def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[...,
     base = split and derived(split[0], known)
     if split is None or base is None:
         return None
+    if given := _OF_CONTROLS & parameters_of(base).keys():
+        raise AttributionLabError(
+            f"{name}: {split[0]} is made from the truth ({', '.join(sorted(given))}), which no method "
+            f"with a suffix is given: take {split[0]}"
+        )
     if not _applies(split[1], base):
         raise AttributionLabError(
             f"{name}: {split[0]} has no setting 'baselines', and so no true baseline: take {split[0]}"

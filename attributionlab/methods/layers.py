@@ -38,7 +38,12 @@ def find_layer(
             return named[name]
         if len(fitting) == 1:
             return named[fitting[0]]
-        remedy = f"it is one of {', '.join(fitting)}" if fitting else nearest(str(name), named)
+        if fitting:
+            raise AttributionLabError(
+                f"layer is {name!r}, which fits {len(fitting)} modules: take one of "
+                f"{', '.join(fitting)}"
+            )
+        remedy = nearest(str(name), named)
         if isinstance(name, float):  # 1.30 is 1.3
             remedy = "write it as text, such as \"layer='1.30'\" at the shell"
         raise AttributionLabError(f"layer is {name!r}, which names no module: {remedy}")

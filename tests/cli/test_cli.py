@@ -131,6 +131,7 @@ REFUSALS = {
         "--image-size is 100, --quick takes 72",
     ),
     "small": (["oracle", "--image-size", "7"], "image_size is 7; choose an integer from 8 to 1024"),
+    "empty": (["oracle", "--html", ""], "--html is '': give a value, or leave --html out"),
     "option": (["oracle", "--foo"], "--foo"),
     "type": (["oracle", "--n", "many"], "Invalid value for '--n'"),
     "module": (["no.module:f"], "module 'no.module' cannot be imported"),

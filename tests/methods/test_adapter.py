@@ -456,6 +456,8 @@ def test_a_long_text_of_an_exception_is_cut(net):
 
 
 def test_missing_attributions_are_refused(net):
+    with pytest.raises(AttributionLabError, match=r"are \{\}, which holds none: pass \{env.name:"):
+        as_method({}, METHODS)
     with pytest.raises(AttributionLabError, match="for 'other', none for 'env'"):
         run({"other": np.zeros((1, 2, 2))}, net)
     with pytest.raises(AttributionLabError, match=r"for env have shape \(0, 2, 2\): pass one map"):
@@ -531,6 +533,7 @@ def marked(**attributes):
         ({"claim": torch.ones(2)}, "claim is tensor.*: take a text"),
         ({"output": ["logit"]}, r"output is \['logit'\]: take a text"),
         ({"resolution": ["iba"]}, r"resolution is \['iba'\]: take a text"),
+        ({"resolution": "nolayer"}, "resolution is 'nolayer': take 'gradcam' or 'iba'"),
         ({"runs": 1.5, "claim": 3}, "claim is 3: take a text; runs is 1.5: take an integer"),
     ],
 )

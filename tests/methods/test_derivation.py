@@ -21,6 +21,7 @@ from attributionlab.methods import (
     notify,
     summarized,
 )
+from attributionlab.methods.controls import CONTROLS
 from attributionlab.methods.suffixes import base_and_suffix
 
 IMAGES = torch.linspace(-1, 1, 96).reshape(3, 2, 4, 4).double()
@@ -232,6 +233,17 @@ def test_ensembles_of_ensembles_of_ensembles_are_refused_with_their_cost():
     with pytest.raises(AttributionLabError, match=r"3 suffixes .* 8,000 runs .* at most 2"):
         derived("saliency-smoothgrad-absolute-vargrad-smoothgrad-squared", METHODS)
     assert derived("saliency-smoothgrad-absolute-vargrad-absolute", METHODS)
+
+
+@pytest.mark.parametrize(("control", "given"), [("oracle", "ideal"), ("inverted-oracle", "truth")])
+def test_a_control_made_from_the_truth_takes_no_suffix(control, given):
+    for name in (f"{control}-smoothgrad", f"{control}-smoothgrad-absolute"):
+        with pytest.raises(
+            AttributionLabError,
+            match=rf"{control} is made from the truth \({given}\).* take {control}$",
+        ):
+            derived(name, METHODS | CONTROLS)
+    assert derived("random-absolute", METHODS | CONTROLS)
 
 
 # In commands and calls

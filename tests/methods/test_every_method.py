@@ -129,8 +129,10 @@ def test_a_method_draws_from_its_generator_alone_and_leaves_all_else_as_it_was(
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.uint16])
 @pytest.mark.parametrize(
     "name",
-    ["deconvolution", "deep-lift", "deep-shap", "excitation-backprop", "extremal-perturbation"]
-    + ["gradcam", "saliency-smoothgrad"],
+    [
+        *("deconvolution", "deep-lift", "deep-shap", "excitation-backprop"),
+        *("extremal-perturbation", "gradcam", "saliency-smoothgrad"),
+    ],
 )
 def test_targets_of_every_integer_type_are_the_same_targets(name, dtype, environment, offered):
     by_name, (pictures, labels) = offered

@@ -229,6 +229,8 @@ def _outputs(
     what = None
     if not outputs.shape[1]:
         what = f"{tuple(outputs.shape)}: return an output for each class"
+    elif outputs.shape[1] == 1:  # its softmax is 1 whatever the image
+        what = f"{tuple(outputs.shape)}, one output: return those of at least two classes"
     elif not outputs.is_floating_point():
         what = f"{outputs.dtype}: return floating-point numbers"
     elif not outputs.isfinite().all():

@@ -41,6 +41,9 @@ class Odd(nn.Module):
 class NoOutputs(Odd):
     change = staticmethod(lambda outputs: outputs[:, :0])
 
+class One(Odd):
+    change = staticmethod(lambda outputs: outputs[:, :1])
+
 class Complex(Odd):
     change = staticmethod(lambda outputs: outputs + 0j)
 
@@ -138,6 +141,7 @@ def test_a_network_that_works_in_place_has_the_maps_of_one_that_does_not(method,
     ("name", "said"),
     [
         ("NoOutputs", "returned (1, 0)"),
+        ("One", "returned (1, 1), one output: return those of at least two classes"),
         ("Complex", "returned torch.complex64"),
         ("Whole", "returned torch.int64"),
         ("Undefined", "returned nan"),
