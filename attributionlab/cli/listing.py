@@ -5,6 +5,7 @@ their docstrings stand in the source files.
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -31,7 +32,9 @@ def print_names() -> None:
         },
         "controls": dict(sorted(_controls())),
         "metrics": {"names": ", ".join(_metrics())},
-        "reproduce": {paper: ", ".join(names) for paper, names in papers.items()},
+        "reproduce": {
+            paper: ", ".join(sorted(names, key=_kind_and_number)) for paper, names in papers.items()
+        },
     }
     print_table(names_table(sections))
 
@@ -56,7 +59,7 @@ def _controls() -> Iterator[tuple[str, str]]:
 
 
 def _metrics() -> Iterator[str]:
-    """Public functions under `@metric` that can rank ready maps, then the second names."""
+    """Public functions under `@metric` that can rank ready maps, with their second names."""
     registry = {
         ast.unparse(target): node.value
         for node in _source(PACKAGE / "metric_trials" / "registry.py").body
@@ -76,8 +79,17 @@ def _metrics() -> Iterator[str]:
         and any(ast.unparse(each).startswith("metric(") for each in node.decorator_list)
         and not {each.arg for each in (*node.args.args, *node.args.kwonlyargs)} & not_given.keys()
     }
-    yield from map(_kebab, sorted(metrics & public.keys()))
-    yield from short_names
+    second = {name: short for short, name in short_names.items()}
+    for name in map(_kebab, sorted(metrics & public.keys())):
+        yield f"{name} (also {second[name]})" if name in second else name
+
+
+def _kind_and_number(item: str) -> tuple[int, list[int], str]:
+    """Key of an order of items: tables, figures, the appendix's figures, all others; each by number."""
+    kinds = ("table-", "appendix-figure-", "figure-")
+    kind = next((kind for kind in kinds if re.search(rf"(^|-){kind}\d", item)), "")
+    rank = {"table-": 0, "figure-": 1, "appendix-figure-": 2}.get(kind, 3)
+    return rank, [int(number) for number in re.findall(r"\d+", item)] if kind else [], item
 
 
 def _public(part: str) -> dict[str, Path]:

@@ -322,43 +322,6 @@ def test_a_file_that_fails_is_not_blamed_on_standard_output(folder, capsys, monk
     assert error.count("\n") == 1
 
 
-def test_list_without_sources_says_so(folder, capsys, monkeypatch):
-    from attributionlab.cli import listing
-
-    monkeypatch.setattr(listing, "PACKAGE", folder)
-    assert run("list") == 2
-    error = capsys.readouterr().err
-    assert "install the package with its sources" in error
-    assert error.count("\n") == 1
-
-
-def first_sentence(function):
-    return function.__doc__.partition("\n")[0].partition(". ")[0].rstrip(".") + "."
-
-
-def test_list_says_of_every_name_what_its_docstring_says(capsys, monkeypatch):
-    from attributionlab.methods.controls import CONTROLS
-    from attributionlab.methods.derivation import DERIVATIONS
-    from attributionlab.metric_trials.registry import METRICS
-    from attributionlab.papers.catalog import items
-
-    monkeypatch.setenv("COLUMNS", "1000")
-    assert run("list") == 0
-    sections = {}
-    for section in capsys.readouterr().out.split("\n\n"):
-        title, *lines = section.splitlines()
-        sections[title] = dict(re.split(r" {2,}", line.strip(), maxsplit=1) for line in lines)
-    assert list(sections["environments"]) == al.environments()
-    for title, functions in (("methods", al.methods.METHODS), ("controls", CONTROLS)):
-        said = {name: first_sentence(functions[name]) for name in sorted(functions)}
-        assert sections[title] == said
-        assert list(sections[title]) == list(said)
-    [suffixes] = sections["made of any method"].values()
-    assert ", ".join(DERIVATIONS) in suffixes
-    assert sections["metrics"] == {"names": ", ".join(METRICS)}
-    assert ", ".join(sections["reproduce"].values()).split(", ") == list(items())
-
-
 @pytest.mark.parametrize(
     ("words", "status"), [(["list"], 0), (["--help"], 0), (["--version"], 0), (["lits"], 2)]
 )
