@@ -180,7 +180,7 @@ def relevant_attention(network, image, target):
 
 
 def relevance_of_attention(seen, target):
-    """Of each block and head the relevance of its attention matrix."""
+    """Relevance of the attention matrix of each block and head."""
     network = seen.network
     start = torch.zeros(3).double()
     start[target] = 1

@@ -28,7 +28,7 @@ def moments(samples, power):
 
 
 def gradcam_plus_plus(maps, samples, relu=True):
-    """Of gradients of several samples (s, c, h, w); of one for Grad-CAM++ itself."""
+    """Map from gradients of several samples (s, c, h, w); from one for Grad-CAM++ itself."""
     first, second, third = (moments(samples, power) for power in (1, 2, 3))
     weights = []
     for c, activations in enumerate(maps):

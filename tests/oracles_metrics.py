@@ -255,7 +255,7 @@ def rank_correlation(attributions, values):
 
 
 def cosine(attributions, values):
-    """Of the angle between two lists of numbers."""
+    """Cosine of the angle between two lists of numbers."""
     if not any(values):
         return math.nan
     if not any(attributions):

@@ -7,7 +7,7 @@ import torch
 
 
 def gradient(model, point, target):
-    """Of one output at one point (C, H, W)."""
+    """Gradient of one output at one point (C, H, W)."""
     leaf = point.clone().requires_grad_()
     model(leaf[None])[0, target].backward()
     return leaf.grad

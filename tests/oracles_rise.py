@@ -34,7 +34,7 @@ def rise(output, image, starts, masks, probability):
 
 
 def share_of_noise(products):
-    """Of the variance of the mean of maps over pixels, what their draw makes: (N, pixels) -> number.
+    """Share of the draw in the variance over pixels of the mean of maps: (N, pixels) -> number.
 
     The mean of N independent maps, each less its own mean over pixels, varies by the maps' variance
     over N.

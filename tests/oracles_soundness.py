@@ -18,7 +18,7 @@ Pixel = tuple[int, int]
 Map = Mapping[Pixel, Fraction]
 Kept = set[Pixel]
 Performance = Callable[[list[Kept]], Fraction]
-"""Of the data set, where a set of pixels of each image is kept."""
+"""Performance on the data set, where a set of pixels of each image is kept."""
 
 
 # Maps and sets of pixels.

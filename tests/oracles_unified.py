@@ -67,7 +67,7 @@ def mean_dice(masked: int, reference: int) -> Fraction:
 def scores(
     weights: Sequence[Sequence[int]], inputs: Sequence[int], masked: Sequence[int]
 ) -> list[int]:
-    """Of the classes of a linear classifier whose masked pixels are 0."""
+    """Scores of the classes of a linear classifier whose masked pixels are 0."""
     left = [0 if pixel in masked else value for pixel, value in enumerate(inputs)]
     return [sum(w * x for w, x in zip(row, left, strict=True)) for row in weights]
 

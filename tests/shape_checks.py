@@ -10,7 +10,7 @@ from beartype import beartype
 from jaxtyping import AbstractArray
 
 CALLS = 10
-"""Of each function in each test that are checked: a loop's thousands of calls have the same shapes."""
+"""Checked calls of each function in each test: a loop's thousands of calls have the same shapes."""
 
 _test = 0  # how many have begun
 

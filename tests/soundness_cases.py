@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import oracles_soundness as oracles
 
 KINDS = ("ties", "sparse", "constant", "levels", "reals")
-"""Of maps: all within [0, 1]."""
+"""Kinds of maps, all within [0, 1]."""
 
 
 class Case(NamedTuple):

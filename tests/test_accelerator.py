@@ -52,7 +52,7 @@ def small(name: str) -> Environment:
 
 
 def map_of(method, env: Environment, output) -> torch.Tensor:
-    """Of one image; a single call of the method."""
+    """Map of one image, from a single call of the method."""
     setup = Setup(method, env, output, output)
     [batch] = setup.batches()
     with collect_notices():

@@ -20,7 +20,7 @@ class Texture(NamedTuple):
     """How values vary over equal pixels."""
 
     unevenness: float
-    """Of relevant pixels: the variance within a color over the mean square, in [0, 1]."""
+    """Variance of relevant pixels within a color, over their mean square, in [0, 1]."""
     recurrence: float
     """Correlation of relevant pixels of one color that lie three pixels apart; 0 where it is no
     larger than chance."""

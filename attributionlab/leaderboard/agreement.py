@@ -279,5 +279,5 @@ def _correlations(
 
 
 def _spearman(first: Numbers, second: Numbers) -> Numbers:
-    """Of each row."""
+    """Spearman's correlation of each row."""
     return row_correlations(centered_ranks(first), centered_ranks(second))

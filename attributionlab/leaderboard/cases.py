@@ -53,7 +53,7 @@ class Pair(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of both."""
+        """Names of the data and of the network."""
         return f"{self.data}, {self.network}"
 
     def load(self, size: int | None, seed: int) -> Environment:
@@ -148,7 +148,7 @@ class CaseScores(NamedTuple):
 
     @property
     def lower_is_better(self) -> bool:
-        """Of areas."""
+        """Whether smaller areas are better."""
         return PROTOCOLS[self.protocol] == "morf"
 
 

@@ -242,7 +242,7 @@ def _misfits(state: Mapping[str, Any], entries: Mapping[str, Any]) -> list[str]:
 
 
 def _convertible(value: Tensor, own: Tensor) -> bool:
-    """Of real numbers all become real ones, rounded; integers and bools must stay what they are."""
+    """Real numbers become any real ones, rounded; integers and bools must stay what they are."""
     if own.is_floating_point() or own.is_complex() or value.is_complex():
         return (value.is_floating_point(), value.is_complex()) == (
             own.is_floating_point(),

@@ -28,7 +28,7 @@ from attributionlab.validation import boolean_problem, integer_problem
 
 DECLARATIONS = ("claim", "output", "gradient", "resolution", "runs")
 TEXTS = ("claim", "output", "resolution")
-"""Of these; which claims and outputs there are, the setup and the environment say."""
+"""Declarations that are texts; the setup and the environment say which claims and outputs exist."""
 ATTACHED = ("gradcam", "iba")
 """Keys of an environment's layers."""
 MOST_RUNS = 1_000

@@ -98,7 +98,7 @@ IN_ONE_PIECE: Mapping[str, Callable[..., Any]] = {
 
 
 def _scores(query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
-    """Of each query for each key; True in a mask is a key that is attended to."""
+    """Scores of each query for each key; True in a mask is a key that is attended to."""
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ key.transpose(-2, -1) * factor
     if mask is not None and mask.dtype == torch.bool:

@@ -403,7 +403,7 @@ def noise_of(
 
 
 def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor, layout: Layout) -> bytes:
-    """Of all that the noise follows from. By content: changes through `.data` count no version."""
+    """Digest of what the noise follows from. By content: changes through `.data` count no version."""
     modules = list(model.modules())
     hooks = [(list(m._forward_hooks), list(m._forward_pre_hooks), m.training) for m in modules]
     place = next(index for index, module in enumerate(modules) if module is layer)

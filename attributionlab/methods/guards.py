@@ -22,7 +22,7 @@ STATED_SHARE = 0.05
 """Share of the output change that contributions may miss without mention."""
 
 QUADRATURE_REMEDY = "take a larger n_steps, or the exact integral of integrated-gradients-exact"
-"""Of integrated gradients that miss a part of the output change."""
+"""The remedy for integrated gradients that miss a part of the output change."""
 
 LRP_REMEDY = "the layers' biases absorb relevance, as LRP is defined"
 """The cause of relevance that misses a part of the output."""

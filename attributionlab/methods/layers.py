@@ -174,7 +174,7 @@ MIXED = ("get", "bmm", "einsum", "matmul", "rmatmul", "rot90")
 SHAPED = PERMUTATIONS + JOINED + PARTS
 """Operations of which axes are known although the shape may be another."""
 LENGTHS = (2, 3, 5, 7)
-"""Of a tensor whose axes can be told by them."""
+"""Lengths of a tensor, by which its axes can be told apart."""
 
 
 class _Axes(NamedTuple):

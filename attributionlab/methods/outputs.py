@@ -14,7 +14,7 @@ ROUNDING = 4
 def target_outputs(
     outputs: Float[Tensor, "batch outputs"], targets: Int[Tensor, " batch"]
 ) -> Float[Tensor, " batch"]:
-    """Of each image the one output that is explained; refused for outputs that are not (B, K), and if
+    """The one output of each image that is explained; refused for outputs that are not (B, K), and if
     there is no such output.
     """
     highest = int(targets.max())

@@ -215,7 +215,7 @@ def _fit(
 
 
 OUTPUTS_AT_ONCE = 2**22
-"""Of the orders that are followed together; some 100 MB with all that is made of them."""
+"""Outputs of the orders that are followed together; some 100 MB with all that is made of them."""
 
 
 @checked

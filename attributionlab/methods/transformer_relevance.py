@@ -136,7 +136,7 @@ class _Ruled(torch.autograd.Function):
 def _rule(
     func: Operation, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], batch: int
 ) -> Rule | None:
-    """Of an operation of which at least one operand has a history; None if there is none."""
+    """Rule for an operation of which at least one operand has a history; None if there is no rule."""
     tensors = list(tensors_among([*args, *kwargs.values()]))
     histories = [_has_history(each) for each in tensors]
     first = histories[0] and args and args[0] is tensors[0]

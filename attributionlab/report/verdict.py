@@ -29,7 +29,7 @@ from attributionlab.report.terminal import explained, printable_document, verdic
 SHOWN_SHARES = 3
 SHOWN_HINTS = 2
 LEAST_SHARE = 0.005
-"""Of F1; less is no more than 0.00 in print."""
+"""Share of F1 from which one is shown; less would be 0.00 in print."""
 
 
 def report_table(document: Mapping[str, Any]) -> RenderableType:

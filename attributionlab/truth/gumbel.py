@@ -34,7 +34,7 @@ H_ENDS = 4.5
 
 
 class _Kernels(NamedTuple):
-    """Of the difference d = k / T - s: h(d), g(d) and h(d + 1 / T) - h(d)."""
+    """Values at the difference d = k / T - s: h(d), g(d) and h(d + 1 / T) - h(d)."""
 
     below: Numbers
     density: Numbers
@@ -105,7 +105,7 @@ class SoftmaxGame:
 
     @property
     def relative_error(self) -> float:
-        """Of sums of products without cancellation: the trapezoidal sum's, and one 2^-53 a rounding."""
+        """Error of sums of products without cancellation: the trapezoidal sum's, 2^-53 a rounding."""
         roundings = 200.0
         for each, copies in zip([*self.others, self.target], [*self.copies, 1], strict=True):
             windows = sum(

@@ -242,7 +242,7 @@ class _Players:
         )
 
     def contributions(self, pairs: int) -> Float64[Tensor, "pairs players"]:
-        """Of each player to the output, in the mean of an order and its reverse."""
+        """Each player's contribution to the output, in the mean of an order and its reverse."""
         orders = torch.stack(
             [torch.randperm(self.n, generator=self.generator, device="cpu") for _ in range(pairs)]
         )
@@ -310,7 +310,7 @@ class _Sample:
 
     @property
     def mean(self) -> Float64[Tensor, " players"]:
-        """Of the pairs."""
+        """Mean over the pairs."""
         return self._mean * self.scale
 
     @property

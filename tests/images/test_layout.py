@@ -78,7 +78,7 @@ def test_diameters_cover_the_whole_range():
 
 
 def test_every_shape_of_the_list_is_drawn():
-    """Of shapes of the same diameter, areas tell circle from square from triangle."""
+    """Areas of shapes of the same diameter tell circle from square from triangle."""
     rng = np.random.default_rng(0)
     wanted = {"image_size": 60, "count": 1, "patch_size": (0.5, 0.5)}
     full = place_patches(rng, shapes=["circle"], **wanted).astype(bool).sum()

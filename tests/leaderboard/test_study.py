@@ -224,7 +224,7 @@ def test_pairs_that_share_images_are_counted():
 
 
 def test_places_that_depend_on_another_method_are_counted():
-    """Of two that are close a third method decides which is ahead."""
+    """A third method decides which of two that are close is ahead."""
     ranked = {"a": [3, 4, 2, 1, 1, 3], "b": [1, 3, 4, 3, 3, 4], "c": [2, 2, 1, 4, 2, 2]}
     ranked |= {"d": [4, 1, 3, 2, 4, 1], "random": [5] * 6, "oracle": [0] * 6}
     areas = {

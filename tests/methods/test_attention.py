@@ -289,7 +289,7 @@ class Call(nn.Module):
     ],
 )
 def test_operations_hand_relevance_on(unchanged):
-    """Of one operand that is not below 0, each of these hands down the relevance of its result."""
+    """Each of these hands the relevance of its result down to one operand that is not below 0."""
     images, target = two_colors(), torch.tensor([0])
     plain = chefer_lrp(OneBlock(), images, target, grid=(2, 2))
     network = Changed(behind=Call(unchanged))

@@ -109,7 +109,7 @@ def test_a_sum_may_work_in_place():
 
 
 def test_what_is_below_zero_adds_nothing_to_a_sum():
-    """Of 3 + (-1) the first summand wins all; of 3 + 1 it wins three quarters."""
+    """The first summand of 3 + (-1) wins all; that of 3 + 1 wins three quarters."""
 
     class Rows(nn.Module):
         def forward(self, inputs):

@@ -212,7 +212,7 @@ def test_no_order_beats_the_exact_contributions_to_a_sum():
 
 def test_of_a_softmax_of_counts_no_order_beats_target_then_background_then_the_rarest_others():
     class Counts(nn.Module):
-        """Of values 1 (the target), 2 and 3."""
+        """Counts of the values 1 (the target), 2 and 3."""
 
         def forward(self, x):
             return torch.stack([(x == color).double().sum((1, 2, 3)) for color in (1, 2, 3)], 1)

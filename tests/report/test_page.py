@@ -57,7 +57,7 @@ class Outline(HTMLParser):
         return [element for element in self.elements if element["tag"] in tags]
 
     def text(self, name):
-        """Of the element with this id, spaces collapsed."""
+        """Text of the element with this id, spaces collapsed."""
         [element] = [e for e in self.elements if e.get("id") == name]
         return " ".join(element["text"].split())
 

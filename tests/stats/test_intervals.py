@@ -425,7 +425,7 @@ def test_a_difference_is_that_of_the_resampled_means(pairs):
 
 
 def test_with_fewer_than_six_images_none_is_better():
-    """Of five differences about 0, all have one sign in 6 % of the cases."""
+    """Five differences about 0 all have one sign in 6 % of the cases."""
     better = np.array([0.9, 0.8, 0.9, 0.8, 0.9, NAN])
     assert paired_difference(better, better - 0.5, 0).better is None
     assert paired_difference(better - 0.5, better, 0).better is None

@@ -24,7 +24,7 @@ def first(outputs):
 
 
 def probability(outputs):
-    """Of the first of several."""
+    """Probability of the first of several outputs."""
     return torch.softmax(outputs, -1)[..., 0]
 
 

@@ -41,7 +41,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 """Without extremal perturbation, which takes 800 passes an image and network."""
 CHOSEN = ("saliency", "guided-backprop", "deep-lift-true-baseline", "gradcam", "iba")
-"""Whose maps are drawn, and for which each move is looked at alone."""
+"""Methods whose maps are drawn, and for which each move is looked at alone."""
 DRAWN_NETWORKS = 3
 INTEGER_IMAGES = "integer images only: 0"
 DRIFTS = ("drifts", "beyond rounding", "differs, where it must not")

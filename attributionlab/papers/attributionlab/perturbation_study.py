@@ -45,7 +45,7 @@ BLACK = 0.0
 """What replaces a pixel (F.4, G.4): the true baseline of binary images, an unseen color of others."""
 DRAWS = 100
 POINTS = 257
-"""Of a curve in a table."""
+"""The number of points of a curve in a table."""
 QUICK_SIZES = 324
 """How many N of Sensitivity-N a quick run looks at."""
 

@@ -62,7 +62,7 @@ COLORS = {
     "only some give a sign": (0.75, 0.75, 0.75),
     "opposite signs": (0.0, 0.0, 0.0),
 }
-"""Of pixels, by what definitions say of them together."""
+"""Values of pixels, by what definitions say of them together."""
 Row = dict[str, Any]
 Maps = Float[Tensor, "batch 1 height width"]
 Signs = Int8[Tensor, "batch 1 height width"]

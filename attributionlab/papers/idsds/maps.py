@@ -183,7 +183,7 @@ Scores = NDArray[np.float64]
 
 LOGIT, PROBABILITY, TRUTH = "logit", "probability", "truth"
 OUTPUTS = (LOGIT, PROBABILITY)
-"""Of the label: what maps explain, and whose drops they are held against."""
+"""Outputs of the label: what maps explain, and whose drops they are held against."""
 
 
 def returning(network: nn.Module, output: str) -> nn.Module:

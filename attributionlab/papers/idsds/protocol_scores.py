@@ -291,7 +291,7 @@ def _unseen(setting: Setting) -> Iterator[dict[str, Any]]:
 
 
 def _pearson(sums: Float64[Tensor, "maps patches"], exact: Float64[Tensor, " patches"]) -> Numbers:
-    """Of each row with the exact sums, 0 where either is constant."""
+    """Correlation of each row with the exact sums, 0 where either is constant."""
     centered, known = sums - sums.mean(1, keepdim=True), exact - exact.mean()
     scale = centered.norm(dim=1) * known.norm()
     # Rounding of equal sums is no variation.

@@ -405,7 +405,7 @@ def recalibration(task: Task, pair: Pair, seed: int) -> dict[str, float]:
 
 
 def _maps(network: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
-    """Of the one method that stands for all."""
+    """Maps of the one method that stands for all."""
     how: dict[str, Any] = {"layer": None, "seed": seed, "quick": True}
     return panel_maps(network, images, labels, (INTEGRATED,), **how)[INTEGRATED]
 

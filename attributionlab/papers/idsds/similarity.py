@@ -52,7 +52,7 @@ PUBLISHED = {
     ("residual and plain", "output"): 0.133,
     ("residual and plain", "map"): 0.193,
 }
-"""Of ResNet-50 and VGG-16 on ImageNet."""
+"""The paper's numbers for ResNet-50 and VGG-16 on ImageNet."""
 
 
 class View(NamedTuple):

@@ -27,7 +27,7 @@ FINE_TUNING_EPOCHS, BATCH_SIZE = 6, 32
 LEARNING_RATE = 2e-3
 FINE_TUNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.005, 0.9, 1e-4
 FINE_TUNING_RATES: Mapping[str, float] = {"b-cos": 0.0005}
-"""Of families that forget what they have learned at the usual rate."""
+"""Rates of families that forget what they have learned at the usual rate."""
 DROPS, DROP = 3, 0.1
 """The paper's schedule: the rate is multiplied by DROP after each third of the epochs, rounded down,
 but not before the first is over."""

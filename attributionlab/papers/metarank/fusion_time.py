@@ -20,7 +20,7 @@ METHODS = (8, 16, 32, 64, 128, 256, 512, 1000)
 PAPER_CASES = 26
 REPEATS = 5
 ROUNDING = 1e-9
-"""Of scores of size 1 from thousands of equations in float64."""
+"""Rounding of scores of size 1 from thousands of equations in float64."""
 OURS, BY_PAIRS = "Meta-Rank", "an equation for each pair"
 
 Numbers = NDArray[np.float64]

@@ -155,13 +155,13 @@ def measured_rows(subject: Subject, maps: Tensor, setup: PerformanceOptions) -> 
 
 
 def _spread(values: Tensor, name: str) -> dict[str, float]:
-    """Of images for which there is a value."""
+    """The least and the greatest value of images that have one."""
     known = values[~values.isnan()].tolist() or [math.nan]
     return {f"{name}least": min(known), f"{name}greatest": max(known)}
 
 
 def _true_ratios(maps: Tensor, phi: Tensor | None) -> dict[str, float]:
-    """Of all attributed pixels."""
+    """True ratios of all attributed pixels."""
     if phi is None:
         return {"all_soundness": math.nan, "all_completeness": math.nan}
     return {

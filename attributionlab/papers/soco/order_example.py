@@ -26,7 +26,7 @@ from attributionlab.report.plots import curves
 
 MAPS = {"A": (1.0, 2.0, 3.0), "B": (1.0, 1.1, 100.0)}
 WEIGHTS = (1.0, 0.0, 2.0)
-"""Of the three features: what each adds to the label's output. The second is not read."""
+"""What each of the three features adds to the label's output. The second is not read."""
 INPUT = (1.0, 0.5, 1.0)
 LEVEL = 0.95
 """Reached by the first and the third feature together, not by the third alone."""

@@ -68,8 +68,8 @@ DAMAGED = (
     "missing pixels 0.2 + background 0.05",
     "missing pixels 0.6 + noise 0.75",
 )
-"""Of `graded_attributions`: each way of being wrong that touches what raises the output, at a low, a
-middle and a high dose where it has them."""
+"""Names of `graded_attributions`: each way of being wrong that touches what raises the output, at a
+low, a middle and a high dose where it has them."""
 QUICK_REAL = ("guided-backprop", "integrated-gradients-true-baseline", "gradcam", "random")
 QUICK_DAMAGED = DAMAGED[::2]
 TRUTHS = ("soundness", "completeness", "completeness of thresholds", "f1")
@@ -437,7 +437,7 @@ def _completeness_rows(
 
 
 def _mean(values: Tensor) -> float:
-    """Of those images for which there is a value."""
+    """Mean over those images for which there is a value."""
     return float(values.nanmean())
 
 
@@ -468,7 +468,7 @@ def ordered_share(lost: Sequence[float], taken: Sequence[float]) -> float:
 
 
 def error_table(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Of the rows of `ratio_rows`, by these keys: how far estimates are from the truth.
+    """How far estimates of `ratio_rows` are from the truth, by these keys.
 
     An attribution has one row for each group, so that attributions are what is drawn again. Columns:
     "attributions", "bias" (mean of estimate less truth), "error" (mean of its absolute value),
@@ -526,7 +526,7 @@ def held_out_table(rows: pd.DataFrame, paper: tuple[float, float]) -> pd.DataFra
 
 
 def agreement_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """Of every metric's scores and every true quality: whether they rank attributions alike.
+    """Whether every metric's scores and every true quality rank attributions alike.
 
     "ranked" attributions have a score, of which "distinct" ones differ.
     """

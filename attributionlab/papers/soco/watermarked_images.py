@@ -55,7 +55,7 @@ RECIPE = color_patches(
     fill=0.8,
 )
 TESTED_SHARE = 0.2
-"""Of a folder of class folders, which has no part of its own for testing."""
+"""Share for testing of a folder of class folders, which has no such part of its own."""
 
 
 class Watermarked(NamedTuple):

@@ -23,9 +23,9 @@ from attributionlab.validation import (
 
 STAGES = 3
 PATCH, FEATURES, HEADS, BLOCKS = 4, 32, 4, 2
-"""Of the vision transformer."""
+"""Sizes of the vision transformer."""
 EVIDENCE_KERNELS, EVIDENCE_SCALE = 32, 10.0
-"""Of a BagNet; most places have little to say, so that their mean alone would be slow to learn."""
+"""Sizes of a BagNet; most places have little to say, so their mean alone would be slow to learn."""
 B_COS_KERNELS, TINY = (32, 64, 64), 1e-6
 """Kernels of each layer; what keeps norms of nothing from being divided by."""
 

@@ -27,7 +27,7 @@ ITEM = "unified-appendix-e"
 BOTH_SIGNS, POSITIVE = "weights of both signs", "positive weights"
 COUNTS, OWN_CLASS = "one class per pixel, counts", "one class per pixel, both signs"
 KINDS = (BOTH_SIGNS, POSITIVE, COUNTS, OWN_CLASS)
-"""Of counts, weights and inputs are 1, as where our environments count colors."""
+"""Kinds of classifiers. Weights and inputs of counts are 1, as where our environments count colors."""
 TWO, MORE = "two classes, without counts", "more classes, without counts"
 SQUARES = ((4, 1), (6, 0), (5, 0))
 """Squares of the paper's weights, (2, 1), (sqrt 6, 0) and (sqrt 5, 0) for its three classes. Both
@@ -36,11 +36,11 @@ INTEGERS = ((20, 10), (24, 0), (22, 0))
 """The same order of scores without roots, for metrics that compute in float32."""
 PIXELS, CLASSES = (2, 4, 6, 8), (2, 3, 5, 10)
 LARGEST = 1000
-"""Of weights and inputs that are drawn."""
+"""The largest weight or input that is drawn."""
 EXHAUSTED, CANDIDATES = 4, 500
 """Pixels of the classifier of which all orders are tried, and from how many it is drawn."""
 ROUNDING = 1e-12
-"""Of two means of the same few shares, summed in another sequence."""
+"""Difference by rounding of two means of the same few shares, summed in another sequence."""
 
 
 def accuracy_counterexample(run: Run) -> Found:

@@ -20,7 +20,7 @@ from attributionlab.validation import integer_problem, number_problem
 
 CLASSES = 10
 DARKEST = 16
-"""Of ink; 0 is the background."""
+"""The largest value of ink; 0 is the background."""
 MARGIN = 1
 """Empty pixels added on each side. A digit fills all rows of its 8 x 8 pixels, whereas in MNIST at
 least four are empty on each side; without a margin, boxes of some digits would hold the corner."""

@@ -57,14 +57,14 @@ EARLY, MASKED = 0.05, 0.18
 HALF = 0.5
 """Place in a reference near which the paper sees the lowest point."""
 FLOOR = -4.0
-"""Of log ratios that are drawn: less than 2 % are left."""
+"""The least log ratio that is drawn: less than 2 % are left."""
 LAST = 0.9
 """Share of masked pixels at which curves of all subjects end: nothing but the baseline is left at 1."""
 COLUMNS = 6
 SMALL_REFERENCE = 4 / 3
 """N / n of the paper's masked images: 12k and 9k."""
 Case = tuple[str, str]
-"""Of a subject and a baseline."""
+"""Names of a subject and a baseline."""
 Cases = Mapping[Case, Flipped]
 Numbers = NDArray[np.float64]
 

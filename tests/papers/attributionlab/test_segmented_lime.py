@@ -88,7 +88,7 @@ def test_sam_gets_its_weights_and_is_a_reference(known, monkeypatch):
 
 @pytest.fixture
 def maps(generator):
-    """Of both signs, with exact zeros, and one without positive values; halves are exact."""
+    """Maps of both signs, with exact zeros, and one without positive values; halves are exact."""
     drawn = torch.randint(-6, 7, (6, 1, 5, 4), generator=generator) / 2
     drawn[4] = -drawn[4].abs()
     drawn[5] = 0

@@ -208,7 +208,7 @@ def test_the_targets_pixel_is_taken_from_the_target(explained):
 
 @pytest.mark.parametrize("temperature", [1.0, 4.0])
 def test_the_losers_have_the_targets_weight_to_first_order_only(temperature):
-    """Of a clear winner ablation leaves exp(-1 / T) of it; insertion and count path all of it."""
+    """Ablation leaves exp(-1 / T) of a clear winner; insertion and count path leave all of it."""
     env = al.load("multi-color-sum-in-distribution", image_size=72, temperature=temperature)
     images, labels = env.batch(4)
     counts = env.counting.counts(images)

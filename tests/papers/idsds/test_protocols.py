@@ -275,7 +275,7 @@ def test_drops_are_exact_in_the_domain(exact, unseen, expected):
 
 
 def agreement(output, images=12, **f1):
-    """Of IDSDS at 0.8, and of others, with intervals of +- 0.1."""
+    """Agreement of IDSDS at 0.8, and of others, with intervals of +- 0.1."""
     rows = [
         (place, output, "all", protocol, value, value - 0.1, value + 0.1, images)
         for place in ("sum", "distractors")

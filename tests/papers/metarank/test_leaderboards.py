@@ -19,7 +19,7 @@ SIZES = {"image_size": 12, "seeds": 2}
 
 @pytest.fixture(scope="module")
 def small_boards():
-    """Of two draws of four pairs."""
+    """Leaderboards of two draws of four pairs."""
     return [rank_methods(PAPER_METHODS, 1, seed, pairs=FEW, size=12) for seed in (0, 1)]
 
 

@@ -63,7 +63,7 @@ def all_of(sets):
 
 
 def assumption_row(place, condition, indicator, sets, of="image"):
-    """Of all sets."""
+    """Row of all sets."""
     rows = assumption_rows(Case(place, condition, indicator), sets)
     [row] = [each for each in rows if (each["performance_of"], each["sets"]) == (of, "all")]
     return row

@@ -83,7 +83,7 @@ def test_pooling_cannot_have_more_on_a_number_than_the_square_has_of_the_width()
 
 
 def test_maps_are_what_speaks_for_the_label():
-    """Of a linear network IG has the weights times the image, where that is positive."""
+    """IG of a linear network is the weights times the image, where that is positive."""
     torch.manual_seed(0)
     network = nn.Sequential(
         nn.Conv2d(1, 1, 1, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(400, 2, bias=False)

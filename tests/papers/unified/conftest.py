@@ -7,7 +7,7 @@ from attributionlab.papers.catalog import CLAIMS
 
 @pytest.fixture(scope="session")
 def answers():
-    """Of an item's claims, in their order: do they agree with tables?"""
+    """Whether an item's claims, in their order, agree with tables."""
 
     def held(item, tables):
         return [each.holds(tables) for each in CLAIMS if item in each.items]
