@@ -76,7 +76,7 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
 @checked
 @declares(claim="positive", gradient=True)
 def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    r"""The gradient, of which every ReLU lets only what is positive pass.
+    r"""The gradient, of which every ReLU with positive input passes back the positive part.
 
     .. math:: g_z = 1[z > 0] \, ReLU(g_{ReLU(z)})
 
@@ -103,7 +103,7 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
 @checked
 @declares(claim="positive")
 def deconvolution(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    r"""The gradient, of which every ReLU lets the positive part pass, be its own input positive or not.
+    r"""The gradient, of which every ReLU passes back the positive part, whatever its own input was.
 
     .. math:: g_z = ReLU(g_{ReLU(z)})
 
