@@ -82,7 +82,7 @@ def convert_layers(draft: Draft, generator: torch.Generator) -> str:
 def _covering(draft: Draft, index: int) -> Layer | None:
     """A layer as a kernel that covers its whole map and no padding; None if it does not cover it."""
     layer, before = draft.layers[index], draft.signal_into(index).upper
-    if before.ndim == 1 or layer.signal.upper.shape[1:] != (1, 1):
+    if layer.signal.upper.shape[1:] != (1, 1):
         return None
     inside = slice(layer.padding, layer.padding + before.shape[1])
     weight = layer.weight[:, :, inside, inside]
