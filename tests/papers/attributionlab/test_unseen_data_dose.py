@@ -88,3 +88,5 @@ def test_claims_follow_the_tables():
     found = holds((0.5, 0.52, 0.54))
     assert found["insertion_loses_most"] == "undecided"
     assert found["unseen_data_makes_metrics_worse"] == "undecided"
+    as_without = holds((0.5, 0.52, 0.6))
+    assert as_without["unseen_data_makes_metrics_worse"] == "undecided"

@@ -40,7 +40,10 @@ def test_fewer_than_six_draws_have_no_interval():
 
 @pytest.mark.parametrize(
     ("low", "high", "strong"),
-    [(0.8, 0.9, True), (0.5, 0.6, False), (0.6, 0.8, None), (math.nan, math.nan, None)],
+    [
+        *((0.8, 0.9, True), (0.5, 0.6, False), (0.6, 0.8, None), (math.nan, math.nan, None)),
+        *((STRONG, 0.8, None), (0.6, STRONG, None)),
+    ],
 )
 def test_an_interval_that_holds_the_border_decides_nothing(low, high, strong):
     assert is_strong(low, high) is strong

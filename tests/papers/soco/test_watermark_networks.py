@@ -505,6 +505,8 @@ def test_curves_are_compared_in_shares_of_their_starts():
     unknown = watermarks._distances(means)
     assert unknown.distance.isna().all()
     assert watermarks.marked_curves_are_like_synthetic_ones({"distances": unknown}) is None
+    equal = unknown.assign(distance=0.1)
+    assert watermarks.marked_curves_are_like_synthetic_ones({"distances": equal}) is False
 
 
 def test_the_notes_state_the_square_s_share_of_the_width():
