@@ -9,6 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 import attributionlab as al
+from attributionlab.papers.attributionlab import which_truth
 from attributionlab.papers.attributionlab.which_truth import (
     BLACK,
     COLORS,
@@ -303,6 +304,17 @@ def test_every_claim_agrees_and_differs_with_its_tables(name, table, column, val
     assert set(found.values()) == {"agrees"}
     changed = tables | {table: tables[table].assign(**{column: value})}
     assert all_hold(changed, ITEM)[name] == "differs"
+
+
+def test_the_figure_of_importance_is_of_the_environment_in_its_title():
+    table = pd.DataFrame(
+        [(PLAIN, "ablation", 3, -3, -3, -3), (UNSEEN, "ablation", 3, -2, -1, 0)],
+        columns=["environment", "definition", *PLACES],
+    )
+    figure = which_truth._importance_figure(table, "small")
+    assert UNSEEN in figure.get_suptitle()
+    [axes] = figure.axes
+    assert [dot[0] for each in axes.collections for dot in each.get_offsets()] == [3, -2, -1, 0]
 
 
 @pytest.mark.slow

@@ -436,6 +436,8 @@ def test_the_run_has_all_cases_and_its_own_figure_first(outcome):
     assert len(outcome.figures["first"].axes) == len(outcome.figures["references"].axes) == 10
     drops = outcome.tables["drops"].drop_duplicates(["subject", "baseline"])
     assert drops.units.tolist() == [3] * 5
+    drawn = [axis.images[0].get_array().squeeze() for axis in outcome.figures["masked"].axes[:3]]
+    assert np.array_equal(drawn, made_up(n=3).images[:, 0])
 
 
 def test_a_network_that_knows_every_color_does_not_react_to_which_one_masks(outcome):
