@@ -38,7 +38,7 @@ def test_functional_relus_compute_the_same_function(name):
 def test_module_relus_and_the_true_baseline_meet_every_mask_but_not_the_output_change(outcome):
     row = case(outcome, "module", "true", 256.0)
     assert (row.f1_overall, row.f1_positive, row.f1_negative) == pytest.approx((1, 1, 1), abs=1e-3)
-    assert row.signs_right == 1
+    assert (row.signs_right, row.empty, row.flipped) == (1, 0, 0)
     assert row.target_to_others == pytest.approx(-3, abs=1e-3)
     assert row.completeness_gap > 0.3
 

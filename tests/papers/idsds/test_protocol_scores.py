@@ -129,6 +129,15 @@ def test_constant_maps_score_nothing(found):
     assert not table[table.method == EXACT].constant.any()
 
 
+@pytest.mark.parametrize("unit", [2.0**-60, 1.0, 2.0**60])
+def test_the_unit_of_maps_leaves_their_correlation_with_the_exact_sums_alone(unit):
+    sums = torch.rand(3, 16, generator=torch.Generator().manual_seed(0)).double()
+    sums[2] = torch.tensor([0.3, 0.1 + 0.2]).double().repeat(8)  # differ by rounding
+    found = module._pearson(unit * sums, sums[0])
+    expected = stats.pearsonr(sums[0], sums[1]).statistic
+    assert found.tolist() == pytest.approx([1, expected, 0], abs=1e-14)
+
+
 def test_sds_is_of_the_original_network_and_idsds_of_the_fine_tuned_one():
     task, pair = made_up_task(), (made_up_network(0), made_up_network(1))
     explained = Explained(task.images, task.labels, task.baseline, ["1", "1"], task.truth)

@@ -11,7 +11,8 @@ from attributionlab.ranking import meta_rank
 
 def test_pair_by_pair_has_the_same_scores():
     ranks = fusion_time.simulated_ranks(7, 9, 0)
-    assert sorted(ranks[:, 0].tolist()) == [1, 2, 3, 4, 5, 6, 7]
+    assert all(sorted(each) == [1, 2, 3, 4, 5, 6, 7] for each in ranks.T.tolist())
+    assert len(set(map(tuple, ranks.T))) == 9  # of 5,040 rankings
     ranks[1] = ranks[0]  # ties
     # A least-squares solution of 22 equations in float64.
     assert fusion_time.pair_by_pair(ranks) == pytest.approx(meta_rank(ranks), abs=1e-12)

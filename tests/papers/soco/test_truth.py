@@ -297,6 +297,13 @@ def test_fractions_tell_apart_what_is_smaller_than_a_fiftieth_of_the_area():
     assert list(FEW_KEPT) == sorted(1 - fraction for fraction in FEW_REMOVED)
 
 
+def test_sets_of_random_content_hold_nothing_of_the_background(place):
+    background = (place.images == place.env.baseline).all(1, keepdim=True)
+    sets = torch.stack(kept_sets(place, 0)["random content"])
+    assert sets.any()
+    assert not (sets & background).any()
+
+
 def test_nothing_is_imputed_and_no_network_asked_twice(place, monkeypatch):
     calls = []
     linear = al.imputation.noisy_linear

@@ -37,6 +37,14 @@ def test_one_weight_takes_the_pointing_game_from_1_to_0_and_no_answer_changes(ou
         assert after.same_predictions == 1
 
 
+def test_one_weight_of_100_is_not_0_any_more(outcome):
+    weights = outcome.tables["splits"].set_index(["values", "model"]).weights
+    for values in (DOT, NORMALIZED):
+        # Of every class; shares are rounded to 2^-53.
+        more = weights[values, MANIPULATED] - weights[values, STANDARD]
+        assert more == pytest.approx(1 / 100, abs=2**-50)
+
+
 def test_where_the_corner_is_0_the_weight_changes_nothing(outcome):
     table = outcome.tables["table-3"].set_index(["values", "model"])
     before, after = table.loc[(INK, "standard")], table.loc[(INK, "manipulated")]
