@@ -91,6 +91,12 @@ def test_effects_of_single_pixels_are_those_that_forward_passes_show(name, basel
         found = truths[kind].values[0]
         # Two softmaxes of float64 in the twin, and their difference.
         assert torch.allclose(found, expected, rtol=0, atol=1e-14 * max(1, expected.abs().max()))
+        if truths[kind].source == "evaluation":
+            before = says(env, start[None], 1, output)
+            largest = max(before.abs(), (before - sign * expected).abs().max()).item()
+            [error] = truths[kind].error.unique().tolist()
+            # Probabilities from 3e-4: a few roundings of 2^-53 of 1.
+            assert error == pytest.approx(2**-50 * largest, rel=1e-11, abs=0)
     change = says(env, torch.stack([image, absent]), 1, output)
     assert truths.changes.item() == pytest.approx(float(change[0] - change[1]), abs=1e-14)
 

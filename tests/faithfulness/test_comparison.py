@@ -240,6 +240,8 @@ def test_a_difference_needs_two_methods_that_were_run_together(colors, modulo):
     comparison = al.compare(["sobel", broken], [colors, modulo], n=2)
     with pytest.raises(AttributionLabError, match="no method 'sobl' was run: did you mean 'sobel'"):
         comparison.differences("sobl", "sobel")
+    assert set(comparison.differences("sobel", "broken").environment) == {modulo.name}
+    assert set(comparison.differences("broken", "sobel").environment) == {modulo.name}
     single = al.compare(["sobel", "constant"], colors, n=1)
     with pytest.raises(AttributionLabError, match="no two images of an environment in common"):
         single.differences("sobel", "constant")

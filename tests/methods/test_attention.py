@@ -224,6 +224,20 @@ def test_inference_mode_changes_nothing(method):
     assert torch.equal(method(network, created, TARGETS), expected)
 
 
+class Unread(OneBlock):
+    """Mean colors; what attention says is lost."""
+
+    def forward(self, images):
+        super().forward(images)
+        return self.head(images.mean((2, 3)))
+
+
+@BOTH
+def test_attention_that_no_output_depends_on_has_no_relevance(method):
+    with pytest.warns(GuardWarning, match="no gradient from the last block's attention"):
+        assert not method(Unread(), two_colors(), torch.tensor([0]), grid=(2, 2)).any()
+
+
 @BOTH
 def test_an_output_that_reads_no_attention_is_told(method):
     network, images = Transformer(), pictures()

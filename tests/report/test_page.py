@@ -382,6 +382,8 @@ def test_the_gamma_curve_counts_the_images_that_reach_each_gamma():
     heights = {float(x): float(y) for x, y in (point.split(",") for point in line)}
     assert heights[38 + 240 * 0.55] == pytest.approx(150 - 130 * 0.4, abs=0.05)
     assert heights[38 + 240 * 0.56] == pytest.approx(150 - 130 * 0.2, abs=0.05)
+    alone = Outline(faithfulness_page(document, [panel._replace(image_f1=f1[1:2])]))
+    assert "0.55 this test 0 %" in [" ".join(row["text"].split()) for row in alone.every("tr")]
 
 
 def test_scores_for_which_there_is_no_truth_are_not_applicable():
