@@ -127,7 +127,8 @@ def test_the_table_of_verdicts_has_the_exit_statuses_of_the_command():
 
 
 def test_what_a_function_may_ask_for_is_what_it_is_offered(folder):
-    [names] = re.findall(r"one of\nthese names.*?\n\n((?:- .*\n)+)", TEXT)
+    part = TEXT.partition("## What a function may take")[2]
+    names = re.search(r"((?:- `.*\n)+)", part)[1]
     asked = re.findall(r"^- `(\w+)`", names, re.MULTILINE)
     offered = {}
     code = f"def method(model, inputs, targets, {', '.join(f'{name}=None' for name in asked)}):\n"

@@ -103,8 +103,8 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
             f"{name} does not say which direction is better: mark it with "
             "attributionlab.metrics.metric, or pass higher_is_better"
         )
-    stated = {key: _stated(metric, key) for key in ("per_sample", "maps")}
-    marks = {key: value for key, value in stated.items() if value is not None}
+    stated = {key: _stated(metric, key, ABSENT) for key in ("per_sample", "maps")}
+    marks = {key: value for key, value in stated.items() if value is not ABSENT}
     refuse_if(marking_problems(**marks), name)
     if not marks.get("per_sample", True):
         raise AttributionLabError(
@@ -114,9 +114,13 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
     return _by_batches(metric, name, better)
 
 
+ABSENT = object()
+"""Stands for an attribute that a metric does not have."""
+
+
 def says_direction(metric: Any) -> bool:
     """Return whether a function or an object says itself which direction is better."""
-    return _stated(metric, "higher_is_better") is not None
+    return _stated(metric, "higher_is_better", ABSENT) is not ABSENT
 
 
 def _stated(metric: Any, key: str, default: Any = None) -> Any:
