@@ -14,6 +14,8 @@ from .environment import Environment as Environment
 from .environment.catalog import load as load
 from .environment.environment import Sample as Sample
 from .environment.files import environments as environments
+from .environment.questions import Question as Question
+from .environment.questions import Questions as Questions
 from .errors import AttributionLabError as AttributionLabError
 from .errors import AttributionLabWarning as AttributionLabWarning
 from .errors import AttributionWarning as AttributionWarning

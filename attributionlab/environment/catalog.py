@@ -12,7 +12,7 @@ from attributionlab.environment.files import find_dataset, find_spec, read_spec
 from attributionlab.environment.spec import EnvironmentSpec, shown_distractors
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.images import GENERATORS, Recipe
-from attributionlab.nets import BUILDERS, Network, camouflaged, temperature_problems
+from attributionlab.nets import BUILDERS, Network, camouflaged, equivalent, temperature_problems
 from attributionlab.validation import integer_problem
 
 
@@ -89,12 +89,13 @@ ENVIRONMENT_CONSTANTS: dict[str, Any] = {
     "smoothing": float,
     "temperature": float,
     "keep_degenerate": bool,
+    "equivalent_form": str,
     "camouflage_seed": int,
 }
 """Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
-the image side, the softmax temperature, whether images with an empty or tied truth are kept, the seed
-of a camouflage."""
-OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "camouflage_seed"}
+the image side, the softmax temperature, whether images with an empty or tied truth are kept, the form
+of an equivalent network, the seed of a camouflage (of that form)."""
+OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "equivalent_form", "camouflage_seed"}
 SMOOTHING = 0.04
 """Default of `smoothing`: 9 pixels at 224, a cell of the 25 x 25 maps that CAMs are made of."""
 
@@ -261,25 +262,41 @@ def _environment_problems(spec: EnvironmentSpec) -> list[str]:
 
 def _build(spec: EnvironmentSpec) -> Environment:
     """Hand each constant to the network and the images that take it."""
-    builder, generator = BUILDERS[spec.builder], GENERATORS[spec.generator]
     problems = _environment_problems(spec)
     made: list[Any] = []
-    for function in (builder, generator):
-        taken = {key: spec.constants[key] for key in _schema(function) if key in spec.constants}
-        if function is builder and "distractor_colors" in taken:
-            taken["distractor_colors"] = shown_distractors(spec.constants)  # it knows no others
+    for make in (network_of, _recipe_of):
         try:
-            made.append(function(**taken))
+            made.append(make(spec))
         except AttributionLabError as error:
             problems.append(str(error))
     refuse_if(problems, spec.name)
     network, recipe = made
     _check_fit(spec, network, recipe)
-    if "camouflage_seed" in spec.constants:
-        network = camouflaged(network, spec.constants["camouflage_seed"])
     env = Environment(spec, network, recipe)
     env.dataset(1)[0]  # an impossible data set fails here and not when it is used
     return env
+
+
+def network_of(spec: EnvironmentSpec) -> Network:
+    """The network of a specification."""
+    taken = _taken(BUILDERS[spec.builder], spec)
+    if "distractor_colors" in taken:
+        taken["distractor_colors"] = shown_distractors(spec.constants)  # it knows no others
+    network = BUILDERS[spec.builder](**taken)
+    if "equivalent_form" in spec.constants:
+        network = equivalent(network, spec.constants["equivalent_form"])
+    if "camouflage_seed" in spec.constants:
+        return camouflaged(network, spec.constants["camouflage_seed"])
+    return network
+
+
+def _recipe_of(spec: EnvironmentSpec) -> Recipe:
+    return GENERATORS[spec.generator](**_taken(GENERATORS[spec.generator], spec))
+
+
+def _taken(function: Callable[..., Any], spec: EnvironmentSpec) -> dict[str, Any]:
+    """The constants that a builder or generator takes."""
+    return {key: spec.constants[key] for key in _schema(function) if key in spec.constants}
 
 
 def _check_fit(spec: EnvironmentSpec, network: Network, recipe: Recipe) -> None:

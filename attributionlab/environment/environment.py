@@ -15,12 +15,18 @@ from torch.utils.data import DataLoader, Dataset
 
 from attributionlab.device import as_device, own_arithmetic, plain_torch, rounds_products
 from attributionlab.environment.admission import Admission
-from attributionlab.environment.question import MOST_PERMUTATIONS, Question
+from attributionlab.environment.contributions import MOST_PERMUTATIONS, Contributions
 from attributionlab.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.images import Recipe, draw
 from attributionlab.memory import refuse_beyond_memory
-from attributionlab.nets import Network, camouflaged, default_temperature, with_softmax
+from attributionlab.nets import (
+    Network,
+    camouflaged,
+    default_temperature,
+    equivalent,
+    with_softmax,
+)
 from attributionlab.truth import Counting, Output, SampledShapley, Truth, Truths, mask
 from attributionlab.validation import MOST_IMAGES, Replacement, integer_problem, number_problem
 
@@ -248,16 +254,49 @@ class Environment:
                 "camouflage the plain environment"
             )
         refuse_if(integer_problem("camouflage_seed", seed, 0))
-        constants = dict(sorted({**self.spec.constants, "camouflage_seed": int(seed)}.items()))
-        env = Environment(
-            replace(self.spec, constants=constants),
-            camouflaged(self.network, int(seed)),
-            self.recipe,
-        )
-        env.reference, env.overrides = (
-            self.reference,
-            {**self.overrides, "camouflage_seed": int(seed)},
-        )
+        return self._rewritten("camouflage_seed", int(seed), camouflaged(self.network, int(seed)))
+
+    @plain_torch()
+    def equivalent(self, form: str) -> "Environment":
+        """The same environment, whose network gives the same answers and has other derivatives.
+
+        Parameters
+        ----------
+        form : str
+            One of ``attributionlab.nets.forms_of(env.network)``.
+
+        Returns
+        -------
+        Environment
+            Equal to ``attributionlab.load(..., equivalent_form=form)``; this one stays as it is.
+
+        Raises
+        ------
+        AttributionLabError
+            For a form that is unknown or does not apply, and for an environment that has a form or a
+            camouflage already. (A form can be camouflaged.)
+
+        Examples
+        --------
+        >>> import attributionlab as al
+        >>> env = al.load("multi-color-sum", image_size=24)
+        >>> images, labels = env.batch(2)
+        >>> bool((env.model(images) == env.equivalent("plateau").model(images)).all())
+        True
+        """
+        for key, what in (("equivalent_form", "form"), ("camouflage_seed", "camouflage")):
+            if key in self.spec.constants:
+                raise AttributionLabError(
+                    f"{self.name} has the {what} {self.spec.constants[key]} already: take the form "
+                    "of the plain environment"
+                )
+        return self._rewritten("equivalent_form", form, equivalent(self.network, form))
+
+    def _rewritten(self, key: str, value: int | str, network: Network) -> "Environment":
+        """The same environment with another network, and the constant by which `load` makes it."""
+        constants = dict(sorted({**self.spec.constants, key: value}.items()))
+        env = Environment(replace(self.spec, constants=constants), network, self.recipe)
+        env.reference, env.overrides = self.reference, {**self.overrides, key: value}
         return env.to(self.device)
 
     def summary(self) -> str:
@@ -341,7 +380,7 @@ class Environment:
         precision: float | None = None,
         seed: int = 0,
     ) -> Truths:
-        """What each pixel contributes, by every definition that the question has.
+        """What each pixel contributes, by every definition that applies.
 
         The mask, single-pixel ablation and insertion, Shapley values, and integrated gradients along
         two paths: through the colors (RGB) and through the counts. Without unseen colors, in images and
@@ -385,10 +424,10 @@ class Environment:
         >>> bool((truths["shapley"].values == truths["ablation"].values).all())
         True
         """
-        question = self._question(images, targets, output, baseline, precision, seed)
-        truths = question.truths()
+        contributions = self._contributions(images, targets, output, baseline, precision, seed)
+        truths = contributions.truths()
         if truths["shapley"].source == "estimate":
-            _tell_if_coarse(question)
+            _tell_if_coarse(contributions)
         return truths
 
     @own_arithmetic()
@@ -426,11 +465,11 @@ class Environment:
             For what `truth` refuses, and for baselines for which there is no closed form; the message
             names `sampled_shapley`, which has none to need.
         """
-        question = self._question(_batch_of_one(image), [target], output, baseline)
+        contributions = self._contributions(_batch_of_one(image), [target], output, baseline)
         remedy = "there is no closed form; `sampled_shapley` estimates the values"
-        self.admission.check_colors(question.images, remedy)
-        self.admission.check_colors(question.baselines, remedy)
-        return question.games[0].shapley().values.to(image.device)
+        self.admission.check_colors(contributions.images, remedy)
+        self.admission.check_colors(contributions.baselines, remedy)
+        return contributions.games[0].shapley().values.to(image.device)
 
     @own_arithmetic()
     def sampled_shapley(
@@ -462,9 +501,11 @@ class Environment:
         AttributionLabError
             For what `truths` refuses.
         """
-        question = self._question(_batch_of_one(image), [target], output, baseline, precision, seed)
-        _tell_if_coarse(question)
-        return question.samples[0]
+        contributions = self._contributions(
+            _batch_of_one(image), [target], output, baseline, precision, seed
+        )
+        _tell_if_coarse(contributions)
+        return contributions.samples[0]
 
     def checked_output(self, output: str | None) -> Output:
         """The output requested, or the default, if this environment has it."""
@@ -478,7 +519,7 @@ class Environment:
             )
         return output
 
-    def _question(
+    def _contributions(
         self,
         images: Any,
         targets: Any,
@@ -486,7 +527,7 @@ class Environment:
         baseline: Any,
         precision: float | None = None,
         seed: int = 0,
-    ) -> Question:
+    ) -> Contributions:
         problems = integer_problem("seed", seed, 0, HIGHEST_SEED)
         if precision is not None:
             problems += number_problem("precision", precision, above=0)
@@ -500,7 +541,7 @@ class Environment:
         )
         self.admission.check_counts(images, baselines)
         disturbed = self.admission.unseen(images).any() or self.admission.unseen(baselines).any()
-        return Question(
+        return Contributions(
             model=self.model,
             explained=self.explained_model(output),
             counting=self.counting,
@@ -516,11 +557,11 @@ class Environment:
         )
 
 
-def _tell_if_coarse(question: Question) -> None:
+def _tell_if_coarse(contributions: Contributions) -> None:
     """Warn of estimates that do not reach the required precision."""
-    coarse = [not found.reached for found in question.samples]
+    coarse = [not found.reached for found in contributions.samples]
     if any(coarse):
-        largest = max(float(found.standard_errors.max()) for found in question.samples)
+        largest = max(float(found.standard_errors.max()) for found in contributions.samples)
         warnings.warn(
             f"Shapley values of {sum(coarse)} of {len(coarse)} images have standard errors up to "
             f"{largest:.2g} after {MOST_PERMUTATIONS:,} permutations, more than required: take a "

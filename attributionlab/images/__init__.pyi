@@ -2,6 +2,7 @@ from .generators import GENERATORS as GENERATORS
 from .generators import binary_patches as binary_patches
 from .generators import color_patches as color_patches
 from .generators import number_patches as number_patches
+from .recipe import BernoulliInk as BernoulliInk
 from .recipe import Drawing as Drawing
 from .recipe import Recipe as Recipe
 from .recipe import draw as draw

@@ -56,10 +56,11 @@ class Network:
     effective : dict of str to float
         Constants that were snapped to a grid, with the value in force.
     plain : nn.Sequential, optional
-        The model before it was camouflaged, of the parts named above. A camouflaged `model` has the
-        parts `features`, `flatten` and, where layers follow, `head`.
+        The model before it was rewritten (camouflaged, or put into an equivalent form), of the parts
+        named above. A rewritten `model` has the parts `features`, `flatten` and, where layers
+        follow, `head`.
     moves : tuple of str
-        How it was camouflaged, in words, in order.
+        How it was rewritten, in words, in order.
     """
 
     model: nn.Sequential

@@ -91,8 +91,8 @@ def verify(
     -------
     Certificate
         One `Check` per claim; checks that do not apply to the environment are left out. Those about
-        the parts of a camouflaged network (detector, accumulator, head) are about the network before
-        it was camouflaged, and one holds the two against each other.
+        the parts of a rewritten network (detector, accumulator, head; a camouflage, an equivalent
+        form) are about the network before, and one holds the two against each other.
 
     Examples
     --------

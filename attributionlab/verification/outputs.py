@@ -1,5 +1,5 @@
-"""Whole networks: the logits of images against counting their pixels, and those of a camouflaged
-network against the network before.
+"""Whole networks: the logits of images against counting their pixels, and those of a rewritten
+network (camouflaged, or in an equivalent form) against the network before.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,12 +24,12 @@ def camouflage_checks(
     images: Float[Tensor, "n channels height width"],
     generator: torch.Generator,
 ) -> list[Check]:
-    """Hold a camouflaged network against the network before; nothing for any other.
+    """Hold a rewritten network against the network before; nothing for any other.
 
     Parameters
     ----------
     env : Environment
-        Whose network may be camouflaged.
+        Whose network may be camouflaged or in an equivalent form.
     oracle : Oracle
         Which pixels count.
     images : Tensor
@@ -41,8 +41,9 @@ def camouflage_checks(
         return []
     tally = Tally(
         "camouflage",
-        "The camouflaged network's logits equal those of the network before, on samples, on images "
-        "anywhere in the valid box, on colors next to the known ones, and on many counts.",
+        "The logits of the network as rewritten (a camouflage, an equivalent form) equal those of the "
+        "network before, on samples, on images anywhere in the valid box, on colors next to the known "
+        "ones, and on many counts.",
     )
     groups = {
         "image": images,

@@ -7,6 +7,7 @@ import torch
 
 import attributionlab as al
 import oracles
+from attributionlab.environment.catalog import load_call
 
 SIZE = 8
 COLORFUL = "multi-color-sum"
@@ -282,6 +283,56 @@ def test_a_camouflaged_environment_has_the_same_truths():
         other.camouflaged(3)
     with pytest.raises(al.AttributionLabError, match="camouflage_seed is -1"):
         al.load(COLORFUL, image_size=24, camouflage_seed=-1)
+
+
+@pytest.mark.parametrize("form", ["plateau", "and-two-ways"])
+def test_an_environment_in_an_equivalent_form_is_the_same_environment(form):
+    env = al.load("multi-color-sum-distractors", image_size=16, redundant_channels=0)
+    other = env.equivalent(form)
+    images, labels = env.batch(2)
+    assert torch.equal(other.batch(2)[0], images)
+    assert torch.equal(other.truth(images, labels).signed, env.truth(images, labels).signed)
+    with torch.no_grad():
+        assert torch.equal(other.model(images), env.model(images))
+        assert torch.equal(other.softmax_model(images), env.softmax_model(images))
+    assert (other.temperature, other.layers.keys()) == (env.temperature, env.layers.keys())
+    constants = {"image_size": 16, "redundant_channels": 0, "equivalent_form": form}
+    assert other.overrides == constants
+    assert f"equivalent_form={form!r}" in load_call(other)
+    assert re.search(f'equivalent_form +"{form}"', other.summary())
+    loaded = al.load("multi-color-sum-distractors", **constants)
+    assert loaded.spec.digest == other.spec.digest != env.spec.digest
+    assert loaded.network.moves == other.network.moves
+    assert env.network.moves == ()
+
+
+def test_a_form_is_camouflaged_and_a_camouflage_takes_no_form():
+    env = al.load(COLORFUL, image_size=16)
+    other = env.equivalent("kink-side").camouflaged(1)
+    loaded = al.load(COLORFUL, image_size=16, camouflage_seed=1, equivalent_form="kink-side")
+    assert loaded.spec.digest == other.spec.digest
+    assert loaded.network.moves == other.network.moves
+    assert loaded.network.moves[0] == "number checkers as kink-side"
+    assert str(loaded.model) == str(other.model)
+    with pytest.raises(al.AttributionLabError, match="has the form kink-side already"):
+        other.equivalent("plateau")
+    with pytest.raises(al.AttributionLabError, match="has the camouflage 1 already: take the form"):
+        env.camouflaged(1).equivalent("plateau")
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "message"),
+    [
+        (COLORFUL, "plato", "form 'plato' does not exist, did you mean 'plateau'?"),
+        (COLORFUL, 3, "equivalent_form is 3: it takes a string"),
+        (COLORFUL, "and-two-ways", "form 'and-two-ways' does not apply, the network lacks a"),
+        ("uniform-accumulator", "plateau", "forms that apply are none"),
+    ],
+)
+def test_forms_that_an_environment_cannot_take_are_refused_in_one_line(name, form, message):
+    with pytest.raises(al.AttributionLabError, match=re.escape(message)) as refused:
+        al.load(name, image_size=16, equivalent_form=form)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])

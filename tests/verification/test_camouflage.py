@@ -39,6 +39,18 @@ def test_a_camouflaged_environment_passes_every_check_and_one_more(name, overrid
     assert {check.name for check in certificate.checks} == plain | {"camouflage"}
 
 
+@pytest.mark.parametrize(("name", "form"), [("number-checker", "both-sides-averaged"),
+    ("multi-color-sum-distractors", "and-two-ways")])  # fmt: skip
+def test_an_equivalent_form_passes_the_checks_of_a_camouflage(name, form):
+    env = al.load(name, image_size=16, equivalent_form=form)
+    certificate = al.verify(env)
+    assert certificate.passed
+    assert certificate.checks[-1].name == "camouflage"
+    with torch.no_grad():
+        next(env.model.parameters())[0] += 1
+    assert "camouflage" in failures(env)
+
+
 def test_every_count_and_every_value_is_shown_where_images_are_small():
     env = disguised("number-checker", image_size=10)
     check = al.verify(env).checks[-1]

@@ -1,5 +1,8 @@
-"""Camouflage: networks of equal function whose weights do not look hand-made."""
+"""Camouflage: networks of equal function whose weights do not look hand-made; and forms: networks of
+equal answers with other derivatives.
+"""
 
 from attributionlab.nets.camouflage.camouflaging import MOVES, camouflaged
+from attributionlab.nets.camouflage.forms import FORMS, equivalent, forms_of
 
-__all__ = ["MOVES", "camouflaged"]
+__all__ = ["FORMS", "MOVES", "camouflaged", "equivalent", "forms_of"]

@@ -1,7 +1,6 @@
 """Camouflage a network: moves in a given order, each with random numbers of its own."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -77,15 +76,7 @@ def camouflaged(network: Network, seed: int, *, moves: Sequence[str] | None = No
     for index, name in enumerate(names):
         state = np.random.SeedSequence([int(seed), index]).generate_state(1, np.uint64)
         descriptions.append(MOVES[name](draft, torch.Generator().manual_seed(int(state[0]))))
-    model, layers = draft.built()
-    return replace(
-        network,
-        model=model,
-        layers=layers,
-        budgets=draft.budgets(),
-        plain=network.model if network.plain is None else network.plain,
-        moves=(*network.moves, *descriptions),
-    )
+    return draft.finished(network, *descriptions)
 
 
 def _moves_problem(names: object) -> list[str]:

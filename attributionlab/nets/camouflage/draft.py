@@ -139,6 +139,18 @@ class Draft:
         whole = whole.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return whole, attach
 
+    def finished(self, network: Network, *moves: str) -> Network:
+        """The draft as a network, equal to the one it was read from, with what was done in words."""
+        model, layers = self.built()
+        return replace(
+            network,
+            model=model,
+            layers=layers,
+            budgets=self.budgets(),
+            plain=network.model if network.plain is None else network.plain,
+            moves=(*network.moves, *moves),
+        )
+
 
 def interval(layer: Layer, signal: Signal) -> Tensor:
     """The most that each neuron can be if its inputs reach their bounds independently."""

@@ -35,30 +35,35 @@ def test_no_image_exceeds_a_bound_a_grid_or_the_budget(name):
     images = images_of(NETWORKS[name])
     for seed in (None, *SEEDS):
         network = NETWORKS[name] if seed is None else disguised(name, seed)
-        layers = weighted(network.model)
         if seed is not None:
-            assert len(network.budgets) == len(layers)
-        with torch.no_grad():
-            seen = seen_by(network, images)
-        for layer, budget, (received, left) in zip(layers, network.budgets, seen, strict=False):
-            weight = layer.weight.detach().double()
-            bias = layer.bias.detach().double()
-            if isinstance(layer, nn.Conv2d):
-                settings = (layer.stride, layer.padding)
-                sums = nn.functional.conv2d(received.abs(), weight.abs(), bias.abs(), *settings)
-            else:
-                sums = nn.functional.linear(received.abs(), weight.abs(), bias.abs())
-            assert float(sums.max()) <= budget.largest_sum
-            assert budget.steps <= EXACT_STEPS
-            upper = budget.signal.upper
-            if left.ndim == 2:
-                left = left[:, :, None, None]
-            if upper.ndim == 1:
-                upper = upper[:, None, None]
-            assert bool((left <= upper).all()), budget.layer
-            steps = budget.signal.step[None, :, None, None].expand_as(left)
-            here = left != 0
-            assert bool((grid_step(left)[here] >= steps[here]).all()), budget.layer
+            assert len(network.budgets) == len(weighted(network.model))
+        check_bounds(network, images)
+
+
+def check_bounds(network: Network, images: torch.Tensor) -> None:
+    """Hold what images cause in every layer against its budget."""
+    layers = weighted(network.model)
+    with torch.no_grad():
+        seen = seen_by(network, images)
+    for layer, budget, (received, left) in zip(layers, network.budgets, seen, strict=False):
+        weight = layer.weight.detach().double()
+        bias = layer.bias.detach().double()
+        if isinstance(layer, nn.Conv2d):
+            settings = (layer.stride, layer.padding)
+            sums = nn.functional.conv2d(received.abs(), weight.abs(), bias.abs(), *settings)
+        else:
+            sums = nn.functional.linear(received.abs(), weight.abs(), bias.abs())
+        assert float(sums.max()) <= budget.largest_sum
+        assert budget.steps <= EXACT_STEPS
+        upper = budget.signal.upper
+        if left.ndim == 2:
+            left = left[:, :, None, None]
+        if upper.ndim == 1:
+            upper = upper[:, None, None]
+        assert bool((left <= upper).all()), budget.layer
+        steps = budget.signal.step[None, :, None, None].expand_as(left)
+        here = left != 0
+        assert bool((grid_step(left)[here] >= steps[here]).all()), budget.layer
 
 
 def test_the_bound_of_the_last_sum_is_the_whole_image():

@@ -45,7 +45,7 @@ MEANINGS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class Contributions:
     """Images, the output to explain, and what an absent pixel has instead of its value.
 
     Parameters
