@@ -47,12 +47,23 @@ MAY_IMPORT = {
     "verification": {"device", "environment", "progress"},
     "diagnosis": {"digits", "methods", "metrics", "truth"},
     "faithfulness": {
-        *("device", "diagnosis", "digits", "environment", "exact", "files", "methods", "metrics"),
-        *("progress", "ranking", "report", "stats", "truth", "validation", "versions"),
+        *("compiling", "device", "diagnosis", "digits", "environment", "exact", "files"),
+        *(
+            "methods",
+            "metrics",
+            "nets",
+            "progress",
+            "ranking",
+            "report",
+            "stats",
+            "truth",
+            "validation",
+        ),
+        "versions",
     },
     "metric_trials": {
         *("device", "diagnosis", "environment", "faithfulness", "files", "imputation", "methods"),
-        *("metrics", "progress", "ranking", "references", "stats", "truth", "validation"),
+        *("metrics", "progress", "ranking", "references", "report", "stats", "truth", "validation"),
         "versions",
     },
     "leaderboard": {
