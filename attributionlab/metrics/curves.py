@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
-from attributionlab import exact
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.stepwise.checks import checked_counts, checked_orders
+from attributionlab.exact.stepwise.replacement import each_trajectory
 from attributionlab.metrics.checked_inputs import output_of, warn_of_forward_passes
 from attributionlab.validation import (
     Replacement,
@@ -49,8 +49,8 @@ def outputs_along(
 ) -> Float[Tensor, "batch draws counts"]:
     """The target's output along several orders for each image.
 
-    All orders of an image are evaluated in one call of `exact.trajectories`, which shares among them
-    what they have in common; only the target's output is kept.
+    All orders of an image are evaluated together (`exact.trajectories`), and those of the same image
+    repeated, too: what they have in common is worked out once. Only the target's output is kept.
 
     Parameters
     ----------
@@ -117,11 +117,10 @@ def outputs_along(
         else "pass a larger step=, or fewer counts=",
     )
     result = images.new_empty((*orders.shape[:2], len(chosen)), dtype=torch.float64)
-    for index, target in enumerate(classes):
-        # One image at a time: (D, S, K) may be large where there are many classes.
-        one = slice(index, index + 1)
-        outputs = exact.trajectories(model, images[one], ends[one], orders[one], counts=evaluated)
-        curves = output_of(outputs[0], target).double()
+    # One image at a time: (D, S, K) may be large where there are many classes.
+    outputs = each_trajectory(model, images, ends, orders, evaluated)
+    for index, (each, target) in enumerate(zip(outputs, classes, strict=True)):
+        curves = output_of(each, target).double()
         if measure == "changed-steps":
             curves = _changes_seen(curves)
             curves = curves if whole else curves[:, torch.as_tensor(chosen, device="cpu")]

@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 
 import oracles_metrics
-from attributionlab import AttributionLabError, exact
+from attributionlab import AttributionLabError
+from attributionlab.metrics import curves
 from attributionlab.metrics.curves import (
     area_under_curve,
     curve_counts,
@@ -73,21 +74,21 @@ def test_changed_steps_are_counted_one_pixel_at_a_time(case):
                 assert curve.tolist() == expected
 
 
-def test_all_orders_of_an_image_are_evaluated_in_one_call(monkeypatch):
+def test_all_orders_of_a_batch_are_evaluated_in_one_call(monkeypatch):
     calls = []
-    whole = exact.trajectories
+    whole = curves.each_trajectory
 
-    def counted(model, images, replacements, orders, *, counts=None):
+    def counted(model, images, replacements, orders, counts):
         calls.append((tuple(orders.shape), counts))
-        return whole(model, images, replacements, orders, counts=counts)
+        return whole(model, images, replacements, orders, counts)
 
-    monkeypatch.setattr(exact, "trajectories", counted)
+    monkeypatch.setattr(curves, "each_trajectory", counted)
     orders = torch.arange(4).expand(3, 5, 4)
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
     targets = torch.zeros(3, dtype=torch.int64)
     outputs_along(model, torch.ones(3, 1, 2, 2), targets, orders, replacement=0)
     # None stands for the whole curve: a list of 50,177 counts costs more than some trajectories.
-    assert calls == [((1, 5, 4), None)] * 3
+    assert calls == [((3, 5, 4), None)]
 
 
 @pytest.mark.parametrize("replacement", [7, 7.0, torch.tensor(7.0), torch.full((2, 1, 1), 7)])

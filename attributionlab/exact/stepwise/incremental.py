@@ -81,10 +81,14 @@ class Head(NamedTuple):
         if self.table is not None:
             index = ((roots[:, 0] - self.lowest) / self.step).astype(np.int64)
             return self.table[torch.from_numpy(index)]
-        rows = torch.from_numpy(roots).to(self.dtype)
+        # Most steps change nothing: the background is replaced, or by its own color.
+        changed = np.ones(len(roots), dtype=bool)
+        np.any(roots[1:] != roots[:-1], axis=1, out=changed[1:])
+        rows = torch.from_numpy(roots[changed]).to(self.dtype)
         for layer in self.layers:
             rows = layer(rows)
-        return torch.softmax(rows, 1) if self.has_softmax else rows
+        rows = torch.softmax(rows, 1) if self.has_softmax else rows
+        return rows[torch.from_numpy(changed.cumsum() - 1)]
 
 
 def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:

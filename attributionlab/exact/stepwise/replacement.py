@@ -138,16 +138,25 @@ def trajectories(
     >>> al.exact.trajectories(env.model, images, torch.zeros(3, 1, 1), orders).shape
     torch.Size([2, 3, 577, 4])
     """
+    return torch.stack(list(each_trajectory(model, images, replacements, orders, counts)))
+
+
+def each_trajectory(
+    model: nn.Module,
+    images: Real[Tensor, "batch channels height width"],
+    replacements: Replacement,
+    orders: Int[Tensor, "batch draws pixels"],
+    counts: Sequence[int] | None = None,
+) -> Iterator[Float[Tensor, "draws counts outputs"]]:
+    """`trajectories` image by image, for who keeps a part of the outputs only."""
     dtype, device = kind_of(model)
     starts, ends, wanted = checked_trajectories(images, replacements, orders, counts, dtype, device)
-    results = []
     mixtures = mixtures_of(model, starts, ends)
     for image, end, order, mixture in zip(starts, ends, orders, mixtures, strict=True):
         if mixture is None:
-            results.append(by_forward_passes(model, image, end, order, wanted))
+            yield by_forward_passes(model, image, end, order, wanted)
         else:
-            results.append(_along(mixture, order, wanted).to(image.device))
-    return torch.stack(results)
+            yield _along(mixture, order, wanted).to(image.device)
 
 
 def single_replacements(
@@ -323,16 +332,25 @@ def followed_tree(model: nn.Module, images: Tensor) -> Tree:
 def mixtures_of(
     model: nn.Module, images: Tensor, replacements: Tensor
 ) -> Iterator["Mixture | None"]:
-    """Each image (B, C, H, W) with its replacement, ready to be followed; None for forward passes."""
+    """Each image (B, C, H, W) with its replacement, ready to be followed; None for forward passes.
+
+    An image that is repeated, for another map of it, with the same replacement is prepared once.
+    """
     try:
         tree = followed_tree(model, images)
     except UnservedError:
         tree = None
+    before: tuple[Tensor, Tensor] | None = None
+    mixture = None
     for image, replacement in zip(images, replacements, strict=True):
-        try:
-            yield None if tree is None else _mixture(tree, image, replacement)
-        except UnservedError:
-            yield None
+        repeated = before and torch.equal(image, before[0]) and torch.equal(replacement, before[1])
+        if tree is not None and not repeated:
+            try:
+                mixture = _mixture(tree, image, replacement)
+            except UnservedError:
+                mixture = None
+        before = image, replacement
+        yield mixture
 
 
 def _mixture(tree: Tree, image: Tensor, replacement: Tensor) -> "Mixture":

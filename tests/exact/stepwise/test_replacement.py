@@ -9,6 +9,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.exact import route_of, trajectories, trajectory
+from attributionlab.exact.stepwise import replacement
 from exact.random_networks import Opaque
 from exact.stepwise.small_networks import by_passes, followed, pair
 
@@ -200,6 +201,27 @@ def test_each_image_takes_the_route_that_serves_it():
     outputs = trajectories(model, images, torch.zeros(1), orders)
     # In float32, 2^24 + 1 is 2^24.
     assert outputs[:, 0, :, 0].tolist() == [[3, 1, 0], [2**24, 2**24, 0]]
+
+
+def test_an_image_that_is_repeated_with_its_replacement_is_prepared_once(generator, monkeypatch):
+    prepared = []
+    whole = replacement._mixture
+
+    def counted(tree, image, end):
+        prepared.append((image, end))
+        return whole(tree, image, end)
+
+    monkeypatch.setattr(replacement, "_mixture", counted)
+    env = al.load("multi-color-sum", image_size=16)
+    first, second = env.batch(2)[0]
+    images = torch.stack([first, first, second, second, first])
+    ends = torch.zeros(5, 3, 1, 1)
+    ends[3] = 20.0
+    orders = permutations(5, 256, generator)[:, None]
+    outputs = trajectories(env.model, images, ends, orders)
+    assert len(prepared) == 4  # the first two alone have both in common
+    for image, end, order, found in zip(images, ends, orders, outputs, strict=True):
+        assert torch.equal(found[0], trajectory(env.model, image, end, order[0]))
 
 
 def test_an_image_equal_to_its_replacement_never_changes(generator):
