@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attributionlab.faithfulness.report import FaithfulnessReport
     from attributionlab.methods import AttributionMethod
 
-KEYS = ("env", "gamma", "n", "claim", "seed", "seeds", "output", "settings")
+KEYS = ("env", "gamma", "n", "claim", "seed", "seeds", "output", "settings", "one_network")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,9 +30,9 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
     """Assert that an attribution method finds what networks with a known truth use.
 
     `assert_faithful(method, env=..., gamma=..., n=..., claim=..., seed=..., seeds=..., output=...,
-    settings=...)` returns the report of `attributionlab.faithfulness_test` where its verdict is
-    "pass", and fails with the table of scores elsewhere. `@pytest.mark.attribution(env=..., ...)`
-    sets defaults.
+    settings=..., one_network=...)` returns the report of `attributionlab.faithfulness_test` where its
+    verdict is "pass", and fails with the table of scores elsewhere.
+    `@pytest.mark.attribution(env=..., ...)` sets defaults.
     """
     marked = _marked(request.node)
 
@@ -43,13 +43,14 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
         gamma: float | None = None,
         n: int | None = None,
         claim: str | None = None,
-        seed: int | None = None,
+        seed: int | Literal["fresh"] | None = None,
         seeds: int | None = None,
         output: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        one_network: bool | None = None,
     ) -> "FaithfulnessReport":
         __tracebackhide__ = True  # what is wrong is shown at the line of the test
-        values = (env, gamma, n, claim, seed, seeds, output, settings)
+        values = (env, gamma, n, claim, seed, seeds, output, settings, one_network)
         given = {key: value for key, value in zip(KEYS, values, strict=True) if value is not None}
         return _passed(method, marked | given)
 

@@ -33,6 +33,7 @@ SMALL_ENVIRONMENTS = (
     ("nonuniform-accumulator", {"image_size": 32}),
     ("number-checker", {"image_size": 32}),
     ("single-color-modulo", {"image_size": 32, "modulus": 7, "max_count": 300}),
+    ("single-color-sum", {"image_size": 32}),
     ("uniform-accumulator", {"image_size": 32}),
 )
 

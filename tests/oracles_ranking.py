@@ -37,3 +37,19 @@ def meta_rank(ranks):
     kappa = np.linalg.lstsq(np.array(rows), np.array(right), rcond=None)[0]
     residual = math.sqrt(np.mean(np.square(np.array(rows[:-1]) @ kappa - right[:-1])))
     return kappa, residual
+
+
+def repeated_correlation(first, second, times):
+    """Spearman's correlation of items that are written down as often as they are drawn."""
+
+    def ranks(values):
+        below = [sum(other < value for other in values) for value in values]
+        alike = [sum(other == value for other in values) for value in values]
+        return [low + Fraction(same + 1, 2) for low, same in zip(below, alike, strict=True)]
+
+    drawn = [index for index, count in enumerate(times) for _ in range(count)]
+    one, other = (ranks([values[index] for index in drawn]) for values in (first, second))
+    center = Fraction(len(drawn) + 1, 2)
+    product = sum((a - center) * (b - center) for a, b in zip(one, other, strict=True))
+    square = sum((a - center) ** 2 for a in one) * sum((b - center) ** 2 for b in other)
+    return product / Fraction(square) ** Fraction(1, 2) if square else math.nan

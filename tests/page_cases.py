@@ -1,4 +1,4 @@
-"""Documents and pictures of faithfulness tests, made up, for the tests of the page."""
+"""Documents and pictures of faithfulness tests with questions, made up, for the tests of the page."""
 
 from typing import Any, NamedTuple
 
@@ -96,6 +96,18 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
         "studied_images": 8,
         "drift": None,
         "truths": [],
+        "blind_ceilings": {
+            "without-network-and-target": 0.38,
+            "without-network": 0.38,
+            "without-target": 0.38 if classifier else 1.0,
+            "without-place": 1.0,
+        },
+        "decisive": ["without-network-and-target", "without-network"]
+        + ["without-target"] * classifier,
+        "excluded": ["without-network-and-target", "without-network"]
+        + ["without-target"] * classifier,
+        "role_swap": {"network": 5e-05, "target": 5e-05 if classifier else None},
+        "equivalent": None,
     }
     result |= changes
     result.setdefault("verdict_bands", bands(result["claim_ci"] or [result["claim_f1"]] * 2))
@@ -127,6 +139,7 @@ def whole(*environments, verdict=None, **changes):
                 "claim_f1": f1,
                 "passes": f1 >= 0.5,
                 "must": MUST.get(name),
+                "ceiling": None,
             }
             for result in environments
         ]
@@ -142,8 +155,11 @@ def whole(*environments, verdict=None, **changes):
         }.items()
     }
     document = {
-        "schema": 1,
+        "schema": 2,
         "verdict": verdict or next(name for name in order if name in verdicts),
+        "unproven": [],
+        "one_network": False,
+        "seed_drawn": False,
         "claim": "signed",
         "gamma": 0.5,
         "seed": 0,

@@ -3,9 +3,11 @@
 A generated table stands between its line of column names and the next empty line.
 """
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -142,11 +144,58 @@ def metrics_page(page: str) -> str:
     return with_table(page, METRIC_COLUMNS, rows)
 
 
+KEY_COLUMNS = ["key", "value", "meaning"]
+
+
+def json_page(page: str) -> str:
+    """docs/json.md with a table for each kind of object of the schema, under its present head."""
+    from attributionlab.faithfulness import report
+
+    path = Path(report.__file__).with_name("test.schema.json")
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    kinds = {"document": schema} | {
+        name: kind for name, kind in schema["$defs"].items() if kind["type"] == "object"
+    }
+    parts = [page.partition("\n## document\n")[0].rstrip()]
+    for name, kind in kinds.items():
+        described = kind["properties"] | kind.get("patternProperties", {})
+        rows = []
+        for key, said in described.items():
+            shown = f"`{key.strip('^$').replace('[0-9]+', '*')}`"
+            shown += " (optional)" * (key not in kind.get("required", []))
+            rows.append([shown, value_text(said), said["description"]])
+        parts.append(f"## {name}\n\n{kind['description']}\n\n{table(KEY_COLUMNS, rows)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def value_text(schema: dict[str, Any]) -> str:
+    """What a value can be, in words, with a link to the table of an object."""
+    if "anyOf" in schema:
+        [value] = [value_text(each) for each in schema["anyOf"] if each != {"type": "null"}]
+        return f"{value}, or null"
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return "[lower, upper]" if name == "interval" else f"[{name}](#{name})"
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if "enum" in schema:
+        words = ["null" if each is None else f"`{json.dumps(each)}`" for each in schema["enum"]]
+        return " or ".join(words)
+    if schema["type"] == "array":
+        return f"list of {value_text(schema['items'])}"
+    values = schema.get("additionalProperties")
+    if isinstance(values, dict) and isinstance(values["type"], str):
+        return f"object of {value_text(values)}"
+    words = {"object": "object", "boolean": "true or false"}
+    return words.get(schema["type"], schema["type"])
+
+
 PAGES = {
     "methods.md": methods_page,
     "metrics.md": metrics_page,
     "claims.md": claims_page,
     "reproduction.md": reproduction_page,
+    "json.md": json_page,
 }
 
 

@@ -133,6 +133,25 @@ ENVIRONMENTS = {
         redundant_channels=0, accumulator="nonuniform", modulus=30, parameters=675_033,
         constants=BINARY_PATCHES | {"modulus": 30, "max_count": 4899},
     ),
+    # Ours: one of the six colors counts, so that maps made without the network do not know which.
+    "single-color-sum": Stated(
+        paper="AttributionLab, section 3, eqs. 4, 5, 14 and 15, appendices C.4 and G, with one class",
+        claim="How many pixels of a color image have one color of six; unseen colors have "
+        "unpredictable effects.",
+        formula="f(x) = number of pixels of the color; unseen colors enter the first sum with random "
+        "weights",
+        builder="color-sum", dataset="one-color-of-six", generator="color-patches",
+        classes=1, counted=((220, 120, 20),),
+        distractors=((220, 20, 120), (120, 220, 20), (20, 220, 120), (120, 20, 220), (20, 120, 220)),
+        background=GRAY, highest=255, patches=6, redundant_channels=2, accumulator="nonuniform",
+        constants=COLOR_PATCHES | {
+            "colors": ((220, 120, 20),),
+            "distractor_colors": (
+                (220, 20, 120), (120, 220, 20), (20, 220, 120), (120, 20, 220), (20, 120, 220),
+            ),
+            "distractors": 5,
+        },
+    ),
     # C.1: a checker for the number 5 (figures 4 and 11). The images are ours.
     "number-checker": Stated(
         paper="AttributionLab, eqs. 3, 6, 7 and appendix C.1",

@@ -178,7 +178,7 @@ CALLED: dict[str, Any] = {
     ),
     "test of a metric": lambda place: (
         al.metric_test("infidelity", small(), n=2, doses={"share": [0, 1]})
-        .to_frame()["correlation"]
+        .dose_frame()["correlation"]
         .tolist()
     ),
     "leaderboard": lambda place: (

@@ -203,8 +203,8 @@ def test_of_more_images_than_are_kept_only_the_first_are_shown(monkeypatch):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda env: al.faithfulness_test("sobel", env, n=30, diagnosed=False),
-        lambda env: al.compare("sobel", env, n=30),
+        lambda env: al.faithfulness_test("sobel", env, n=4, diagnosed=False),
+        lambda env: al.compare("sobel", env, n=4),
     ],
     ids=["test", "compare"],
 )
@@ -219,7 +219,8 @@ def test_hours_to_come_are_told_after_the_first_images(ask, monkeypatch):
     [told] = [
         str(each.message) for each in caught if issubclass(each.category, al.AttributionLabWarning)
     ]
-    assert re.search(r"sobel on multi-color-sum: 9 of 30 .* 4000 s, .* 2\.6 h; a smaller n", told)
+    # One question is done after two looks at the clock, and three are left.
+    assert re.search(r"sobel on multi-color-sum: 1 of 4 .* 4000 s, .* 3\.3 h; a smaller n", told)
 
 
 def peak_of(run):

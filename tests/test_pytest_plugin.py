@@ -26,7 +26,7 @@ import torch
 import attributionlab as al
 
 SMALL = al.load("multi-color-sum", image_size=24)
-pytestmark = pytest.mark.attribution(env=SMALL, n=4)
+pytestmark = pytest.mark.attribution(env=SMALL, n=6)
 """
 DESIGN = """
 claim = "How many pixels are white."
@@ -111,7 +111,7 @@ def test_bad(assert_faithful):
     text = told(result)
     assert "AssertionError: flipped: fail" in text
     env = al.load("multi-color-sum", image_size=24)
-    report = al.faithfulness_test(flipped, env, n=4)
+    report = al.faithfulness_test(flipped, env, n=6)
     for line in repr(report).splitlines()[1:]:
         assert line.strip() in text
     assert ">       assert_faithful(flipped)" in result.outlines
@@ -123,7 +123,7 @@ def test_the_verdict_and_the_scores_are_those_of_the_command(suite, pytester):
     result = suite(
         """
 @pytest.mark.parametrize("method", [right, flipped])
-@pytest.mark.attribution(env="small.toml", n=3, seed=5, gamma=0.6)
+@pytest.mark.attribution(env="small.toml", n=3, seed=5, gamma=0.6, one_network=True)
 def test_it(assert_faithful, method):
     assert_faithful(method).to_json("plugin.json")
 """
@@ -131,6 +131,7 @@ def test_it(assert_faithful, method):
     result.assert_outcomes(passed=1, failed=1)
     assert Path.cwd() == pytester.path
     common = ["--env", "small.toml", "--n", "3", "--seed", "5", "--gamma", "0.6"]
+    common += ["--one-network"]
     assert cli.main(["test", "mine.py:right", *common, "--json", "command.json"]) == 0
     assert cli.main(["test", "mine.py:flipped", *common]) == 1
     documents = [json.loads(Path(name).read_text()) for name in ("plugin.json", "command.json")]
@@ -196,7 +197,9 @@ def test_it(assert_faithful):
 def test_arguments_beat_the_nearest_marker_which_beats_farther_ones_key_by_key(suite, recorded):
     result = suite(
         """
-pytestmark = pytest.mark.attribution(env="module", gamma=0.1, n=1, claim="module", seed=1)
+pytestmark = pytest.mark.attribution(
+    env="module", gamma=0.1, n=1, claim="module", seed=1, one_network=True
+)
 
 @pytest.mark.attribution(gamma=0.2, n=2, claim="class", output="class", settings={"by": 2})
 class TestClass:
@@ -204,15 +207,16 @@ class TestClass:
     def test_it(self, assert_faithful):
         assert_faithful("pass", claim="argument", settings={"at": 3})
         assert_faithful("pass")
-        assert_faithful("pass", env="argument", seed=0)
+        assert_faithful("pass", env="argument", seed=0, one_network=False)
 """
     )
     result.assert_outcomes(passed=1)
     marked = {"gamma": 0.2, "n": 3, "claim": "function", "seed": 1, "settings": {"by": 2}}
+    marked["one_network"] = True
     assert recorded == [
         ("module", marked | {"claim": "argument", "settings": {"at": 3}}),
         ("module", marked),
-        ("argument", marked | {"seed": 0}),
+        ("argument", marked | {"seed": 0, "one_network": False}),
     ]
 
 
@@ -221,6 +225,7 @@ def test_methods_and_environments_come_in_every_form(suite):
         """
 right.claim = "overall"
 MAPS = SMALL.truth(*SMALL.batch(4)).signed.float()
+pytestmark = pytest.mark.attribution(env=SMALL, n=4, one_network=True)
 
 @pytest.mark.parametrize(
     "method",
@@ -271,7 +276,7 @@ def mixing(model, inputs, targets):
     return maps.mean(0, keepdim=True).expand_as(maps)
 
 def test_bad(assert_faithful):
-    assert_faithful(mixing)
+    assert_faithful(mixing, one_network=True)
 """
     )
     text = told(result)
@@ -301,7 +306,8 @@ def test_place(assert_faithful):
     [both] = [line for line in lines if line.startswith("pytest.mark.attribution: 'multi")]
     assert both == (
         "pytest.mark.attribution: 'multi-color-sum' has no name: write env=..., gamma=...; "
-        "no 'environment': known are claim, env, gamma, n, output, seed, seeds, settings"
+        "no 'environment': known are claim, env, gamma, n, one_network, output, seed, seeds, "
+        "settings"
     )
     place = "pytest.mark.attribution: 'single-color-modulo' has no name: write env=..., gamma=..."
     assert place in lines
@@ -340,6 +346,7 @@ def test_argument(assert_faithful):
     assert "pytest_plugin.py" not in text
 
 
+@pytest.mark.usefixtures("without_shape_checks")  # which draw the items that they look at
 def test_nothing_is_left_behind_in_the_process(suite):
     result = suite(
         """
@@ -377,7 +384,7 @@ def test_the_marker_is_explained(suite):
     result = suite("", "--markers")
     [line] = [line for line in result.outlines if "attribution(" in line]
     assert line.startswith(
-        "@pytest.mark.attribution(env, gamma, n, claim, seed, seeds, output, settings): defaults of"
+        "@pytest.mark.attribution(env, gamma, n, claim, seed, seeds, output, settings, one_network): "
     )
 
 

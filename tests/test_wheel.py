@@ -59,6 +59,7 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
         assert expected
         assert expected <= names
     assert "attributionlab/py.typed" in names
+    assert "attributionlab/faithfulness/test.schema.json" in names
     page = ("page.html.j2", "page_macros.html.j2", "page.css", "page.js")
     assert {f"attributionlab/report/{name}" for name in page} <= names
     tops = {name.partition("/")[0] for name in names}
@@ -68,7 +69,8 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
 def test_the_command_works_elsewhere(installed, tmp_path):
     where = run("-c", "import attributionlab as a; print(a.__file__)", cwd=tmp_path, path=installed)
     assert Path(where.strip()).is_relative_to(installed)
-    arguments = ["test", "oracle", "--env", "uniform-accumulator", "--n", "2", "--html", "out.html"]
+    arguments = ["test", "oracle", "--env", "multi-color-sum", "--image-size", "24", "--n", "6"]
+    arguments += ["--html", "out.html"]
     assert "oracle: pass" in run("-m", "attributionlab", *arguments, cwd=tmp_path, path=installed)
     assert (tmp_path / "out.html").exists()
 
@@ -96,7 +98,7 @@ def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(
         "\ndef test_items():\n"
         "    assert __import__('attributionlab.papers.catalog').papers.catalog.items()\n"
         "\ndef test_plugin(assert_faithful):\n"
-        "    assert_faithful('oracle', env='uniform-accumulator', n=2)\n"
+        "    assert_faithful('oracle', env='uniform-accumulator', n=2, one_network=True)\n"
         f"\ndef test_compiled_loops():\n    exec({LOOPS!r}, {{}})\n"
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\nmarkers = slow\n")

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,14 +17,16 @@ from attributionlab.cli.options import (
     Claimed,
     Device,
     Environments,
+    Equivalent,
     Explained,
     Gamma,
     Images,
-    Seed,
+    OneNetwork,
     Settings,
     arguments,
     check_paths,
     command_line,
+    parse_seed,
     parse_settings,
     say,
     saying_what_was_done,
@@ -129,7 +132,9 @@ def run_test(
     ],
     env: Environments = None,
     n: Images = 32,
-    seed: Seed = 0,
+    seed: Annotated[
+        str, typer.Option(metavar="S", help="Which questions: an integer, or fresh to draw it.")
+    ] = "0",
     gamma: Gamma = 0.5,
     claim: Claimed = None,
     output: Explained = None,
@@ -156,6 +161,8 @@ def run_test(
             help="Score also against ablation, insertion, Shapley values and integrated gradients.",
         ),
     ] = False,
+    one_network: OneNetwork = False,
+    equivalent: Equivalent = 0,
     camouflage: Annotated[
         int,
         typer.Option(
@@ -180,8 +187,9 @@ def run_test(
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
-    Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few images), 4 invalid (a control has
-    the wrong result), 70 a crash, 130 interrupted, 141 the reader of the table has stopped.
+    Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few questions, or blind maps may pass,
+    too), 4 invalid (a control has the wrong result), 70 a crash, 130 interrupted, 141 the reader of the
+    table has stopped.
     """
     from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparison import QUICK_SIZE
@@ -206,7 +214,7 @@ def run_test(
                 for name in env or DEFAULT_ENVIRONMENTS
             ],
             n,
-            seed,
+            parse_seed(seed),
             gamma,
             claim,  # type: ignore[arg-type]
             output,  # type: ignore[arg-type]
@@ -215,10 +223,14 @@ def run_test(
             seeds=seeds,
             truths=truths,
             camouflage=camouflage,
+            equivalent=equivalent,
+            one_network=one_network,
             device=device,
             show_progress=True,
             command=command_line(),
         )
+    if report.seed_drawn:
+        report = replace(report, command=command_line(report.seed))
     try:
         print_table(report_table(report.to_dict()))
     finally:  # whether or not anybody reads the table

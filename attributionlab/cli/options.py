@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -28,6 +28,21 @@ Environments = Annotated[
 ]
 Images = Annotated[int, typer.Option("--n", help="Images in each environment.")]
 Seed = Annotated[int, typer.Option(help="Seed of images and methods.")]
+OneNetwork = Annotated[
+    bool,
+    typer.Option(
+        "--one-network",
+        help="Give all images the same network, as in the paper: a pass then proves less.",
+    ),
+]
+Equivalent = Annotated[
+    int,
+    typer.Option(
+        "--equivalent",
+        metavar="K",
+        help="Score before K (up to 5) forms of each network with equal answers, too; 0: do not.",
+    ),
+]
 Gamma = Annotated[float, typer.Option(help="The F1 that the method must reach.")]
 Claimed = Annotated[
     str | None,
@@ -53,9 +68,27 @@ def say(line: str) -> None:
         sys.stderr.flush()
 
 
-def command_line() -> str:
-    """Command that repeats the run."""
-    return shlex.join(["attributionlab", *arguments])
+def command_line(seed: int | None = None) -> str:
+    """Command that repeats the run, with the seed that was drawn for it, if one was."""
+    words = list(arguments)
+    if seed is not None:
+        for place, word in enumerate(words):
+            if word == "fresh" and words[place - 1] == "--seed":
+                words[place] = str(seed)
+            words[place] = words[place].replace("--seed=fresh", f"--seed={seed}")
+    return shlex.join(["attributionlab", *words])
+
+
+def parse_seed(text: str) -> int | Literal["fresh"]:
+    """A seed, or "fresh"."""
+    if text == "fresh":
+        return "fresh"
+    try:
+        return int(text)
+    except ValueError:
+        raise AttributionLabError(
+            f"--seed is {text!r}: give an integer of at least 0, or fresh"
+        ) from None
 
 
 @contextmanager

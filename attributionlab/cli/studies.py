@@ -9,9 +9,11 @@ from attributionlab.cli.options import (
     Claimed,
     Device,
     Environments,
+    Equivalent,
     Explained,
     Gamma,
     Images,
+    OneNetwork,
     Seed,
     Settings,
     check_paths,
@@ -53,11 +55,13 @@ def compare_methods(
         ),
     ] = False,
     env: Environments = None,
-    n: Images = 4,
+    n: Images = 8,
     seed: Seed = 0,
     gamma: Gamma = 0.5,
     claim: Claimed = None,
     output: Explained = None,
+    one_network: OneNetwork = False,
+    equivalent: Equivalent = 0,
     preset: Annotated[
         str, typer.Option(help="paper: the settings that a paper states; none: the methods' own.")
     ] = "paper",
@@ -67,6 +71,10 @@ def compare_methods(
     json: Annotated[Path | None, typer.Option(help="Write all results to this file.")] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Write the spread of the scores to this PNG.")
+    ] = None,
+    forms: Annotated[
+        Path | None,
+        typer.Option(help="Write the lowest scores before equivalent networks to this PNG."),
     ] = None,
     maps: Annotated[
         Path | None,
@@ -82,9 +90,18 @@ def compare_methods(
     from attributionlab.report import comparison_table, print_table, to_png
 
     places = check_paths(
-        {"csv": csv, "parquet": parquet, "json": json, "figure": figure, "maps": maps},
+        {
+            "csv": csv,
+            "parquet": parquet,
+            "json": json,
+            "figure": figure,
+            "forms": forms,
+            "maps": maps,
+        },
         read=[*(methods or []), *(env or [])],
     )
+    if forms and not equivalent:
+        raise AttributionLabError("--forms is given, but --equivalent is 0: set it to 1 to 5")
     named = [name for name in methods or [] if name not in METHODS or not all_]
     with saying_what_was_done(), follow("compare"):
         comparison = compare(
@@ -97,6 +114,8 @@ def compare_methods(
             output,  # type: ignore[arg-type]
             preset=preset,
             quick=quick,
+            one_network=one_network,
+            equivalent=equivalent,
             device=device,
             show_progress=True,
             command=command_line(),
@@ -114,6 +133,7 @@ def compare_methods(
                 "parquet": comparison.to_parquet,
                 "json": comparison.to_json,
                 "figure": lambda path: write_atomically(path, to_png(comparison.violins())),
+                "forms": lambda path: write_atomically(path, to_png(comparison.forms())),
                 "maps": lambda path: write_atomically(path, to_png(comparison.maps())),
             },
         )
@@ -296,11 +316,28 @@ def run_metric_test(
     env: Annotated[
         str, typer.Option("--env", help="Environment with a color detector (name or TOML file).")
     ] = "multi-color-sum",
-    n: Annotated[int, typer.Option("--n", help="Images, at least 2.")] = 8,
+    n: Annotated[
+        int,
+        typer.Option(
+            "--n", help="Questions (an image, a target, a network), at least 2; 6 to decide."
+        ),
+    ] = 8,
     seed: Seed = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Images of 72 x 72 pixels; results differ from 224.")
     ] = False,
+    image_size: Annotated[
+        int | None, typer.Option("--image-size", help="Side of the images, in pixels.")
+    ] = None,
+    dose: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dose",
+            metavar="AXIS=NUMBER[,NUMBER...]",
+            help="Doses of unseen data on an axis (strength, channels, distance, share); may be "
+            "repeated. All axes by default.",
+        ),
+    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option("--method", help="A method to rank as well; may be repeated."),
@@ -317,18 +354,32 @@ def run_metric_test(
     ] = False,
     device: Device = "cpu",
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table of doses to this file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Write a figure (PNG) to this file.")] = None,
 ) -> None:
-    """Test whether a metric ranks attributions as the truth does, with more and more unseen data."""
+    """Test whether a metric ranks attributions as the truth does, and because of the network.
+
+    Exit status: 0 valid, 1 blind or reversed, 2 refused, 3 undecided.
+    """
     from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparison import QUICK_SIZE
+    from attributionlab.files import write_atomically
     from attributionlab.methods import as_method
     from attributionlab.metric_trials.registry import says_direction
     from attributionlab.metric_trials.run import metric_test
-    from attributionlab.report import data_table, notes_list, print_table
+    from attributionlab.metric_trials.swap import STATUS
+    from attributionlab.report import data_table, notes_list, print_table, to_png
 
-    places = check_paths({"json": json, "csv": csv}, read=[metric, *(method or []), env])
-    place = load(env, **({"image_size": QUICK_SIZE} if quick else {}))
+    paths = {"json": json, "csv": csv, "html": html, "figure": figure}
+    places = check_paths(paths, read=[metric, *(method or []), env])
+    if quick and image_size is not None:
+        raise AttributionLabError(
+            f"--quick and --image-size {image_size}: --quick means {QUICK_SIZE}, give one of them"
+        )
+    size = QUICK_SIZE if quick else image_size
+    doses = parse_doses(dose) if dose else None
+    place = load(env, **({} if size is None else {"image_size": size}))
     scorer: Any = metric if ":" not in metric else as_method(metric, {}).function
     says_so = isinstance(scorer, str) or says_direction(scorer)
     if lower_is_better and says_so:
@@ -343,6 +394,7 @@ def run_metric_test(
             seed,
             higher_is_better=None if says_so else not lower_is_better,
             methods=method or (),
+            doses=doses,
             output=output,  # type: ignore[arg-type]
             threshold=threshold,
             device=device,
@@ -350,14 +402,45 @@ def run_metric_test(
             command=command_line(),
         )
     try:
-        table = report.to_frame()
-        shown = table[table["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
-        size = f", {QUICK_SIZE} x {QUICK_SIZE} pixels" if quick else ""
-        typer.echo(f"{report.title}{size}\n")
-        print_table(data_table(shown), width=140)
-        counted = f"{len(report.candidates)} attributions, mean over {n} images"
-        typer.echo(f"\nby axis; {counted}; threshold {threshold:g}")
-        print_table(data_table(report.summary()), width=140)
+        side = place.recipe.image_size
+        typer.echo(f"{report.title}, {side} x {side} pixels\n{report.sentence}\n")
+        print_table(data_table(report.headline()), width=140)
+        if report.trial is not None and len(report.trial.controls):
+            typer.echo("\nmetrics that never see the model, on the same attributions")
+            print_table(data_table(report.trial.controls), width=140)
+            typer.echo("\nwrong attributions that a metric may fall for")
+            print_table(data_table(report.trial.lures), width=140)
+        if report.doses:
+            table = report.dose_frame()
+            shown = table[table["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
+            typer.echo("\nby dose")
+            print_table(data_table(shown), width=140)
+            counted = f"{len(report.candidates)} attributions, mean over {n} images"
+            typer.echo(f"\nby axis; {counted}; threshold {threshold:g}")
+            print_table(data_table(report.summary()), width=140)
         print_table(notes_list(report.notes))
     finally:  # whether or not anybody reads the table
-        write_all(places, {"json": report.to_json, "csv": report.to_csv})
+        write_all(
+            places,
+            {
+                "json": report.to_json,
+                "csv": report.to_csv,
+                "html": report.to_html,
+                "figure": lambda path: write_atomically(path, to_png(report.figure())),
+            },
+        )
+    raise typer.Exit(STATUS[report.verdict])
+
+
+def parse_doses(words: list[str]) -> dict[str, list[float]]:
+    """Doses by axis, from AXIS=NUMBER[,NUMBER...]."""
+    doses: dict[str, list[float]] = {}
+    for word in words:
+        axis, _, numbers = word.partition("=")
+        try:
+            doses.setdefault(axis, []).extend(float(each) for each in numbers.split(","))
+        except ValueError:
+            raise AttributionLabError(
+                f"--dose is {word!r}: write AXIS=NUMBER[,NUMBER...], such as share=0,0.5,1"
+            ) from None
+    return doses

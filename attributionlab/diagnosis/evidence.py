@@ -229,7 +229,8 @@ def _in_shell(
 ) -> str:
     words = ["attributionlab", "test", reference.strip("'\""), "--env", environment]
     for name, value in {**overrides, **options}.items():
-        words += [f"--{name.replace('_', '-')}", str(value)]
+        option = f"--{name.replace('_', '-')}"
+        words += [option] if value is True else [option, str(value)]
     for name, value in settings.items():
         words += ["--set", f"{name}={_word(value)}"]
     return shlex.join(words)

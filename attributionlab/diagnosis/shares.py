@@ -62,7 +62,7 @@ def pixel_kinds(
     images: Float[Tensor, "batch channels height width"],
     patches: Int[Tensor, "batch height width"],
     classes: Int[Tensor, "batch 1 height width"],
-    baseline: Float[Tensor, "channels 1 1"],
+    baseline: Float[Tensor, "*batch channels 1 1"],
 ) -> Int8[Tensor, "batch 1 height width"]:
     """What each pixel is: background, a gap inside a patch, a distractor, or counted.
 

@@ -9,10 +9,18 @@ import torch
 from torch import Tensor
 
 from attributionlab.faithfulness.setup import Batch, Setup
-from attributionlab.methods import Attributed, Call, Notice, attribute, collect_notices, notify
+from attributionlab.methods import (
+    Attributed,
+    Call,
+    Method,
+    Notice,
+    attribute,
+    collect_notices,
+    notify,
+)
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import normalize
-from attributionlab.truth import Truth
+from attributionlab.truth import Truth, mask
 
 REFERENCE_IMAGES = 256
 """Number of other images for a method that declares them: enough to set off every neuron of IBA's layer
@@ -53,9 +61,20 @@ def control_maps(control: Setup, batch: Batch) -> Tensor:
     return maps.cpu()
 
 
-def computed(setup: Setup) -> bool:
+def computed(method: Method) -> bool:
     """Whether the attributions are there already, so that no others can be computed."""
-    return isinstance(setup.method.function, np.ndarray | Tensor | Mapping)
+    return isinstance(method.function, np.ndarray | Tensor | Mapping)
+
+
+def bound_to_one_network(method: Method) -> str:
+    """Why a method has no maps on other networks, empty if it has."""
+    if computed(method):
+        return "attributions that are computed already cannot be asked about another network"
+    from captum.attr import Attribution
+
+    if isinstance(method.function, Attribution):
+        return "an instance is bound to its model: pass the class instead"
+    return ""
 
 
 def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
@@ -63,9 +82,10 @@ def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
 
     The built-in methods are known for neither.
     """
-    if computed(setup) or setup.method.built_in:
+    if computed(setup.method) or setup.method.built_in:
         return []
-    first, second, both = batch.part(0, 1), batch.part(1, 2), batch.part(0, 2)
+    both = setup.first_two(batch)
+    first, second = both.part(0, 1), both.part(1, 2)
     with collect_notices():
         alone, again = (attribute_batch(setup, first) for _ in range(2))
         if not _same(alone.maps, again.maps):
@@ -101,7 +121,7 @@ def _call(setup: Setup, batch: Batch, repeat: int) -> Call:
     """A call of a method: the one place that brings images, and what is known about them, to the
     network's device.
     """
-    env, device = setup.env, setup.env.device
+    env, device = batch.env, batch.env.device
     # Copies of its own: the controls look at the same images afterwards.
     inputs = batch.images.to(device, copy=True, memory_format=torch.channels_last)
     targets = batch.targets.to(device, copy=True)
@@ -112,7 +132,7 @@ def _call(setup: Setup, batch: Batch, repeat: int) -> Call:
 
 def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
     """What a method may declare by name, on the network's device; the truth is for controls."""
-    env, method = setup.env, setup.method
+    env, method = batch.env, setup.method
 
     def fresh(value: Any) -> Any:
         """A copy for every call: what one changes in place, no other sees."""
@@ -127,7 +147,7 @@ def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
     values = {"baseline": env.baseline, "highest": env.max_value, "patches": batch.patches}
     offered |= {name: fresh(value) for name, value in values.items() if method.asks_for(name)}
     if method.asks_for("reference_images"):
-        offered["reference_images"] = fresh(_reference_images(setup))
+        offered["reference_images"] = fresh(_reference_images(setup, batch))
     if method.asks_for("generator"):
         seed = _seed(setup, batch, repeat)
         offered["generator"] = torch.Generator().manual_seed(seed)
@@ -138,11 +158,36 @@ def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
             offered["truth"] = Truth(batch.truth.signed.to(env.device))
         if method.asks_for("ideal"):
             offered["ideal"] = batch.ideal.to(env.device)
+        if method.asks_for("other_target"):
+            others = (batch.targets + 1) % env.network.classes
+            offered["other_target"] = mask(batch.classes, others, setup.truth_output)
+        if method.asks_for("other_network"):
+            offered["other_network"] = mask(
+                _other_classes(batch), batch.targets, setup.truth_output
+            )
     return offered
 
 
-def _reference_images(setup: Setup) -> Tensor:
-    """Drawn once for all setups of a test, from a stream of its own: none of them is tested."""
+def _other_classes(batch: Batch) -> Tensor:
+    """The class of each pixel if every cell had the role of the one before it, (B, 1, H, W)."""
+    if not batch.questions:  # the colors that count are all that is known to differ
+        classes = batch.classes
+        return torch.where(classes >= 0, (classes + 1) % batch.env.network.classes, -1)
+    found = []
+    for question in batch.questions:
+        table = torch.full((len(question.values) + 1,), -1)
+        for index, cell in enumerate(question.roles):
+            table[1 + (cell + 1) % len(question.values)] = index
+        found.append(table[question.cells + 1])
+    return torch.stack(found)[:, None]
+
+
+def _reference_images(setup: Setup, batch: Batch) -> Tensor:
+    """Images that are not tested: drawn once for all setups of a test where all have one network."""
+    if batch.questions:
+        assert setup.questions is not None
+        images = setup.questions.reference_images(batch.questions[0], REFERENCE_IMAGES)
+        return images.to(batch.env.device)
     if "reference_images" not in setup.drawn:
         stream = _stream(setup.seed, 1)
         images = setup.env.batch(REFERENCE_IMAGES, stream)[0].to(setup.env.device)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
 import torch
 
 from attributionlab.environment import Environment
@@ -17,6 +18,7 @@ from attributionlab.faithfulness.report import (
     FaithfulnessReport,
     Files,
     labelled,
+    unproven,
 )
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import (
@@ -102,7 +104,9 @@ class Comparison(Files):
 
         Columns: method, environment, spec, output, truth_output, part, precision, recall, f1 (means
         over images, NaN where not applicable), f1_low, f1_high (its 95 % interval), reaches_gamma (the
-        mean), claim, verdict, completeness_gap (the median), seconds_per_image, n, seed.
+        mean), claim, verdict, completeness_gap (the median), seconds_per_image, n, seed; with
+        equivalent networks also robustness ("robust", "depends on the implementation", "undecided",
+        or None), lowest_form and lowest_form_f1 (of the claim).
         """
         import pandas as pd
 
@@ -131,6 +135,7 @@ class Comparison(Files):
                         "seconds_per_image": result.seconds,
                         "n": report.n,
                         "seed": report.seed,
+                        **_lowest(result),
                     }
                 )
             for end in result.spread():
@@ -237,9 +242,15 @@ class Comparison(Files):
 
     def to_dict(self) -> dict[str, Any]:
         """Document that `to_json` writes: everything but the maps."""
+        unproven_by = {
+            label: unproven([result for report, result in self.results if report.label == label])
+            for label in dict.fromkeys(report.label for report in self.reports)
+        }
         return {
-            "schema": 1,
+            "schema": 2,
             "gamma": self.gamma,
+            "one_network": self.reports[0].one_network,
+            "unproven": unproven_by,
             "results": [
                 {
                     "method": report.label,
@@ -257,6 +268,41 @@ class Comparison(Files):
             "command": self.command,
             "versions": library_versions(),
         }
+
+    def forms(self) -> "Figure":
+        """The claim's F1 of each method before the plain networks and before the worst equivalent form.
+
+        Raises
+        ------
+        AttributionLabError
+            Without forms, for which `compare` takes `equivalent`.
+        """
+        import pandas as pd
+
+        from attributionlab.report.plots import dots
+
+        rows = []
+        for report, result in self.results:
+            if result.robustness is None or (lowest := result.robustness.lowest) is None:
+                continue
+            keys = {"environment": self.places[result.digest], "method": report.label}
+            rows += [
+                {**keys, "networks": "plain", "F1 of the claim": result.claim_f1},
+                {**keys, "networks": "lowest of equal ones", "F1 of the claim": lowest.f1},
+            ]
+        if not rows:
+            raise AttributionLabError(
+                "no method was run before equivalent networks: set equivalent (--equivalent) to 1 to 5"
+            )
+        return dots(
+            pd.DataFrame(rows),
+            "F1 of the claim",
+            "method",
+            color="networks",
+            panel="environment",
+            title="Networks with equal answers to every integer image",
+            reference=self.gamma,
+        )
 
     def violins(self) -> "Figure":
         """The spread of precision, recall and F1 over images: a row for each environment and part."""
@@ -290,15 +336,15 @@ class Comparison(Files):
             shown = [pair for pair in self.results if pair[1].digest == env.spec.digest]
             if not shown:
                 continue
-            report, result = shown[0]
-            pictures, labels = env.batch(min(images, len(result.attributions)), report.seed)
-            truth = env.truth(pictures, env.targets(labels))
+            default = [pair for pair in shown if pair[1].truth_output == env.outputs[0]]
+            _, result = (default or shown)[0]
+            pictures = result.images[: min(images, len(result.attributions))]
             rows += [
                 MapsRow(
                     self.places[env.spec.digest] if index == 0 else "",
-                    picture.numpy(),
+                    picture.astype(np.float32),
                     env.max_value,
-                    truth.signed[index, 0].numpy(),
+                    result.truth[index],
                     {report.label: result.attributions[index] for report, result in shown},
                     {
                         report.label: f"truth of the {result.truth_output}"
@@ -311,6 +357,18 @@ class Comparison(Files):
         return maps_figure(rows)
 
 
+def _lowest(result: EnvironmentResult) -> dict[str, Any]:
+    """What equivalent networks make of a result, as columns."""
+    if result.robustness is None:
+        return {}
+    lowest = result.robustness.lowest
+    return {
+        "robustness": result.robustness.reading or None,
+        "lowest_form": None if lowest is None else lowest.form,
+        "lowest_form_f1": None if lowest is None else lowest.f1,
+    }
+
+
 QUICK_SIZE = 72
 """Image side of a quick comparison."""
 
@@ -320,7 +378,7 @@ def compare(
     | Sequence[AttributionMethod | tuple[AttributionMethod, Mapping[str, Any]]]
     | None = None,
     environments: Sequence[str | Environment] | str | Environment | None = None,
-    n: int = 4,
+    n: int = 8,
     seed: int = 0,
     gamma: float = 0.5,
     claim: Claim | None = None,
@@ -328,6 +386,8 @@ def compare(
     *,
     preset: str | None = "paper",
     quick: bool = False,
+    one_network: bool = False,
+    equivalent: int = 0,
     device: str | torch.device | None = None,
     show_progress: bool = False,
     command: str | None = None,
@@ -344,12 +404,16 @@ def compare(
         methods and the controls "random" and "constant" by default.
     environments : str, Environment, or a sequence of them, optional
         Where; the default environments of `faithfulness_test` without any.
-    n, seed, gamma, claim, output
+    seed : int
+        Which questions.
+    n, gamma, claim, output
         As for `faithfulness_test`; without a claim each method has its own.
     preset : {"paper", "none"} or None
         Settings that a paper states for a built-in method.
     quick : bool
         Images of 72 x 72 pixels; environments are then given by name.
+    one_network, equivalent : bool and int
+        As for `faithfulness_test`.
     device : str or torch.device, optional
         Where to compute, as for `faithfulness_test`.
     show_progress : bool
@@ -370,7 +434,7 @@ def compare(
     --------
     >>> import attributionlab as al
     >>> env = al.load("multi-color-sum", image_size=24)
-    >>> table = al.compare(["saliency", "sobel"], env, n=2).to_frame()
+    >>> table = al.compare(["guided-backprop", "sobel"], env, n=6).to_frame()
     >>> table[table.part == "overall"].verdict.tolist()
     ['pass', 'fail']
     """
@@ -378,7 +442,15 @@ def compare(
     pairs = _with_settings(methods)
     # Refused before the first run: what no run could have.
     preset_of(preset, "regression", "")
-    checked_request(n=n, seed=seed, gamma=gamma, claim=claim or "signed", outputs=(output,))
+    checked_request(
+        n=n,
+        seed=seed,
+        gamma=gamma,
+        claim=claim or "signed",
+        outputs=(output,),
+        one_network=one_network,
+        equivalent=equivalent,
+    )
     resolved = [as_method(method, METHODS | CONTROLS, settings) for method, settings in pairs]
     named = [labelled(each.name, each.settings) for each in resolved]
     twice = [name for name, count in Counter(named).items() if count > 1]
@@ -400,6 +472,8 @@ def compare(
                     settings=settings,
                     preset=preset,
                     diagnosed=False,
+                    one_network=one_network,
+                    equivalent=equivalent,
                     device=device,
                 )
         except KeyboardInterrupt as stop:
@@ -427,7 +501,7 @@ def compare(
         or f"attributionlab.compare([{', '.join(shown)}], "
         f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, "
         f"gamma={gamma}, claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
-        f"device={device!r})",
+        f"one_network={one_network}, equivalent={equivalent}, device={device!r})",
     )
 
 

@@ -17,9 +17,9 @@ from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.exact import PathIntegral, path_integral
 from attributionlab.exact.rounding import UNIT, gradient_rounding
-from attributionlab.faithfulness.calls import attribute_batch, computed
+from attributionlab.faithfulness.calls import attribute_batch, bound_to_one_network
 from attributionlab.faithfulness.probing import shows_integer_images_only
-from attributionlab.faithfulness.setup import Batch, Setup, joined
+from attributionlab.faithfulness.setup import Batch, Setup, joined, on_networks
 from attributionlab.methods import METHODS, Call, as_baselines, collect_notices
 from attributionlab.progress import track
 from attributionlab.ranking import spearman
@@ -246,74 +246,65 @@ def camouflage_seeds(seed: int, networks: int) -> list[int]:
 def drift_of(setup: Setup, show_progress: bool = False) -> Drift:
     """Drift between the plain network and `setup.camouflage` camouflaged ones."""
     seeds = camouflage_seeds(setup.seed, setup.camouflage)
-    networks = {seed: partial(setup.env.camouflaged, seed) for seed in seeds}
+    networks = {seed: partial(Environment.camouflaged, seed=seed) for seed in seeds}
     return drift_on(networks, setup, show_progress)
 
 
 def drift_on(
-    networks: Mapping[int, Callable[[], Environment]], setup: Setup, show_progress: bool = False
+    networks: Mapping[int, Callable[[Environment], Environment]],
+    setup: Setup,
+    show_progress: bool = False,
 ) -> Drift:
-    """Drift between the setup's own network and others, each made by a function, by seed.
+    """Drift between the images' own networks and others, which functions make of them, by seed.
 
     The first images of the test are explained on every network with the same targets, offers and
     seeds; `layers` are those of each network. Computed attributions have no maps on other networks, nor
     has an instance of one of Captum's classes, which is bound to its model.
     """
     setup = replace(setup.first_images(), seeds=1)
-    if reason := _bound_to_one_network(setup):
+    if reason := bound_to_one_network(setup.method):
         return Drift(list(networks), setup.n, reason)
-    batches = list(setup.batches())
-    makers = [lambda: setup.env, *networks.values()]
+    plain = list(setup.batches())
+    makers = [lambda env: env, *networks.values()]
     title = f"{setup.method.name} on camouflaged {setup.env.name}"
-    places: list[Setup] = []
+    places: list[list[Batch]] = []
     kept: list[Tensor] = []
     bounds: list[Tensor | None] = []
     for make in track(makers, len(makers), title, show_progress):
-        place = replace(setup, env=make())
+        batches = on_networks(plain, make)
         try:
             with collect_notices():  # the notices of the test are those of its own run
-                found = [maps_with_bound(place, batch) for batch in batches]
+                found = [maps_with_bound(setup, batch) for batch in batches]
         except AttributionLabError as error:
             return Drift(list(networks), setup.n, f"the method does not run there: {error}")
-        places.append(place)
+        places.append(batches)
         kept.append(torch.cat([maps for maps, _ in found]))
         known = [bound for _, bound in found if bound is not None]
         bounds.append(torch.cat(known) if known else None)
-    plain, *others = kept
+    first, *others = kept
     measured = Drift(
         networks=list(networks),
         images=setup.n,
-        sizes=_norms(plain),
-        apart=np.stack([_norms(maps - plain) for maps in others]),
-        differences=np.stack([(maps - plain).flatten(1).abs().amax(1).numpy() for maps in others]),
-        correlations=np.stack([_correlations(plain, maps) for maps in others]),
-        plain_f1=_claim_f1(plain, setup, batches),
-        network_f1=[_claim_f1(maps, setup, batches) for maps in others],
-        integer_images_only=shows_integer_images_only(setup, batches[0]),
+        sizes=_norms(first),
+        apart=np.stack([_norms(maps - first) for maps in others]),
+        differences=np.stack([(maps - first).flatten(1).abs().amax(1).numpy() for maps in others]),
+        correlations=np.stack([_correlations(first, maps) for maps in others]),
+        plain_f1=_claim_f1(first, setup, plain),
+        network_f1=[_claim_f1(maps, setup, plain) for maps in others],
+        integer_images_only=shows_integer_images_only(setup, plain[0]),
         bounds=_together(bounds),
         samples=torch.stack([maps[0, 0] for maps in kept]).float().numpy(),
     )
     unsettled = np.flatnonzero(~measured.settled.all(1))
     if not len(unsettled):
         return measured
-    double = _in_float64([places[0], *(places[1 + index] for index in unsettled)], batches)
+    double = _in_float64(setup, [places[0], *(places[1 + index] for index in unsettled)])
     if double is None:
         return measured
-    plain, *others = double
+    first, *others = double
     apart = np.full_like(measured.apart, np.nan)
-    apart[unsettled] = [_norms(maps - plain) for maps in others]
-    return replace(measured, sizes_in_float64=_norms(plain), apart_in_float64=apart)
-
-
-def _bound_to_one_network(setup: Setup) -> str:
-    """Why there is nothing to compare, empty if there is."""
-    if computed(setup):
-        return "attributions that are computed already cannot be asked about another network"
-    from captum.attr import Attribution
-
-    if isinstance(setup.method.function, Attribution):
-        return "an instance is bound to its model: pass the class instead"
-    return ""
+    apart[unsettled] = [_norms(maps - first) for maps in others]
+    return replace(measured, sizes_in_float64=_norms(first), apart_in_float64=apart)
 
 
 def _norms(maps: Tensor) -> NDArray[np.float64]:
@@ -330,15 +321,15 @@ def _together(bounds: Sequence[Tensor | None]) -> NDArray[np.float64] | None:
     return np.stack([(first + bound).numpy() for bound in others])
 
 
-def _in_float64(places: Sequence[Setup], batches: Sequence[Batch]) -> list[Tensor] | None:
+def _in_float64(setup: Setup, places: Sequence[Sequence[Batch]]) -> list[Tensor] | None:
     """The maps on each network in float64, (B, 1, H, W), None if the method does not run so."""
-    images = [batch._replace(images=batch.images.double()) for batch in batches]
     found = []
-    for place in places:
-        double = replace(place, env=_doubled(place.env))  # one copy at a time
+    for batches in places:
+        double = on_networks(batches, _doubled)  # of one set of networks at a time
+        double = [batch._replace(images=batch.images.double()) for batch in double]
         try:
             with collect_notices():
-                maps = [attribute_batch(double, batch).maps for batch in images]
+                maps = [attribute_batch(setup, batch).maps for batch in double]
         except AttributionLabError:
             return None
         found.append(torch.cat(maps))
@@ -386,7 +377,7 @@ def maps_with_bound(
     if _is_one_of(setup, METHODS["integrated-gradients-exact"]):
         return _integrals(setup, batch, setup.method.settings.get("baselines", 0))
     if _is_one_of(setup, METHODS["integrated-gradients-exact-true-baseline"]):
-        return _integrals(setup, batch, setup.env.baseline)
+        return _integrals(setup, batch, batch.env.baseline)
     return attribute_batch(setup, batch).maps, _of_gradient(setup, batch)
 
 
@@ -396,8 +387,8 @@ def _of_gradient(setup: Setup, batch: Batch) -> Tensor | None:
     times_input = _is_one_of(setup, METHODS["input-x-gradient"], InputXGradient)
     if not times_input and not _is_one_of(setup, METHODS["saliency"], Saliency):
         return None
-    images, targets = (each.to(setup.env.device) for each in (batch.images, batch.targets))
-    bound = gradient_rounding(setup.env.explained_model(setup.output), images, targets)
+    images, targets = (each.to(batch.env.device) for each in (batch.images, batch.targets))
+    bound = gradient_rounding(batch.env.explained_model(setup.output), images, targets)
     if bound is None:
         return None
     norms: Tensor = (bound * images.abs() if times_input else bound).sum(1).flatten(1).norm(dim=1)

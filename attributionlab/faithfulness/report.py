@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from attributionlab.diagnosis.evidence import Evidence, Hint
 from attributionlab.diagnosis.hints import Diagnosis, across, diagnose
 from attributionlab.faithfulness.drift import Drift
+from attributionlab.faithfulness.forms import Robustness
+from attributionlab.faithfulness.proof import NEEDED, Proof
 from attributionlab.faithfulness.verdicts import ClaimScore, ControlScore, Verdict
 from attributionlab.files import write_atomically, write_csv, write_parquet
 from attributionlab.stats.intervals import Interval, gamma_curve, mean_score
@@ -24,6 +26,13 @@ if TYPE_CHECKING:
 
 
 SCORES = ("precision", "recall", "f1")
+NO_PROOF: Mapping[str, Any] = {
+    "blind_ceilings": None,
+    "decisive": [],
+    "excluded": [],
+    "role_swap": None,
+}
+"""As `Proof.to_dict`, where all images have one network."""
 
 ImageScores = dict[str, dict[str, NDArray[np.float64]]]
 """Part -> precision, recall, F1 -> (n,), NaN where not applicable."""
@@ -87,6 +96,8 @@ class EnvironmentResult:
         Intervals of the means of these, with a confidence of 95 %.
     bar : sequence of str
         Controls that see the input only and reach gamma: the bar that this environment sets.
+    proof : Proof or None
+        What blind maps reach and whether these maps are blind; None where all images have one network.
     ceiling : float or None
         For "positive-smoothed", the mean F1 of the best possible map.
     studied_images : int
@@ -124,8 +135,12 @@ class EnvironmentResult:
     attributions : array
         (k, H, W), normalized to [-1, 1]; of the first k images, whose maps take no more than 16 MiB:
         all of up to 83 images at 224 pixels.
+    images, truth : array
+        (k, C, H, W) of integers, and (k, H, W) of -1, 0 and +1: what was explained, and its truth.
     examples : sequence of Example
         From the worst to the best of these images.
+    robustness : Robustness or None
+        Scores before equivalent networks; None where they were not asked for.
     truth_scores : sequence of TruthScore
         Scores against every definition of the truth, on the studied images; empty without `truths`.
     """
@@ -142,6 +157,7 @@ class EnvironmentResult:
     scores: ImageScores = field(repr=False)
     intervals: Mapping[str, Mapping[str, Interval | None]] = field(repr=False)
     bar: Sequence[str]
+    proof: Proof | None
     ceiling: float | None
     studied_images: int
     ceilings: Mapping[str, float]
@@ -159,7 +175,10 @@ class EnvironmentResult:
     completeness_gap: NDArray[np.float64] | None = field(repr=False)
     drift: Drift | None = field(repr=False)
     attributions: NDArray[np.float32] = field(repr=False)
+    images: NDArray[np.uint8] = field(repr=False)
+    truth: NDArray[np.int8] = field(repr=False)
     examples: Sequence[Example] = field(repr=False)
+    robustness: Robustness | None = None
     truth_scores: Sequence[TruthScore] = ()
 
     def mean(self, part: str, score: str) -> float | None:
@@ -231,12 +250,14 @@ class EnvironmentResult:
             "verdict_bands": [band._asdict() for band in self.claim_score.bands()],
             "studied_images": self.studied_images,
             "bar": list(self.bar),
+            **(NO_PROOF if self.proof is None else self.proof.to_dict()),
             "ceilings": dict(self.ceilings),
             "own_ceiling": self.own_ceiling,
             "truths": [score._asdict() for score in self.truth_scores],
             "runner_up": self.runner_up and {"images": self.studied_images, **self.runner_up},
             "diagnosis": _diagnosis(self.diagnosis),
             "drift": None if self.drift is None else self.drift.to_dict(),
+            "equivalent": None if self.robustness is None else self.robustness.to_dict(),
             "stochastic": self.stochastic,
             "seeds": self.seeds,
             "seed_sd": self.seed_sd,
@@ -255,6 +276,12 @@ class EnvironmentResult:
         if self.median_gap is not None:
             document["completeness_gap"] = self.median_gap
         return document
+
+
+def unproven(results: Sequence[EnvironmentResult]) -> list[str]:
+    """Blind maps that might pass in all of some environments, by what they are made without."""
+    proofs = [result.proof for result in results if result.proof is not None]
+    return [name for name in NEEDED if proofs and not any(name in each.excluded for each in proofs)]
 
 
 def mean_of(values: NDArray[np.float64]) -> float | None:
@@ -365,6 +392,10 @@ class FaithfulnessReport(Files):
         Whose settings hold apart from these.
     seed, n : int
         Which images, and how many of each environment.
+    one_network : bool
+        Whether all images of an environment have one network.
+    seed_drawn : bool
+        Whether the seed was drawn for this test ("fresh") and not given.
     environments : list of EnvironmentResult
         One per environment.
     warnings : list of str
@@ -386,6 +417,8 @@ class FaithfulnessReport(Files):
     warnings: list[str]
     command: str
     versions: Mapping[str, str]
+    one_network: bool = False
+    seed_drawn: bool = False
 
     def __repr__(self) -> str:
         from attributionlab.report import as_text, report_table
@@ -399,11 +432,19 @@ class FaithfulnessReport(Files):
 
     @property
     def verdict(self) -> Verdict:
-        """A pass if every environment passes (AttributionLab, eq. 2); otherwise the gravest of
-        "invalid", "fail" and "inconclusive" among them.
+        """A pass if every environment passes (AttributionLab, eq. 2) and nothing is in `unproven`;
+        otherwise the gravest of "invalid", "fail" and "inconclusive".
         """
         found = {result.verdict for result in self.environments}
-        return next((verdict for verdict in GRAVEST_FIRST if verdict in found), "pass")
+        passed: Verdict = "inconclusive" if self.unproven else "pass"
+        return next((verdict for verdict in GRAVEST_FIRST if verdict in found), passed)
+
+    @property
+    def unproven(self) -> list[str]:
+        """Which blind maps might pass in every environment (of `proof.NEEDED`); none are looked for
+        where all images have one network.
+        """
+        return unproven(self.environments)
 
     @property
     def least(self) -> EnvironmentResult:
@@ -471,8 +512,11 @@ class FaithfulnessReport(Files):
     def to_dict(self) -> dict[str, Any]:
         """The document that `to_json` writes."""
         return {
-            "schema": 1,
+            "schema": 2,
             "verdict": self.verdict,
+            "unproven": self.unproven,
+            "one_network": self.one_network,
+            "seed_drawn": self.seed_drawn,
             "claim": self.claim,
             "gamma": self.gamma,
             "seed": self.seed,

@@ -20,10 +20,11 @@ from attributionlab.faithfulness.calls import (
     peculiarities,
 )
 from attributionlab.faithfulness.drift import Drift, drift_of
+from attributionlab.faithfulness.proof import AskedMasses, asked_masses, smooth_ceilings
 from attributionlab.faithfulness.report import ImageScores
 from attributionlab.faithfulness.setup import STUDIED_IMAGES, Batch, Setup, joined
 from attributionlab.methods import Notice, as_method, collect_notices
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods.controls import ALONGSIDE, CONTROLS
 from attributionlab.metrics import Alignment, alignment
 from attributionlab.progress import follow
 from attributionlab.stats.runs import run_name
@@ -84,11 +85,15 @@ class Outcome(NamedTuple):
     """(n,), the completeness gap of each image, None where no method looked"""
     drift: Drift | None
     """between functionally equal networks, None without camouflage"""
+    asked: Sequence[AskedMasses]
+    """where the maps of the first run have their values; empty where all images have one network"""
+    smooth_ceilings: Mapping[str, Numbers]
+    """what blind maps reach for the claim "positive-smoothed", (n,)"""
 
 
 def run_method(setup: Setup, show_progress: bool = False) -> Outcome:
     """Run a method and the controls on the n images of an environment."""
-    controls = {name: replace(setup, method=as_method(name, CONTROLS)) for name in CONTROLS}
+    controls = {name: replace(setup, method=as_method(name, CONTROLS)) for name in ALONGSIDE}
     numbers: list[dict[str, Any]] = []
     runs: list[list[dict[str, Any]]] = []
     notices: list[Notice] = []
@@ -96,6 +101,7 @@ def run_method(setup: Setup, show_progress: bool = False) -> Outcome:
     studied_maps: list[Tensor] = []
     regions: list[Tensor] = []
     runner_up: list[dict[str, Any] | Notice | None] = []
+    asked: list[AskedMasses] = []
     seconds, stochastic = 0.0, False
     start, warned = time.monotonic(), False
     kept = maps, images, signed = _room(setup)
@@ -110,6 +116,7 @@ def run_method(setup: Setup, show_progress: bool = False) -> Outcome:
         again = [_again(setup, batch, repeat) for repeat in repeats]
         runs.append([_listed(setup.scores(scaled, batch)), *again])
         numbers.append(_listed(_numbers(scaled, setup, batch, controls)))
+        asked += asked_masses(scaled, batch, setup)
         for room, values in zip(kept, (scaled, batch.images, batch.truth.signed), strict=True):
             free = room[batch.first : batch.first + len(values)]  # nothing behind the last one kept
             free.copy_(values[: len(free)])
@@ -152,6 +159,7 @@ def run_method(setup: Setup, show_progress: bool = False) -> Outcome:
         notices=notices,
         gaps=np.array(gaps) if len(gaps) == setup.n else None,
         drift=drift_of(setup, show_progress) if setup.camouflage else None,
+        asked=asked,
     )
 
 
@@ -172,6 +180,7 @@ def _numbers(
             for name, control in controls.items()
         },
         "best": best,
+        "smooth_ceilings": smooth_ceilings(batch),
     }
 
 
@@ -234,8 +243,7 @@ def _compared_runs(
 
 def _shares(maps: Tensor, setup: Setup, batch: Batch) -> dict[str, dict[str, Tensor]]:
     """Where the missing F1 goes, of every part that may turn out to decide."""
-    classes = setup.env.counting.classes_of(batch.images)
-    kinds = pixel_kinds(batch.images, batch.patches, classes, setup.env.baseline.cpu())
+    kinds = pixel_kinds(batch.images, batch.patches, batch.classes, batch.baselines)
     return {
         part: missing_shares(maps, batch.truth.signed, kinds, part, batch.smooth)  # type: ignore[arg-type]
         for part in setup.claimed_parts
@@ -246,8 +254,8 @@ def _runner_up(setup: Setup, batch: Batch) -> dict[str, Any] | Notice | None:
     """Scores for the class of the second-most pixels, where there are classes and a method to run; a
     method that cannot explain it keeps its verdict.
     """
-    if setup.env.task == "regression" or computed(setup):
-        return None
+    if setup.env.task == "regression" or computed(setup.method) or batch.questions:
+        return None  # the target of a question is any class already
     other = setup.runner_up(batch)
     try:
         return _again(setup, other)

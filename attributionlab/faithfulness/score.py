@@ -1,13 +1,16 @@
 """Scores of a run, their uncertainty, and what the controls say of the test itself."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.faithfulness.proof import proof_of
 from attributionlab.faithfulness.report import (
     SCORES,
     EnvironmentResult,
@@ -41,8 +44,20 @@ def truth_scores(outcome: Outcome, setup: Setup) -> Sequence[TruthScore]:
     """Scores of the studied images' maps against each definition of the truth."""
     if outcome.studied is None or not setup.truths:
         return ()
-    truths = setup.env.truths(outcome.studied.images, outcome.studied.targets, setup.truth_output)
-    return [truth_score(outcome.studied_maps, definition) for definition in truths.values()]
+    found: dict[str, list[Definition]] = {}
+    for batch in outcome.studied.by_network():
+        truths = batch.env.truths(batch.images, batch.targets, setup.truth_output)
+        for name, definition in truths.items():
+            found.setdefault(name, []).append(definition)
+    whole = [
+        replace(
+            parts[0],
+            values=torch.cat([part.values for part in parts]),
+            error=torch.cat([part.error for part in parts]),
+        )
+        for parts in found.values()
+    ]
+    return [truth_score(outcome.studied_maps, definition) for definition in whole]
 
 
 def truth_score(maps: Tensor, definition: Definition) -> TruthScore:
@@ -84,12 +99,15 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
             f"no image of {env.name} has a truth for the claim {setup.claim!r}: take a larger n or "
             "another seed"
         )
+    proof = proof_of(outcome.asked, outcome.smooth_ceilings, setup, mean)
+    ceilings: Mapping[str, float | None] = {} if proof is None else proof.ceilings
     controls = {
-        name: control_score(name, setup.form, lowest_mean(f1)[1], setup.gamma)
+        name: control_score(name, setup.form, lowest_mean(f1)[1], setup.gamma, ceilings, setup.n)
         for name, f1 in outcome.controls.items()
     }
     interval, best = least_mean_interval(claimed, setup.seed), mean_score(outcome.best)
-    claim_score = ClaimScore(mean, interval, controls, best)
+    questions = None if proof is None else setup.n
+    claim_score = ClaimScore(mean, interval, controls, best, questions)
     verdict = claim_score.verdict(setup.gamma)
     needed = images_to_decide(claimed, setup.gamma) if verdict == "inconclusive" else None
     study = None if outcome.studied is None else study_of(outcome, outcome.studied, setup, decisive)
@@ -108,7 +126,13 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
             part: {score: mean_interval(each[score], setup.seed) for score in SCORES}
             for part, each in scores.items()
         },
-        bar=[name for name in INPUT_ONLY if controls[name].passes],
+        bar=[
+            name
+            for name in INPUT_ONLY
+            # Where their ceiling lies below gamma, a mean above it is chance.
+            if controls[name].passes and (proof is None or "without-network" not in proof.decisive)
+        ],
+        proof=proof,
         ceiling=best if setup.claim == "positive-smoothed" else None,
         studied_images=0 if outcome.studied is None else len(outcome.studied.images),
         ceilings=study.ceilings if study else {},
@@ -128,6 +152,8 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         completeness_gap=outcome.gaps,
         drift=outcome.drift,
         attributions=outcome.maps[:, 0].numpy(),
+        images=outcome.images.numpy(),
+        truth=outcome.truth.signed[:, 0].numpy(),
         examples=_examples(outcome, first[decisive]["f1"], setup),
         truth_scores=truth_scores(outcome, setup),
     )

@@ -1,13 +1,15 @@
 """One method in one environment: what is explained, and what its maps are scored against."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
 from attributionlab.environment import Environment
+from attributionlab.environment.questions import Question, Questions
 from attributionlab.methods import Method, preset_of
 from attributionlab.metrics import (
     Alignment,
@@ -41,6 +43,8 @@ class Batch(NamedTuple):
     """(B,)"""
     patches: Tensor
     """(B, H, W), 0 outside"""
+    envs: tuple[Environment, ...]
+    """the network of each image, in its environment"""
     truth: Truth
     first: int = 0
     """index of the first of them in the test"""
@@ -48,6 +52,25 @@ class Batch(NamedTuple):
     """(B, 1, H, W) bool, for the claim "agreed": which pixels count"""
     smooth: Tensor | None = None
     """(B, 1, H, W), for the claim "positive-smoothed": the smoothed truth"""
+    questions: tuple[Question, ...] = ()
+    """the questions that these are, none where all images have the same network"""
+
+    @property
+    def env(self) -> Environment:
+        """The network of these images, where all have the same."""
+        assert all(env is self.envs[0] for env in self.envs)
+        return self.envs[0]
+
+    @property
+    def baselines(self) -> Tensor:
+        """(B, C, 1, 1), the true baseline of each image, on the CPU."""
+        return torch.stack([env.baseline.cpu() for env in self.envs])
+
+    @property
+    def classes(self) -> Tensor:
+        """(B, 1, H, W), for each pixel the class that it counts for, -1 for none."""
+        pairs = zip(self.images, self.envs, strict=True)
+        return torch.cat([env.counting.classes_of(image[None]) for image, env in pairs])
 
     @property
     def ideal(self) -> Tensor:
@@ -68,15 +91,28 @@ class Batch(NamedTuple):
     def part(self, start: int, stop: int) -> "Batch":
         """Some of the images."""
         chosen = slice(start, stop)
-        agreed, smooth = (None if each is None else each[chosen] for each in self[5:])
-        truth = Truth(self.truth.signed[chosen])
-        images, targets, patches = (each[chosen] for each in self[:3])
-        return Batch(images, targets, patches, truth, self.first + start, agreed, smooth)
+        agreed, smooth = (
+            None if each is None else each[chosen] for each in (self.agreed, self.smooth)
+        )
+        return Batch(
+            *(self.images[chosen], self.targets[chosen], self.patches[chosen], self.envs[chosen]),
+            Truth(self.truth.signed[chosen]),
+            self.first + start,
+            agreed,
+            smooth,
+            self.questions[chosen],
+        )
 
     def single(self) -> Iterator["Batch"]:
         """Each image by itself."""
         for index in range(len(self.images)):
             yield self.part(index, index + 1)
+
+    def by_network(self) -> Iterator["Batch"]:
+        """The images of each network together."""
+        starts = [at for at, env in enumerate(self.envs) if not at or env is not self.envs[at - 1]]
+        for start, stop in pairwise([*starts, len(self.envs)]):
+            yield self.part(start, stop)
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
@@ -88,9 +124,19 @@ def joined(batches: Sequence[Batch]) -> Batch:
 
     return Batch(
         *(whole("images"), whole("targets"), whole("patches")),
+        tuple(env for batch in batches for env in batch.envs),
         Truth(torch.cat([batch.truth.signed for batch in batches])),
         *(batches[0].first, whole("agreed"), whole("smooth")),
+        tuple(question for batch in batches for question in batch.questions),
     )
+
+
+def on_networks(
+    batches: Sequence[Batch], make: Callable[[Environment], Environment]
+) -> list[Batch]:
+    """The same images, before networks that a function makes of theirs, each made once."""
+    made = {env: make(env) for batch in batches for env in batch.envs}
+    return [batch._replace(envs=tuple(made[env] for env in batch.envs)) for batch in batches]
 
 
 @dataclass(frozen=True)
@@ -111,8 +157,11 @@ class Setup:
     diagnosed, truths : bool
         Whether to look beyond the verdict: ceilings, a class that lost, what is missing and why;
         whether to score maps against every definition of the truth, too.
-    camouflage : int
-        Number of camouflaged networks that the method explains too.
+    camouflage, equivalent : int
+        Number of camouflaged networks, and of equivalent forms, that the method explains too.
+    questions : Questions or None
+        Questions, each with a network of its own; None where all images have the network of `env`, and
+        their labels as targets.
     options : mapping
         The user's options of the test that differ from the defaults, for commands of hints.
     drawn : dict
@@ -131,6 +180,8 @@ class Setup:
     diagnosed: bool = False
     truths: bool = False
     camouflage: int = 0
+    equivalent: int = 0
+    questions: Questions | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     drawn: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
@@ -168,34 +219,57 @@ class Setup:
         return {part: f1 for part, f1 in at_once.items() if part in self.claimed_parts}
 
     def batches(self, title: str = "", show_progress: bool = False) -> Iterator[Batch]:
-        """The images in batches, each with its truth."""
-        loader, first = self.env.loader(self.n, self.seed), 0
+        """The images in batches of one network, each with its truth."""
         with follow(title, self.n, "images", show=show_progress) as advance:
-            for images, labels, patches in loader:
-                yield self._batch(images, self.env.targets(labels), patches, first)
+            for batch in self._batches():
+                yield batch
+                advance(len(batch.images))
+
+    def _batches(self) -> Iterator[Batch]:
+        if self.questions is None:
+            first = 0
+            for images, labels, patches in self.env.loader(self.n, self.seed):
+                yield self._batch(self.env, images, self.env.targets(labels), patches, first)
                 first += len(images)
-                advance(len(images))
+            return
+        for index in range(self.n):
+            each = self.questions[index]
+            target = torch.tensor([each.target])
+            batch = self._batch(each.env, each.image[None], target, each.patches[None], index)
+            yield batch._replace(questions=(each,))
 
     def first_images(self) -> "Setup":
         """The same with the studied images only."""
         return replace(self, n=min(self.n, STUDIED_IMAGES))
 
+    def first_two(self, batch: Batch) -> Batch:
+        """The first two images of a batch; of questions the first, and another before its network."""
+        if self.questions is None:
+            return batch.part(0, 2)
+        first = batch.part(0, 1)
+        image = self.questions.reference_images(first.questions[0], 1)
+        other = self._batch(first.env, image, first.targets, first.patches, first.first + 1)
+        return joined([first, other._replace(questions=first.questions)])
+
     def runner_up(self, batch: Batch) -> Batch:
         """The same images, with the class of the second-most pixels as their target."""
-        counts = self.env.counting.counts(batch.images)
+        counts = batch.env.counting.counts(batch.images)
         counts[torch.arange(len(counts)), batch.targets] = -1
-        return self._batch(batch.images, counts.argmax(1), batch.patches, batch.first)
+        return self._batch(batch.env, batch.images, counts.argmax(1), batch.patches, batch.first)
 
-    def _batch(self, images: Tensor, targets: Tensor, patches: Tensor, first: int) -> Batch:
+    def _batch(
+        self, env: Environment, images: Tensor, targets: Tensor, patches: Tensor, first: int
+    ) -> Batch:
         """Images with their truth, and with what the claim makes of it."""
-        truth = self.env.truth(images, targets, self.truth_output)
+        truth = env.truth(images, targets, self.truth_output)
         agreed = smooth = None
         if self.claim == "agreed":
-            agreement = self.env.truths(images, targets, self.truth_output).agreement()
+            agreement = env.truths(images, targets, self.truth_output).agreement()
             truth, agreed = Truth(agreement.signed), agreement.agreed
         if self.claim == "positive-smoothed":
-            smooth = smoothed(truth.positive, self.env.smoothing_sigma)
-        return Batch(images, targets, patches, truth, first, agreed, smooth)
+            smooth = smoothed(truth.positive, env.smoothing_sigma)
+        envs = (env,) * len(images)
+        return Batch(images, targets, patches, envs, truth, first, agreed, smooth)
 
 
 def prepared(

@@ -45,7 +45,7 @@ def study_of(outcome: Outcome, batch: Batch, setup: Setup, part: str) -> Study:
 
 def _ceilings(outcome: Outcome, batch: Batch, setup: Setup) -> tuple[dict[str, float], str | None]:
     """The best F1 of the claim at several resolutions, and which of these is the method's own."""
-    env = setup.env
+    env = batch.envs[0]  # the networks of all questions have maps of the same sizes
     model = env.explained_model(setup.output)
     layers = dict(env.layers)
     own_layer = setup.method.enlarged_layer(model, layers)
@@ -66,7 +66,7 @@ def _ceilings(outcome: Outcome, batch: Batch, setup: Setup) -> tuple[dict[str, f
         own = POSITIVE_ONLY
     values = [
         env.shapley(image, int(target), setup.truth_output)
-        for image, target in zip(batch.images, batch.targets, strict=True)
+        for image, target, env in zip(batch.images, batch.targets, batch.envs, strict=True)
     ]
     ceilings = part_ceilings(
         batch.truth,
@@ -110,7 +110,7 @@ def _evidence(
             batch.truth.signed,
             batch.images,
             batch.patches,
-            env.baseline.cpu(),
+            batch.baselines,
             setup.form,
             batch.smooth,
             tested=setup.n,
@@ -136,13 +136,11 @@ def _evidence(
 
 def _truths(batch: Batch, setup: Setup) -> list[Tensor]:
     """The signed truth of each class; none where there is one output."""
-    env = setup.env
-    if env.task == "regression":
+    if setup.env.task == "regression":
         return []
-    classes = env.counting.classes_of(batch.images)
     return [
-        mask(classes, torch.full_like(batch.targets, index), setup.truth_output).signed
-        for index in range(len(env.counting.values))
+        mask(batch.classes, torch.full_like(batch.targets, index), setup.truth_output).signed
+        for index in range(setup.env.network.classes)
     ]
 
 

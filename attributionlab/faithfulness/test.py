@@ -1,10 +1,12 @@
 """The spine: environment -> method -> score -> verdict."""
 
 import inspect
+import secrets
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 
@@ -12,7 +14,10 @@ from attributionlab.device import own_arithmetic
 from attributionlab.digits import score_text
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments, load_call
+from attributionlab.environment.questions import Questions
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
+from attributionlab.faithfulness.calls import bound_to_one_network
+from attributionlab.faithfulness.forms import robustness_of
 from attributionlab.faithfulness.report import (
     EnvironmentResult,
     FaithfulnessReport,
@@ -29,12 +34,15 @@ from attributionlab.methods import (
     summarized,
 )
 from attributionlab.methods.controls import CONTROLS
+from attributionlab.nets import FORMS
 from attributionlab.progress import follow
 from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
 from attributionlab.versions import library_versions
 
-DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
+DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-sum")
+FRESH_SEEDS = 2**53
+"""Seeds that may be drawn, so many that none is guessed, and every one a number of JSON."""
 MOST_SEEDS = 1_000
 MOST_NETWORKS = 100
 
@@ -43,7 +51,7 @@ def faithfulness_test(
     method: AttributionMethod,
     environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = 32,
-    seed: int = 0,
+    seed: int | Literal["fresh"] = 0,
     gamma: float = 0.5,
     claim: Claim | None = None,
     output: Output | None = None,
@@ -55,26 +63,38 @@ def faithfulness_test(
     diagnosed: bool = True,
     truths: bool = False,
     camouflage: int = 0,
+    equivalent: int = 0,
+    one_network: bool = False,
     device: str | torch.device | None = None,
     show_progress: bool = False,
     command: str | None = None,
 ) -> FaithfulnessReport:
     """Does an attribution method find what the networks used?
 
-    A method fails if its F1 against the truth is below gamma in any environment (AttributionLab,
-    eq. 2): if the 95 % interval of its mean over images lies below. Where gamma lies inside the
-    interval, the images do not suffice for a verdict. Passing does not make a method faithful. Controls
-    are run on the same images; if one has the wrong result, there is no verdict on the method.
+    Each image is a question with a network of its own: which colors count and as which class, weights,
+    background, redundant channels and target are drawn (`attributionlab.Questions`). A method fails if
+    its F1 against the truth is below gamma in any environment (AttributionLab, eq. 2): if the 95 %
+    interval of its mean over questions, and so over networks, lies below. Where gamma lies inside the
+    interval, the questions do not suffice for a verdict; fewer than 6 never do.
+
+    A method passes if it does so in every environment and there is one in which maps that are made
+    without the network cannot reach gamma, and one in which those without the target cannot; what they
+    reach at most is proved (`attributionlab.faithfulness.knowledge`). Passing does not make a method
+    faithful. Controls are run on the same questions; if one has the wrong result, there is no verdict.
 
     Parameters
     ----------
     method : str, class, callable, array or mapping
         A built-in name, ``file.py:name``, ``module:name``, a Captum class or instance,
-        ``f(model, inputs, targets, **settings)``, or attributions for ``env.batch(n, seed)``.
+        ``f(model, inputs, targets, **settings)``, or, with `one_network`, attributions for
+        ``env.batch(n, seed)``.
     environments : str, Environment, or a sequence of them, optional
         Where to test; `DEFAULT_ENVIRONMENTS` by default.
-    n, seed : int
-        How many images of each environment, and which.
+    n : int
+        How many questions (images) of each environment.
+    seed : int or "fresh"
+        Which questions. A method can know those of a given seed by heart; "fresh" draws a seed, which
+        the report states.
     gamma : float
         The F1 in (0, 1] that must be reached.
     claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}, optional
@@ -94,13 +114,22 @@ def faithfulness_test(
     seeds : int
         How often a method that draws random numbers is run on each image, under different seeds.
     diagnosed : bool
-        Look beyond the verdict at 8 images: ceilings, the runner-up class, likely causes.
+        Look beyond the verdict at 8 images: ceilings, likely causes and, on one network, the
+        runner-up class.
     truths : bool
         Score the maps of these 8 images also against every definition of the truth: single-pixel
         ablation and insertion, Shapley values, integrated gradients (``env.truths``).
     camouflage : int
         On how many other networks, camouflaged but functionally equal (``env.camouflaged``), the
         method explains these 8 images again; how far its maps drift is reported and decides nothing.
+    equivalent : int
+        Ask the same questions before the first so many of `attributionlab.nets.FORMS`, 0 to 5: networks
+        with equal answers for every integer image and other derivatives. Their scores make a second
+        verdict, whether a method that passes is robust, and are never mixed into the first.
+    one_network : bool
+        Give all images of an environment its own network, and their labels as targets, as in the
+        paper. A table of the network's colors passes then; attributions that are computed already and
+        instances that are bound to a model can be tested in this way only.
     device : str or torch.device, optional
         Where to compute; by default where the environments are, at first the CPU.
     show_progress : bool
@@ -123,29 +152,43 @@ def faithfulness_test(
     --------
     >>> import attributionlab as al
     >>> env = al.load("multi-color-sum-distractors", image_size=24)
-    >>> al.faithfulness_test("oracle", env, n=2).verdict
+    >>> al.faithfulness_test("oracle", env, n=6).verdict
     'pass'
-    >>> al.faithfulness_test("non-background", env, n=2).verdict
+    >>> al.faithfulness_test("majority", env, n=6).verdict
     'fail'
     """
     resolved = as_method(method, METHODS | CONTROLS, settings)
     declared = resolved.claim or "signed"
+    seed_drawn = isinstance(seed, str) and seed == "fresh"  # NumPy's == has a bool of its own
+    number: Any = secrets.randbelow(FRESH_SEEDS) if seed_drawn else seed
     claim, gamma = checked_request(
         n=n,
-        seed=seed,
+        seed=number,
         gamma=gamma,
         claim=declared if claim is None else claim,
         outputs=(output, truth_output),
         seeds=seeds,
         camouflage=camouflage,
+        equivalent=equivalent,
         diagnosed=diagnosed,
         truths=truths,
+        one_network=one_network,
     )
+    seed = int(number)
+    if not one_network and (reason := bound_to_one_network(resolved)):
+        raise AttributionLabError(
+            f"{resolved.name}: each question has a network of its own, and {reason}; or set "
+            "one_network (--one-network)"
+        )
     chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
     names = [env.name for env in chosen]
     if len({(env.name, env.spec.digest) for env in chosen}) < len(chosen):
         raise AttributionLabError(f"environments are {names}: name each once")
     for env in chosen:
+        if equivalent and {"camouflage_seed", "equivalent_form"} & env.spec.constants.keys():
+            raise AttributionLabError(
+                f"equivalent is {equivalent}, but {env.name} is rewritten already: pass the plain one"
+            )
         if camouflage and "camouflage_seed" in env.spec.constants:
             raise AttributionLabError(
                 f"camouflage is {camouflage}, but {env.name} is camouflaged already: pass the plain one"
@@ -154,9 +197,10 @@ def faithfulness_test(
         claim=claim if claim != declared else None,
         gamma=gamma,
         n=int(n),
-        seed=int(seed),
+        seed=seed,
         output=output,
         preset=preset,
+        one_network=one_network,
     )
     results: list[EnvironmentResult] = []
     notices: list[Notice] = []
@@ -171,16 +215,22 @@ def faithfulness_test(
                     claim=claim,
                     gamma=gamma,
                     n=int(n),
-                    seed=int(seed),
+                    seed=seed,
+                    questions=None if one_network else Questions(env, seed),
                     seeds=int(seeds),
                     diagnosed=diagnosed or truths,
                     truths=truths,
                     camouflage=int(camouflage),
+                    equivalent=int(equivalent),
                     options=options,
                 )
                 outcome = run_method(setup, show_progress)
                 with follow(f"causes and ceilings on {env.name}", show=show_progress):
-                    results.append(score_outcome(outcome, setup))
+                    result = score_outcome(outcome, setup)
+                if equivalent:
+                    robustness = robustness_of(setup, result.verdict, show_progress)
+                    result = replace(result, robustness=robustness)
+                results.append(result)
                 notices += outcome.notices
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_what_was_done(results, len(chosen), gamma)) from stop
@@ -193,8 +243,10 @@ def faithfulness_test(
         method=resolved.name,
         settings=resolved.settings,
         preset=preset,
-        seed=int(seed),
+        seed=seed,
         n=int(n),
+        one_network=one_network,
+        seed_drawn=seed_drawn,
         environments=results,
         warnings=remarks,
         command=command
@@ -202,7 +254,8 @@ def faithfulness_test(
         f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, gamma={gamma}, "
         f"claim={claim!r}, output={output!r}, settings={format_settings(resolved.settings)}, "
         f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
-        f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, device={device!r})",
+        f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, "
+        f"equivalent={equivalent}, one_network={one_network}, device={device!r})",
         versions=library_versions(),
     )
 
@@ -230,18 +283,23 @@ def checked_request(
     outputs: Sequence[str | None],
     seeds: int = 1,
     camouflage: int = 0,
+    equivalent: int = 0,
     diagnosed: bool = True,
     truths: bool = False,
+    one_network: bool = False,
 ) -> tuple[Claim, float]:
     """The claim and gamma, or all that is wrong at once."""
     problems = [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
     problems += integer_problem("seeds", seeds, 1, MOST_SEEDS)
     problems += integer_problem("camouflage", camouflage, 0, MOST_NETWORKS)
+    problems += integer_problem("equivalent", equivalent, 0, len(FORMS))
     if not isinstance(gamma, Real) or isinstance(gamma, bool) or not 0 < gamma <= 1:
         problems.append(f"gamma is {gamma!r}: take a number in (0, 1]")
     if claim not in get_args(Claim):
         problems.append(f"claim is {claim!r}: {nearest(str(claim), get_args(Claim))}")
-    problems += boolean_problem("diagnosed", diagnosed) + boolean_problem("truths", truths)
+    switches = {"diagnosed": diagnosed, "truths": truths, "one_network": one_network}
+    for name, value in switches.items():
+        problems += boolean_problem(name, value)
     problems += [
         f"output is {output!r}: {nearest(str(output), get_args(Output))}"
         for output in outputs

@@ -5,10 +5,15 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from attributionlab.digits import score_text
-from attributionlab.methods.controls import MUST_FAIL
+from attributionlab.faithfulness.knowledge import tail_bound
+from attributionlab.methods.controls import BLIND, MUST_FAIL
 from attributionlab.stats.intervals import Interval, verdict_of
 
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
+LEAST_QUESTIONS = 6
+"""Questions below which there is no verdict: a bootstrap over fewer covers less than it says."""
+CHANCE = 0.001
+"""What a blind control that passes must be less probable than, to be no chance (`tail_bound`)."""
 ROUNDING = 1e-6
 """Rounding of an F1 from float32 maps."""
 
@@ -21,6 +26,8 @@ class ControlScore(NamedTuple):
     passes: bool
     must: Literal["pass", "fail"] | None
     """What it has to do for the test to say something; None where it is free"""
+    ceiling: float | None = None
+    """The most that blind maps of its kind reach in expectation; None where that is not known"""
 
 
 class Band(NamedTuple):
@@ -30,18 +37,31 @@ class Band(NamedTuple):
     verdict: Verdict
 
 
-def control_score(name: str, claim: str, claim_f1: float | None, gamma: float) -> ControlScore:
+def control_score(
+    name: str,
+    claim: str,
+    claim_f1: float | None,
+    gamma: float,
+    ceilings: Mapping[str, float | None],
+    questions: int,
+) -> ControlScore:
     """A control's score with what it has to do.
 
     The oracle must pass; random, constant and inverted maps must fail, the last ones where the claim is
-    about signs.
+    about signs. Blind controls must fail where their ceiling lies below gamma, unless so few questions
+    were asked that they may have been lucky.
     """
     must: Literal["pass", "fail"] | None = None
+    most = ceilings.get(BLIND.get(name, ""))
+    passes = claim_f1 is not None and claim_f1 >= gamma
     if name == "oracle":
         must = "pass"
     elif name in MUST_FAIL and not (name == "inverted-oracle" and claim == "overall"):
         must = "fail"
-    return ControlScore(claim_f1, claim_f1 is not None and claim_f1 >= gamma, must)
+    elif most is not None and most < gamma:
+        lucky = passes and claim_f1 is not None and tail_bound(claim_f1, most, questions) > CHANCE
+        must = None if lucky else "fail"
+    return ControlScore(claim_f1, passes, must, most)
 
 
 @dataclass(frozen=True)
@@ -58,12 +78,15 @@ class ClaimScore:
         On the same images.
     best : float
         Mean F1 of the best possible map, from its definition: 1 for masks.
+    questions : int or None
+        Number of questions; None where all images have one network.
     """
 
     mean: float
     interval: Interval | None
     controls: Mapping[str, ControlScore]
     best: float
+    questions: int | None = None
 
     def reason(self, gamma: float) -> str:
         """Which control makes a test at this gamma invalid, in a sentence; empty if none does."""
@@ -83,6 +106,7 @@ class ClaimScore:
                 control.must == "fail"
                 and control.claim_f1 is not None
                 and control.claim_f1 >= gamma
+                and not self._is_luck(control)
             ):
                 return (
                     f"the control {name}, which must fail, scores "
@@ -91,9 +115,19 @@ class ClaimScore:
                 )
         return ""
 
+    def _is_luck(self, control: ControlScore) -> bool:
+        """Whether chance explains what a blind control scores: it is bounded on average only."""
+        if control.ceiling is None or control.claim_f1 is None:
+            return False
+        return tail_bound(control.claim_f1, control.ceiling, self.questions or 1) > CHANCE
+
     def verdict(self, gamma: float) -> Verdict:
         """The verdict at a gamma in (0, 1]."""
-        return "invalid" if self.reason(gamma) else verdict_of(self.interval, gamma, self.mean)
+        if self.reason(gamma):
+            return "invalid"
+        if self.questions is not None and self.questions < LEAST_QUESTIONS:
+            return "inconclusive"
+        return verdict_of(self.interval, gamma, self.mean)
 
     def bands(self) -> list[Band]:
         """The verdict at every gamma in (0, 1]: it changes where a control or an interval ends."""

@@ -1,7 +1,8 @@
 """Controls: attributions whose verdict is known before the test.
 
-They have the form of a method, and they alone may declare `truth`, and `ideal` (the best map for
-the claim), by name and be given them.
+They have the form of a method, and they alone may declare by name `truth`, `ideal` (the best map for
+the claim), and `other_target` and `other_network` (the truths of another target, and of a network in
+which the colors have other roles), and be given them.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from scipy import ndimage
 from torch import Tensor, nn
 
 from attributionlab.truth import Truth
+
+CATALOG_COLORS = ((220, 120, 20), (220, 20, 120), (120, 220, 20), (20, 220, 120))
+"""Colors of the classes in the catalog's environments."""
 
 
 def oracle(model: nn.Module, inputs: Tensor, targets: Tensor, *, ideal: Tensor) -> Tensor:
@@ -69,17 +73,117 @@ def sobel(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     return torch.from_numpy(np.stack(edges)).float()[:, None]
 
 
+def majority(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """+1 for the color with the most pixels after the background, -1 for the others: never asks the
+    network.
+    """
+    return _by_rank(inputs, lambda rank, _: 1.0 if rank == 0 else -1.0)
+
+
+def majority_hedged(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """`majority` with +1 for the second color too, where there are more than four."""
+    return _by_rank(inputs, lambda rank, colors: 1.0 if rank <= (colors > 4) else -1.0)
+
+
+def half_and_half(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """+1 and -1 in turn on the pixels of every color but the background: never asks the network."""
+    maps = _by_rank(inputs, lambda rank, _: rank + 1.0)
+    for ranks in maps[:, 0]:
+        for rank in range(1, int(ranks.max()) + 1):
+            places = (ranks == rank).nonzero(as_tuple=True)
+            signs = torch.ones(len(places[0]), device=maps.device)
+            signs[1::2] = -1
+            ranks[places] = signs
+    return maps
+
+
+def _by_rank(inputs: Tensor, value: Callable[[int, int], float]) -> Tensor:
+    """Maps with a value for each color by its rank in the image; the most frequent one gets 0."""
+    maps = torch.zeros_like(inputs[:, :1])
+    for image, one in zip(inputs, maps[:, 0], strict=True):
+        colors, pixels, counts = torch.unique(
+            image.flatten(1), dim=1, return_inverse=True, return_counts=True
+        )
+        ranks = counts.argsort(descending=True, stable=True).argsort()
+        values = [0.0, *(value(rank, colors.shape[1] - 1) for rank in range(colors.shape[1] - 1))]
+        one[:] = torch.tensor(values).to(maps)[ranks][pixels].reshape(one.shape)
+    return maps
+
+
+def catalog_table(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The roles that the catalog's environments give their colors, by heart: never asks the network."""
+    maps = torch.zeros_like(inputs[:, :1])
+    for color_class, color in enumerate(CATALOG_COLORS if inputs.shape[1] == 3 else ()):
+        values = torch.tensor(color).to(inputs)[:, None, None]
+        shown = (inputs == values).all(1, keepdim=True)
+        sign = torch.where(targets == color_class, 1.0, -1.0)[:, None, None, None]
+        maps = torch.where(shown, sign.to(maps), maps)
+    return maps
+
+
+def color_lookup(model: nn.Module, inputs: Tensor, targets: Tensor, *, baseline: Tensor) -> Tensor:
+    """For each color the sign of what its pixels change, asked in reading order and not where they are.
+
+    It asks the network with as many images as there are colors, so it sees colors and network, and no
+    place.
+    """
+    maps = torch.zeros_like(inputs[:, :1])
+    for image, target, one in zip(inputs, targets, maps[:, 0], strict=True):
+        colors, pixels, counts = torch.unique(
+            image.flatten(1), dim=1, return_inverse=True, return_counts=True
+        )
+        empty = baseline.expand_as(image).flatten(1)
+        asked = [empty, *(empty.clone() for _ in counts)]
+        for probe, color, count in zip(asked[1:], colors.T, counts.tolist(), strict=True):
+            probe[:, :count] = color[:, None]
+        with torch.no_grad():
+            answers = model(torch.stack(asked).reshape(-1, *image.shape))[:, int(target)]
+        change = (answers[1:] - answers[0]).sign()
+        one[:] = change[pixels].reshape(one.shape)
+    return maps
+
+
+def wrong_target(
+    model: nn.Module, inputs: Tensor, targets: Tensor, *, other_target: Truth
+) -> Tensor:
+    """The truth of the next class: knows the network, not the target."""
+    return other_target.signed.float()
+
+
+def wrong_network(
+    model: nn.Module, inputs: Tensor, targets: Tensor, *, other_network: Truth
+) -> Tensor:
+    """The truth before a network that gives every role to the next color: knows image and target."""
+    return other_network.signed.float()
+
+
 CONTROLS: dict[str, Callable[..., Any]] = {
     "baseline-distance": baseline_distance,
+    "catalog-table": catalog_table,
+    "color-lookup": color_lookup,
     "constant": constant,
     "filled-patches": filled_patches,
+    "half-and-half": half_and_half,
     "inverted-oracle": inverted_oracle,
+    "majority": majority,
+    "majority-hedged": majority_hedged,
     "non-background": non_background,
     "oracle": oracle,
     "random": random,
     "sobel": sobel,
+    "wrong-network": wrong_network,
+    "wrong-target": wrong_target,
 }
 """The controls by name."""
+ALONGSIDE = tuple(name for name in CONTROLS if name != "color-lookup")
+"""Controls that every test runs; `color-lookup` takes passes of the network."""
+BLIND = {
+    **dict.fromkeys(("majority", "majority-hedged", "half-and-half"), "without-network-and-target"),
+    **dict.fromkeys(("catalog-table", "wrong-network"), "without-network"),
+    "wrong-target": "without-target",
+    "color-lookup": "without-place",
+}
+"""What a control does not see, which bounds its score (`attributionlab.faithfulness.proof`)."""
 MUST_FAIL = ("random", "constant", "inverted-oracle")
 """Controls whose passing invalidates a test; the last one where the claim is about signs."""
 INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")

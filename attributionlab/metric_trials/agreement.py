@@ -1,13 +1,14 @@
 """How far a metric's ranking of attributions agrees with the truth's, and how sure that is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.ranking import CorrelationInterval, centered_ranks, row_correlations
-from attributionlab.stats.intervals import mean_interval, mean_score
+from attributionlab.ranking import CorrelationInterval
+from attributionlab.ranking.resampled import Correlations, Resamples
+from attributionlab.stats.intervals import mean_score
 
 Numbers = NDArray[np.float64]
 
@@ -24,8 +25,7 @@ class Agreement:
     Attributions are ranked image by image, and correlations averaged over images. So more images make
     the mean surer and nothing else: ranking by scores that are averaged first would correlate higher
     and higher with their number, as what differs from image to image averages out, and a metric would
-    break or not by how many there are. The attributions themselves are a fixed panel, not a sample:
-    the interval is one over images, each of which has a network of its own.
+    break or not by how many there are. Each image has a network of its own.
 
     Parameters
     ----------
@@ -34,13 +34,32 @@ class Agreement:
     confidence : float
         In (0, 1).
     seed : int
-        Seed for the resampling of images.
+        Seed for the resampling of images and families.
+    families : sequence of str, optional
+        The family of each candidate, of which others might have been taken; without it the candidates
+        are a fixed panel.
     """
 
-    def __init__(self, f1: Mapping[Any, Numbers], confidence: float, seed: int) -> None:
-        self._confidence, self._seed = confidence, seed
-        by = {"overall": f1["overall"], "positive": f1["positive"], "signed": lowest_part(f1)}
-        self._ranks = {name: _ranks(values) for name, values in by.items()}
+    def __init__(
+        self,
+        f1: Mapping[Any, Numbers],
+        confidence: float,
+        seed: int,
+        families: Sequence[str] | None = None,
+    ) -> None:
+        self._truths = {
+            "overall": f1["overall"],
+            "positive": f1["positive"],
+            "signed": lowest_part(f1),
+        }
+        self.resamples = Resamples(families, confidence, seed)
+
+    def correlations(
+        self, scores: Numbers, higher_is_better: bool, by: RankedBy = "signed"
+    ) -> Correlations:
+        """Correlation of a metric's ranking with one of the truth's in each image."""
+        scores, truth = scores if higher_is_better else -scores, self._truths[by]
+        return self.resamples.correlations(without_rounding(scores.T), without_rounding(truth.T))
 
     def of(self, scores: Numbers, higher_is_better: bool) -> dict[RankedBy, CorrelationInterval]:
         """Mean correlation of a metric's ranking with each of the truth's.
@@ -58,14 +77,10 @@ class Agreement:
         dict of str to CorrelationInterval
             NaN without any image; without an interval where there is one image only.
         """
-        ranks = _ranks(scores if higher_is_better else -scores)
-        result: dict[RankedBy, CorrelationInterval] = {}
-        for name in get_args(RankedBy):
-            each = row_correlations(ranks, self._ranks[name])
-            interval = mean_interval(each, self._seed, self._confidence)
-            low, high = (np.nan, np.nan) if interval is None else interval
-            result[name] = CorrelationInterval(mean_score(each), float(low), float(high))
-        return result
+        return {
+            by: self.resamples.interval(self.correlations(scores, higher_is_better, by))
+            for by in get_args(RankedBy)
+        }
 
 
 def lowest_part(f1: Mapping[Any, Numbers]) -> Numbers:
@@ -90,8 +105,3 @@ def without_rounding(scores: Numbers) -> Numbers:
     reach = np.nanmax(filled, -1, keepdims=True) - np.nanmin(filled, -1, keepdims=True)
     rounded: Numbers = np.round(scores / np.where(reach > 0, reach, 1.0) / SAME)
     return rounded
-
-
-def _ranks(scores: Numbers) -> Numbers:
-    """(candidates, images) -> (images, candidates)"""
-    return centered_ranks(without_rounding(scores.T))

@@ -4,7 +4,7 @@ What depends on the maps alone (orders, sums over subsets) is worked out once fo
 what depends on the condition (curves, effects of random subsets) once for all metrics.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -58,6 +58,19 @@ class Case:
     baseline: Float[Tensor, "channels 1 1"]
     highest: float
     seed: int
+
+    def before(
+        self,
+        target: Int[Tensor, " one"],
+        truth: Truth,
+        values: Float[Tensor, "1 1 height width"],
+    ) -> "Case":
+        """The same image and maps before another network, with what was worked out of them."""
+        other = replace(self, target=target, truth=truth, values=values)
+        # Orders, sums and imputations depend on neither target nor truth.
+        names = {each for each, value in vars(Case).items() if isinstance(value, cached_property)}
+        vars(other).update({each: vars(self)[each] for each in names & vars(self).keys()})
+        return other
 
     @property
     def pixels(self) -> int:

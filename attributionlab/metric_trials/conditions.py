@@ -3,15 +3,17 @@ many pixels of such colors the metric shows it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
-from attributionlab.environment.catalog import load
+from attributionlab.environment.catalog import network_of
 from attributionlab.environment.spec import known_colors
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.truth import Counting
@@ -50,31 +52,45 @@ class Condition(NamedTuple):
     """which this is a condition of"""
     setting: tuple[int, float]
     """number of redundant channels, and their strength"""
-    replacement: Float[Tensor, "channels 1 1"]
-    """color of the replaced pixels"""
+    distance: float
+    """gray levels from the true baseline to the color of replaced pixels"""
     share: float
     """share of the replaced pixels that have it; the others have the true baseline"""
     key: tuple[float, ...]
     """channels, strength, distance, share: equal where the answers are"""
+
+    def of(self, env: Environment) -> Self:
+        """The same dose for another environment, such as that of a question."""
+        return self._replace(env=env)
+
+    @property
+    def replacement(self) -> Float[Tensor, "channels 1 1"]:
+        """Color of the replaced pixels."""
+        return replacement_of(self.env, self.distance)
 
     @property
     def unseen(self) -> float:
         """Share of the replaced pixels that set off redundant channels."""
         return self.key[-1]
 
+    @plain_torch()
     def network(self, number: int) -> Environment:
         """The environment with the network for image `number`.
 
         Each image has random weights of its own, the same ones at every dose: otherwise what one draw
-        of redundant weights happens to do would pass for what a dose does.
+        of redundant weights happens to do would pass for what a dose does. The network of a question
+        has them already: its number is 0.
         """
         channels, strength = self.setting
-        overrides = self.env.overrides | {
+        spec = self.env.spec
+        constants = {
+            **spec.constants,
             "redundant_channels": channels,
             "redundant_strength": strength,
-            "weight_seed": self.env.spec.constants.get("weight_seed", 0) + number,
+            "weight_seed": spec.constants.get("weight_seed", 0) + number,
         }
-        return load(self.env.reference, **overrides).to(self.env.device)
+        spec = replace(spec, constants=dict(sorted(constants.items())))
+        return Environment(spec, network_of(spec), self.env.recipe).to(self.env.device)
 
     def canvas(self, number: int, seed: int) -> Float[Tensor, "channels height width"]:
         """What replaces the pixels of image `number`: the pixels that are unseen at a small share are
@@ -131,22 +147,37 @@ def conditions_of(
     ]
 
 
-def _condition(axis: str, dose: float, env: Environment, at: Mapping[str, float]) -> Condition:
+def without_unseen_data(env: Environment) -> Condition:
+    """A network without redundant channels, and the true baseline for a replacement.
+
+    It has a key of its own: at the other doses 0 a metric that looks at the replacement itself may see
+    another color.
+    """
+    [condition] = conditions_of(env, {"strength": [0]})
+    return condition._replace(distance=0.0, key=(0.0, *NOTHING_UNSEEN))
+
+
+def replacement_of(env: Environment, distance: float) -> Float[Tensor, "channels 1 1"]:
+    """The color at a distance from the true baseline, toward black where there is room for it."""
     baseline = env.baseline.cpu()
-    # Toward black where there is room for it.
-    way = -1 if float(baseline.min()) >= at["distance"] else 1
-    replacement = baseline + way * at["distance"]
-    if float(replacement.max()) > env.max_value:
+    way = -1 if float(baseline.min()) >= distance else 1
+    color = baseline + way * distance
+    if float(color.max()) > env.max_value:
         raise AttributionLabError(
-            f"distance {at['distance']:g} from {baseline.flatten().tolist()} leads out of "
+            f"distance {distance:g} from {baseline.flatten().tolist()} leads out of "
             f"[0, {env.max_value}]: take a smaller one"
         )
-    known = Counting(known_colors(env.spec)).classes_of(replacement[None]) >= 0
-    if at["distance"] and bool(known.any()):
+    known = Counting(known_colors(env.spec)).classes_of(color[None]) >= 0
+    if distance and bool(known.any()):
         raise AttributionLabError(
-            f"distance {at['distance']:g} leads to {replacement.flatten().tolist()}, a color that "
-            f"{env.name} knows: take another"
+            f"distance {distance:g} leads to {color.flatten().tolist()}, a color that {env.name} "
+            "knows: take another"
         )
+    return color
+
+
+def _condition(axis: str, dose: float, env: Environment, at: Mapping[str, float]) -> Condition:
+    replacement_of(env, at["distance"])  # impossible ones are refused before the work
     setting = int(at["channels"]), float(at["strength"])
     # Where nothing unseen is put in, replacements answer alike, and networks without redundant channels
     # as well. A network that has them answers colors that a metric imputes by itself, as ROAD does.
@@ -154,7 +185,7 @@ def _condition(axis: str, dose: float, env: Environment, at: Mapping[str, float]
         key = tuple(at.values())
     else:
         key = (*map(float, setting), 0.0, 0.0) if all(setting) else NOTHING_UNSEEN
-    return Condition(axis, float(dose), env, setting, replacement, float(at["share"]), key)
+    return Condition(axis, float(dose), env, setting, at["distance"], at["share"], key)
 
 
 def _problems(axis: str, doses: Sequence[float]) -> list[str]:

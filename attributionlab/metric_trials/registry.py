@@ -14,6 +14,7 @@ from torch import Tensor
 from attributionlab import metrics
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.methods.run import isolated, restored
+from attributionlab.metric_trials.blind import BLIND
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.scores import SHARED, Sees
 from attributionlab.metrics.marking import marking_problems
@@ -21,8 +22,9 @@ from attributionlab.references import format_error, in_one_line, place_of
 
 Scores = NDArray[np.float64]
 
-MAPS_AT_ONCE = 16
-"""How many maps a metric without shared evaluations gets in a batch."""
+PIXELS_AT_ONCE = 2**20
+"""Pixels of the images that a metric without shared evaluations gets in a batch: 20 maps at 224 x 224,
+202 at 72 x 72. What they share is worked out once a batch."""
 
 OFFERED = frozenset({"replacement", "truth", "values", "information", "seed"})
 """Parameters that a function is given if it declares them."""
@@ -70,7 +72,8 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
     Parameters
     ----------
     metric : str or callable
-        A name in `METRICS`, or a function ``(model, images, targets, attributions, *, ...) -> (B,)``.
+        A name in `METRICS` or `blind.BLIND`, or a function
+        ``(model, images, targets, attributions, *, ...) -> (B,)``.
         Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H, W)), `values` (exact Shapley
         values, (B, 1, H, W)), `information` (those above 0) and `seed` it is given what it declares;
         one that declares no `model` is called ``(attributions, *, ...)``.
@@ -84,13 +87,16 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
         defined on a data set only, and for parameters that are not given.
     """
     if isinstance(metric, str):
-        if metric not in METRICS and metric not in FUNCTIONS:
-            raise AttributionLabError(f"no metric named {metric!r}: {nearest(metric, METRICS)}")
+        if metric not in METRICS and metric not in FUNCTIONS and metric not in BLIND:
+            known = [*METRICS, *BLIND]
+            raise AttributionLabError(f"no metric named {metric!r}: {nearest(metric, known)}")
         if higher_is_better is not None:
             raise AttributionLabError(
                 f"higher_is_better is {higher_is_better!r}: {metric} says itself which direction is "
                 "better, leave it out"
             )
+        if metric in BLIND:
+            return _by_batches(BLIND[metric], metric, BLIND[metric].higher_is_better)
         if metric not in METRICS:
             raise AttributionLabError(refusal(metric))
         return METRICS[metric]
@@ -153,7 +159,7 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
 
     def scores(seen: Evaluation) -> Scores:
         case, each = seen.case, []
-        for maps in torch.split(case.scaled(scale), MAPS_AT_ONCE):
+        for maps in torch.split(case.scaled(scale), max(1, PIXELS_AT_ONCE // case.pixels)):
             n = len(maps)
             # Copies: what a metric writes into, no other metric sees.
             offered = {

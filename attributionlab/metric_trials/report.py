@@ -8,26 +8,51 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.files import write_atomically, write_csv
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metric_trials.conditions import AXES
+from attributionlab.metric_trials.swap import Contrast, Drop, Verdict, verdict_of
 from attributionlab.ranking import CorrelationInterval
+from attributionlab.report.page import study_page
+from attributionlab.report.plots import dots, scatter
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 from attributionlab.versions import library_versions
 
 NOTES = (
-    "correlation: Spearman's, of the metric's ranking of the attributions with the truth's (the lowest "
-    "F1 of all masks), within each image; the mean over images with its interval. At the dose 0 of "
-    "every axis the replacement shows the network nothing unseen; colors that a metric imputes by "
-    "itself (ROAD) do where the network has redundant channels.",
+    "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
+    "(the lowest F1 of all masks), within each image; the mean over images with its interval. At the "
+    "dose 0 of every axis the replacement shows the network nothing unseen; colors that a metric "
+    "imputes by itself (ROAD) do where the network has redundant channels.",
+    "swap contrast: agreement with the truth of the network that was shown, less agreement with that "
+    "of its twin, a network with other roles for the same image. 0 for a metric that never looks at "
+    "the network, about 1.6 for the truth itself; agreement alone does not tell the two apart.",
+    "drop: by how much a dose of unseen data lowers the agreement. likeness: correlation of the scores "
+    "with those of a metric that never sees the network. beats exact: in how many questions a wrong "
+    "attribution scores at least as well as the exact mask.",
     "break: the smallest dose from which on the interval lies below the threshold.",
     "undefined: in every image a score is NaN, or all scores are alike.",
     "exact mask beaten: another map scores better than the exact signed mask, by more than 1 % of the "
     "range of all scores. There the metric measures another truth.",
 )
 """What the columns of the tables mean."""
+
+
+class Trial(NamedTuple):
+    """What a metric does without unseen data, and what unseen data changes."""
+
+    agreement: CorrelationInterval
+    """with the truth's ranking by the lowest F1"""
+    contrast: Contrast | None
+    drops: Sequence[Drop]
+    attributions: pd.DataFrame
+    """a row for each attribution of each question before each network: score and F1"""
+    controls: pd.DataFrame
+    """metrics without the model on the same attributions"""
+    lures: pd.DataFrame
+    """how wrong attributions that a metric may fall for score beside the exact one"""
 
 
 class DoseScore(NamedTuple):
@@ -79,7 +104,7 @@ class Break(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MetricReport:
-    """How a metric ranks attributions at rising doses of unseen data.
+    """Whether a metric ranks attributions as the truth does, and at which doses of unseen data.
 
     Parameters
     ----------
@@ -95,6 +120,10 @@ class MetricReport:
         Names of the attributions that were ranked.
     doses : sequence of DoseScore
         Axis by axis, by rising dose.
+    trial : Trial, optional
+        Agreement, swap contrast and what else the verdict stands on.
+    not_decisive : str
+        Why nothing can be decided; "" where it can.
     threshold, confidence : float
         For `breaks`, and for the intervals.
     command : str
@@ -109,6 +138,8 @@ class MetricReport:
     seed: int
     candidates: Sequence[str]
     doses: Sequence[DoseScore]
+    trial: Trial | None = None
+    not_decisive: str = ""
     threshold: float = 0.5
     confidence: float = 0.95
     command: str = field(default="", repr=False)
@@ -117,13 +148,120 @@ class MetricReport:
         return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
 
     def __str__(self) -> str:
-        return f"{self.title}\n{self.summary().to_string(index=False)}"
+        tables = [self.headline(), self.summary()]
+        shown = [table.to_string(index=False) for table in tables if len(table)]
+        return "\n".join([self.title, self.sentence, *shown])
 
     @property
     def title(self) -> str:
         """What was tested, and where."""
         direction = "higher" if self.higher_is_better else "lower"
         return f"{self.metric} ({direction} is better) on the {self.output} of {self.environment}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """ "valid", "blind", "reversed" or "undecided", by `metric_trials.swap.verdict_of`."""
+        return self._decided[0]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict and why."""
+        verdict, reason = self._decided
+        if verdict == "reversed":
+            reason += (
+                f"; {'higher' if self.higher_is_better else 'lower'} counts as better here: pass "
+                f"higher_is_better={not self.higher_is_better} if that is the wrong way round"
+            )
+        return f"{verdict}: {reason}"
+
+    @property
+    def _decided(self) -> tuple[Verdict, str]:
+        if self.trial is None:
+            return "undecided", "not decisive: no question was asked"
+        return verdict_of(
+            self.trial.agreement, self.trial.contrast, self.n, reason=self.not_decisive
+        )
+
+    def headline(self) -> pd.DataFrame:
+        """Agreement and swap contrast without unseen data, and how much of the first doses take."""
+        if self.trial is None:
+            return pd.DataFrame()
+        rows = [("agreement", "", 0.0, self.trial.agreement)]
+        if self.trial.contrast is not None:
+            rows.append(("swap contrast", "", 0.0, self.trial.contrast.mean))
+        rows += [("drop", each.axis, each.dose, each.mean) for each in self.trial.drops]
+        return pd.DataFrame(
+            {"what": what, "axis": axis, "dose": dose, **found._asdict()}
+            for what, axis, dose, found in rows
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each attribution of each question before each of the two networks.
+
+        Columns: metric, question, network ("own" or "twin"), name, family, made_for ("own", "twin" or
+        "none"), score, and F1 against the truth of that network: f1_overall, f1_positive, f1_negative,
+        f1_lowest. Without unseen data; in a test without twins, at the dose that shows least of it.
+        """
+        table = pd.DataFrame() if self.trial is None else self.trial.attributions.copy()
+        table.insert(0, "metric", self.metric)
+        return table
+
+    def figure(self) -> Figure:
+        """Agreement, swap contrast and drops with their intervals, beside metrics without the model."""
+        table = self.headline()
+        table["line"] = [
+            f"{row.what} {row.axis} {row.dose:g}" if row.axis else row.what
+            for row in table.itertuples()
+        ]
+        table["of"] = self.metric
+        controls = pd.DataFrame() if self.trial is None else self.trial.controls
+        blind = [
+            {
+                "line": line,
+                "value": value,
+                "low": value,
+                "high": value,
+                "of": row.metric,
+            }
+            for row in controls.itertuples()
+            for line, value in (("agreement", row.agreement), ("swap contrast", row.contrast))
+        ]
+        return dots(
+            pd.concat([table, pd.DataFrame(blind)], ignore_index=True),
+            *("value", "line"),
+            color="of",
+            title=f"{self.title}: {self.verdict}, {self.n} questions; lines: 95 % intervals",
+            xlabel="Spearman correlation\n(agreement, contrast: higher is better; drop: lower)",
+            reference=0,
+        )
+
+    def to_html(self, path: str | Path) -> None:
+        """Write a page that needs nothing else: verdict, figures, tables, command."""
+        figures = {"Headline": self.figure()}
+        tables = {"Headline": self.headline(), "By axis": self.summary()}
+        if self.trial is not None and len(self.trial.controls):
+            own = self.to_frame().query("network == 'own'")
+            means = own.groupby(["name", "made_for"], sort=False)[["f1_lowest", "score"]].mean()
+            figures["Each attribution"] = scatter(
+                means.reset_index(),
+                *("f1_lowest", "score"),
+                color="made_for",
+                title=f"{self.metric} by F1, a dot for each attribution, mean over questions",
+                xlabel="lowest F1 against the truth of the network shown (higher is better)",
+                ylabel=f"score ({'higher' if self.higher_is_better else 'lower'} is better)",
+            )
+            tables |= {
+                "Metrics that never see the model, on the same attributions": self.trial.controls,
+                "Wrong attributions that a metric may fall for": self.trial.lures,
+            }
+        page = study_page(
+            self.title,
+            [self.sentence, *self.notes],
+            figures,
+            {name: table for name, table in tables.items() if len(table)},
+            self.command,
+        )
+        write_atomically(path, page)
 
     def along(self, axis: str) -> list[DoseScore]:
         """The doses of one axis."""
@@ -157,9 +295,10 @@ class MetricReport:
             result.append(Break(axis, found, largest, undefined))
         return result
 
-    def to_frame(self) -> pd.DataFrame:
+    def dose_frame(self) -> pd.DataFrame:
         """A row for each dose and each ranking of the truth."""
-        return pd.DataFrame(
+        columns = ["metric", "axis", "dose", "unseen", "ranked_by", "correlation", "low", "high"]
+        rows = (
             {
                 "metric": self.metric,
                 "axis": each.axis,
@@ -177,6 +316,7 @@ class MetricReport:
             for each in self.doses
             for by, found in each.correlations.items()
         )
+        return pd.DataFrame(rows, columns=[*columns, "oracle", "shapley", "best", "best_map"])
 
     def summary(self) -> pd.DataFrame:
         """A row for each axis: where the metric breaks, its lowest correlation with the truth's ranking
@@ -216,11 +356,14 @@ class MetricReport:
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""
         return {
-            "schema": 2,
+            "schema": 3,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
             **{
                 name: getattr(self, name)
                 for name in ("metric", "higher_is_better", "environment", "output", "n", "seed")
             },
+            **self._trial_values(),
             "candidates": list(self.candidates),
             "threshold": self.threshold,
             "confidence": self.confidence,
@@ -251,14 +394,28 @@ class MetricReport:
             "versions": library_versions(),
         }
 
+    def _trial_values(self) -> dict[str, Any]:
+        """The headline, and each attribution's score and F1."""
+        if self.trial is None:
+            return {}
+        contrast = self.trial.contrast
+        return {
+            "headline": _records(self.headline()),
+            "contrasts": None if contrast is None else [_or_none(each) for each in contrast.each],
+            "possible_contrast": None if contrast is None else _or_none(contrast.possible),
+            "controls": _records(self.trial.controls),
+            "lures": _records(self.trial.lures),
+            "attributions": _records(self.trial.attributions),
+        }
+
     def to_json(self, path: str | Path) -> None:
         """Write `to_dict` to a file."""
         text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
         write_atomically(path, text + "\n")
 
     def to_csv(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        write_csv(path, self.to_frame())
+        """Write the table of `dose_frame`."""
+        write_csv(path, self.dose_frame())
 
 
 def _agreement(dose: DoseScore) -> float:
@@ -274,5 +431,13 @@ def _interval_text(dose: DoseScore) -> str:
     return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain values."""
+    return [
+        {key: _or_none(value) if isinstance(value, float) else value for key, value in row.items()}
+        for row in table.to_dict("records")
+    ]
+
+
 def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return None if math.isnan(value) else float(value)

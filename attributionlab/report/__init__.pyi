@@ -7,6 +7,7 @@ from .frames import data_table as data_table
 from .page import Panel as Panel
 from .page import faithfulness_page as faithfulness_page
 from .page import report_fragment as report_fragment
+from .page import study_page as study_page
 from .terminal import as_text as as_text
 from .terminal import certificates_table as certificates_table
 from .terminal import claims_table as claims_table

@@ -5,15 +5,17 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
 import numpy as np
 from markupsafe import Markup
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attributionlab.digits import interval_text, score_text
-from attributionlab.errors import AttributionLabError, cut
+from attributionlab.errors import AttributionLabError, cut, printable
+from attributionlab.report.figures import to_png
 from attributionlab.report.pictures import (
     ERROR_COLORS,
     SIGNED_COLORS,
@@ -23,6 +25,7 @@ from attributionlab.report.pictures import (
     map_picture,
 )
 from attributionlab.report.reading import (
+    BLIND,
     EXACT_SHAPLEY,
     PARTS,
     TRUTH_COLUMNS,
@@ -34,9 +37,11 @@ from attributionlab.report.reading import (
     drift_seeds_text,
     few_images_text,
     first_images,
+    forms_text,
     gap_text,
     labels,
     listed,
+    proof_sentence,
     required,
     sentence,
     sentences,
@@ -46,6 +51,9 @@ from attributionlab.report.reading import (
     violates,
 )
 from attributionlab.report.terminal import explained, printable_document
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LONGEST_NAME, LONGEST_TEXT, LONGEST_COMMAND, MOST_ITEMS = 200, 1_000, 10_000, 50  # characters
 
@@ -173,6 +181,7 @@ def _template() -> jinja2.Template:
         "drift_meaning": drift_meaning,
         "drift_number": drift_number,
         "drift_seeds": drift_seeds_text,
+        "forms": forms_text,
         "gap": gap_text,
         "interval": interval_text,
         "listed": listed,
@@ -198,6 +207,9 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
     return {
         "document": document,
         "sentences": sentences(document),
+        "blind": [] if document.get("one_network", True) else [("blind", "What a pass proves")],
+        "blind_names": BLIND,
+        "proof": proof_sentence(document),
         "environments": [
             {
                 **result,
@@ -381,9 +393,10 @@ FRAGMENT = """\
 <p><strong>{{ document.method }}: {{ document.verdict }}</strong>
 (claim {{ document.claim }}, F1 of at least {{ "%g" | format(document.gamma) }}, {{ document.n }}
 image{{ "s" if document.n != 1 }} each{{ "; " + few if few }})</p>
+<p>{{ proof }}</p>
 <table>
 <thead><tr><th>environment</th><th>decided by</th><th>F1</th><th>95 % interval</th>
-<th>bar</th><th>verdict</th></tr></thead>
+<th>also passed by</th><th>verdict</th></tr></thead>
 <tbody>
 {%- for label, result in environments %}
 <tr><td>{{ label }}</td><td>{{ result.claim_part }}</td>
@@ -401,7 +414,7 @@ image{{ "s" if document.n != 1 }} each{{ "; " + few if few }})</p>
 <p>Likely cause: {{ hint.says }}<br>To confirm: {{ hint.confirm }}</p>
 {%- endfor %}
 <p><small>Controls: {{ controls }}.{% if barred %} Warning: maps computed from the image alone also
-pass here (bar).{% endif %} Passing is necessary, never sufficient.</small></p>
+pass here.{% endif %} Passing is necessary, never sufficient.</small></p>
 </div>
 """
 
@@ -422,6 +435,98 @@ def report_fragment(document: Mapping[str, Any]) -> str:
             if result["verdict"] == "inconclusive"
         ],
         controls=controls_text(document),
+        proof=proof_sentence(document),
         barred=any(result["bar"] for result in environments),
         shown_hints=SHOWN_HINTS,
     )
+
+
+STUDY = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{{ policy }}">
+<title>{{ title }}</title>
+<style>{{ style }}</style>
+</head>
+<body>
+<main>
+<h1>{{ title }}</h1>
+{%- for each in sentences %}
+<p>{{ each }}</p>
+{%- endfor %}
+{%- for name, picture in figures %}
+<h2>{{ name }}</h2>
+<img src="{{ picture }}" alt="{{ name }}; the tables have the numbers." style="max-width: 100%">
+{%- endfor %}
+{%- for name, columns, rows in tables %}
+<h2>{{ name }}</h2>
+<div class="scrolled" role="region" aria-label="{{ name }}" tabindex="0">
+<table>
+<thead><tr>{% for each in columns %}<th scope="col">{{ each }}</th>{% endfor %}</tr></thead>
+<tbody>
+{%- for row in rows %}
+<tr>{% for each in row %}<td>{{ each }}</td>{% endfor %}</tr>
+{%- endfor %}
+</tbody>
+</table>
+</div>
+{%- endfor %}
+{%- if command %}
+<h2>Run it again</h2>
+<pre>{{ command }}</pre>
+{%- endif %}
+</main>
+<footer><p>Written by AttributionLab. This file needs nothing else and loads nothing.</p></footer>
+</body>
+</html>
+"""
+
+
+def study_page(
+    title: str,
+    sentences: Sequence[str],
+    figures: Mapping[str, Figure],
+    tables: Mapping[str, "pd.DataFrame"],
+    command: str = "",
+) -> str:
+    """A study as an HTML page: sentences, figures, tables with numbers to three digits.
+
+    Parameters
+    ----------
+    title, sentences, command : str
+        Anybody's text; it is shown, never run.
+    figures : mapping of str to Figure
+        By what they show.
+    tables : mapping of str to DataFrame
+        By what they hold.
+    """
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(STUDY).render(
+        title=cut(printable(title), LONGEST_NAME),
+        sentences=[cut(printable(each), LONGEST_TEXT) for each in sentences],
+        figures=[
+            (name, Markup("data:image/png;base64," + base64.b64encode(to_png(each)).decode()))
+            for name, each in figures.items()
+        ],
+        tables=[
+            (
+                name,
+                [str(column).replace("_", " ") for column in table],
+                [[_cell(value) for value in row] for row in table.itertuples(index=False)],
+            )
+            for name, table in tables.items()
+        ],
+        command=cut(printable(command), LONGEST_COMMAND),
+        style=Markup(style),
+        # Style attributes and its own sheet only; nothing is run or loaded.
+        policy="default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+        "form-action 'none'",
+    )
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else printable(str(value))

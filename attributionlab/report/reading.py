@@ -14,6 +14,15 @@ AMPLIFIED = (
     "an optimization amplifies what differs between runs, and rounding: under one seed another "
     "machine's scores may differ as much, or more"
 )
+SHOWN = 0.01
+"""Largest p-value of a dependence that is called shown."""
+BLIND = {
+    "without-network-and-target": "without the network and the target",
+    "without-network": "without the network",
+    "without-target": "without the target",
+    "without-place": "from colors and network without places",
+}
+"""What each kind of blind maps is made of."""
 SPACE = "\N{NO-BREAK SPACE}"
 VERBS = {
     "pass": "passes in",
@@ -47,7 +56,9 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
             where = [f"{every} {len(named)} environments"]
         if where:
             parts.append(f"{verb} {listed(where)}")
-    lines = [f"The method {listed(parts)}.", _deciding(document)]
+    lines = [f"The method {listed(parts)}.", _deciding(document), proof_sentence(document)]
+    if second := second_verdict(document):
+        lines.append(f"Second verdict: {second}.")
     for label, result in named:
         if result["verdict"] == "inconclusive":
             lines.append(undecided(label, result, document["n"]))
@@ -56,6 +67,105 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
                 f"{label} is invalid: {result['reason'].rstrip('.') or 'no reason given'}."
             )
     return lines
+
+
+def proof_sentence(document: Mapping[str, Any]) -> str:
+    """What a result proves, in one sentence; of documents of schema 1, that it says nothing of it."""
+    if document.get("one_network", True):
+        return (
+            "All images of an environment have one network: a table of its colors can pass, too, so a "
+            "pass does not prove that the maps depend on the network."
+        )
+    if document["verdict"] == "pass":
+        most = {name: _lowest_ceiling(document, name) for name in BLIND}
+        chance = f" (the chance of a blind map to get here is at most {SHOWN:.0%})"
+        return (
+            f"This shows that the maps depend on the network and on the target{chance}: on average "
+            f"over questions, maps made {BLIND['without-network']} score at most "
+            f"{most['without-network']:.2f}, maps made {BLIND['without-target']} at most "
+            f"{most['without-target']:.2f}."
+        )
+    passed = {result["verdict"] for result in document["environments"]} == {"pass"}
+    if passed and document["unproven"]:
+        # Where maps without the network might pass, those without network and target might, too.
+        names = [BLIND[name] for name in document["unproven"] if "network-and" not in name]
+        return (
+            f"The score does not exclude that the maps are made {' or '.join(names)}: in all of these "
+            f"environments such maps may reach gamma = {document['gamma']:g}, or chance explains a "
+            "score above it. Take more questions, a larger gamma, the claim signed, or an environment "
+            "with more colors."
+        )
+    parts = [_dependence(document, what) for what in ("network", "target")]
+    return " ".join(filter(None, parts))
+
+
+def _lowest_ceiling(document: Mapping[str, Any], name: str) -> float:
+    """Ceiling of such maps in the environment where they reach least."""
+    ceilings = [result["blind_ceilings"][name] for result in document["environments"]]
+    return min((most for most in ceilings if most is not None), default=1.0)
+
+
+def _dependence(document: Mapping[str, Any], what: str) -> str:
+    """Whether the maps were shown to depend on the network, or the target; empty if nothing was."""
+    named = zip(labels(document["environments"]), document["environments"], strict=True)
+    tested = {label: result["role_swap"][what] for label, result in named if result["role_swap"]}
+    tested = {label: p for label, p in tested.items() if p is not None}
+    if not tested:
+        return ""
+    shown = {label: p for label, p in tested.items() if p <= SHOWN}
+    if not shown:
+        return (
+            f"That the maps depend on the {what} is not shown (p = {min(tested.values()):.2g}, above "
+            f"{SHOWN:g})."
+        )
+    where = "" if len(shown) == len(tested) else f" in {listed(list(shown))}"
+    return f"The maps depend on the {what}{where} (p <= {max(shown.values()):.0e})."
+
+
+def second_verdict(document: Mapping[str, Any]) -> str:
+    """Whether a method that passes is robust to how networks are written; empty where nobody asked."""
+    found = [result.get("equivalent") for result in document["environments"]]
+    found = [each for each in found if each and each["reading"]]
+    broken = [each for each in found if each["reading"] == "depends on the implementation"]
+    if broken:
+        lowest = min((each["lowest"] for each in broken), key=lambda each: each["claim_f1"])
+        return f"depends on the implementation ({lowest['form']}: {lowest['claim_f1']:.2f})"
+    if any(each["reading"] == "undecided" for each in found):
+        return "undecided before equal networks"
+    count = min((len(each["forms"]) for each in found), default=0)
+    return f"robust before {count} of 5 forms" if found else ""
+
+
+def forms_text(result: Mapping[str, Any]) -> str:
+    """What a method scores before equivalent networks; empty where nobody asked."""
+    found = result.get("equivalent")
+    if not found:
+        return ""
+    if not found["forms"]:
+        return "none of the forms applies to this network"
+    scores = [
+        f"{each['form']} {'not run' if each['claim_f1'] is None else format(each['claim_f1'], '.2f')}"
+        for each in found["forms"]
+    ]
+    reading = found["reading"]
+    if reading == "depends on the implementation":
+        lowest = found["lowest"]
+        reading += f" ({lowest['form']}: {lowest['claim_f1']:.2f})"
+    return f"{reading + '; ' if reading else ''}F1 before equal networks: {', '.join(scores)}"
+
+
+def blind_text(result: Mapping[str, Any]) -> str:
+    """What blind maps reach in an environment, and whether swapped roles would score as well."""
+    ceilings = result.get("blind_ceilings")
+    if ceilings is None:
+        return ""
+    parts = [
+        f"{'an unknown F1' if ceilings[name] is None else f'{ceilings[name]:.2f}'} {BLIND[name]}"
+        for name in ("without-network", "without-target")
+    ]
+    tests = [f"{what} p = {p:.2g}" for what, p in result["role_swap"].items() if p is not None]
+    swapped = f"; role-swap test: {', '.join(tests)}" if tests else ""
+    return f"reach at most {', '.join(parts)}{swapped}"
 
 
 def _deciding(document: Mapping[str, Any]) -> str:
@@ -103,6 +213,8 @@ def _deciding(document: Mapping[str, Any]) -> str:
 def undecided(label: str, result: Mapping[str, Any], n: int) -> str:
     """What would decide an inconclusive environment."""
     images = result["images_to_decide"]
+    if n < ENOUGH_IMAGES and result.get("blind_ceilings") is not None:
+        return f"In {label} {n} question{'s' * (n != 1)} give no verdict; take 8 or more."
     if result["claim_ci"] is None:
         return f"In {label} a part of the claim applies to fewer than two images; take 8 or more."
     if images is None:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import printable
-from attributionlab.report.reading import AMPLIFIED
+from attributionlab.report.reading import AMPLIFIED, BLIND, listed
 
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
 
@@ -59,7 +59,21 @@ class _Comparison:
         for (method, reason), where in refused.items():
             yield Text(f"not run: {method} on {', '.join(where)}: {reason}", style="red")
         runs = RUNS if any(result["spread"] for result in results) else ""
-        yield Text(_legend(gamma, wide) + runs + _exceptions(results), style="dim")
+        notes = _legend(gamma, wide) + runs + _unproven(document) + _exceptions(results)
+        yield Text(notes, style="dim")
+
+
+def _unproven(document: Mapping[str, Any]) -> str:
+    """Methods of which a pass in these environments would not exclude that they are blind."""
+    kinds: dict[str, list[str]] = {}
+    for method, names in document.get("unproven", {}).items():
+        made = [BLIND[name] for name in names if "network-and" not in name]
+        if made:
+            kinds.setdefault(listed(made), []).append(method)
+    return "".join(
+        f"In none of these environments a pass tells {listed(methods)} from maps made {made}.\n"
+        for made, methods in kinds.items()
+    )
 
 
 def _legend(gamma: float, wide: bool) -> str:
@@ -71,8 +85,8 @@ def _legend(gamma: float, wide: bool) -> str:
         "state signs and do not see it. Verdict: by the 95 % interval of the claim's F1 (signed: the "
         f"lowest of F1, F1 + and F1 -; shown {where}): pass, if all of it is at least {gamma:g}; "
         f"fail, if none of it is; inconclusive, if {gamma:g} lies inside, so that more images are "
-        "needed; invalid, if a control did not do what it must. !: there are warnings, see --json or "
-        "attributionlab test.\n"
+        "needed, or if fewer than 6 questions were asked; invalid, if a control did not do what it "
+        "must. !: there are warnings, see --json or attributionlab test.\n"
     )
 
 
@@ -110,6 +124,13 @@ def _methods_table(
         if wide:
             cells.append(interval_text(result["claim_ci"], gamma))
         table.add_row(*cells)
+        if result.get("equivalent") and (lowest := result["equivalent"]["lowest"]):
+            count = len(result["equivalent"]["forms"])
+            table.add_row(
+                Text(f"  {lowest['form']}, lowest of {count} forms"),
+                *[""] * 7,
+                f"{result['claim']} {score_text(lowest['claim_f1'], gamma)}",
+            )
         for end in result["spread"]:
             scored = [_score(end["overall"], key) for key in ("precision", "recall", "f1")]
             signs = [_score(end[part], "f1") for part in ("positive", "negative")]

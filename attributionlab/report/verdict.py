@@ -11,15 +11,19 @@ from attributionlab.digits import interval_text, score_text
 from attributionlab.report.reading import (
     PARTS,
     TRUTH_COLUMNS,
+    blind_text,
     ceiling_phrase,
     controls_text,
     drift_seeds_text,
     drift_text,
     few_images_text,
     first_images,
+    forms_text,
     gap_text,
     labels,
     listed,
+    proof_sentence,
+    second_verdict,
     spread_text,
     truth_score_text,
     undecided,
@@ -45,8 +49,11 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
         (document["method"], "bold"),
         ": ",
         verdict_text(document["verdict"]),
+        f", {second}" if (second := second_verdict(document)) else "",
         f"\nclaim {document['claim']}, F1 of at least {document['gamma']:g}, "
-        f"{document['n']} images{_size(document)} each, seed {document['seed']}",
+        f"{document['n']} {_asked(document)}{_size(document)} each, seed {document['seed']} "
+        f"({'fresh' if document.get('seed_drawn') else 'given'})\n",
+        proof_sentence(document),
     )
     notes = Table.grid(padding=(0, 2, 0, 0))
     notes.add_column(no_wrap=True, style="bold")
@@ -57,6 +64,10 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     truths = truths_table(document["environments"])
     held = [] if truths is None else [truths, ""]
     return Group(head, "", _scores_table(document), "", *held, notes, "", foot)
+
+
+def _asked(document: Mapping[str, Any]) -> str:
+    return "images" if document.get("one_network", True) else "questions (one network each)"
 
 
 def _size(document: Mapping[str, Any]) -> str:
@@ -119,11 +130,13 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("completeness gap", _gap),
         ("missing F1", _missing),
         ("ceiling", _ceiling),
-        ("bar", _bar),
+        ("blind maps", blind_text),
+        ("warning", _warning),
         ("spread", spread_text),
         ("seeds", _seeds),
         ("runner-up", _runner_up),
         ("drift", _drift),
+        ("equivalent", forms_text),
     ):
         for label, result in named:
             if text := text_of(result):
@@ -162,14 +175,10 @@ def _ceiling(result: Mapping[str, Any]) -> str:
     )
 
 
-def _bar(result: Mapping[str, Any]) -> str:
-    """Which controls pass without looking at the network."""
+def _warning(result: Mapping[str, Any]) -> str:
+    """Which controls that see the image alone pass."""
     names = result["bar"]
-    if not names:
-        return ""
-    return (
-        f"{listed(names)} {'pass' if len(names) > 1 else 'passes'} without looking at the network"
-    )
+    return f"maps computed from the image alone also pass here ({listed(names)})" if names else ""
 
 
 def _seeds(result: Mapping[str, Any]) -> str:

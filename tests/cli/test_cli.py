@@ -31,6 +31,22 @@ seed = 0
 [constants]
 image_size = 16
 """
+COLORS = """
+claim = "How many pixels have each of four colors."
+formula = "logit_c(x) = number of pixels of color c"
+source = "a test"
+builder = "color-sum"
+dataset = "four.toml"
+"""
+FOUR = """
+generator = "color-patches"
+size = 4
+seed = 0
+[constants]
+image_size = 24
+colors = [[220, 120, 20], [220, 20, 120], [120, 220, 20], [20, 220, 120]]
+background = [20, 20, 20]
+"""
 METHODS = """
 import torch
 
@@ -39,6 +55,14 @@ def right(model, inputs, targets):
 
 def wrong(model, inputs, targets):
     return 1 - inputs
+
+def gradients(model, inputs, targets):
+    inputs.requires_grad_()
+    model(inputs).gather(1, targets[:, None]).sum().backward()
+    return (inputs.grad * inputs).sum(1).sign()
+
+def foreground(model, inputs, targets):
+    return (inputs != inputs[:, :1]).any(1).float()
 
 def broken(model, inputs, targets, **settings):
     raise ValueError("no such\\nluck")
@@ -59,6 +83,8 @@ def folder(tmp_path, monkeypatch):
     """A folder with a design, its data set and methods, where the command is run."""
     (tmp_path / "small.toml").write_text(SMALL)
     (tmp_path / "images.toml").write_text(IMAGES)
+    (tmp_path / "colors.toml").write_text(COLORS)
+    (tmp_path / "four.toml").write_text(FOUR)
     (tmp_path / "mine.py").write_text(METHODS)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -68,25 +94,40 @@ def run(*arguments):
     return cli.main([*arguments])
 
 
+ASKED = ("--env", "colors.toml", "--n", "6")
+"""Six questions, the fewest that give a verdict."""
+ONE_NETWORK = ("--env", "small.toml", "--n", "2", "--one-network")
+
+
 def test_a_pass_is_0_and_a_fail_is_1(folder, capsys):
-    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "2") == 0
+    assert run("test", "mine.py:gradients", *ASKED) == 0
+    assert "mine.py:gradients: pass" in capsys.readouterr().out
+    assert run("test", "mine.py:foreground", *ASKED) == 1
+    assert "mine.py:foreground: fail" in capsys.readouterr().out
+
+
+def test_one_network_is_0_for_a_pass_where_questions_prove_nothing(folder, capsys):
+    """All pixels that are not black count in every network of this environment."""
+    assert run("test", "mine.py:right", *ONE_NETWORK) == 0
     assert "mine.py:right: pass" in capsys.readouterr().out
-    assert run("test", "mine.py:wrong", "--env", "small.toml", "--n", "2") == 1
+    assert run("test", "mine.py:wrong", *ONE_NETWORK) == 1
     assert "mine.py:wrong: fail" in capsys.readouterr().out
+    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "6") == 3
+    assert "mine.py:right: inconclusive" in capsys.readouterr().out
 
 
 def test_settings_reach_the_method(folder):
-    arguments = ["test", "mine.py:shifted", "--env", "small.toml", "--n", "2"]
+    arguments = ["test", "mine.py:shifted", *ONE_NETWORK]
     assert run(*arguments, "--set", "by=0") == 0
     assert run(*arguments, "--set", "by=5") == 1
 
 
 def test_the_report_is_written_with_the_command_that_made_it(folder):
-    arguments = ["test", "mine.py:right", "--env", "small.toml", "--n", "2", "--seed", "4"]
+    arguments = ["test", "mine.py:gradients", *ASKED, "--seed", "4"]
     assert run(*arguments, "--json", "out.json", "--figure", "out.png") == 0
     document = json.loads((folder / "out.json").read_text(encoding="utf-8"))
-    assert document["command"].startswith("attributionlab test mine.py:right --env small.toml")
-    assert document["seed"] == 4
+    assert document["command"].startswith("attributionlab test mine.py:gradients --env colors.toml")
+    assert (document["seed"], document["seed_drawn"]) == (4, False)
     assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
     assert {path.name for path in folder.iterdir()} >= {"out.json", "out.png"}
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
@@ -99,9 +140,10 @@ def test_a_quick_test_has_images_of_72_pixels_and_can_be_run_again(folder, capsy
     for arguments, side in ((["--quick"], 72), (["--image-size", "20"], 20), ([], 16)):
         command = ["test", "mine.py:shape", "--env", "small.toml", "--n", "2", *arguments]
         assert run(*command, "--json", "out.json") in (0, 1, 3)
-        printed = capsys.readouterr().out
+        printed = " ".join(capsys.readouterr().out.split())
         assert f"({side}, {side})" in printed
-        assert f"2 images of {side} x {side} pixels each" in printed
+        assert "2 questions" in printed
+        assert f"of {side} x {side} pixels each" in printed
         document = json.loads((folder / "out.json").read_text(encoding="utf-8"))
         assert document["command"] == " ".join(["attributionlab", *command, "--json", "out.json"])
         assert document["environments"][0]["constants"]["image_size"] == side
@@ -187,7 +229,7 @@ def test_an_interrupt_tells_what_was_found_before(folder, capsys):
         "        raise KeyboardInterrupt\n"
         "    return inputs\n"
     )
-    two = ["--env", "small.toml", "--env", "other.toml", "--n", "2", "--html", "out.html"]
+    two = ["--env", "small.toml", "--env", "other.toml", "--n", "6", "--html", "out.html"]
     assert run("test", "late.py:method", *two) == 130
     said = capsys.readouterr().err.strip().splitlines()
     assert said[-2:] == [
@@ -199,10 +241,10 @@ def test_an_interrupt_tells_what_was_found_before(folder, capsys):
 
 def test_every_file_of_a_test_is_written(folder, capsys):
     files = ["--html", "t.html", "--csv", "t.csv", "--parquet", "t.parquet", "--json", "t.json"]
-    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "2", *files) == 0
+    assert run("test", "mine.py:gradients", *ASKED, *files) == 0
     assert {path.suffix for path in folder.glob("t.*")} == {".html", ".csv", ".parquet", ".json"}
     page = (folder / "t.html").read_text(encoding="utf-8")
-    assert "attributionlab test mine.py:right --env small.toml" in page
+    assert "attributionlab test mine.py:gradients --env colors.toml" in page
 
 
 def test_a_file_that_fails_at_the_end_takes_neither_table_nor_other_files_with_it(folder, capsys):
@@ -215,7 +257,7 @@ def test_a_file_that_fails_at_the_end_takes_neither_table_nor_other_files_with_i
         "    return inputs\n"
     )
     files = ["--html", "gone/t.html", "--json", "t.json"]
-    assert run("test", "rm.py:method", "--env", "small.toml", "--n", "2", *files) == 2
+    assert run("test", "rm.py:method", *ONE_NETWORK, *files) == 2
     captured = capsys.readouterr()
     assert "rm.py:method: pass" in captured.out
     assert "gone" in captured.err
@@ -256,15 +298,17 @@ def test_a_file_of_maps_is_not_written_over(folder, capsys, command):
 
 
 def test_too_few_images_are_3_and_a_bar_that_anything_reaches_is_4(folder, capsys):
-    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "1") == 3
-    assert "inconclusive" in capsys.readouterr().out
+    for few in (["small.toml", "--n", "1", "--one-network"], ["colors.toml", "--n", "5"]):
+        method = "mine.py:gradients" if "colors.toml" in few else "mine.py:right"
+        assert run("test", method, "--env", *few) == 3
+        assert "inconclusive" in capsys.readouterr().out
     arguments = ["--env", "small.toml", "--n", "2", "--gamma", "0.01", "--claim", "overall"]
     assert run("test", "mine.py:right", *arguments) == 4
     assert "no verdict" in capsys.readouterr().out
 
 
 def test_definitions_of_the_truth_and_drift_are_told_when_asked_for(folder, capsys):
-    asked = ("--env", "small.toml", "--n", "2", "--truths", "--camouflage", "1")
+    asked = (*ONE_NETWORK, "--truths", "--camouflage", "1")
     assert run("test", "oracle", *asked, "--json", "out.json", "--html", "out.html") == 0
     said = capsys.readouterr().out
     assert re.search(r"insertion +1\.00 +1\.00 +1\.00 +0% +closed form", said)
@@ -278,15 +322,12 @@ def test_definitions_of_the_truth_and_drift_are_told_when_asked_for(folder, caps
 
 
 def test_the_claim_agreed_asks_what_all_definitions_support(folder, capsys):
-    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "2", "--claim", "agreed") in (
-        0,
-        3,
-    )
+    assert run("test", "mine.py:gradients", *ASKED, "--claim", "agreed") in (0, 3)
     assert "claim agreed" in capsys.readouterr().out
 
 
 def test_seeds_are_run_and_told(folder, capsys):
-    assert run("test", "random", "--env", "small.toml", "--n", "2", "--seeds", "3") == 1
+    assert run("test", "random", *ASKED, "--seeds", "3") == 1
     assert "standard deviation" in capsys.readouterr().out
     assert run("test", "random", "--env", "small.toml", "--seeds", "0") == 2
     assert "seeds is 0" in capsys.readouterr().err
@@ -446,7 +487,7 @@ def test_names_are_shown_in_ascii_where_need_be_and_warnings_in_one_line_each(fo
     for name, errors in streams.items():
         stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors=errors)
         monkeypatch.setattr(sys, name, stream)
-    status = run("test", "ü.py:f", "--env", "small.toml", "--n", "2")
+    status = run("test", "ü.py:f", *ONE_NETWORK)
     sys.stderr.flush()
     said, told = (getattr(sys, name).buffer.getvalue().decode("ascii") for name in streams)
     assert status == 0, told
@@ -460,15 +501,15 @@ def test_names_are_shown_in_ascii_where_need_be_and_warnings_in_one_line_each(fo
 def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
     files = ["--csv", "t.csv", "--parquet", "t.parquet", "--json", "t.json"]
     figures = ["--figure", "violins.png", "--maps", "maps.png"]
-    arguments = ["compare", "mine.py:right", "mine.py:broken", "sobel", "--env", "small.toml"]
-    assert run(*arguments, "--n", "2", *files, *figures) == 0
+    arguments = ["compare", "mine.py:gradients", "mine.py:broken", "sobel", *ASKED]
+    assert run(*arguments, *files, *figures) == 0
     printed = capsys.readouterr().out
-    for word in ("small", "mine.py:right", "sobel", "pass signed", "fail signed"):
+    for word in ("colors", "mine.py:gradients", "sobel", "pass signed", "fail signed"):
         assert word in printed
-    assert "not run: mine.py:broken on small" in printed
+    assert "not run: mine.py:broken on colors" in printed
     assert {path.suffix for path in folder.glob("t.*")} == {".csv", ".parquet", ".json"}
     document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
-    assert document["command"].startswith("attributionlab compare mine.py:right")
+    assert document["command"].startswith("attributionlab compare mine.py:gradients")
     for name in ("violins.png", "maps.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 

@@ -26,7 +26,7 @@ def truths(env):
 
 
 def judged(env, method, **settings):
-    return al.faithfulness_test(method, env, n=1, **settings)
+    return al.faithfulness_test(method, env, n=1, one_network=True, **settings)
 
 
 def maps_of(truths: Truths, elsewhere: float):

@@ -47,7 +47,8 @@ def assert_first_cause(report, cause):
     assert table.index(report.hints[0].says) < table.index("controls")
 
 
-def test_what_a_call_changes_in_place_no_other_call_and_no_control_sees(colors):
+@pytest.mark.parametrize("one_network", [False, True])
+def test_what_a_call_changes_in_place_no_other_call_and_no_control_sees(colors, one_network):
     offers = []
 
     def vandal(model, inputs, targets, *, baseline, reference_images, layers, patches):
@@ -58,15 +59,19 @@ def test_what_a_call_changes_in_place_no_other_call_and_no_control_sees(colors):
         layers.clear()
         return maps
 
-    [spoiled] = quietly(vandal, colors, n=3, claim="overall").environments
-    [clean] = quietly(gradient, colors, n=3, claim="overall").environments
+    asked = {"n": 3, "claim": "overall", "one_network": one_network}
+    [spoiled] = quietly(vandal, colors, **asked).environments
+    [clean] = quietly(gradient, colors, **asked).environments
     assert spoiled.controls == clean.controls
     assert spoiled.bar == clean.bar
     assert spoiled.diagnosis.shares == clean.diagnosis.shares
     assert spoiled.ceilings == clean.ceilings
     assert np.array_equal(spoiled.attributions, clean.attributions)
+    assert len(offers) > 2  # the check of batches makes calls, too
+    if not one_network:  # the first question is asked again, after the others
+        offers = [offers[0], offers[3], offers[4]]
     baseline, images, layers = offers[0]
-    assert len(offers) > 2  # the runner-up and the check of batches are calls, too
+    assert images.any()
     for other in offers[1:]:
         assert torch.equal(other[0], baseline)
         assert torch.equal(other[1], images)
@@ -129,8 +134,8 @@ def test_a_method_that_cannot_explain_the_runner_up_keeps_its_verdict(colors):
             raise ValueError("only labels")
         return gradient(model, inputs, targets)
 
-    report = quietly(method, colors, n=4)
-    assert report.verdict == quietly(gradient, colors, n=4).verdict
+    report = quietly(method, colors, n=4, one_network=True)
+    assert report.verdict == quietly(gradient, colors, n=4, one_network=True).verdict
     assert report.environments[0].runner_up is None
     assert "for the class with the second-most pixels" in said(report)
     assert "only labels" in said(report)
@@ -147,8 +152,9 @@ def test_chance_that_no_seed_sets_is_said(colors):
     assert_first_cause(report, "unseeded")
 
 
+@pytest.mark.parametrize("one_network", [False, True])
 @pytest.mark.parametrize("size", [24, pytest.param(224, marks=pytest.mark.slow)])
-def test_images_that_a_method_mixes_are_noticed_at_every_size(size):
+def test_images_that_a_method_mixes_are_noticed_at_every_size(size, one_network):
     env = al.load("multi-color-sum", image_size=size)
 
     def first_for_all(model, inputs, targets):
@@ -158,10 +164,10 @@ def test_images_that_a_method_mixes_are_noticed_at_every_size(size):
         return gradient(model, inputs, targets).flip(0)
 
     for method in (first_for_all, reversed_batch):
-        report = quietly(method, env, n=2)
+        report = quietly(method, env, n=2, one_network=one_network)
         assert "mixes the images of a batch" in said(report)
         assert_first_cause(report, "batch-mixing")
-    assert "mixes" not in said(quietly(gradient, env, n=2))
+    assert "mixes" not in said(quietly(gradient, env, n=2, one_network=one_network))
 
 
 def test_each_image_of_a_method_that_draws_has_a_seed_of_its_own(wide):

@@ -30,6 +30,12 @@ def broken(model, inputs, targets):
     return torch.ones_like(inputs)
 
 
+def truth_of(question):
+    """The signed truth of a question's only image, (H, W)."""
+    image, target = question.image[None], torch.tensor([question.target])
+    return question.env.truth(image, target).signed[0, 0]
+
+
 @pytest.fixture(scope="module")
 def comparison(colors, modulo):
     methods = ["saliency", broken, ("integrated-gradients", {"n_steps": 7}), "oracle"]
@@ -118,8 +124,7 @@ def test_the_figures_hold_every_method_environment_and_part(comparison, colors):
     assert "F1, single-color-modulo: negative" not in titles  # no such truth
     figure = comparison.maps(images=2)
     shown = [axis.images[0].get_array() for axis in figure.axes[:-1] if axis.images]
-    images, labels = colors.batch(2, 1)
-    truth = colors.truth(images, labels).signed[0, 0]
+    truth = truth_of(al.Questions(colors, 1)[0])
     [ideal] = [result for report, result in comparison.results
                if report.method == "oracle" and result.name == colors.name]  # fmt: skip
     assert np.array_equal(shown[1], truth)
@@ -201,10 +206,8 @@ def test_the_maps_show_the_default_truth_and_say_who_was_held_against_another(co
     titles = [axis.get_title().replace("\n", " ") for axis in figure.axes]
     assert titles[:4] == ["image", "ground truth", "lrp", "sobel"]
     assert [axis.get_xlabel() for axis in figure.axes[2:4]] == ["truth of the logit", ""]
-    images, labels = colors.batch(1, 0)
-    assert np.array_equal(
-        figure.axes[1].images[0].get_array(), colors.truth(images, labels).signed[0, 0]
-    )
+    truth = truth_of(al.Questions(colors, 0)[0])
+    assert np.array_equal(figure.axes[1].images[0].get_array(), truth)
 
 
 def test_what_is_wrong_with_the_whole_call_is_said_once(colors):
@@ -258,4 +261,4 @@ def test_an_interrupted_comparison_says_which_runs_were_done(colors):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match="1 of 2 runs were done: sobel fail"):
-        al.compare(["sobel", stopped], colors, n=2)
+        al.compare(["sobel", stopped], colors, n=6)

@@ -47,8 +47,8 @@ def drift(method, env, **changes):
 def test_drift_is_the_distance_from_the_plain_map_in_its_norm(colors):
     first, second = camouflage_seeds(0, 2)
     networks = {
-        5: lambda: colors.camouflaged(first),
-        6: lambda: colors.camouflaged(second),
+        5: lambda env: env.camouflaged(first),
+        6: lambda env: env.camouflaged(second),
     }
     seen = []
 
@@ -129,7 +129,7 @@ def test_gradients_drift_by_no_more_than_rounding(colors, method):
 def test_a_kink_that_a_mirrored_kernel_adds_is_beyond_rounding():
     env = al.load("single-color-modulo", image_size=16)
 
-    def mirrored():
+    def mirrored(env):
         network = camouflaged(env.network, 23, moves=["mirrored-kernels"])
         return Environment(env.spec, network, env.recipe)
 
@@ -172,9 +172,9 @@ def test_each_of_two_maps_may_be_off_by_its_own_bound(colors, monkeypatch):
 def test_each_network_is_made_once_and_each_integral_computed_once(colors, monkeypatch):
     made, integrals = [], []
 
-    def made_once(seed):
+    def made_once(env, seed):
         made.append(seed)
-        return colors.camouflaged(seed)
+        return env.camouflaged(seed)
 
     def integral(*asked, **settings):
         integrals.append(asked)
@@ -182,7 +182,7 @@ def test_each_network_is_made_once_and_each_integral_computed_once(colors, monke
 
     for module in (paths, drifting):
         monkeypatch.setattr(module, "path_integral", integral)
-    networks = {seed: functools.partial(made_once, seed) for seed in camouflage_seeds(0, 2)}
+    networks = {seed: functools.partial(made_once, seed=seed) for seed in camouflage_seeds(0, 2)}
     found = drift_on(networks, setup_of("saliency", colors, n=1))
     assert found.in_float64 is not None
     assert made == list(networks)
@@ -300,8 +300,8 @@ def test_a_method_that_does_not_run_on_a_camouflaged_network_is_not_applicable(c
 def test_f1_is_that_of_the_maps_of_each_network(colors):
     first, second = camouflage_seeds(0, 2)
     networks = {
-        1: lambda: colors.camouflaged(first),
-        2: lambda: colors.camouflaged(second),
+        1: lambda env: env.camouflaged(first),
+        2: lambda env: env.camouflaged(second),
     }
     truth = colors.truth(*colors.batch(1)).signed.float()
     scale = {}

@@ -12,6 +12,7 @@ import torch
 import attributionlab as al
 import oracles
 from attributionlab import AttributionLabError, AttributionWarning
+from attributionlab.faithfulness.proof import NEEDED
 from attributionlab.versions import library_versions
 
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
@@ -35,7 +36,7 @@ def test_scores_are_those_of_the_naive_twin(env):
     images, labels = env.batch(3)
     rng = np.random.default_rng(0)
     maps = rng.normal(size=(3, 1, 24, 24)).astype(np.float32)
-    frame = al.faithfulness_test(maps, env, n=3).to_frame()
+    frame = al.faithfulness_test(maps, env, n=3, one_network=True).to_frame()
     signs = env.truth(images, labels).signed
     for index in range(3):
         normalized = oracles.normalize(maps[index].ravel().tolist())
@@ -50,11 +51,11 @@ def test_scores_are_those_of_the_naive_twin(env):
 
 def test_an_interrupt_rounds_no_score_across_gamma(env, counter):
     def sums(model, inputs, targets):
-        if model is not env.softmax_model:
+        if inputs.shape[1] == 1:
             raise KeyboardInterrupt
         return inputs.sum(1)
 
-    asked = {"n": 2, "claim": "overall", "diagnosed": False}
+    asked = {"n": 6, "claim": "overall", "diagnosed": False}
     f1 = al.faithfulness_test(sums, env, **asked).environments[0].claim_f1
     for gamma in (f1 - 1e-9, f1 + 1e-9):
         with pytest.raises(KeyboardInterrupt, match=r"1 of 2 .* multi-color-sum") as caught:
@@ -67,7 +68,7 @@ def test_signed_rests_on_the_lowest_part_and_the_verdict_on_gamma(env):
     truth = env.truth(*env.batch(4)).signed.float()
     half = truth.clone()
     half[:, :, ::2] = 0  # right where it speaks
-    report = al.faithfulness_test(half, env, n=4)
+    report = al.faithfulness_test(half, env, n=4, one_network=True)
     [result] = report.environments
     means = {part: result.mean(part, "f1") for part in ("overall", "positive", "negative")}
     assert result.claim_f1 == min(means.values()) == means[result.claim_part]
@@ -79,10 +80,8 @@ def test_signed_rests_on_the_lowest_part_and_the_verdict_on_gamma(env):
         (high, "inconclusive"),
         (np.nextafter(high, 2), "fail"),
     ):
-        assert (
-            al.faithfulness_test(half, env, n=4, gamma=float(gamma), diagnosed=False).verdict
-            == verdict
-        )
+        asked = {"n": 4, "gamma": float(gamma), "diagnosed": False, "one_network": True}
+        assert al.faithfulness_test(half, env, **asked).verdict == verdict
 
 
 @pytest.mark.parametrize("claim", ["overall", "positive"])
@@ -105,13 +104,14 @@ def test_under_a_smoothed_truth_the_oracle_scores_the_ceiling_and_the_truth_itse
     images, labels = env.batch(3)
     positive = env.truth(images, labels).positive
     truth = al.truth.smoothed(positive, env.smoothing_sigma)
-    [result] = al.faithfulness_test(truth, env, n=3, claim="positive-smoothed").environments
+    asked = {"n": 3, "claim": "positive-smoothed", "one_network": True}
+    [result] = al.faithfulness_test(truth, env, **asked).environments
     expected = float(((truth.double() ** 2).sum((1, 2, 3)) / truth.double().sum((1, 2, 3))).mean())
     # Float64 sums of 576 terms below 1.
     assert result.claim_f1 == pytest.approx(expected, abs=1e-12)
-    [oracle] = al.faithfulness_test("oracle", env, n=3, claim="positive-smoothed").environments
+    [oracle] = al.faithfulness_test("oracle", env, **asked).environments
     assert oracle.claim_f1 == oracle.ceiling == result.ceiling > result.claim_f1
-    [negated] = al.faithfulness_test(-truth, env, n=3, claim="positive-smoothed").environments
+    [negated] = al.faithfulness_test(-truth, env, **asked).environments
     assert negated.claim_f1 == 0
 
 
@@ -120,7 +120,7 @@ def test_every_environment_must_pass(env, counter):
         return (inputs != baseline).any(1).float() * (inputs.shape[1] == 3)
 
     with pytest.warns(AttributionWarning, match="zero everywhere"):
-        report = al.faithfulness_test(right_on_color_only, [env, counter], n=2, claim="overall")
+        report = al.faithfulness_test(right_on_color_only, [env, counter], n=6, claim="overall")
     assert [result.verdict for result in report.environments] == ["pass", "fail"]
     assert report.verdict == "fail"
 
@@ -146,8 +146,10 @@ def test_the_output_decides_over_model_and_truth(env, counter):
 
 @ON_KINKS
 def test_a_regression_works_with_a_captum_class(counter):
-    report = al.faithfulness_test(captum.attr.InputXGradient, counter, n=2)
-    assert report.verdict == "pass"  # a linear network: the gradient is the truth
+    for settings in ({"n": 6}, {"n": 2, "one_network": True}):
+        report = al.faithfulness_test(captum.attr.InputXGradient, counter, **settings)
+        [result] = report.environments
+        assert result.verdict == "pass"  # a linear network: the gradient is the truth
 
 
 @ON_KINKS
@@ -188,6 +190,7 @@ def test_randomness_differs_from_seed_to_seed_and_from_image_to_image(env):
     assert len({seed for seed, _ in drawn}) == len({value for _, value in drawn}) == 2 * 100
 
 
+@pytest.mark.usefixtures("without_shape_checks")  # which draw the items that they look at
 def test_global_random_states_are_left_alone(env):
     def noisy(model, inputs, targets):
         torch.rand(3), random.random(), np.random.rand()
@@ -226,7 +229,8 @@ def test_scores_do_not_depend_on_the_scale_of_the_map(env):
     truth = env.truth(*env.batch(1)).signed.double()
     for scale in (1e-200, 1e-40, 1e40, 1e300):
         with pytest.warns(AttributionWarning, match="float64"):
-            assert al.faithfulness_test(truth * scale, env, n=1).environments[0].claim_f1 == 1
+            report = al.faithfulness_test(truth * scale, env, n=1, one_network=True)
+        assert report.environments[0].claim_f1 == 1
 
 
 def modify_inputs(model, inputs, targets):
@@ -267,6 +271,7 @@ def integers(model, inputs, targets):
     return torch.ones_like(inputs).int()
 
 
+@pytest.mark.parametrize("one_network", [False, True])
 @pytest.mark.parametrize(
     ("method", "message"),
     [
@@ -275,15 +280,15 @@ def integers(model, inputs, targets):
         (no_gradients, "changed requires_grad"),
         (leave_hook, "changed hooks"),
         (new_weights, "changed weights"),
-        (zeros, "of 3 images are zero everywhere and score 0"),
+        (zeros, "of 6 images are zero everywhere and score 0"),
         (doubles, "were float64, which is accepted; return float32"),
         (integers, "were int32, which is accepted; return float32"),
     ],
 )
-def test_what_is_unusual_is_scored_with_one_warning(env, method, message):
+def test_what_is_unusual_is_scored_with_one_warning(env, method, message, one_network):
     before = {name: value.clone() for name, value in env.softmax_model.state_dict().items()}
     with pytest.warns(AttributionWarning, match=message) as caught:
-        report = al.faithfulness_test(method, env, n=3)
+        report = al.faithfulness_test(method, env, n=6, one_network=one_network)
     assert len(caught) == len(report.warnings) == 1
     assert report.verdict == "fail"
     after = env.softmax_model.state_dict()
@@ -293,7 +298,7 @@ def test_what_is_unusual_is_scored_with_one_warning(env, method, message):
     assert not env.softmax_model._forward_hooks
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert al.faithfulness_test("oracle", env, n=3).verdict == "pass"
+        assert al.faithfulness_test("oracle", env, n=6, one_network=one_network).verdict == "pass"
 
 
 def test_only_controls_see_the_truth(env):
@@ -359,13 +364,13 @@ def test_images_without_a_truth_are_left_out_and_refused_if_there_are_no_others(
     with pytest.warns(
         AttributionWarning, match=f"of {int(empty.sum())} images are zero everywhere"
     ):
-        [result] = al.faithfulness_test("oracle", bare, n=30).environments
+        [result] = al.faithfulness_test("oracle", bare, n=30, one_network=True).environments
     assert np.array_equal(np.isnan(result.scores["overall"]["f1"]), empty.numpy())
     assert result.claim_f1 == 1
     assert not empty[result.example.sample]
     seed = next(k for k in range(99) if not bare.counting.counts(bare.batch(1, seed=k)[0]).any())
     with pytest.raises(AttributionLabError, match="no image of number-checker has a truth for"):
-        al.faithfulness_test("constant", bare, n=1, seed=seed)
+        al.faithfulness_test("constant", bare, n=1, seed=seed, one_network=True)
 
 
 def test_the_table_is_tidy(env, counter):
@@ -385,17 +390,21 @@ def test_the_build_of_torch_is_told(monkeypatch):
 
 def test_the_json_file_says_everything_and_has_null_for_what_does_not_apply(tmp_path, counter):
     path = tmp_path / "report.json"
-    report = al.faithfulness_test("oracle", counter, n=2, seed=3, settings={})
+    report = al.faithfulness_test("oracle", counter, n=6, seed=3, settings={})
     report.to_json(path)
     document = json.loads(path.read_text(encoding="utf-8"))
     assert document == report.to_dict()
-    assert document["schema"] == 1
-    assert (document["verdict"], document["claim"], document["gamma"]) == ("pass", "signed", 0.5)
-    assert (document["n"], document["seed"], document["method"]) == (2, 3, "oracle")
+    assert document["schema"] == 2
+    said = [document[key] for key in ("verdict", "claim", "gamma")]
+    assert said == ["inconclusive", "signed", 0.5]  # all networks count the same pixels
+    assert document["unproven"] == list(NEEDED)
+    assert (document["n"], document["seed"], document["method"]) == (6, 3, "oracle")
+    assert (document["one_network"], document["seed_drawn"]) == (False, False)
     assert document["versions"]["torch"] == torch.__version__
     assert document["versions"]["threads"] == str(torch.get_num_threads())
     assert document["versions"]["processor"].endswith(torch.backends.cpu.get_cpu_capability())
     [result] = document["environments"]
+    assert result["verdict"] == "pass"
     scores = ("precision", "recall", "f1")
     exact = dict.fromkeys(scores, 1.0) | {f"{score}_ci": [1.0, 1.0] for score in scores}
     assert result["overall"] == exact
@@ -412,7 +421,7 @@ def test_the_example_is_the_image_with_the_median_score(env):
     assert positive.scores["positive"]["f1"][example.sample] == np.median(
         positive.scores["positive"]["f1"]
     )
-    image = env.dataset(5)[example.sample].image
+    image = al.Questions(env)[example.sample].image
     assert np.array_equal(example.image, image.numpy())
     assert scores.shape == (5,)
 

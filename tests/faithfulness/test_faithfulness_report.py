@@ -88,7 +88,13 @@ def test_files_hold_what_the_report_holds(report, tmp_path):
         {"cause": hint.cause, "says": hint.says, "confirm": hint.confirm} for hint in report.hints
     ]
     assert document["controls"]["oracle"] == [
-        {"environment": result.name, "claim_f1": 1.0, "passes": True, "must": "pass"}
+        {
+            "environment": result.name,
+            "claim_f1": 1.0,
+            "passes": True,
+            "must": "pass",
+            "ceiling": None,
+        }
         for result in report.environments
     ]
     page = (tmp_path / "t.html").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attributionlab as al
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods.controls import ALONGSIDE, CONTROLS
 from attributionlab.metrics import alignment, best_map
 from attributionlab.stats.intervals import images_to_decide, least_mean_interval, mean_interval
 from attributionlab.truth import smoothed
@@ -57,7 +57,7 @@ def test_the_intervals_are_those_of_the_scores_of_the_images(colors):
 
 
 def test_gamma_inside_the_interval_is_undecided_and_says_what_would_decide(colors):
-    report = al.faithfulness_test(right_on(colors, 16, 9), colors, n=16)
+    report = al.faithfulness_test(right_on(colors, 16, 9), colors, n=16, one_network=True)
     [result] = report.environments
     assert report.verdict == result.verdict == "inconclusive"
     low, high = result.claim_interval
@@ -69,7 +69,7 @@ def test_gamma_inside_the_interval_is_undecided_and_says_what_would_decide(color
 
 
 def test_a_single_image_decides_nothing(colors):
-    report = al.faithfulness_test("oracle", colors, n=1)
+    report = al.faithfulness_test("oracle", colors, n=1, one_network=True)
     [result] = report.environments
     assert (report.verdict, result.claim_interval, result.images_to_decide) == (
         "inconclusive",
@@ -82,9 +82,12 @@ def test_a_single_image_decides_nothing(colors):
 def test_the_gravest_verdict_of_the_environments_is_that_of_the_test(colors, modulo):
     n = 16
     maps = {colors.name: right_on(colors, n, 9), modulo.name: truth_of(modulo, n).signed.float()}
-    assert al.faithfulness_test(maps, [colors, modulo], n=n).verdict == "inconclusive"
+    assert (
+        al.faithfulness_test(maps, [colors, modulo], n=n, one_network=True).verdict
+        == "inconclusive"
+    )
     maps[modulo.name] = -maps[modulo.name]
-    report = al.faithfulness_test(maps, [colors, modulo], n=n)
+    report = al.faithfulness_test(maps, [colors, modulo], n=n, one_network=True)
     assert report.verdict == "fail"
     assert report.least.name == modulo.name
     assert report.to_dict()["least"] == {
@@ -100,10 +103,10 @@ def test_the_gravest_verdict_of_the_environments_is_that_of_the_test(colors, mod
 def test_controls_score_what_they_score_when_they_are_tested_themselves(shapes):
     for claim in ("signed", "positive-smoothed"):
         asked = {"n": 3, "claim": claim, "diagnosed": False}
-        [result] = al.faithfulness_test("sobel", shapes, **asked).environments
-        assert set(result.controls) == set(CONTROLS)
+        [result] = al.faithfulness_test("sobel", shapes, **asked, one_network=True).environments
+        assert set(result.controls) == set(ALONGSIDE)
         for name, control in result.controls.items():
-            [itself] = al.faithfulness_test(name, shapes, **asked).environments
+            [itself] = al.faithfulness_test(name, shapes, **asked, one_network=True).environments
             # Maps of a method under test are kept in float32, those of a control are not.
             assert control.claim_f1 == pytest.approx(itself.claim_f1, abs=1e-6)
             assert control.passes == (itself.claim_f1 >= 0.5)
@@ -136,16 +139,24 @@ def test_a_small_gamma_is_no_bar(colors):
 
 def test_an_inverted_map_must_fail_only_where_signs_count(colors, monkeypatch):
     right = truth_of(colors, 2).signed.float()
-    assert al.faithfulness_test(right, colors, n=2, claim="overall").verdict == "pass"
+    assert (
+        al.faithfulness_test(right, colors, n=2, claim="overall", one_network=True).verdict
+        == "pass"
+    )
     monkeypatch.setitem(CONTROLS, "inverted-oracle", CONTROLS["oracle"])
-    assert al.faithfulness_test(right, colors, n=2, claim="overall").verdict == "pass"
-    report = al.faithfulness_test(right, colors, n=2)
+    assert (
+        al.faithfulness_test(right, colors, n=2, claim="overall", one_network=True).verdict
+        == "pass"
+    )
+    report = al.faithfulness_test(right, colors, n=2, one_network=True)
     assert report.verdict == "invalid"
     assert "inverted-oracle" in report.environments[0].reason
 
 
 def test_a_gamma_above_what_the_best_map_reaches_is_invalid(shapes):
-    report = al.faithfulness_test("oracle", shapes, n=2, gamma=0.95, claim="positive-smoothed")
+    report = al.faithfulness_test(
+        "oracle", shapes, n=2, gamma=0.95, claim="positive-smoothed", one_network=True
+    )
     assert report.verdict == "invalid"
     [result] = report.environments
     assert f"even the best possible map scores {result.ceiling:.2f}" in result.reason

@@ -48,7 +48,9 @@ def test_the_output_asked_for_comes_before_the_methods_own(
     colors, declared, asked, explained, held
 ):
     seen = []
-    report = al.faithfulness_test(recorder(seen, **declared), colors, n=1, **asked)
+    report = al.faithfulness_test(
+        recorder(seen, **declared), colors, n=1, **asked, one_network=True
+    )
     [result] = report.environments
     assert (result.output, result.truth_output) == (explained, held)
     assert set(seen) == {colors.explained_model(explained)}
@@ -58,20 +60,22 @@ def test_the_output_asked_for_comes_before_the_methods_own(
 
 @pytest.mark.parametrize("asked", [{}, {"output": "logit"}, {"truth_output": "probability"}])
 def test_a_regression_has_one_output(modulo, asked):
-    [result] = al.faithfulness_test("sobel", modulo, n=1, **asked).environments
+    [result] = al.faithfulness_test("sobel", modulo, n=1, **asked, one_network=True).environments
     assert (result.output, result.truth_output) == ("logit", "logit")
 
 
 def test_an_output_that_does_not_exist_is_refused(colors):
     with pytest.raises(AttributionLabError, match="output is 'logits': did you mean 'logit'"):
-        al.faithfulness_test("sobel", colors, truth_output="logits")
+        al.faithfulness_test("sobel", colors, truth_output="logits", one_network=True)
 
 
 # Presets
 
 
 def test_a_preset_brings_settings_and_output_by_task(colors, modulo):
-    report = al.faithfulness_test("occlusion", [colors, modulo], n=1, preset="paper")
+    report = al.faithfulness_test(
+        "occlusion", [colors, modulo], n=1, preset="paper", one_network=True
+    )
     first, second = report.environments
     assert (first.output, first.truth_output) == ("logit", "probability")
     assert (second.output, second.truth_output) == ("logit", "logit")
@@ -79,14 +83,20 @@ def test_a_preset_brings_settings_and_output_by_task(colors, modulo):
     assert (report.preset, report.settings) == ("paper", {})
     alone = al.faithfulness_test(
         "occlusion", colors, n=1, output="logit", truth_output="probability",
-        settings={"window": 5, "stride": 3},
+        settings={"window": 5, "stride": 3},one_network=True
     )  # fmt: skip
     assert np.array_equal(alone.environments[0].attributions, first.attributions)
 
 
 def test_settings_and_output_override_a_preset(colors):
     report = al.faithfulness_test(
-        "occlusion", colors, n=1, preset="paper", settings={"window": 7}, output="probability"
+        "occlusion",
+        colors,
+        n=1,
+        preset="paper",
+        settings={"window": 7},
+        output="probability",
+        one_network=True,
     )
     [result] = report.environments
     assert (result.output, result.truth_output) == ("probability", "probability")

@@ -59,7 +59,7 @@ def test_what_a_run_keeps_of_the_attributions(colors):
     def method(model, inputs, targets):
         return inputs - 30
 
-    report = al.faithfulness_test(method, colors, n=3)
+    report = al.faithfulness_test(method, colors, n=3, one_network=True)
     [result] = report.environments
     images, _ = colors.batch(3, 0)
     expected = normalize((images - 30).double().sum(1, keepdim=True)).float()[:, 0]
@@ -70,7 +70,7 @@ def test_what_a_run_keeps_of_the_attributions(colors):
 
 def test_the_completeness_gap_is_that_of_each_image(colors, tmp_path):
     with pytest.warns(AttributionWarning, match="do not sum to the change of the output"):
-        report = al.faithfulness_test("deep-lift-true-baseline", colors, n=3)
+        report = al.faithfulness_test("deep-lift-true-baseline", colors, n=3, one_network=True)
     [result] = report.environments
     images, labels = colors.batch(3, 0)
     with torch.no_grad():
@@ -111,7 +111,7 @@ def test_each_guard_is_said_once_with_the_number_of_images(colors):
 def test_a_guard_that_does_not_fit_in_memory_takes_no_result_with_it(colors, monkeypatch):
     monkeypatch.setattr(run, "kinks", out_of_memory)
     with pytest.warns(AttributionWarning, match="were not looked at"):
-        report = al.faithfulness_test("saliency", colors, n=2)
+        report = al.faithfulness_test("saliency", colors, n=2, one_network=True)
     assert report.verdict == "pass"
 
 
@@ -163,7 +163,9 @@ def test_scores_are_means_over_seeds_of_which_the_first_is_that_of_a_single_run(
         return maps[-1]
 
     arguments = {"n": 3, "seed": 2, "diagnosed": False}
-    [several] = al.faithfulness_test(noted, colors, seeds=3, **arguments).environments
+    [several] = al.faithfulness_test(
+        noted, colors, seeds=3, **arguments, one_network=True
+    ).environments
     truth = colors.truth(*colors.batch(3, 2)).overall
     assert len(maps) == 9  # three images, one by one, for each of three seeds
     runs = [torch.cat(maps[start : start + 3]) for start in (0, 3, 6)]
@@ -175,10 +177,10 @@ def test_scores_are_means_over_seeds_of_which_the_first_is_that_of_a_single_run(
     part = several.claim_part
     assert part == "negative"  # which a map of positive values misses
     [overall] = al.faithfulness_test(
-        drawing, colors, seeds=3, claim="overall", **arguments
+        drawing, colors, seeds=3, claim="overall", **arguments, one_network=True
     ).environments
     assert overall.seed_sd == pytest.approx(float(f1.var(0).mean().sqrt()), rel=1e-4)
-    [single] = al.faithfulness_test(drawing, colors, **arguments).environments
+    [single] = al.faithfulness_test(drawing, colors, **arguments, one_network=True).environments
     assert np.array_equal(single.attributions, several.attributions)
 
 
@@ -298,7 +300,7 @@ def test_the_class_with_the_second_most_pixels_is_explained_too(colors):
         asked.append(targets)
         return torch.ones_like(inputs)
 
-    report = al.faithfulness_test(method, colors, n=11)
+    report = al.faithfulness_test(method, colors, n=11, one_network=True)
     images, labels = colors.batch(11)
     counts = colors.counting.counts(images)
     second = counts.argsort(dim=1, descending=True, stable=True)[:, 1]
@@ -317,12 +319,14 @@ def test_the_class_with_the_second_most_pixels_is_explained_too(colors):
 
 
 def test_there_is_no_runner_up_without_classes_or_a_method_to_ask(colors, modulo):
-    [result] = al.faithfulness_test("constant", modulo, n=2).environments
+    [result] = al.faithfulness_test("constant", modulo, n=2, one_network=True).environments
     assert result.runner_up is None
     maps = colors.truth(*colors.batch(2)).signed.float()
-    [result] = al.faithfulness_test(maps, colors, n=2).environments
+    [result] = al.faithfulness_test(maps, colors, n=2, one_network=True).environments
     assert result.runner_up is None
-    [result] = al.faithfulness_test("constant", colors, n=2, diagnosed=False).environments
+    [result] = al.faithfulness_test(
+        "constant", colors, n=2, diagnosed=False, one_network=True
+    ).environments
     assert (result.runner_up, result.diagnosis, result.ceilings) == (None, None, {})
 
 

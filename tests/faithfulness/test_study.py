@@ -28,7 +28,9 @@ def undisturbed():
 
 
 def result_of(method, env, **arguments):
-    [result] = al.faithfulness_test(method, env, **({"n": 3} | arguments)).environments
+    [result] = al.faithfulness_test(
+        method, env, **({"n": 3, "one_network": True} | arguments)
+    ).environments
     return result
 
 

@@ -16,7 +16,7 @@ shares = st.floats(0, 1).map(lambda share: round(share, 3))
 
 def claim_score(mean=0.6, low=0.5, high=0.7, random=0.1, oracle=1.0, best=1.0, claim="signed"):
     scores = dict.fromkeys(CONTROLS, 0.0) | {"oracle": oracle, "random": random}
-    controls = {name: control_score(name, claim, f1, 0.5) for name, f1 in scores.items()}
+    controls = {name: control_score(name, claim, f1, 0.5, {}, 0) for name, f1 in scores.items()}
     return ClaimScore(mean, Interval(low, high), controls, best)
 
 
@@ -86,18 +86,18 @@ def test_an_oracle_below_the_best_map_contradicts_at_every_gamma():
 
 
 def test_what_a_control_must_do_depends_on_the_claim():
-    must = {name: control_score(name, "signed", 0.3, 0.5).must for name in CONTROLS}
-    assert must == {
-        "oracle": "pass",
-        "random": "fail",
-        "constant": "fail",
-        "inverted-oracle": "fail",
-        "baseline-distance": None,
-        "filled-patches": None,
-        "non-background": None,
-        "sobel": None,
-    }
-    assert control_score("inverted-oracle", "overall", 1.0, 0.5) == (1.0, True, None)
+    must = {name: control_score(name, "signed", 0.3, 0.5, {}, 0).must for name in CONTROLS}
+    named = {"oracle": "pass", **dict.fromkeys(("random", "constant", "inverted-oracle"), "fail")}
+    assert must == dict.fromkeys(CONTROLS) | named
+    assert control_score("inverted-oracle", "overall", 1.0, 0.5, {}, 0) == (1.0, True, None, None)
+
+
+def test_a_blind_control_must_fail_where_its_ceiling_lies_below_gamma_but_for_luck():
+    ceilings = {"without-network": 0.38, "without-target": 0.9}
+    asked = ("signed", 0.7, 0.5, ceilings)
+    assert control_score("wrong-network", *asked, 1000).must == "fail"
+    assert control_score("wrong-network", *asked, 1).must is None
+    assert control_score("wrong-target", *asked, 1000).must is None
 
 
 def test_without_an_interval_only_the_controls_decide():

@@ -5,14 +5,16 @@ import torch
 
 import attributionlab as al
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods.controls import CATALOG_COLORS, CONTROLS
 
 INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")
 
 
 def judged(control, environments, n, **asked):
     """Verdicts and scores, without a look for likely causes."""
-    return al.faithfulness_test(control, environments, n=n, diagnosed=False, **asked)
+    return al.faithfulness_test(
+        control, environments, n=n, diagnosed=False, one_network=True, **asked
+    )
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +108,8 @@ def test_controls_are_their_definitions():
 
 def test_default_environments_are_in_the_catalog():
     assert set(DEFAULT_ENVIRONMENTS) <= set(al.environments())
+
+
+def test_the_table_by_heart_is_that_of_the_catalog():
+    for name in ("multi-color-sum", "multi-color-sum-distractors"):
+        assert al.load(name, image_size=16).spec.constants["colors"] == CATALOG_COLORS

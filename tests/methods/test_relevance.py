@@ -124,6 +124,37 @@ def test_from_the_true_baseline_deep_lift_finds_exactly_the_counted_pixels():
     torch.testing.assert_close(maps.sum(1, keepdim=True), truth.signed.float(), rtol=0, atol=1e-5)
 
 
+def test_behind_a_softmax_all_signs_turn_where_the_probability_is_below_the_baseline_s():
+    # Rescale through the softmax: (p_c - 1/K) / A_c for the logit A_c of the target, 0 for the others,
+    # less the mean over logits; each pixel adds 1 to its count. The baseline's probabilities are 1/K.
+    env = al.load("multi-color-sum", image_size=24)
+    images, _ = env.batch(4)
+    counts, classes = env.counting.counts(images).double(), env.network.classes
+    above = 0
+    for target in range(classes):
+        targets = torch.full((4,), target)
+        logits, probabilities = (
+            silently(deep_lift_true_baseline, model, images, targets, baseline=env.baseline)
+            for model in (env.model, env.softmax_model)
+        )
+        with torch.no_grad():
+            excess = env.softmax_model(images).double()[:, target] - 1 / classes
+        shares = torch.tensor(
+            [-1 / classes, 0, 1 - 1 / classes]
+        )  # of other colors, none, the target's
+        truth = env.truth(images, targets, "probability").signed[:, 0]
+        expected = (excess / counts[:, target])[:, None, None] * shares[truth.long() + 1]
+        found = probabilities.sum(1).double()
+        # Differences of probabilities near each other, in float32.
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)
+        turned = excess.sign()[:, None, None] * truth
+        assert torch.equal(torch.where(truth != 0, found, 0).sign(), turned.double())
+        right = env.truth(images, targets, "logit").signed.float()
+        torch.testing.assert_close(logits.sum(1, keepdim=True), right, rtol=0, atol=1e-5)
+        above += int((excess > 0).sum())
+    assert 4 <= above < 12  # both signs are common
+
+
 def test_a_module_that_is_used_twice_is_refused_and_leaves_nothing_behind():
     model = Double()
     before = {name: dict(vars(module)) for name, module in model.named_modules()}

@@ -18,6 +18,11 @@ from attributionlab.ranking import CorrelationInterval
 SMALL = {"distance": [0, 1, 20], "share": [0, 1]}
 
 
+def on_one_network(metric, env, n, seed=0, **settings):
+    """The test on images whose networks have the same roles, at every dose."""
+    return metric_test(metric, env, n, seed, one_network=True, **settings)
+
+
 @pytest.fixture(scope="module")
 def env():
     return al.load("multi-color-sum", image_size=12)
@@ -25,7 +30,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def deletion(env):
-    return metric_test("deletion", env, 2, doses=SMALL, methods=["input-x-gradient", "lrp"])
+    return on_one_network("deletion", env, 2, doses=SMALL, methods=["input-x-gradient", "lrp"])
 
 
 @metric(higher_is_better=True, per_sample=True)
@@ -40,7 +45,7 @@ def turned_by_unseen_data(model, images, targets, attributions, *, replacement, 
 
 
 def test_the_truth_agrees_with_itself_at_every_dose(env):
-    report = metric_test(truth_itself, env, 2, doses=SMALL)
+    report = on_one_network(truth_itself, env, 2, doses=SMALL)
     for each in report.doses:
         value, low, high = each.correlations["positive"]
         assert (value, high) == pytest.approx((1, 1), abs=1e-12)
@@ -53,7 +58,7 @@ def test_the_truth_agrees_with_itself_at_every_dose(env):
 
 
 def test_a_metric_that_turns_round_breaks_where_it_does(env):
-    report = metric_test(turned_by_unseen_data, env, 2, doses=SMALL)
+    report = on_one_network(turned_by_unseen_data, env, 2, doses=SMALL)
     assert report.breaks("positive") == [Break("distance", 20, 20), Break("share", 1, 1)]
     assert report.along("distance")[-1].correlations["positive"].value == pytest.approx(-1)
     row = report.summary().iloc[0]
@@ -66,7 +71,7 @@ def test_lower_is_better_turns_the_ranking_and_the_best_map(env):
     def distance_from_truth(attributions, truth):
         return -truth_itself(attributions, truth)
 
-    report = metric_test(distance_from_truth, env, 2, doses=SMALL, higher_is_better=False)
+    report = on_one_network(distance_from_truth, env, 2, doses=SMALL, higher_is_better=False)
     for each in report.doses:
         assert each.correlations["positive"].value == pytest.approx(1, abs=1e-12)
         assert each.best == each.oracle == -1
@@ -102,15 +107,15 @@ def test_a_function_named_like_a_built_in_method_does_not_get_the_paper_s_settin
         got.append((window, model is env.softmax_model))
         return inputs
 
-    report = metric_test("f1", env, 2, doses={"share": [0]}, methods=[occlusion])
+    report = on_one_network("f1", env, 2, doses={"share": [0]}, methods=[occlusion])
     assert report.candidates[-1] == "occlusion"
     assert set(got) == {(1, True)}
 
 
 def test_roads_answers_at_a_dose_do_not_depend_on_the_other_axes(env):
     # ROAD imputes colors that are unseen to a network with redundant channels, whatever the share.
-    alone = metric_test("road", env, 2, doses={"strength": [0]})
-    beside = metric_test("road", env, 2, doses={"strength": [0], "share": [0]})
+    alone = on_one_network("road", env, 2, doses={"strength": [0]})
+    beside = on_one_network("road", env, 2, doses={"strength": [0], "share": [0]})
     assert beside.along("strength") == alone.along("strength")
     [none], [some] = beside.along("strength"), beside.along("share")
     assert (none.unseen, some.unseen) == (0, 0)
@@ -119,20 +124,20 @@ def test_roads_answers_at_a_dose_do_not_depend_on_the_other_axes(env):
 
 def test_the_same_seed_gives_the_same_report(env):
     doses = {"share": [0.5]}
-    one, same, other = (metric_test("sensitivity-n", env, 2, s, doses=doses) for s in (0, 0, 1))
+    one, same, other = (on_one_network("sensitivity-n", env, 2, s, doses=doses) for s in (0, 0, 1))
     assert one.to_dict() == same.to_dict()
     assert one.doses != other.doses
 
 
 def test_several_metrics_at_once_get_what_each_gets_alone(env, deletion):
-    settings = {"doses": SMALL, "methods": ["input-x-gradient", "lrp"]}
+    settings = {"doses": SMALL, "one_network": True, "methods": ["input-x-gradient", "lrp"]}
     both = metric_tests([as_metric("insertion"), as_metric("deletion")], env, 2, **settings)
     assert [each.metric for each in both] == ["insertion", "deletion"]
     assert both[1].doses == deletion.doses
 
 
 def test_the_logit_is_another_output_with_another_truth(env):
-    report = metric_test("deletion", env, 2, output="logit", doses={"share": [0]})
+    report = on_one_network("deletion", env, 2, output="logit", doses={"share": [0]})
     assert report.output == "logit"
     images, labels = env.batch(2)
     counts = env.truth(images, labels, "logit").positive.sum((1, 2, 3)).double()
@@ -143,11 +148,11 @@ def test_the_logit_is_another_output_with_another_truth(env):
 
 
 def test_tables_and_files_hold_every_dose(deletion, tmp_path):
-    frame = deletion.to_frame()
+    frame = deletion.dose_frame()
     assert len(frame) == 5 * 3
     deletion.to_json(tmp_path / "report.json")
     document = json.loads((tmp_path / "report.json").read_text())
-    assert (document["schema"], document["metric"]) == (2, "deletion")
+    assert (document["schema"], document["metric"]) == (3, "deletion")
     assert document["doses"][0]["axis"] == "distance"
     assert set(document["breaks"]) == {"overall", "positive", "signed"}
     assert [row["axis"] for row in document["summary"]] == ["distance", "share"]
@@ -187,7 +192,7 @@ def test_a_metric_breaks_where_the_upper_end_falls_below_the_threshold_for_good(
 
 
 def test_soundness_ranks_attributions_of_which_many_reach_no_level(env):
-    report = metric_test("soundness", env, 2, doses={"share": [0]})
+    report = on_one_network("soundness", env, 2, doses={"share": [0]})
     [dose] = report.doses
     assert dose.correlations["signed"].value > 0
     assert "undefined" not in str(report)

@@ -456,12 +456,12 @@ def test_what_is_no_metric_is_refused(given, message):
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (0.5, r"returned the shape \(\) for 16 attributions"),
-        ([[1.0]] * 16, r"returned the shape \(16, 1\)"),
+        (0.5, r"returned the shape \(\) for 20 attributions"),
+        ([[1.0]] * 20, r"returned the shape \(20, 1\)"),
         ("high", "returned str .*'high'.*: return one number for each attribution"),
-        ([10**400] * 16, r"returned list \(OverflowError.*: return one number"),
+        ([10**400] * 20, r"returned list \(OverflowError.*: return one number"),
         (
-            torch.zeros(16, device="meta"),
+            torch.zeros(20, device="meta"),
             r"returned Tensor of torch.float32 on meta .*: return one",
         ),
     ],

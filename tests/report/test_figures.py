@@ -16,7 +16,7 @@ def test_a_report_figure_shows_image_truth_and_attribution_of_each_environment()
         al.load("multi-color-sum", image_size=24),
         al.load("uniform-accumulator", image_size=24),
     ]
-    report = al.faithfulness_test("inverted-oracle", environments, n=2)
+    report = al.faithfulness_test("inverted-oracle", environments, n=6)
     figure = report_figure(report)
     axes = figure.axes[:6]
     assert [axis.get_title() for axis in axes] == [

@@ -150,9 +150,16 @@ def test_the_content_stands_in_the_order_of_its_importance(case):
     titles = [e["text"] for e in outline.every("h2")]
     assert document["verdict"] in titles[0]
     assert titles[1:] == [
-        *("Environments", "Each environment", "Controls", "Ceilings", "Runner-up class"),
-        *("Gamma curve", "Samples", "How to read this", "Run it again"),
+        *("Environments", "Each environment", "Controls", "What a pass proves", "Ceilings"),
+        *("Runner-up class", "Gamma curve", "Samples", "How to read this", "Run it again"),
     ]
+
+
+def test_the_page_has_no_proof_where_all_images_have_one_network():
+    document = cases.DOCUMENTS["pass"]() | {"one_network": True}
+    titles = [e["text"] for e in Outline(rendered(document)).every("h2")]
+    assert "What a pass proves" not in titles
+    assert "Ceilings" in titles
 
 
 def test_pictures_have_texts_that_say_what_is_on_them(case):
@@ -283,13 +290,13 @@ def test_only_controls_that_do_not_do_what_they_must_are_marked():
     assert "random fail 0.12 fails 0.77 passes (!) 0.12 fails" in text
     assert "oracle pass 1.00 passes 1.00 passes 1.00 passes" in text
     assert "inverted-oracle fail 0.00 fails" in text
-    assert "non-background pass or fail 0.52 passes: a bar 0.52 passes" in text
+    assert "non-background pass or fail 0.52 passes, too 0.52 passes" in text
     assert "The inverted oracle is among them" not in text
     document = cases.failing() | {"claim": "overall"}
     for row in document["controls"]["inverted-oracle"]:
         row |= {"must": None, "passes": True, "claim_f1": 1.0}
     text = words(rendered(document))
-    assert "inverted-oracle pass or fail 1.00 passes 1.00 passes" in text
+    assert "inverted-oracle pass or fail 1.00 passes, as it may 1.00 passes, as it may" in text
     assert text.count("(!)") == 1  # in the note
     assert "The inverted oracle is among them" in text
 

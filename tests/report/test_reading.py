@@ -1,6 +1,7 @@
 """What a document says in sentences."""
 
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -33,16 +34,26 @@ def plain(text):
 def test_all_environments_of_one_kind_are_counted_not_named():
     invalid = cases.whole(*(cases.environment(name, "invalid", 0.6) for name in "ab"))
     assert sentences(invalid)[0] == "The method could not be judged in any of the 2 environments."
-    first, second = sentences(cases.DOCUMENTS["pass"]())
+    first, second, proof = sentences(cases.DOCUMENTS["pass"]())
     assert first == "The method passes in all 3 environments."
+    assert re.findall(r"at most ([\d.]+)[,.]", proof) == ["0.38", "0.38"]
     assert plain(second) == (
         "Its lowest score, that in multi-color-sum-distractors, is F1 0.93; its 95 % interval, "
         "0.88 to 0.98, lies wholly at or above gamma = 0.5."
     )
 
 
+def test_of_one_network_and_of_older_documents_no_proof_is_claimed():
+    documents = [cases.whole(cases.environment("a", "pass", 0.9), one_network=True)]
+    documents.append({key: value for key, value in documents[0].items() if key != "one_network"})
+    for document in documents:
+        _, _, proof = sentences(document)
+        assert "one network" in proof
+        assert "at most" not in proof
+
+
 def test_an_open_verdict_says_how_many_images_would_close_it():
-    first, second, third = sentences(cases.DOCUMENTS["inconclusive"]())
+    first, second, _, third = sentences(cases.DOCUMENTS["inconclusive"]())
     assert first == "The method is undecided in multi-color-sum-distractors."
     assert plain(second).startswith(
         "It scores F1 0.49; its 95 % interval, 0.44 to 0.54, lies on both"

@@ -30,7 +30,7 @@ def document():
         al.load("multi-color-sum-distractors", image_size=24),
         al.load("nonuniform-accumulator", image_size=24),
     ]
-    return al.faithfulness_test("oracle", environments, n=2).to_dict()
+    return al.faithfulness_test("oracle", environments, n=6).to_dict()
 
 
 def test_a_report_fits_in_80_columns_and_shows_every_score(document):
@@ -48,7 +48,9 @@ def test_a_report_fits_in_80_columns_and_shows_every_score(document):
     assert ["nonuniform-accumulator", "overall", *ones, "pass"] in rows
     assert [row[:1] for row in rows].count(["negative"]) == 1  # not applicable to the regression
     assert lines[0] == "oracle: pass"
-    assert lines[1] == "claim signed, F1 of at least 0.5, 2 images of 24 x 24 pixels each, seed 0"
+    head = " ".join(lines[1:4])
+    assert "claim signed, F1 of at least 0.5, 6 questions" in head
+    assert "of 24 x 24 pixels each, seed 0 (given)" in head
 
 
 def test_the_verdict_stands_beside_the_part_that_decides(document):
@@ -175,7 +177,7 @@ def test_names_settings_and_hints_are_plain_text_whatever_they_contain(name):
         f"says {seen}",
         f"set {seen}",
         f"since {seen}",
-        f"{seen} passes",
+        f"also pass here ({seen})",
     ):
         assert said in shown
     refused = {"method": name, "environment": name, "reason": name}
@@ -206,7 +208,8 @@ def test_a_comparison_says_by_which_rule_and_shows_the_interval_where_there_is_r
     for shown in (narrow, wide):
         assert (
             "pass, if all of it is at least 0.5; fail, if none of it is; inconclusive, if 0.5 lies "
-            "inside, so that more images are needed; invalid, if a control did not do what it must"
+            "inside, so that more images are needed, or if fewer than 6 questions were asked; invalid, "
+            "if a control did not do what it must"
         ) in shown
 
 

@@ -188,7 +188,7 @@ def camouflage_drift(run: Run, *, networks: int = 3, env: str = COLORS) -> Found
 def _drift(name: str, move: str, seeds: list[int], place: Environment, run: Run) -> Drift:
     """Compare maps on the plain network with those on camouflaged ones; with a move, by it alone."""
 
-    def network(seed: int) -> Environment:
+    def network(place: Environment, seed: int) -> Environment:
         if not move:
             return place.camouflaged(seed)
         alone = camouflaged(place.network, seed, moves=[move])
@@ -197,7 +197,7 @@ def _drift(name: str, move: str, seeds: list[int], place: Environment, run: Run)
     method = as_method(name, METHODS)
     declared = method.claim or "signed"
     setup = prepared(method, place, claim=declared, n=run.n, seed=run.seed)
-    return drift_on({seed: partial(network, seed) for seed in seeds}, setup)
+    return drift_on({seed: partial(network, seed=seed) for seed in seeds}, setup)
 
 
 def _table(drifts: Mapping[str, Drift]) -> pd.DataFrame:

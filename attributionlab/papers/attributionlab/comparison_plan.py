@@ -88,6 +88,7 @@ def compared(run: Run, plan: Plan, *, labels: dict[str, str] | None = None) -> F
         run.n,
         run.seed,
         claim=plan.claim,
+        one_network=True,
         device=run.device,
         show_progress=run.show_progress,
     )
@@ -119,6 +120,7 @@ def lime_by_segmentation(run: Run, *, sam_weights: str | None = None) -> Found:
         run.n,
         run.seed,
         claim="overall",
+        one_network=True,
         show_progress=run.show_progress,
     )
     samples = [env.dataset(run.n, run.seed)[index] for index in range(run.n)]

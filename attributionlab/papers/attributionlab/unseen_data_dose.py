@@ -52,9 +52,10 @@ def unseen_data_dose(run: Run, *, env: str = COLORS, output: str | None = None) 
         output=output,  # type: ignore[arg-type]
         threshold=THRESHOLD,
         device=run.device,
+        one_network=True,
         show_progress=run.show_progress,
     )
-    doses = pd.concat([report.to_frame() for report in reports], ignore_index=True)
+    doses = pd.concat([report.dose_frame() for report in reports], ignore_index=True)
     side = place.recipe.image_size
     # Evenly spaced whatever the doses are: the small ones decide, and would lie on top of each other.
     shown = doses[(doses.ranked_by == "signed") & (doses.metric != "pixel-flipping")]

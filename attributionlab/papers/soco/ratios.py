@@ -201,7 +201,7 @@ class Place:
         # Of all images: the share of all counted pixels is what the mean over images then is.
         self.counted = float((self.information > 0).sum((1, 2, 3)).double().mean())
         signed = env.truth(self.images, self.targets, output).signed
-        batch = Batch(self.images, self.targets, patches, Truth(signed))
+        batch = Batch(self.images, self.targets, patches, (env,) * n, Truth(signed))
         self.entries = [
             self._rated(name, kind, scaled(maps), thresholds)
             for kind, found in (

@@ -1,0 +1,184 @@
+"""What a score proves: that maps depend on the network, and on the target."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab.faithfulness.knowledge import (
+    CLAIMED,
+    Possible,
+    ceiling,
+    known_questions,
+    smooth_ceiling,
+    tail_bound,
+    unknown_roles,
+    unknown_target,
+)
+from attributionlab.faithfulness.role_swap import CellMasses, role_swap_test
+from attributionlab.faithfulness.setup import Batch, Setup
+from attributionlab.truth import Output, smoothed
+
+LEVEL = 0.01
+"""Chance of a blind map to be taken for one that is not, in an environment."""
+NEEDED = "without-network-and-target", "without-network", "without-target"
+"""What maps are made without. A pass says enough only if none of these maps can pass everywhere."""
+
+
+class AskedMasses(NamedTuple):
+    """Where a map puts its values, for one question."""
+
+    masses: CellMasses
+    """possible are all roles"""
+    targets: Possible
+    """questions that are possible for who sees the network and not the target"""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How well blind maps score in an environment, and whether a method's maps are blind.
+
+    Parameters
+    ----------
+    ceilings : mapping of str to float or None
+        By what the maps' maker does not see (`NEEDED` and "without-place") the most that they reach, in
+        expectation over questions (`knowledge`); None where no ceiling is known for the claim. Colors
+        and network without places give all that the environments of today ask for: 1.
+    gamma : float
+        The F1 that must be reached.
+    p_network, p_target : float or None
+        p-values of the role-swap tests of "the maps do not depend on the network" and "... on the
+        target"; None where all roles are alike, and for claims that it does not cover.
+    chances : mapping of str to float
+        By what maps are made without, how probable a score like this is for such maps at most: these
+        p-values and, for the claim "positive-smoothed", `tail_bound`.
+    """
+
+    ceilings: Mapping[str, float | None]
+    gamma: float
+    p_network: float | None
+    p_target: float | None
+    chances: Mapping[str, float]
+
+    @property
+    def excluded(self) -> list[str]:
+        """The decisive ones of which chance is no explanation either.
+
+        An interval over few questions may lie above gamma although the maps are blind: those that stay
+        just above it for most roles, and score nothing for the others, give no low score to resample.
+        """
+        return [name for name in self.decisive if self.chances.get(name, 1.0) <= LEVEL]
+
+    @property
+    def decisive(self) -> list[str]:
+        """The blind maps that cannot reach gamma here, so that a pass is not theirs."""
+        return [
+            name for name, most in self.ceilings.items() if most is not None and most < self.gamma
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Entries for an environment in the JSON file."""
+        return {
+            "blind_ceilings": dict(self.ceilings),
+            "decisive": self.decisive,
+            "excluded": self.excluded,
+            "role_swap": {"network": self.p_network, "target": self.p_target},
+        }
+
+
+def asked_masses(maps: Tensor, batch: Batch, setup: Setup) -> list[AskedMasses]:
+    """Sums of scaled maps over each cell of their images; nothing where all have one network."""
+    found = []
+    for question, values in zip(batch.questions, maps[: len(batch.questions), 0], strict=True):
+        cells, places = len(question.values), (question.cells + 1).flatten().numpy()
+        positive, negative, sizes = (
+            np.bincount(places, each.double().flatten().numpy(), cells + 1)
+            for each in (values.clamp(min=0), -values.clamp(max=0), torch.ones_like(values))
+        )
+        masses = CellMasses(
+            positive=positive[1:],
+            negative=negative[1:],
+            outside=(float(positive[0]), float(negative[0])),
+            sizes=sizes[1:],
+            question=known_questions(
+                [(question.roles, question.target)], cells, setup.truth_output
+            ),
+            possible=_all_roles(cells, len(question.roles), setup.truth_output),
+        )
+        targets = unknown_target(question.roles, cells, setup.truth_output)
+        found.append(AskedMasses(masses, targets))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _all_roles(cells: int, classes: int, output: Output) -> Possible:
+    """`unknown_roles`, made once for all questions that share it."""
+    return unknown_roles(cells, classes, output)
+
+
+def smooth_ceilings(batch: Batch) -> dict[str, Tensor]:
+    """Ceilings of blind maps on each image, (B,), for the claim "positive-smoothed"; else nothing.
+
+    The possible truths are the smoothed masks of all cells, or of those that count.
+    """
+    if batch.smooth is None or not batch.questions:
+        return {}
+    bounds = []
+    for question in batch.questions:
+        cells = torch.arange(len(question.values))
+        masks = (question.cells == cells[:, None, None])[:, None]
+        truths = smoothed(masks, question.env.smoothing_sigma).flatten(1).double().numpy()
+        bounds.append((smooth_ceiling(truths), smooth_ceiling(truths[list(question.roles)])))
+    found = torch.tensor(bounds).double()
+    return {"without-network": found[:, 0], "without-target": found[:, 1]}
+
+
+def proof_of(
+    asked: Sequence[AskedMasses],
+    smooth: Mapping[str, NDArray[np.float64]],
+    setup: Setup,
+    mean: float,
+) -> Proof | None:
+    """What a run with the mean score `mean` proves; None where all images have one network."""
+    if not asked:
+        return None
+    masses = [each.masses for each in asked]
+    without_target = [each.masses._replace(possible=each.targets) for each in asked]
+    network: float | None
+    target: float | None
+    p_network = p_target = network = target = None
+    chances: dict[str, float] = {}
+    if smooth:
+        network, target = (
+            float(smooth[name].mean()) for name in ("without-network", "without-target")
+        )
+        chances = {
+            name: tail_bound(mean, min(1.0, float(bounds.mean())), len(asked))
+            for name, bounds in smooth.items()
+        }
+    elif setup.claim in CLAIMED:
+        network, target = (
+            ceiling([(each.possible, each.sizes) for each in those], setup.claim)
+            for those in (masses, without_target)
+        )
+        if len(masses[0].sizes) > 1:
+            p_network = role_swap_test(masses, setup.claim, seed=setup.seed).p_value
+            chances["without-network"] = p_network
+        if setup.env.network.classes > 1:
+            p_target = role_swap_test(without_target, setup.claim, seed=setup.seed).p_value
+            chances["without-target"] = p_target
+    if "without-network" in chances:
+        chances["without-network-and-target"] = chances["without-network"]
+    blind = {
+        # The number of a class tells nothing of its color: to know the target is no help.
+        "without-network-and-target": network,
+        "without-network": network,
+        "without-target": target,
+        "without-place": 1.0,
+    }
+    return Proof(blind, setup.gamma, p_network, p_target, chances)

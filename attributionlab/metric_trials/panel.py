@@ -1,0 +1,225 @@
+"""The attributions that a metric ranks: of one image, for one network or for a pair of twins."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attributionlab.diagnosis.shares import pixel_kinds
+from attributionlab.environment import Environment
+from attributionlab.environment.questions import Question, Questions
+from attributionlab.errors import AttributionLabError
+from attributionlab.faithfulness.calls import attribute_batch
+from attributionlab.faithfulness.setup import Batch, Setup, prepared
+from attributionlab.methods import (
+    METHODS,
+    AttributionMethod,
+    as_method,
+    collect_notices,
+    preset_of,
+)
+from attributionlab.methods.controls import CONTROLS
+from attributionlab.metric_trials.case import Case
+from attributionlab.metric_trials.graded import DISTRACTOR, graded_attributions
+from attributionlab.truth import Output, Truth
+
+
+class Candidate(NamedTuple):
+    """What is known of an attribution before any metric scores it."""
+
+    name: str
+    family: str
+    """the kind of its damage, the name of a method, or "lure" """
+    made_for: str = "own"
+    """the network that it is about: "own", "twin", or "none" """
+
+
+class Swap(NamedTuple):
+    """The twin of a question, and the attributions that are ranked before both networks.
+
+    Those are all of the question's own panel, in its order, and then the `others`: the same ways to be
+    wrong, and the same methods, for the twin's network and target; and lures.
+    """
+
+    env: Environment
+    """the twin's"""
+    others: Case
+    """before the question's own network"""
+    candidates: list[Candidate]
+    """of `others`"""
+    target: Tensor
+    truth: Truth
+    values: Tensor
+    """the twin's, as in `Case`"""
+
+    def before_twin(self, case: Case) -> Case:
+        """The maps of a case before the twin's network."""
+        return case.before(self.target, self.truth, self.values)
+
+
+class Panel(NamedTuple):
+    """One image with its attributions; the last map, exact Shapley values, is not ranked."""
+
+    number: int
+    env: Environment
+    weights: int
+    """what is added to the weight seed of `env` at every dose"""
+    case: Case
+    candidates: list[Candidate]
+    swap: Swap | None = None
+
+
+class _Asked(NamedTuple):
+    """An image before a network, and what is made for it."""
+
+    batch: Batch
+    shapley: Tensor
+    kinds: Tensor
+    maps: Tensor
+    """(M, 1, H, W)"""
+    candidates: list[Candidate]
+
+
+class Panels:
+    """The panels of images 0, 1, ... of an environment.
+
+    Parameters
+    ----------
+    env : Environment
+        Of the images.
+    n, seed : int
+        How many, and which.
+    output : {"probability", "logit"}
+        What is explained.
+    methods : sequence
+        Real methods, ranked beside the graded attributions.
+    one_network : bool
+        All images have the roles of `env`, and their labels as targets; without twins.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        n: int,
+        seed: int,
+        output: Output,
+        methods: Sequence[AttributionMethod],
+        *,
+        one_network: bool,
+    ) -> None:
+        self.env, self.n, self.seed, self.output = env, n, seed, output
+        self.questions = None if one_network else Questions(env, seed)
+        self.setups = [
+            replace(_setup(each, env, output, n, seed), questions=self.questions)
+            for each in methods
+        ]
+
+    def __iter__(self) -> Iterator[Panel]:
+        dataset = self.env.dataset(self.n, self.seed)
+        for number in range(self.n):
+            if self.questions is not None:
+                yield self._pair(number, self.questions[number], self.questions.twin(number))
+                continue
+            sample = dataset[number]
+            image, targets = sample.image[None], self.env.targets(sample.label[None])
+            asked = self._asked(number, self.env, image, targets, sample.patches[None])
+            yield Panel(number, self.env, number, self._case(number, asked), asked.candidates)
+
+    def _pair(self, number: int, own: Question, twin: Question) -> Panel:
+        """A question's panel, with its twin."""
+        refuse_equal_twins(own, twin)
+        asked, other = (
+            self._asked(
+                *(number, each.env, each.image[None], torch.tensor([each.target])),
+                *(each.patches[None], (each,)),
+            )
+            for each in (own, twin)
+        )
+        lures = self._lures(own, asked)
+        case = self._case(number, asked)
+        maps = torch.cat([other.maps, *lures.values()])
+        others = replace(case, maps=maps.to(case.maps.device))
+        candidates = [each._replace(made_for="twin") for each in other.candidates]
+        candidates += [Candidate(name, "lure", "none") for name in lures]
+        device = case.image.device
+        swap = Swap(
+            *(twin.env, others, candidates, other.batch.targets.to(device)),
+            *(Truth(other.batch.truth.signed.to(device)), other.shapley.to(device)),
+        )
+        return Panel(number, own.env, 0, case, asked.candidates, swap)
+
+    def _asked(
+        self,
+        number: int,
+        env: Environment,
+        images: Tensor,
+        targets: Tensor,
+        patches: Tensor,
+        questions: tuple[Question, ...] = (),
+    ) -> _Asked:
+        signed = env.truth(images, targets, self.output).signed
+        kinds = pixel_kinds(images, patches, env.counting.classes_of(images), env.baseline.cpu())
+        constants = env.spec.constants
+        leaks = bool(constants.get("distractors", 0)) or self.output == "logit"
+        graded = graded_attributions(signed, kinds, distractors=leaks, seed=self.seed, first=number)
+        batch = Batch(
+            *(images, targets, patches, (env,), Truth(signed), number), questions=questions
+        )
+        with collect_notices():  # what is unusual about a method, faithfulness_test tells
+            real = [attribute_batch(setup, batch).maps.float() for setup in self.setups]
+        shapley = env.shapley(images[0], int(targets[0]), self.output)[None].float()
+        candidates = [Candidate(each.name, each.kind) for each in graded]
+        names = [setup.method.name for setup in self.setups]
+        candidates += [Candidate(name, name) for name in names]
+        maps = torch.cat([*(each.maps for each in graded), *real])
+        return _Asked(batch, shapley, kinds, maps, candidates)
+
+    def _case(self, number: int, asked: _Asked) -> Case:
+        device = self.env.device
+        stream = int(np.random.SeedSequence([self.seed, number, 8]).generate_state(1)[0])
+        [env] = asked.batch.envs
+        return Case(
+            image=asked.batch.images[0].to(device),
+            target=asked.batch.targets.to(device),
+            maps=torch.cat([asked.maps, asked.shapley]).to(device),
+            truth=Truth(asked.batch.truth.signed.to(device)),
+            values=asked.shapley.to(device),
+            baseline=env.baseline,
+            highest=env.max_value,
+            seed=stream,
+        )
+
+    def _lures(self, own: Question, asked: _Asked) -> dict[str, Tensor]:
+        """Attributions that a metric may mistake for right ones: exact for the next class of the same
+        network, all of the foreground, the distractors at full strength (if there are any).
+        """
+        batch, classes = asked.batch, own.env.network.classes
+        other = own.env.truth(batch.images, (batch.targets + 1) % classes, self.output)
+        lures = {
+            "other target": other.signed.float() * (classes > 1),
+            "foreground": (batch.images != own.env.baseline.cpu()).any(1, keepdim=True).float(),
+            "distractors": (asked.kinds == DISTRACTOR).float(),
+        }
+        return {name: maps for name, maps in lures.items() if bool(maps.any())}
+
+
+def refuse_equal_twins(own: Question, twin: Question) -> None:
+    """Refuse two questions of which the truth is the same, or which show two images."""
+    alike = own.roles[own.target] == twin.roles[twin.target]
+    if alike or not torch.equal(own.image, twin.image):
+        what = "count the same pixels for their targets" if alike else "show two images"
+        raise AttributionLabError(
+            f"twins {what} (roles {own.roles}, target {own.target}, and roles {twin.roles}, target "
+            f"{twin.target}): a swap contrast would say nothing; take Questions.twin"
+        )
+
+
+def _setup(method: AttributionMethod, env: Environment, output: Output, n: int, seed: int) -> Setup:
+    """A real method with the paper's settings; one that explains logits only is given logits."""
+    resolved = as_method(method, METHODS | CONTROLS)
+    preset = preset_of("paper", env.task, resolved.name if resolved.built_in else "")
+    own = preset.output or resolved.output or output
+    return prepared(resolved, env, env.checked_output(own), output, preset="paper", n=n, seed=seed)

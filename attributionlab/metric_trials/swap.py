@@ -1,0 +1,179 @@
+r"""The swap contrast: does a metric's ranking follow the network?
+
+A question i has an image and a network A_i, and its twin has the same image before a network B_i in
+which another kind of pixels is the target's. One panel of attributions is scored before both: those
+made for A_i, those made for B_i, and lures. With s_A, s_B a metric's scores before either network, r_A,
+r_B the scores of the same attributions against either truth, and rho Spearman's correlation,
+
+    contrast_i = ([rho(s_A, r_A) - rho(s_A, r_B)] + [rho(s_B, r_B) - rho(s_B, r_A)]) / 2.
+
+**Theorem.** A metric that is a function of its arguments and never looks at the network has contrast_i
+= 0, on any panel, in any resample of it, and in floating-point arithmetic. (One that remembers its
+calls is no such function: it can count them, and so know which network is asked about.)
+Proof: image, attributions and replacement are the same before both networks, so s_A = s_B = s. Then
+contrast_i = ([a - b] + [b - a]) / 2 with a = rho(s, r_A), b = rho(s, r_B); floating-point subtraction
+is antisymmetric, fl(a - b) = -fl(b - a), and x + (-x) is 0 without rounding.
+
+A metric that looks at the target's number, too, but not at the network, has contrast 0 in expectation:
+given the image and both target numbers, the kinds that are the targets' are exchangeable, since each
+network's roles are a random permutation. The truth itself, s = r, has 1 - rho(r_A, r_B), which is what
+`Contrast.possible` states: more than 1 where the two rankings are opposed.
+
+An alignment metric, which is given the truth, looks at the network by way of it.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.metric_trials.agreement import without_rounding
+from attributionlab.ranking import CorrelationInterval, Correlations, Resamples
+from attributionlab.stats.intervals import FEWEST_FOR_ORDER, ROUNDING, applicable, mean_score
+
+Numbers = NDArray[np.float64]
+Pair = tuple[Numbers, Numbers]
+"""(candidates, images) before the question's own network, and before the twin's"""
+
+Verdict = Literal["valid", "blind", "reversed", "undecided"]
+STATUS: dict[Verdict, int] = {"valid": 0, "blind": 1, "reversed": 1, "undecided": 3}
+"""Exit status of `attributionlab metric`; 2 is a refusal."""
+
+
+class Contrast(NamedTuple):
+    """The swap contrast of a metric."""
+
+    mean: CorrelationInterval
+    each: Numbers
+    """(questions,), NaN where a question has no ranking"""
+    possible: float
+    """mean contrast of the truth itself"""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it is zero to rounding on every question."""
+        there = self.each[~np.isnan(self.each)]
+        return bool(len(there) and np.abs(there).max() <= ROUNDING)
+
+
+class Drop(NamedTuple):
+    """By how much a dose of unseen data lowers the agreement, paired within questions."""
+
+    axis: str
+    dose: float
+    mean: CorrelationInterval
+
+
+def swap_contrast(scores: Pair, truths: Pair, resamples: Resamples) -> Correlations:
+    """The contrast of each question, as defined above.
+
+    Parameters
+    ----------
+    scores : pair of array, (candidates, questions)
+        A metric's, the higher the better, before the own and before the twin's networks.
+    truths : pair of array, (candidates, questions)
+        The truth's scores of the same candidates.
+    resamples : Resamples
+        With the families of the candidates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.metric_trials.swap import swap_contrast
+    >>> from attributionlab.ranking import Resamples
+    >>> own, twin = np.array([[3.0], [2], [1]]), np.array([[1.0], [2], [3]])
+    >>> fixed = Resamples(None, 0.95, 0)
+    >>> [float(swap_contrast(s, (own, twin), fixed).each[0]) for s in ((own, twin), (own, own))]
+    [2.0, 0.0]
+    """
+    by_metric, by_truth = ([without_rounding(each.T) for each in pair] for pair in (scores, truths))
+    (own, crossed), (others, back) = (
+        [resamples.correlations(each, by_truth[place]) for place in (index, 1 - index)]
+        for index, each in enumerate(by_metric)
+    )
+    first, second = own.less(crossed), others.less(back)
+    drawn = None
+    if first.drawn is not None and second.drawn is not None:
+        drawn = (first.drawn + second.drawn) / 2
+    return Correlations((first.each + second.each) / 2, drawn)
+
+
+def contrast_of(scores: Pair, truths: Pair, resamples: Resamples) -> Contrast:
+    """The swap contrast with its interval, and that of the truth itself."""
+    found = swap_contrast(scores, truths, resamples)
+    best = swap_contrast(truths, truths, Resamples(None, 0.95, 0))
+    return Contrast(resamples.interval(found), found.each, mean_score(best.each))
+
+
+def verdict_of(
+    agreement: CorrelationInterval, contrast: Contrast | None, questions: int, *, reason: str = ""
+) -> tuple[Verdict, str]:
+    """What agreement and contrast without unseen data say about a metric, and why.
+
+    Parameters
+    ----------
+    agreement : CorrelationInterval
+        Mean correlation with the truth's ranking.
+    contrast : Contrast or None
+        None where questions have no twins: then nothing can be decided.
+    questions : int
+        How many were asked.
+    reason : str
+        Why there are no twins.
+
+    Returns
+    -------
+    (str, str)
+        *blind*: the contrast is zero to rounding on every question. *reversed*: agreement or contrast
+        lies below zero by its interval. *valid*: both lie above it. *undecided*: an interval contains
+        zero, or says too little, with fewer than six questions that have a ranking.
+    """
+    if contrast is None:
+        return "undecided", f"not decisive: {reason}"
+    ranked = applicable(contrast.each)
+    if not ranked:
+        return "undecided", "no question has a ranking: scores are NaN, or all alike"
+    if contrast.is_blind:
+        return "blind", (
+            f"the swap contrast is 0 on each of {ranked} questions: before two networks with other "
+            "roles the scores agree with both truths as if they were one; let the metric ask the model"
+        )
+    if ranked < FEWEST_FOR_ORDER:
+        return "undecided", (
+            f"{ranked} of {questions} questions have a ranking, and intervals need "
+            f"{FEWEST_FOR_ORDER}: take a larger n"
+        )
+    both = {"agreement": agreement, "swap contrast": contrast.mean}
+    below = [name for name, found in both.items() if found.high < 0]
+    if below:
+        said = " and ".join(_said(name, both[name]) for name in below)
+        return "reversed", f"{said}: below zero, so right attributions get the worse scores"
+    open_ = [name for name, found in both.items() if not found.low > 0]
+    if open_:
+        said = " and ".join(_said(name, both[name]) for name in open_)
+        return (
+            "undecided",
+            f"{said}: the interval contains zero; take more than {questions} questions",
+        )
+    said = " and ".join(_said(name, found) for name, found in both.items())
+    return "valid", f"{said}: above zero"
+
+
+def unmoved_axes(
+    axes: Sequence[str], keys: Sequence[object], scores: Sequence[Numbers]
+) -> set[str]:
+    """Axes along which conditions change and no score does: the metric never sees them."""
+    unmoved = set()
+    for axis in dict.fromkeys(axes):
+        own = [place for place, each in enumerate(axes) if each == axis]
+        several = len({keys[place] for place in own}) > 1
+        if several and all(
+            np.array_equal(scores[place], scores[own[0]], equal_nan=True) for place in own
+        ):
+            unmoved.add(axis)
+    return unmoved
+
+
+def _said(name: str, found: CorrelationInterval) -> str:
+    return f"{name} {found.value:.2f} ({found.low:.2f} to {found.high:.2f})"

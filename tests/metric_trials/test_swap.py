@@ -1,0 +1,297 @@
+"""The swap contrast is zero for who never looks at the network, and the verdict says what was found."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attributionlab as al
+from attributionlab import AttributionLabError
+from attributionlab.exact.stepwise import replacement as stepwise
+from attributionlab.metric_trials.blind import BLIND
+from attributionlab.metric_trials.panel import refuse_equal_twins
+from attributionlab.metric_trials.run import metric_test
+from attributionlab.metric_trials.swap import (
+    Contrast,
+    contrast_of,
+    swap_contrast,
+    unmoved_axes,
+    verdict_of,
+)
+from attributionlab.metrics import deletion, metric, parts_f1
+from attributionlab.ranking import CorrelationInterval, Resamples, spearman
+
+CLEAN = {"share": [0]}
+
+
+@pytest.fixture(scope="module")
+def env():
+    return al.load("multi-color-sum", image_size=12)
+
+
+@pytest.fixture(scope="module")
+def insertion(env):
+    return metric_test("insertion", env, 6, doses={"share": [0, 1]}, methods=["saliency"])
+
+
+@metric(higher_is_better=True, per_sample=True)
+def foreground(model, images, targets, attributions, *, replacement):
+    return (attributions * (images != replacement).any(1, keepdim=True)).sum((1, 2, 3))
+
+
+def region_perturbation(model, images, targets, attributions, *, replacement):
+    """What Quantus' RegionPerturbation sums up: by how much the output falls, most relevant first."""
+    whole = model(images).gather(1, targets[:, None])[:, 0].detach()
+    return whole - deletion(model, images, targets, attributions, replacement=replacement, step=12)
+
+
+@settings(deadline=None)
+@given(
+    st.integers(0, 2**31),
+    st.integers(1, 4),
+    st.integers(2, 40),
+    st.booleans(),
+    st.sampled_from([2, 5, 10**9]),
+)
+def test_a_metric_that_never_looks_has_a_contrast_of_zero_on_any_panel(
+    seed, questions, candidates, resampled, levels
+):
+    rng = np.random.default_rng(seed)
+    scores, own, twin = rng.integers(0, levels, (3, candidates, questions)) / levels
+    families = [str(each) for each in rng.integers(0, 4, candidates)] if resampled else None
+    found = swap_contrast((scores, scores), (own, twin), Resamples(families, 0.95, 0))
+    assert set(found.each[~np.isnan(found.each)]) <= {0.0}
+    if found.drawn is not None:
+        assert set(found.drawn[~np.isnan(found.drawn)]) <= {0.0}
+
+
+@given(st.integers(0, 2**31))
+def test_the_contrast_is_its_definition(seed):
+    rng = np.random.default_rng(seed)
+    scores, truths = rng.integers(0, 6, (2, 2, 9, 3)).astype(float)
+    found = swap_contrast(tuple(scores), tuple(truths), Resamples(None, 0.95, 0)).each
+    for question, value in enumerate(found):
+        rho = {
+            (s, r): spearman(scores[s][:, question], truths[r][:, question])
+            for s in (0, 1)
+            for r in (0, 1)
+        }
+        expected = (rho[0, 0] - rho[0, 1] + rho[1, 1] - rho[1, 0]) / 2
+        # Four correlations of at most 1, each rounded by 2^-52 or less.
+        assert value == pytest.approx(expected, abs=1e-15, nan_ok=True)
+
+
+def test_the_truth_itself_has_the_contrast_that_is_possible():
+    rng = np.random.default_rng(0)
+    own, twin = rng.normal(size=(2, 30, 5))
+    found = contrast_of((own, twin), (own, twin), Resamples(None, 0.95, 0))
+    rho = [spearman(*each) for each in zip(own.T, twin.T, strict=True)]
+    assert found.mean.value == found.possible == pytest.approx(1 - np.mean(rho), abs=1e-15)
+    assert not found.is_blind
+
+
+def interval(low, high):
+    return CorrelationInterval((low + high) / 2, low, high)
+
+
+def contrast(low, high, each=(0.5,) * 8):
+    return Contrast(interval(low, high), np.array(each), 1.5)
+
+
+@pytest.mark.parametrize(
+    ("agreement", "swap", "verdict", "said"),
+    [
+        ((0.2, 0.4), contrast(0.1, 0.3), "valid", "agreement 0.30 (0.20 to 0.40) and swap"),
+        ((0.2, 0.4), contrast(0, 0, [0.0] * 8), "blind", "is 0 on each of 8 questions"),
+        ((-0.4, -0.2), contrast(0.1, 0.3), "reversed", "agreement -0.30 (-0.40 to -0.20): below"),
+        ((0.2, 0.4), contrast(-0.3, -0.1), "reversed", "swap contrast -0.20 (-0.30 to -0.10)"),
+        ((-0.2, 0.4), contrast(0.1, 0.3), "undecided", "agreement 0.10 (-0.20 to 0.40): the"),
+        ((-0.4, 0.2), contrast(0.1, 0.3), "undecided", "agreement -0.10 (-0.40 to 0.20): the"),
+        ((0.2, 0.4), contrast(0.0, 0.3), "undecided", "swap contrast 0.15 (0.00 to 0.30): the"),
+        ((0.2, 0.4), contrast(0.1, 0.3, [0.5] * 5), "undecided", "5 of 8 questions have"),
+        ((0.2, 0.4), contrast(0.1, 0.3, [math.nan] * 8), "undecided", "no question has a"),
+        ((0.2, 0.4), contrast(0, 0, [0.0, math.nan]), "blind", "on each of 1 questions"),
+        ((0.2, 0.4), None, "undecided", "not decisive: why"),
+    ],
+)
+def test_the_verdict_follows_from_the_two_intervals(agreement, swap, verdict, said):
+    found, reason = verdict_of(interval(*agreement), swap, 8, reason="why")
+    assert found == verdict
+    assert said in reason
+
+
+def test_insertion_is_valid_and_unseen_data_lowers_its_agreement(insertion):
+    assert insertion.verdict == "valid"
+    assert insertion.sentence.startswith("valid: agreement 0.")
+    trial = insertion.trial
+    assert [(each.axis, each.dose) for each in trial.drops] == [("share", 1.0)]
+    clean, dose = insertion.along("share")
+    # Share 0 has redundant channels that nothing sets off: the same answers as without any.
+    assert clean.correlations["signed"] == trial.agreement
+    less = trial.agreement.value - dose.correlations["signed"].value
+    assert trial.drops[0].mean.value == pytest.approx(less, abs=1e-15)
+
+
+def test_foreground_is_blind_though_it_takes_the_model(env):
+    report = metric_test(foreground, env, 3, doses=CLEAN)
+    assert report.verdict == "blind"
+    assert report.trial.contrast.each.tolist() == [0, 0, 0]
+    assert report.trial.contrast.mean == (0, 0, 0)
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_each_control_is_blind_under_its_name(env, name):
+    report = metric_test(name, env, 2, doses={"strength": [0, 1], "share": [0]})
+    assert (report.metric, report.verdict) == (name, "blind")
+    own = report.trial.controls.set_index("metric").loc[f"{name} (blind)"]
+    assert own.likeness == pytest.approx(1, abs=1e-15)
+    assert own.agreement == report.trial.agreement.value
+    assert report.trial.controls.contrast.tolist() == [0, 0, 0]
+
+
+def test_blind_scores_are_what_they_say():
+    images = torch.zeros(1, 1, 2, 3)
+    images[0, 0, 0, 0] = 1
+    maps = torch.tensor([[[[1.0, -2, 0], [0, 0, 1]]]])
+    share = BLIND["foreground-share"](None, images, None, maps, replacement=torch.zeros(1, 2, 3))
+    assert share.tolist() == [1 / 4]
+    # The first pixel and its two neighbors.
+    assert BLIND["edge-share"](None, images, None, maps).tolist() == [3 / 4]
+    # Sorted 0 0 0 1 1 2: (1 x 1 + 1 x 3 + 2 x 5) / (6 x 4).
+    assert BLIND["sparsity"](maps).tolist() == [14 / 24]
+    assert BLIND["sparsity"](torch.ones(1, 1, 2, 3)).tolist() == [0]
+    assert BLIND["sparsity"](torch.zeros(1, 1, 2, 3)).tolist() == [0]
+
+
+def test_a_metric_with_the_wrong_direction_is_reversed_and_told_the_remedy(env):
+    # Quantus states ScoreDirection.LOWER for what falls more the better the attribution is.
+    report = metric_test(region_perturbation, env, 6, doses=CLEAN, higher_is_better=False)
+    assert report.verdict == "reversed"
+    assert re.search(r"agreement -0\..* and swap contrast -1\.", report.sentence)
+    assert report.sentence.endswith("pass higher_is_better=True if that is the wrong way round")
+    turned = metric_test(region_perturbation, env, 6, doses=CLEAN, higher_is_better=True)
+    assert turned.verdict == "valid"
+    assert turned.trial.agreement.value == -report.trial.agreement.value
+
+
+def test_quantus_states_that_lower_is_better_for_what_falls_more():
+    quantus = pytest.importorskip("quantus", reason="pip install -e '.[quantus]' for Quantus' own")
+    assert quantus.RegionPerturbation.score_direction.value == "lower"
+
+
+def test_too_few_questions_and_a_constant_score_decide_nothing(env):
+    few = metric_test("deletion", env, 2, doses=CLEAN)
+    assert few.verdict == "undecided"
+    assert "2 of 2 questions have a ranking, and intervals need 6" in few.sentence
+
+    def constant(attributions):
+        return torch.ones(len(attributions))
+
+    same = metric_test(constant, env, 2, doses=CLEAN, higher_is_better=True)
+    assert same.sentence.startswith("undecided: no question has a ranking")
+
+
+def test_without_another_kind_of_pixels_nothing_is_decisive(env):
+    one = al.load("multi-color-sum", image_size=12, colors=[[220, 120, 20]])
+    for place, options, why in (
+        (one, {}, "show one kind of pixels that may count"),
+        (env, {"one_network": True}, "networks with the same roles"),
+    ):
+        report = metric_test("deletion", place, 2, doses=CLEAN, **options)
+        assert report.verdict == "undecided"
+        assert report.trial.contrast is None
+        assert report.sentence.startswith("undecided: not decisive: ")
+        assert why in report.sentence
+        assert report.to_dict()["contrasts"] is None
+        assert set(report.to_frame().network) == {"own"}
+
+
+def test_twins_with_the_same_roles_or_another_image_are_refused(env):
+    questions = al.Questions(env, 0)
+    own = questions[0]
+    refuse_equal_twins(own, questions.twin(0))
+    with pytest.raises(AttributionLabError, match=r"count the same pixels.*Questions\.twin"):
+        refuse_equal_twins(own, own)
+    other = next(each for each in map(questions.twin, range(1, 9)) if each.roles != own.roles)
+    other = other._replace(target=own.target, roles=tuple(np.roll(own.roles, 1)))
+    with pytest.raises(AttributionLabError, match="twins show two images"):
+        refuse_equal_twins(own, other)
+
+
+def test_axes_that_a_metric_never_sees_are_left_out(env):
+    doses = {"strength": [0, 1], "distance": [0, 20]}
+    assert metric_test("pointing-game", env, 2, doses=doses).doses == []
+    # IDSDS deletes by the true baseline, whatever the replacement: only the network changes.
+    seen = {each.axis for each in metric_test("idsds", env, 2, doses=doses).doses}
+    assert "distance" not in seen
+    axes, keys = ["a", "a", "b", "b", "c"], [1, 2, 1, 2, 1]
+    same, other = np.array([1.0, np.nan]), np.array([2.0, np.nan])
+    assert unmoved_axes(axes, keys, [same, same, same, other, same]) == {"a"}
+
+
+def test_the_table_holds_each_attribution_before_both_networks(insertion, env):
+    table = insertion.to_frame()
+    own, twin = (table[table.network == each] for each in ("own", "twin"))
+    assert own.name.tolist() == twin.name.tolist()
+    per_question = 2 * 120 + 2  # own and twin's, foreground and other target
+    assert len(own) == 6 * per_question
+    assert set(own.made_for) == {"own", "twin", "none"}
+    for part, made_for in ((own, "own"), (twin, "twin")):
+        exact = part[(part.name == "exact") & (part.made_for == made_for)]
+        assert exact.f1_lowest.tolist() == [1] * 6
+    crossed = own[(own.name == "exact") & (own.made_for == "twin")]
+    assert crossed.f1_positive.tolist() == [0] * 6  # another kind of pixels is the target's
+    question = al.Questions(env, 0)[3]
+    seen = own[(own.question == 3) & (own.family == "lure")].set_index("name")
+    truth = question.env.truth(question.image[None], torch.tensor([question.target])).signed
+    maps = (question.image[None] != question.env.baseline).any(1, keepdim=True).float()
+    assert seen.f1_overall["foreground"] == float(parts_f1(maps, truth)["overall"])
+
+
+def test_files_hold_scores_and_f1_and_the_page_needs_nothing_else(insertion, tmp_path):
+    insertion.to_json(tmp_path / "report.json")
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert (document["schema"], document["verdict"]) == (3, "valid")
+    assert len(document["contrasts"]) == 6
+    assert [row["what"] for row in document["headline"]] == ["agreement", "swap contrast", "drop"]
+    assert {"score", "f1_lowest", "made_for", "network"} <= document["attributions"][0].keys()
+    assert len(document["attributions"]) == len(insertion.to_frame())
+    insertion.to_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert insertion.sentence in page
+    assert page.count("data:image/png;base64,") == 2
+    assert not re.search(r"https?://|<script", page)
+
+
+def test_the_figure_shows_the_metric_beside_those_that_never_look(insertion):
+    [axis] = insertion.figure().axes
+    assert [each.get_text() for each in axis.get_yticklabels()] == [
+        "agreement",
+        "swap contrast",
+        "drop share 1",
+    ]
+    assert "valid" in insertion.figure().get_suptitle()
+
+
+def test_a_metric_that_calls_deletion_prepares_each_image_a_few_times(env, monkeypatch):
+    prepared = []
+    whole = stepwise._mixture
+
+    def counted(*arguments):
+        prepared.append(1)
+        return whole(*arguments)
+
+    monkeypatch.setattr(stepwise, "_mixture", counted)
+
+    def mine(model, images, targets, attributions, *, replacement):
+        return deletion(model, images, targets, attributions, replacement=replacement)
+
+    metric_test(mine, env, 2, doses=CLEAN, higher_is_better=False)
+    # For each question: its own panel at the dose 0 and without unseen data, the twin's and lures, and
+    # both before the twin: 481 attributions.
+    assert len(prepared) == 2 * 5
