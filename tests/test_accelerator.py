@@ -321,20 +321,24 @@ def test_a_metric_is_tested_on_the_device(accelerator):
             return model(torch.where(attributions > 0, replacement, images))[:, int(targets[0])]
 
     anybodys.higher_is_better = False
-    metrics = [as_metric(anybodys), *METRICS.values()]
-    here, there = (
-        metric_tests(
-            metrics,
-            al.load("multi-color-sum", image_size=12),
-            n=2,
-            doses={"strength": [1]},
-            methods=["saliency"],
-            device=device,
+    mine = as_metric(anybodys)
+    for metrics, one_network in (([mine, METRICS["insertion"]], False), (METRICS.values(), True)):
+        here, there = (
+            metric_tests(
+                list(metrics),
+                al.load("multi-color-sum", image_size=12),
+                n=2,
+                doses={"strength": [1]},
+                methods=["saliency"],
+                device=device,
+                one_network=one_network,
+            )
+            for device in ("cpu", DEVICE.type)
         )
-        for device in ("cpu", DEVICE.type)
-    )
-    for one, other in zip(here, there, strict=True):
-        pd.testing.assert_frame_equal(one.to_frame(), other.to_frame(), check_exact=True)
+        for one, other in zip(here, there, strict=True):
+            pd.testing.assert_frame_equal(one.dose_frame(), other.dose_frame(), check_exact=True)
+            if not one_network:
+                pd.testing.assert_frame_equal(one.to_frame(), other.to_frame(), check_exact=True)
 
 
 def test_methods_are_ranked_on_the_device(accelerator):
