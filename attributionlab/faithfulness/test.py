@@ -154,7 +154,7 @@ def faithfulness_test(
     >>> env = al.load("multi-color-sum-distractors", image_size=24)
     >>> al.faithfulness_test("oracle", env, n=6).verdict
     'pass'
-    >>> al.faithfulness_test("majority", env, n=6).verdict
+    >>> al.faithfulness_test("half-and-half", env, n=6).verdict
     'fail'
     """
     resolved = as_method(method, METHODS | CONTROLS, settings)
