@@ -11,7 +11,7 @@ OR_VERDICT := || case $$? in 1|3) ;; *) exit 1 ;; esac
 .PHONY: lab quick test pages
 lab: .venv/installed
 	mkdir -p lab
-	@echo "first on images of 72 x 72 pixels, then of 224 x 224 (a minute or two)"
+	@echo "first on images of 72 x 72 pixels, then of 224 x 224 (some minutes)"
 	$(LAB) --quick $(OR_VERDICT)
 	$(LAB) --html lab/integrated-gradients.html --json lab/integrated-gradients.json \
 		--figure lab/integrated-gradients.png $(OR_VERDICT)
