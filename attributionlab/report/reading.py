@@ -78,7 +78,7 @@ def proof_sentence(document: Mapping[str, Any]) -> str:
         )
     if document["verdict"] == "pass":
         most = {name: _lowest_ceiling(document, name) for name in BLIND}
-        chance = f" (the chance of a blind map to get here is at most {SHOWN:.0%})"
+        chance = f" (the chance of a blind map is at most {SHOWN:.0%} in each environment)"
         return (
             f"This shows that the maps depend on the network and on the target{chance}: on average "
             f"over questions, maps made {BLIND['without-network']} score at most "
@@ -128,12 +128,17 @@ def second_verdict(document: Mapping[str, Any]) -> str:
     found = [each for each in found if each and each["reading"]]
     broken = [each for each in found if each["reading"] == "depends on the implementation"]
     if broken:
-        lowest = min((each["lowest"] for each in broken), key=lambda each: each["claim_f1"])
-        return f"depends on the implementation ({lowest['form']}: {lowest['claim_f1']:.2f})"
+        return _broken_text(min(broken, key=lambda each: each["lowest"]["claim_f1"]))
     if any(each["reading"] == "undecided" for each in found):
         return "undecided before equal networks"
     count = min((len(each["forms"]) for each in found), default=0)
     return f"robust before {count} of 5 forms" if found else ""
+
+
+def _broken_text(found: Mapping[str, Any]) -> str:
+    """That a score depends on the implementation, with the form before which it is lowest."""
+    lowest = found["lowest"]
+    return f"depends on the implementation ({lowest['form']}: {lowest['claim_f1']:.2f})"
 
 
 def forms_text(result: Mapping[str, Any]) -> str:
@@ -149,8 +154,7 @@ def forms_text(result: Mapping[str, Any]) -> str:
     ]
     reading = found["reading"]
     if reading == "depends on the implementation":
-        lowest = found["lowest"]
-        reading += f" ({lowest['form']}: {lowest['claim_f1']:.2f})"
+        reading = _broken_text(found)
     return f"{reading + '; ' if reading else ''}F1 before equal networks: {', '.join(scores)}"
 
 

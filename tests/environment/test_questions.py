@@ -66,6 +66,14 @@ def test_every_color_is_shown_and_nothing_but_colors_and_background(drawn):
         assert len(set(question.values)) == 6
 
 
+def test_images_in_which_a_color_is_missing_are_drawn_again():
+    """Some patches with few filled pixels have none; a question about their color would be empty."""
+    sparse = al.Questions(al.load("multi-color-sum-distractors", image_size=24, fill=0.1))
+    for index in range(6):
+        cells = sparse[index].cells
+        assert all((cells == cell).any() for cell in range(6))
+
+
 def test_roles_targets_colors_backgrounds_and_weights_vary(drawn):
     assert len({question.roles for question in drawn}) > 30
     assert {question.target for question in drawn} == {0, 1, 2, 3}
