@@ -20,8 +20,8 @@ from .errors import AttributionLabError as AttributionLabError
 from .errors import AttributionLabWarning as AttributionLabWarning
 from .errors import AttributionWarning as AttributionWarning
 from .errors import GuardWarning as GuardWarning
+from .faithfulness.comparing import compare as compare
 from .faithfulness.comparison import Comparison as Comparison
-from .faithfulness.comparison import compare as compare
 from .faithfulness.report import FaithfulnessReport as FaithfulnessReport
 from .faithfulness.test import faithfulness_test as faithfulness_test
 from .leaderboard import Leaderboard as Leaderboard

@@ -1,8 +1,9 @@
-"""The one exception class and the warning categories of the laboratory."""
+"""What the laboratory raises: refusals, warnings, and how work ends that somebody stops."""
 
 import difflib
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 LONGEST_VALUE = 200
 """Characters of a value in a message."""
@@ -29,6 +30,22 @@ class AttributionLabError(ValueError):
         text = LONG_TEXT.sub(lambda found: cut(found[0]), str(message))
         text = LONG_WORD.sub(lambda found: cut(found[0]), _cut_brackets(text))
         super().__init__("\n".join(map(printable, text.split("\n"))))
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C or a signal to end came, and this much was done.
+
+    Parameters
+    ----------
+    message : str
+        How much was done.
+    result : object, optional
+        The result as far as it goes, None where nothing was done.
+    """
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class AttributionLabWarning(UserWarning):

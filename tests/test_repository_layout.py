@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "progress": set(),
     "references": set(),
     "report": {"digits"},
+    "store": {"files", "progress"},
     "stats": set(),
     "ranking": {"stats"},
     "exact": {"compiling", "device", "dyadic", "validation"},
@@ -56,6 +57,7 @@ MAY_IMPORT = {
             "ranking",
             "report",
             "stats",
+            "store",
             "truth",
             "validation",
         ),
@@ -63,12 +65,13 @@ MAY_IMPORT = {
     },
     "metric_trials": {
         *("device", "diagnosis", "environment", "faithfulness", "files", "imputation", "methods"),
-        *("metrics", "progress", "ranking", "references", "report", "stats", "truth", "validation"),
-        "versions",
+        *("metrics", "progress", "ranking", "references", "report", "stats", "store", "truth"),
+        *("validation", "versions"),
     },
     "leaderboard": {
         *("device", "environment", "exact", "faithfulness", "files", "methods", "metric_trials"),
-        *("metrics", "progress", "ranking", "report", "stats", "truth", "validation", "versions"),
+        *("metrics", "progress", "ranking", "report", "stats", "store", "truth", "validation"),
+        "versions",
     },
     "papers": {
         *("compiling", "device", "diagnosis", "environment", "exact", "faithfulness", "files"),
@@ -81,8 +84,8 @@ MAY_IMPORT = {
             "metric_trials",
             "metrics",
         ),
-        *("nets", "progress", "ranking", "references", "report", "segmentation", "stats", "truth"),
-        *("validation", "versions"),
+        *("nets", "progress", "ranking", "references", "report", "segmentation", "stats", "store"),
+        *("truth", "validation", "versions"),
     },
     "pytest_plugin": {"faithfulness", "methods"},
 }

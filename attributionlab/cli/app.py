@@ -3,7 +3,9 @@
 import errno
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +43,7 @@ from attributionlab.cli.studies import (
 from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
-PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
+PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
 
 app = typer.Typer(
@@ -192,7 +194,7 @@ def run_test(
     table has stopped.
     """
     from attributionlab.environment.catalog import load
-    from attributionlab.faithfulness.comparison import QUICK_SIZE
+    from attributionlab.faithfulness.comparing import QUICK_SIZE
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
     from attributionlab.files import write_atomically
     from attributionlab.report import print_table, report_figure, report_table, to_png
@@ -270,6 +272,8 @@ def main(given: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
     streams = sys.stdout, sys.stderr
+    terminated: list[int] = []
+    before = _end_on_sigterm(terminated)
     if "" not in sys.path:
         sys.path.append("")  # module:name is looked for where the user stands, behind all else
     try:
@@ -283,8 +287,8 @@ def main(given: Sequence[str] | None = None) -> int:
     except AttributionLabError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        say("interrupted")
-        return INTERRUPTED
+        say("terminated" if terminated else "interrupted")
+        return TERMINATED if terminated else INTERRUPTED
     except BrokenPipeError:
         _give_up_stdout()
         return BROKEN_PIPE
@@ -309,7 +313,25 @@ def main(given: Sequence[str] | None = None) -> int:
             say(printable(line))
         say("attributionlab: this is a bug; please report the lines above")
         return CRASH
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
     return status if isinstance(status, int) else PASS
+
+
+def _end_on_sigterm(terminated: list[int]) -> Any:
+    """Let SIGTERM end a command as Ctrl-C does, with what is done written; what was set before.
+
+    Typer makes an exit of any KeyboardInterrupt, so the signal is noted beside it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return None
+
+    def end(number: int, _: object) -> None:
+        terminated.append(number)
+        raise KeyboardInterrupt
+
+    return signal.signal(signal.SIGTERM, end)
 
 
 def _refuse_empty_values(given: Sequence[str]) -> None:

@@ -3,19 +3,31 @@
 import ast
 import os
 import shlex
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import typer
 
 from attributionlab.environment.files import find_dataset, find_spec, read_spec
-from attributionlab.errors import AttributionLabError, printable, refuse_if
+from attributionlab.errors import AttributionLabError, Stopped, printable, refuse_if
 from attributionlab.files import check_writable
 from attributionlab.progress import follow
+
+Result = TypeVar("Result")
+
+
+class Partial(NamedTuple, Generic[Result]):
+    """What a command found, and what stopped it before the end, if anything did."""
+
+    result: Result
+    stop: KeyboardInterrupt | None = None
+
 
 WORDS = {"true": True, "false": False, "none": None}
 """What Python's own words may also be spelled like, as in TOML or a shell."""
@@ -57,6 +69,19 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated."),
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Keep results in this folder; what is there is not run again."
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="Processes; by default as many as there are cores, where that pays."),
+]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="Run again what failed in the folder of --out.")
+]
 
 
 def say(line: str) -> None:
@@ -100,6 +125,37 @@ def saying_what_was_done() -> Iterator[None]:
         if str(stop):
             say(printable(str(stop)))
         raise
+
+
+@contextmanager
+def kept_in(out: Path | None) -> Iterator[Path]:
+    """The folder where results are kept while a command works: --out, or a temporary one, which stays
+    only where the command was interrupted.
+    """
+    if out is not None:
+        yield out
+        return
+    folder = Path(tempfile.mkdtemp(prefix="attributionlab-"))
+    try:
+        yield folder
+    except KeyboardInterrupt:
+        say(f"what is done is kept: go on by the same command with --out {folder}")
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def as_far_as_done(compute: Callable[[Path], Result], out: Path | None) -> Partial[Result]:
+    """The result of a command that works cell by cell; if it was stopped, of what is done by then."""
+    try:
+        with saying_what_was_done(), kept_in(out) as folder:
+            return Partial(compute(folder))
+    except Stopped as stop:
+        if stop.result is None:
+            raise
+        return Partial(stop.result, stop)
 
 
 def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[str, Path]:

@@ -13,9 +13,13 @@ from attributionlab.cli.options import (
     Explained,
     Gamma,
     Images,
+    Jobs,
     OneNetwork,
+    Out,
+    RetryFailed,
     Seed,
     Settings,
+    as_far_as_done,
     check_paths,
     command_line,
     parse_settings,
@@ -66,6 +70,9 @@ def compare_methods(
         str, typer.Option(help="paper: the settings that a paper states; none: the methods' own.")
     ] = "paper",
     device: Device = "cpu",
+    out: Out = None,
+    jobs: Jobs = None,
+    retry_failed: RetryFailed = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all results to this file.")] = None,
@@ -84,7 +91,7 @@ def compare_methods(
     ] = None,
 ) -> None:
     """Run methods side by side on the same images: scores, verdicts, seconds."""
-    from attributionlab.faithfulness.comparison import compare
+    from attributionlab.faithfulness.comparing import compare
     from attributionlab.files import write_atomically
     from attributionlab.methods import METHODS
     from attributionlab.report import comparison_table, print_table, to_png
@@ -103,8 +110,9 @@ def compare_methods(
     if forms and not equivalent:
         raise AttributionLabError("--forms is given, but --equivalent is 0: set it to 1 to 5")
     named = [name for name in methods or [] if name not in METHODS or not all_]
-    with saying_what_was_done(), follow("compare"):
-        comparison = compare(
+
+    def run(folder: Path) -> "Comparison":
+        return compare(
             [*METHODS, *named] if all_ else named or None,
             env or None,
             n,
@@ -117,9 +125,15 @@ def compare_methods(
             one_network=one_network,
             equivalent=equivalent,
             device=device,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
             show_progress=True,
             command=command_line(),
         )
+
+    with follow("compare"):
+        comparison, stop = as_far_as_done(run, out)
     try:
         print_table(comparison_table(comparison.to_dict()), width=128)
         labels = list(dict.fromkeys(report.label for report in comparison.reports))
@@ -137,6 +151,8 @@ def compare_methods(
                 "maps": lambda path: write_atomically(path, to_png(comparison.maps())),
             },
         )
+    if stop is not None:
+        raise stop
 
 
 def _print_differences(comparison: "Comparison", first: str, second: str) -> None:
@@ -363,7 +379,7 @@ def run_metric_test(
     Exit status: 0 valid, 1 blind or reversed, 2 refused, 3 undecided.
     """
     from attributionlab.environment.catalog import load
-    from attributionlab.faithfulness.comparison import QUICK_SIZE
+    from attributionlab.faithfulness.comparing import QUICK_SIZE
     from attributionlab.files import write_atomically
     from attributionlab.methods import as_method
     from attributionlab.metric_trials.registry import says_direction

@@ -12,7 +12,8 @@ from skimage.segmentation import mark_boundaries
 
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
-from attributionlab.faithfulness.comparison import QUICK_SIZE, Comparison, compare
+from attributionlab.faithfulness.comparing import QUICK_SIZE, compare
+from attributionlab.faithfulness.comparison import Comparison
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.report.plots import map_grid
