@@ -1,25 +1,28 @@
 """What each method's pass proves: verdicts on one network, on questions, and on equal networks.
 
-    python benchmarks/passes.py [--size 48] [--n 8] [--limit 120] [--out passes.csv] [METHOD ...]
+    python benchmarks/passes.py [--size 48] [--n 8] [--limit 120] [--jobs 1] [--out DIR] [METHOD ...]
 
-One row for each built-in method and control, written as it is found: verdict and lowest F1 of the
-claim in the default environments of before (one network for all images, single-color-modulo among them)
-and of today (questions), and the second verdict with the lowest score before five equivalent forms.
+One row for each built-in method and control, kept in DIR as it is found and not run again, and in
+DIR/passes.csv at the end: verdict and lowest F1 of the claim in the default environments of before (one
+network for all images, single-color-modulo among them) and of today (questions), and the second
+verdict with the lowest score before five equivalent forms.
 """
 
 import argparse
 import csv
-import signal
 import sys
 import time
 import warnings
-
-import torch
+from functools import partial
+from pathlib import Path
 
 import attributionlab as al
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
 from attributionlab.methods import METHODS
 from attributionlab.methods.controls import CONTROLS
+from attributionlab.store.cells import Cell
+from attributionlab.store.running import Workers, run_cells
+from attributionlab.store.store import Store
 
 BEFORE = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
 COLUMNS = (
@@ -28,9 +31,10 @@ COLUMNS = (
 )
 
 
-def row_of(method: str, size: int, n: int) -> list[object]:
+def row_of(method: str, size: int, n: int, _: str | None) -> list[object]:
     """What is found of one method; a refusal stands in place of a verdict."""
     start = time.perf_counter()
+    warnings.simplefilter("ignore")
     cells: list[object] = [method]
     try:
         places = [al.load(name, image_size=size) for name in BEFORE]
@@ -48,39 +52,39 @@ def row_of(method: str, size: int, n: int) -> list[object]:
         for p in ("p_network", "p_target"):
             values = [getattr(result.proof, p) for result in today.environments]
             cells.append(max((each for each in values if each is not None), default=None))
-    except (al.AttributionLabError, TimeoutError) as error:
+    except al.AttributionLabError as error:
         cells = [method, f"not run: {error}"]
         cells += [""] * (len(COLUMNS) - 1 - len(cells))
     return [*cells, round(time.perf_counter() - start, 1)]
 
 
-def stop(*_: object) -> None:
-    """End a method that takes too long."""
-    raise TimeoutError("took longer than the limit")
-
-
 def main() -> None:
-    """Write the table row by row."""
+    """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("methods", nargs="*", default=[*METHODS, *CONTROLS])
     parser.add_argument("--size", type=int, default=48)
     parser.add_argument("--n", type=int, default=8)
-    parser.add_argument("--limit", type=int, default=120, help="seconds for each method")
-    parser.add_argument("--out", default="passes.csv")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for each method")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", default="passes")
     given = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    signal.signal(signal.SIGALRM, stop)
-    with open(given.out, "w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(COLUMNS)
-        for method in given.methods:
-            signal.alarm(given.limit)
-            row = row_of(method, given.size, given.n)
-            signal.alarm(0)
-            table.writerow(row)
-            file.flush()
-            print(*row, sep="  ", file=sys.stderr)
+    cells = [
+        Cell(
+            "passes",
+            {"method": method},
+            {"size": given.size, "n": given.n},
+            partial(row_of, method, given.size, given.n),
+        )
+        for method in given.methods
+    ]
+    rows = {}
+    with Store(given.out) as store:
+        for cell, outcome in run_cells(cells, store, Workers(given.jobs, seconds=given.limit)):
+            row = [cell.title, f"not run: {outcome.error}"] if outcome.error else outcome.value
+            rows[cell.title] = row + [""] * (len(COLUMNS) - len(row))
+            print(*row, sep="  ", file=sys.stderr, flush=True)
+    with open(Path(given.out) / "passes.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([COLUMNS, *(rows[method] for method in given.methods)])
 
 
 if __name__ == "__main__":
