@@ -21,13 +21,17 @@ from attributionlab.cli.options import (
     Environments,
     Equivalent,
     Explained,
+    FreshSeed,
     Gamma,
     Images,
+    ImageSize,
     OneNetwork,
+    Quick,
     Settings,
     arguments,
     check_paths,
     command_line,
+    image_side,
     parse_seed,
     parse_settings,
     say,
@@ -134,22 +138,13 @@ def run_test(
     ],
     env: Environments = None,
     n: Images = 32,
-    seed: Annotated[
-        str, typer.Option(metavar="S", help="Which questions: an integer, or fresh to draw it.")
-    ] = "0",
+    seed: FreshSeed = "0",
     gamma: Gamma = 0.5,
     claim: Claimed = None,
     output: Explained = None,
     set_: Settings = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Images of 72 x 72 pixels: fast; scores differ from those at 224."
-        ),
-    ] = False,
-    image_size: Annotated[
-        int | None, typer.Option(metavar="S", help="Images of S x S pixels, S from 8 to 1024.")
-    ] = None,
+    quick: Quick = False,
+    image_size: ImageSize = None,
     preset: Annotated[
         str | None, typer.Option(help="paper: the settings that a paper states for this method.")
     ] = None,
@@ -194,7 +189,6 @@ def run_test(
     table has stopped.
     """
     from attributionlab.environment.catalog import load
-    from attributionlab.faithfulness.comparing import QUICK_SIZE
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
     from attributionlab.files import write_atomically
     from attributionlab.report import print_table, report_figure, report_table, to_png
@@ -203,11 +197,7 @@ def run_test(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
         read=[method, *(env or [])],
     )
-    if quick and image_size not in (None, QUICK_SIZE):
-        raise AttributionLabError(
-            f"--image-size is {image_size}, --quick takes {QUICK_SIZE}: leave one of them out"
-        )
-    size = QUICK_SIZE if quick else image_size
+    size = image_side(quick, image_size)
     with saying_what_was_done(), follow(f"test {method}"):
         report = faithfulness_test(
             method,

@@ -39,6 +39,20 @@ Environments = Annotated[
     typer.Option("--env", help="Environment (name or TOML file); may be repeated."),
 ]
 Images = Annotated[int, typer.Option("--n", help="Images in each environment.")]
+Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick", help="Images of 72 x 72 pixels: fast; scores differ from those at 224."
+    ),
+]
+ImageSize = Annotated[
+    int | None,
+    typer.Option("--image-size", metavar="S", help="Images of S x S pixels, S from 8 to 1024."),
+]
+FreshSeed = Annotated[
+    str,
+    typer.Option("--seed", metavar="S", help="Which questions: an integer, or fresh to draw it."),
+]
 Seed = Annotated[int, typer.Option(help="Seed of images and methods.")]
 OneNetwork = Annotated[
     bool,
@@ -102,6 +116,17 @@ def command_line(seed: int | None = None) -> str:
                 words[place] = str(seed)
             words[place] = words[place].replace("--seed=fresh", f"--seed={seed}")
     return shlex.join(["attributionlab", *words])
+
+
+def image_side(quick: bool, image_size: int | None) -> int | None:
+    """The images' side that --quick and --image-size ask for, None where neither does."""
+    from attributionlab.faithfulness.comparing import QUICK_SIZE
+
+    if quick and image_size not in (None, QUICK_SIZE):
+        raise AttributionLabError(
+            f"--image-size is {image_size}, --quick takes {QUICK_SIZE}: leave one of them out"
+        )
+    return QUICK_SIZE if quick else image_size
 
 
 def parse_seed(text: str) -> int | Literal["fresh"]:

@@ -1,5 +1,6 @@
 """The commands `compare`, `reproduce`, `leaderboard` and `metric`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,17 +12,22 @@ from attributionlab.cli.options import (
     Environments,
     Equivalent,
     Explained,
+    FreshSeed,
     Gamma,
     Images,
+    ImageSize,
     Jobs,
     OneNetwork,
     Out,
+    Quick,
     RetryFailed,
     Seed,
     Settings,
     as_far_as_done,
     check_paths,
     command_line,
+    image_side,
+    parse_seed,
     parse_settings,
     say,
     saying_what_was_done,
@@ -52,15 +58,11 @@ def compare_methods(
     all_: Annotated[
         bool, typer.Option("--all", help="Add all built-in methods to those named.")
     ] = False,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Images of 72 x 72 pixels: fast; scores differ from those at 224."
-        ),
-    ] = False,
+    quick: Quick = False,
+    image_size: ImageSize = None,
     env: Environments = None,
     n: Images = 8,
-    seed: Seed = 0,
+    seed: FreshSeed = "0",
     gamma: Gamma = 0.5,
     claim: Claimed = None,
     output: Explained = None,
@@ -91,7 +93,9 @@ def compare_methods(
     ] = None,
 ) -> None:
     """Run methods side by side on the same images: scores, verdicts, seconds."""
+    from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparing import compare
+    from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
     from attributionlab.files import write_atomically
     from attributionlab.methods import METHODS
     from attributionlab.report import comparison_table, print_table, to_png
@@ -110,18 +114,21 @@ def compare_methods(
     if forms and not equivalent:
         raise AttributionLabError("--forms is given, but --equivalent is 0: set it to 1 to 5")
     named = [name for name in methods or [] if name not in METHODS or not all_]
+    size = image_side(quick, image_size)
 
     def run(folder: Path) -> "Comparison":
         return compare(
             [*METHODS, *named] if all_ else named or None,
-            env or None,
+            [
+                load(name, **({} if size is None else {"image_size": size}))
+                for name in env or DEFAULT_ENVIRONMENTS
+            ],
             n,
-            seed,
+            parse_seed(seed),
             gamma,
             claim,  # type: ignore[arg-type]
             output,  # type: ignore[arg-type]
             preset=preset,
-            quick=quick,
             one_network=one_network,
             equivalent=equivalent,
             device=device,
@@ -134,6 +141,8 @@ def compare_methods(
 
     with follow("compare"):
         comparison, stop = as_far_as_done(run, out)
+    if comparison.seed_drawn:
+        comparison = replace(comparison, command=command_line(comparison.reports[0].seed))
     try:
         print_table(comparison_table(comparison.to_dict()), width=128)
         labels = list(dict.fromkeys(report.label for report in comparison.reports))

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -25,6 +25,7 @@ from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import (
     DEFAULT_ENVIRONMENTS,
     checked_request,
+    drawn_seed,
     faithfulness_test,
 )
 from attributionlab.methods import METHODS, AttributionMethod, Method, as_method, preset_of
@@ -44,7 +45,7 @@ def compare(
     | None = None,
     environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = 8,
-    seed: int = 0,
+    seed: int | Literal["fresh"] = 0,
     gamma: float = 0.5,
     claim: Claim | None = None,
     output: Output | None = None,
@@ -72,8 +73,8 @@ def compare(
         methods and the controls "random" and "constant" by default.
     environments : str, Environment, or a sequence of them, optional
         Where; the default environments of `faithfulness_test` without any.
-    seed : int
-        Which questions.
+    seed : int or "fresh"
+        Which questions, as for `faithfulness_test`.
     n, gamma, claim, output
         As for `faithfulness_test`; without a claim each method has its own.
     preset : {"paper", "none"} or None
@@ -114,11 +115,12 @@ def compare(
     """
     chosen = _environments(environments, quick)
     pairs = _with_settings(methods)
+    number, seed_drawn = drawn_seed(seed)
     # Refused before the first run: what no run could have.
     preset_of(preset, "regression", "")
     checked_request(
         n=n,
-        seed=seed,
+        seed=number,
         gamma=gamma,
         claim=claim or "signed",
         outputs=(output,),
@@ -136,13 +138,13 @@ def compare(
     ]
     again = command or (
         f"attributionlab.compare([{', '.join(shown)}], "
-        f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, "
+        f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={number}, "
         f"gamma={gamma}, claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
         f"one_network={one_network}, equivalent={equivalent}, device={device!r})"
     )
     options = {
         "n": n,
-        "seed": seed,
+        "seed": number,
         "gamma": gamma,
         "claim": claim,
         "output": output,
@@ -171,7 +173,7 @@ def compare(
         for cell, outcome in found
         if outcome.refused
     ]
-    comparison = Comparison(reports, refusals, gamma, chosen, again)
+    comparison = Comparison(reports, refusals, gamma, chosen, again, seed_drawn)
     if stop is not None:
         verdicts = "; ".join(f"{each.label} {each.verdict}" for each in reports)
         said = f"{len(found)} of {len(cells)} runs were done: {verdicts}"
@@ -201,7 +203,7 @@ def _cell(
             "method": method.name if method.built_in else fingerprint(method.function),
             "settings": dict(method.settings),
             "environment": env.spec.digest,
-            "device": "cpu" if device is None else str(device),
+            "device": str(env.device if device is None else device),
             **options,
         },
         partial(_run, *pair, env, options, device),

@@ -54,6 +54,8 @@ class Comparison(Files):
         Where.
     command : str
         How to run it again.
+    seed_drawn : bool
+        Whether the seed was drawn for this comparison ("fresh") and not given.
     """
 
     reports: list[FaithfulnessReport]
@@ -61,6 +63,7 @@ class Comparison(Files):
     gamma: float
     environments: list[Environment]
     command: str
+    seed_drawn: bool = False
 
     @property
     def places(self) -> dict[str, str]:
@@ -239,6 +242,7 @@ class Comparison(Files):
             "schema": 2,
             "gamma": self.gamma,
             "one_network": self.reports[0].one_network,
+            "seed_drawn": self.seed_drawn,
             "unproven": unproven_by,
             "results": [
                 {

@@ -159,8 +159,7 @@ def faithfulness_test(
     """
     resolved = as_method(method, METHODS | CONTROLS, settings)
     declared = resolved.claim or "signed"
-    seed_drawn = isinstance(seed, str) and seed == "fresh"  # NumPy's == has a bool of its own
-    number: Any = secrets.randbelow(FRESH_SEEDS) if seed_drawn else seed
+    number, seed_drawn = drawn_seed(seed)
     claim, gamma = checked_request(
         n=n,
         seed=number,
@@ -258,6 +257,12 @@ def faithfulness_test(
         f"equivalent={equivalent}, one_network={one_network}, device={device!r})",
         versions=library_versions(),
     )
+
+
+def drawn_seed(seed: Any) -> tuple[Any, bool]:
+    """The seed that was given, or one that is drawn where it is "fresh"; and whether it was drawn."""
+    drawn = isinstance(seed, str) and seed == "fresh"  # NumPy's == has a bool of its own
+    return (secrets.randbelow(FRESH_SEEDS) if drawn else seed), drawn
 
 
 def _beyond_defaults(**given: Any) -> dict[str, Any]:

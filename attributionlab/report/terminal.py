@@ -20,6 +20,10 @@ STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "
 
 
 RUNS = f"lowest, highest: of several runs; {AMPLIFIED}.\n"
+FORMS = (
+    "Rows with a form of the networks: the lowest score before networks that give every image the same "
+    "answers and are written in other ways.\n"
+)
 WIDE = 104
 """Columns from which on a comparison has room for intervals beside names with settings."""
 NARROWEST = 80
@@ -48,6 +52,7 @@ class _Comparison:
         results, gamma = document["results"], document["gamma"]
         places = dict.fromkeys(result["environment"] for result in results)
         longest = max(len(result["method"]) for result in results)
+        yield Text(f"{_questions(document)}\n")
         for place in places:
             here = [result for result in results if result["environment"] == place]
             yield Text.assemble((place, "bold"), f": {_usual(here)}")
@@ -59,8 +64,17 @@ class _Comparison:
         for (method, reason), where in refused.items():
             yield Text(f"not run: {method} on {', '.join(where)}: {reason}", style="red")
         runs = RUNS if any(result["spread"] for result in results) else ""
-        notes = _legend(gamma, wide) + runs + _unproven(document) + _exceptions(results)
+        forms = FORMS if any(result.get("equivalent") for result in results) else ""
+        notes = _legend(gamma, wide) + runs + forms + _unproven(document) + _exceptions(results)
         yield Text(notes, style="dim")
+
+
+def _questions(document: Mapping[str, Any]) -> str:
+    """How much was asked, and from which seed."""
+    first = document["results"][0]
+    kind = "images" if document.get("one_network", True) else "questions (one network each)"
+    drawn = "fresh" if document.get("seed_drawn") else "given"
+    return f"{first['n']} {kind} in each environment, seed {first['seed']} ({drawn})"
 
 
 def _unproven(document: Mapping[str, Any]) -> str:

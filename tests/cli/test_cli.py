@@ -514,6 +514,42 @@ def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_comparison_with_a_fresh_seed_says_it_and_how_to_repeat_it(folder, capsys):
+    arguments = ["compare", "sobel", "--env", "small.toml", "--image-size", "16", "--n", "2"]
+    assert run(*arguments, "--seed", "fresh", "--json", "t.json") == 0
+    document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
+    seed = document["results"][0]["seed"]
+    assert document["seed_drawn"]
+    assert document["results"][0]["constants"]["image_size"] == 16
+    assert f"--seed {seed} --json" in document["command"]
+    assert f"seed {seed} (fresh)" in capsys.readouterr().out
+
+
+def test_a_comparison_that_is_stopped_writes_what_is_done_and_goes_on(folder, capsys):
+    (folder / "stops.py").write_text(
+        "import pathlib\n"
+        "def stops(model, inputs, targets):\n"
+        "    if not pathlib.Path('go').exists():\n"
+        "        raise KeyboardInterrupt\n"
+        "    return inputs\n",
+        encoding="utf-8",
+    )
+    arguments = ["compare", "sobel", "stops.py:stops", "random", "--env", "small.toml", "--n", "2"]
+    arguments += ["--out", "kept", "--jobs", "1", "--json", "t.json"]
+    assert run(*arguments) == 130
+    assert "1 of 3 runs were done: sobel" in capsys.readouterr().err
+    document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
+    assert [result["method"] for result in document["results"]] == ["sobel"]
+    (folder / "go").touch()
+    assert run(*arguments) == 0
+    said = capsys.readouterr().err
+    assert "(known): 1 of 3" in said
+    assert "(known): 2 of 3" not in said
+    document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
+    names = [result["method"] for result in document["results"]]
+    assert names == ["sobel", "stops.py:stops", "random"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -83,6 +83,8 @@ def compared(method, *, output="probability", truth="probability", gap=None):
     return {
         "environment": "place",
         "method": method,
+        "n": 8,
+        "seed": 3,
         "output": output,
         "truth_output": truth,
         "temperature": 32.0,
@@ -185,7 +187,7 @@ def test_names_settings_and_hints_are_plain_text_whatever_they_contain(name):
     document = {"results": results, "refused": [refused], "gamma": 0.5}
     for width in (80, 120):
         compared_text = text(comparison_table(document), width)
-        assert compared_text.startswith(f"{seen}: probability")
+        assert f"\n{seen}: probability" in compared_text
         assert f"\n{seen} " in compared_text
         assert f"not run: {seen} on {seen}: {seen}" in compared_text
         assert all(line.isprintable() for line in compared_text.replace("\xa0", " ").splitlines())
@@ -259,6 +261,16 @@ def test_names_that_begin_alike_can_be_told_apart_in_a_narrow_table():
     shown = text(data_table(pd.DataFrame({"method": names, "f1": 0.5})), 24)
     assert "…" not in shown
     assert "baseline" in "".join(line.split()[0] for line in shown.splitlines())
+
+
+def test_a_comparison_says_how_much_was_asked_and_from_which_seed():
+    document = {"results": [compared("one")], "refused": [], "gamma": 0.5}
+    drawn = document | {"one_network": False, "seed_drawn": True}
+    heads = [text(comparison_table(each), 100).splitlines()[0] for each in (document, drawn)]
+    assert heads == [
+        "8 images in each environment, seed 3 (given)",
+        "8 questions (one network each) in each environment, seed 3 (fresh)",
+    ]
 
 
 def test_a_method_that_is_refused_everywhere_for_one_reason_is_named_once():
