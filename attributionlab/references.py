@@ -16,6 +16,8 @@ from attributionlab.errors import AttributionLabError, nearest
 NUMPY_FILES, TORCH_FILES = (".npy", ".npz"), (".pt", ".pth")
 LONGEST_TEXT = 1000
 """Characters of an exception in a message: an error of torch's is rarely longer."""
+USERS = "attributionlab_user_"
+"""Begins the names of modules that are users' files."""
 NOT_THE_USERS = {__name__.partition(".")[0], "numpy", "torch", *sys.stdlib_module_names}
 """Top-level packages in which no method of a user's lies."""
 
@@ -38,7 +40,7 @@ def located(reference: str, known: Mapping[str, Any]) -> Any:
             f"no method named {reference!r}: {nearest(reference, known)} "
             "(or path/to/file.py:name, module:name, or a file of maps: .npy, .npz, .pt)"
         )
-    module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
+    module = load_file(Path(place)) if place.endswith(".py") else _import(place)
     if not hasattr(module, name):
         public = [key for key in vars(module) if not key.startswith("_")]
         raise AttributionLabError(f"{place} has no {name!r}: {nearest(name, public)}")
@@ -82,10 +84,20 @@ def _check_there(path: Path) -> None:
         raise AttributionLabError(f"no file at {str(path)!r}: check the path")
 
 
-def _load_file(path: Path) -> Any:
+def loaded_files() -> dict[str, str]:
+    """The user's files that have been loaded, by the names of their modules."""
+    return {
+        name: str(module.__file__)
+        for name, module in list(sys.modules.items())
+        if name.startswith(USERS)
+    }
+
+
+def load_file(path: Path) -> Any:
+    """Run a user's file as a module."""
     _check_there(path)
     # A name of its own: the file may be called like a module that is in use.
-    spec = importlib.util.spec_from_file_location(f"attributionlab_user_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{USERS}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise AttributionLabError(f"{str(path)!r} cannot be loaded as Python: check the file")
     module = importlib.util.module_from_spec(spec)

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "progress": set(),
     "references": set(),
     "report": {"digits"},
-    "store": {"files", "progress"},
+    "store": {"files", "progress", "references"},
     "stats": set(),
     "ranking": {"stats"},
     "exact": {"compiling", "device", "dyadic", "validation"},

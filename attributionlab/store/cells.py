@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,9 @@ from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 LIBRARIES = ("torch", "numpy", "scipy", "captum", "scikit-image", "scikit-learn")
 """Libraries whose versions change results. Python's, pandas' and the processor do not count: a store is
@@ -41,8 +45,11 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """The place in words."""
-        return ", ".join(str(value) for value in self.place.values())
+        """The place in words, numbers with what they are of."""
+        return ", ".join(
+            value if isinstance(value, str) else f"{name} {value}"
+            for name, value in self.place.items()
+        )
 
     @cached_property
     def depends_on(self) -> dict[str, Any]:
@@ -84,21 +91,39 @@ def code_digest() -> str:
 def fingerprint(function: Any) -> str:
     """SHA-256 of where a user's function, class or object comes from.
 
-    That is the text of its file, so that a change in it is seen; other files that it imports are not
-    looked at. Something without a file (a notebook's, an array) counts as what it pickles to.
+    That is the text of its file, so that a change in it is seen, and what the function has beside it:
+    its object, defaults, and what it closes over. Other files that it imports are not looked at.
+    Something without a file (a notebook's, an array) counts as what it pickles to.
     """
     kind = function if inspect.isroutine(function) or isinstance(function, type) else type(function)
     found = hashlib.sha256(f"{kind.__module__}:{kind.__qualname__}".encode())
+    beside = function
     try:
         found.update(Path(inspect.getsourcefile(kind) or "").read_bytes())
         if kind is function:
-            return found.hexdigest()
+            names = ("__self__", "__defaults__", "__kwdefaults__")
+            closure = getattr(function, "__closure__", None) or ()
+            beside = [getattr(function, name, None) for name in names]
+            beside += [cell.cell_contents for cell in closure]
     except (TypeError, OSError):
         pass
-    import cloudpickle
-
     try:
-        found.update(cloudpickle.dumps(function))
+        found.update(_pickled(beside))
     except Exception:  # a lock, an open file: whatever cannot be pickled is never the same again
         found.update(repr(id(function)).encode())
     return found.hexdigest()
+
+
+def _pickled(value: Any) -> bytes:
+    """What a value pickles to, with tensors as their values: torch writes addresses of memory."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        def reducer_override(self, each: Any) -> Any:
+            if isinstance(each, Tensor):
+                return torch.from_numpy, (each.detach().cpu().numpy(),)
+            return super().reducer_override(each)
+
+    buffer = io.BytesIO()
+    Pickler(buffer).dump(value)
+    return buffer.getvalue()

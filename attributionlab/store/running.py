@@ -7,17 +7,19 @@ import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from attributionlab.errors import AttributionLabError, AttributionLabWarning
 from attributionlab.progress import follow
+from attributionlab.references import load_file, loaded_files
 from attributionlab.store.cells import Cell
 from attributionlab.store.records import record_of
 from attributionlab.store.store import Outcome, Store
@@ -39,7 +41,7 @@ class Workers:
     ----------
     jobs : int or None
         Processes; 1 is this one. None: this one for some seconds, then as many as there are cores if
-        much is left.
+        much is left and can be sent to them.
     seconds, gib : float, optional
         What a cell may take: time, and memory of its process in GiB (on Linux).
     devices : sequence of str
@@ -75,7 +77,7 @@ def run_cells(
     retry_failed: bool = False,
     what: str = "cells",
     show_progress: bool = False,
-) -> Iterator[tuple[Cell, Outcome]]:
+) -> Generator[tuple[Cell, Outcome], None, None]:
     """Yield what became of each cell: at first of those that the store has, then as they are done.
 
     Every cell is computed with one thread of torch, wherever it is, so that the results do not depend
@@ -144,7 +146,7 @@ def _here(
         spent = time.monotonic() - start
         left = spent / max(done, 1) * (len(cells) - done)
         if (workers.jobs, workers.most > 1) == (None, True) and (
-            spent > TRIED_SECONDS and left > WORTH_SECONDS
+            spent > TRIED_SECONDS and left > WORTH_SECONDS and _can_be_sent(cell)
         ):
             return
         advance(0, cell.title)
@@ -177,6 +179,23 @@ def done_before_stop(
     except KeyboardInterrupt as stop:
         return found, stop
     return found, None
+
+
+def values_before_stop(
+    cells: Sequence[Cell], pairs: Generator[tuple[Cell, Outcome], None, None]
+) -> tuple[list[tuple[Cell, Any]], KeyboardInterrupt | None]:
+    """Results in the order of the cells, whatever the order in which they come, and the interruption
+    that came before the last of them, if one did. The first failure ends the work, and is raised.
+    """
+    found: dict[str, Any] = {}
+    stop = None
+    with closing(pairs):
+        try:
+            for cell, outcome in pairs:
+                found[cell.key] = outcome.value
+        except KeyboardInterrupt as error:
+            stop = error
+    return [(cell, found[cell.key]) for cell in cells if cell.key in found], stop
 
 
 @contextmanager
@@ -230,7 +249,7 @@ def _until_one_dies(
         try:
             while waiting and slots:
                 cell, device = waiting[0], slots[0]
-                future = executor.submit(_work, _pickled(cell), device)
+                future = executor.submit(_work, _pickled(cell), device, loaded_files())
                 running[future] = _Running(waiting.popleft(), slots.popleft(), time.monotonic())
         except BrokenProcessPool:
             return [each.cell for each in running.values()]
@@ -284,13 +303,25 @@ def _pickled(cell: Cell) -> bytes:
     return found
 
 
-def _work(pickled: bytes, device: str | None) -> Outcome:
-    """What a worker does with a cell."""
+def _can_be_sent(cell: Cell) -> bool:
+    try:
+        return bool(_pickled(cell))
+    except AttributionLabError:
+        return False
+
+
+def _work(pickled: bytes, device: str | None, files: Mapping[str, str]) -> Outcome:
+    """What a worker does with a cell, with the user's files in which its functions stand."""
     import cloudpickle
+
+    def compute(device: str | None) -> Any:
+        for name in files.keys() - loaded_files().keys():
+            load_file(Path(files[name]))
+        return cloudpickle.loads(pickled)(device)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionLabWarning)  # kept in reports
-        return outcome_of(cloudpickle.loads(pickled), device)
+        return outcome_of(compute, device)
 
 
 @contextmanager
