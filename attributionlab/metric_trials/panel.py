@@ -1,6 +1,6 @@
 """The attributions that a metric ranks: of one image, for one network or for a pair of twins."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -84,14 +84,15 @@ class _Asked(NamedTuple):
 
 
 class Panels:
-    """The panels of images 0, 1, ... of an environment.
+    """The panels of images 0, 1, ... of an environment; each depends on its number and on what stands
+    below, not on `n`.
 
     Parameters
     ----------
     env : Environment
         Of the images.
     n, seed : int
-        How many, and which.
+        How many, which methods with ready maps are told; and which.
     output : {"probability", "logit"}
         What is explained.
     methods : sequence
@@ -110,23 +111,23 @@ class Panels:
         *,
         one_network: bool,
     ) -> None:
-        self.env, self.n, self.seed, self.output = env, n, seed, output
+        self.env, self.seed, self.output = env, seed, output
         self.questions = None if one_network else Questions(env, seed)
         self.setups = [
             replace(_setup(each, env, output, n, seed), questions=self.questions)
             for each in methods
         ]
 
-    def __iter__(self) -> Iterator[Panel]:
-        dataset = self.env.dataset(self.n, self.seed)
-        for number in range(self.n):
-            if self.questions is not None:
-                yield self._pair(number, self.questions[number], self.questions.twin(number))
-                continue
-            sample = dataset[number]
-            image, targets = sample.image[None], self.env.targets(sample.label[None])
-            asked = self._asked(number, self.env, image, targets, sample.patches[None])
-            yield Panel(number, self.env, number, self._case(number, asked), asked.candidates)
+    def __getitem__(self, number: int) -> Panel:
+        """The panel of an image, 0 or more; there is no last one."""
+        if self.questions is not None:
+            return self._pair(number, self.questions[number], self.questions.twin(number))
+        sample = self.env.dataset(number + 1, self.seed)[number]
+        image, targets = sample.image[None], self.env.targets(sample.label[None])
+        asked = self._asked(number, self.env, image, targets, sample.patches[None])
+        return Panel(number, self.env, number, self._case(number, asked), asked.candidates)
+
+    __iter__ = None
 
     def _pair(self, number: int, own: Question, twin: Question) -> Panel:
         """A question's panel, with its twin."""

@@ -58,12 +58,15 @@ class Metric:
         An evaluation -> a number for each of its maps, NaN where not applicable.
     sees : {"maps", "network", "condition"}
         What the scores depend on.
+    function : object
+        What it was made from.
     """
 
     name: str
     higher_is_better: bool
     scores: Callable[[Evaluation], Scores]
-    sees: Sees = "condition"
+    sees: Sees
+    function: Any
 
 
 def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
@@ -185,7 +188,8 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
             each.append(_checked_scores(returned, n, name))
         return np.concatenate(each)
 
-    return Metric(name, higher_is_better, scores, "condition" if "model" in taken else "maps")
+    sees: Sees = "condition" if "model" in taken else "maps"
+    return Metric(name, higher_is_better, scores, sees, function)
 
 
 def _parameters(function: Any, name: str) -> frozenset[str]:
@@ -252,6 +256,7 @@ def _from_shared(name: str, function: Any) -> Metric:
         function.higher_is_better,
         lambda seen: scores(seen).cpu().numpy(),
         sees,
+        function,
     )
 
 

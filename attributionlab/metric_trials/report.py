@@ -128,6 +128,8 @@ class MetricReport:
         For `breaks`, and for the intervals.
     command : str
         How to run it again.
+    wanted : int, optional
+        How many images there should have been: more than `n` where the test was stopped.
     """
 
     metric: str
@@ -143,6 +145,7 @@ class MetricReport:
     threshold: float = 0.5
     confidence: float = 0.95
     command: str = field(default="", repr=False)
+    wanted: int | None = None
 
     def __repr__(self) -> str:
         return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
@@ -156,7 +159,13 @@ class MetricReport:
     def title(self) -> str:
         """What was tested, and where."""
         direction = "higher" if self.higher_is_better else "lower"
-        return f"{self.metric} ({direction} is better) on the {self.output} of {self.environment}"
+        about = f"{self.metric} ({direction} is better) on the {self.output} of {self.environment}"
+        return f"{about}, stopped after {self.n} of {self.wanted} images" if self.stopped else about
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the test was stopped before all images were done."""
+        return self.wanted is not None and self.n < self.wanted
 
     @property
     def verdict(self) -> Verdict:
@@ -351,7 +360,15 @@ class MetricReport:
             f"n = {self.n}: intervals of fewer than {FEWEST_FOR_ORDER} images hold less often than "
             f"{self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
         )
-        return [*NOTES, few] if self.n < FEWEST_FOR_ORDER else list(NOTES)
+        stopped = (
+            f"Stopped after {self.n} of {self.wanted} images: the report is about these alone. The "
+            "same command with the same --out goes on."
+        )
+        return [
+            *([stopped] if self.stopped else []),
+            *NOTES,
+            *([few] if self.n < FEWEST_FOR_ORDER else []),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""

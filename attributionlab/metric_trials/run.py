@@ -1,20 +1,20 @@
 """The test of a metric: graded attributions, ranked by it at every dose and by the truth."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypedDict, Unpack, get_args
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments
 from attributionlab.environment.questions import Questions
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionWarning, Stopped, refuse_if
 from attributionlab.faithfulness.ceilings import EXACT_SHAPLEY
 from attributionlab.methods import AttributionMethod
 from attributionlab.metric_trials.agreement import (
@@ -23,23 +23,24 @@ from attributionlab.metric_trials.agreement import (
     mean_over_images,
     without_rounding,
 )
-from attributionlab.metric_trials.blind import BLIND
-from attributionlab.metric_trials.case import Evaluation
-from attributionlab.metric_trials.conditions import Condition, conditions_of, without_unseen_data
-from attributionlab.metric_trials.panel import Candidate, Panel, Panels, Swap
+from attributionlab.metric_trials.answers import Answers, Asked
+from attributionlab.metric_trials.conditions import Condition, conditions_of
+from attributionlab.metric_trials.panel import Candidate, Panels
 from attributionlab.metric_trials.registry import Metric, as_metric
 from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.metric_trials.swap import Drop, Pair, contrast_of, unmoved_axes
-from attributionlab.metrics import Part, parts_f1
-from attributionlab.progress import track
+from attributionlab.metrics import Part
 from attributionlab.ranking import Resamples
 from attributionlab.stats.intervals import mean_score
 from attributionlab.stats.resampling import confidence_problem
-from attributionlab.truth import Output, Truth
+from attributionlab.store.running import Workers, run_cells, values_before_stop
+from attributionlab.store.store import stored
+from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
 Numbers = NDArray[np.float64]
 
+FEWEST_IMAGES = 2
 OTHER_GAME = "Shapley values of the replacement's game"
 BETTER = 0.01
 """By which share of the reach of all scores a map must beat the oracle: the order of pixels with equal
@@ -70,6 +71,13 @@ class MetricTestOptions(TypedDict, total=False):
         Take the images of the data set, all with the roles of `env`, instead of questions. There are no
         twins then, so nothing is decided; at every dose the Shapley values of the replacement's game
         compete with the exact mask. False by default.
+    out : str or Path, optional
+        Folder of a store (`attributionlab.store`): images that it has already are not computed again.
+    jobs : int or None
+        Processes, 1 by default; None: as many as there are cores, where that pays. The results are the
+        same.
+    retry_failed : bool
+        Compute again what the store has as failed.
     show_progress : bool
         Show progress on standard error.
     command : str, optional
@@ -83,6 +91,9 @@ class MetricTestOptions(TypedDict, total=False):
     confidence: float
     device: str | torch.device | None
     one_network: bool
+    out: str | Path | None
+    jobs: int | None
+    retry_failed: bool
     show_progress: bool
     command: str
 
@@ -137,7 +148,7 @@ def metric_test(
         For a function that does not say so itself (`attributionlab.metrics.metric`).
     **options
         As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
-        one_network, show_progress, command.
+        one_network, out, jobs, retry_failed, show_progress, command.
 
     Returns
     -------
@@ -157,11 +168,13 @@ def metric_test(
     >>> metric_test("sparsity", env, n=2, doses={"share": [0]}).verdict
     'blind'
     """
-    [report] = metric_tests([as_metric(metric, higher_is_better)], env, n, seed, **options)
+    try:
+        [report] = metric_tests([as_metric(metric, higher_is_better)], env, n, seed, **options)
+    except Stopped as stop:
+        raise Stopped(str(stop), stop.result and stop.result[0]) from stop
     return report
 
 
-@own_arithmetic()
 def metric_tests(
     metrics: Sequence[Metric],
     env: str | Environment = "multi-color-sum",
@@ -175,38 +188,57 @@ def metric_tests(
     confidence: float = 0.95,
     device: str | torch.device | None = None,
     one_network: bool = False,
+    out: str | Path | None = None,
+    jobs: int | None = 1,
+    retry_failed: bool = False,
     show_progress: bool = False,
     command: str = "",
 ) -> list[MetricReport]:
     """`metric_test` of several metrics, which share what the model says; its parameters and errors."""
     refuse_if(
         [
-            *integer_problem("n", n, 2, MOST_IMAGES),
+            *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
             *number_problem("threshold", threshold, above=-1, most=1),
             *confidence_problem(confidence),
             *_methods_problem(methods),
         ]
     )
-    [chosen] = as_environments(env)
-    if device is not None:
-        chosen = chosen.to(device)
-    explained = chosen.checked_output(output)
-    conditions = conditions_of(chosen, doses)
-    reason = _why_no_twins(chosen, seed, one_network=one_network)
-    found = _Found(metrics, conditions, explained, seed, has_twins=not reason)
-    panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
-    for panel in track(panels, n, "testing metrics", show_progress, "images"):
-        found.add(panel)
+    with own_arithmetic():
+        [chosen] = as_environments(env)
+        if device is not None:
+            chosen = chosen.to(device)
+        explained = chosen.checked_output(output)
+        conditions = conditions_of(chosen, doses)
+        reason = _why_no_twins(chosen, seed, one_network=one_network)
+        panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
+        asked = Asked(panels, metrics, conditions)
+        cells = asked.cells(n)
+    with stored(out) as store:
+        done, stop = values_before_stop(
+            cells,
+            run_cells(
+                *(cells, store, Workers(jobs)),
+                retry_failed=retry_failed,
+                what="testing metrics",
+                show_progress=show_progress,
+            ),
+        )
+    if len(done) < FEWEST_IMAGES:  # stopped
+        raise Stopped(f"{len(done)} of {n} images were done") from stop
+    answers = {int(cell.place["question"]): each for cell, each in done}
+    for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
+        warnings.warn(text, AttributionWarning, stacklevel=2)
+    found = _Found(asked, answers)
     agreement = found.agreement(confidence, seed)
-    exchange = None if reason else _Exchange(found, confidence, seed)
-    return [
+    exchange = None if reason else _Exchange(found, list(answers.values()), confidence, seed)
+    reports = [
         MetricReport(
             metric=metric.name,
             higher_is_better=metric.higher_is_better,
             environment=chosen.name,
             output=explained,
-            n=n,
+            n=len(done),
             seed=seed,
             candidates=[each.name for each in found.candidates],
             doses=found.dose_scores(metric, agreement),
@@ -215,9 +247,14 @@ def metric_tests(
             threshold=threshold,
             confidence=confidence,
             command=command,
+            wanted=n,
         )
         for metric in metrics
     ]
+    if stop is not None:
+        said = "; ".join(f"{each.metric} {each.verdict}" for each in reports)
+        raise Stopped(f"{len(done)} of {n} images were done: {said}", reports) from stop
+    return reports
 
 
 def _methods_problem(methods: Any) -> list[str]:
@@ -239,92 +276,19 @@ def _why_no_twins(env: Environment, seed: int, *, one_network: bool) -> str:
 
 
 class _Found:
-    """Scores of all attributions, image by image."""
+    """Scores of all attributions, of those images that are done."""
 
-    def __init__(
-        self,
-        metrics: Sequence[Metric],
-        conditions: Sequence[Condition],
-        output: Output,
-        seed: int,
-        *,
-        has_twins: bool,
-    ) -> None:
-        self.metrics, self.conditions = metrics, conditions
-        self._output, self._seed = output, seed
-        self.clean = (
-            without_unseen_data(conditions[0].env)
-            if has_twins
-            else min(conditions, key=lambda each: each.unseen)
-        )
-        self.blind = [replace(as_metric(name), name=f"{name} (blind)") for name in BLIND]
-        self.candidates: list[Candidate] = []
-        self.others: list[Candidate] = []
-        self.f1: dict[Part, list[Numbers]] = {part: [] for part in get_args(Part)}
-        self.scores: dict[tuple[str, tuple[float, ...]], list[Numbers]] = {}
-        self.swapped: dict[str, list[Pair]] = {}
-        self.swapped_f1: list[tuple[Mapping[Part, Numbers], Mapping[Part, Numbers]]] = []
-
-    def add(self, panel: Panel) -> None:
-        """Score one image's attributions under every condition, each distinct one once."""
-        self.candidates = panel.candidates
-        for part, f1 in _f1(panel.case.maps[:-1], panel.case.truth).items():
-            self.f1[part].append(f1)
-        models: dict[tuple[int, float], nn.Module] = {}
-        shared: dict[tuple[str, tuple[float, ...]], Numbers] = {}
-        for each in {each.key: each for each in (*self.conditions, self.clean)}.values():
-            condition, setting = each.of(panel.env), each.setting
-            if setting not in models:
-                network = condition.network(panel.weights)
-                models[setting] = network.explained_model(self._output)
-            canvas = condition.canvas(panel.number, self._seed).to(panel.case.image.device)
-            seen = Evaluation(panel.case, models[setting], canvas)
-            keys = {"maps": (), "network": setting, "condition": each.key}
-            for metric in self.metrics:
-                known = metric.name, keys[metric.sees]
-                if known not in shared:
-                    shared[known] = metric.scores(seen)
-                scores = shared[known]
-                if panel.swap is None:
-                    game = replace(panel.case, maps=seen.shapley[None].float())
-                    scores = np.concatenate([scores, metric.scores(replace(seen, case=game))])
-                self.scores.setdefault((metric.name, each.key), []).append(scores)
-            if panel.swap is not None and each.key == self.clean.key:
-                self._add_swapped(panel, panel.swap, seen)
-
-    def _add_swapped(self, panel: Panel, swap: Swap, seen: Evaluation) -> None:
-        """Score both twins' attributions before both networks, without unseen data."""
-        self.others = swap.candidates
-        own, twin = (
-            seen,
-            replace(
-                seen,
-                case=swap.before_twin(panel.case),
-                model=self.clean.of(swap.env).network(0).explained_model(self._output),
-            ),
-        )
-        for metric in (*self.metrics, *self.blind):
-            first = (
-                metric.scores(own)
-                if metric in self.blind
-                else self.scores[metric.name, self.clean.key][-1]
-            )
-            before_own = first[:-1], metric.scores(replace(own, case=swap.others))
-            others = swap.before_twin(swap.others)
-            before_twin = (
-                metric.scores(replace(twin, case=swap.before_twin(panel.case)))[:-1],
-                metric.scores(replace(twin, case=others)),
-            )
-            pair = np.concatenate(before_own), np.concatenate(before_twin)
-            self.swapped.setdefault(metric.name, []).append(pair)
-        maps = torch.cat([panel.case.maps[:-1], swap.others.maps])
-        self.swapped_f1.append((_f1(maps, panel.case.truth), _f1(maps, swap.truth)))
+    def __init__(self, asked: Asked, answers: Mapping[int, Answers]) -> None:
+        self.conditions, self.clean, self.blind = asked.conditions, asked.clean, asked.blind
+        self.numbers, each = list(answers), list(answers.values())
+        self.candidates, self.others = each[-1].candidates, each[-1].others
+        self.f1 = _columns([one.f1 for one in each])
+        self.scores = _columns([one.scores for one in each])
 
     def agreement(self, confidence: float, seed: int) -> Agreement:
         """The truth's rankings; other families are drawn where questions are asked."""
-        f1 = {part: np.stack(columns, 1) for part, columns in self.f1.items()}
-        families = [each.family for each in self.candidates] if self.swapped else None
-        return Agreement(f1, confidence, seed, families)
+        families = [each.family for each in self.candidates] if self.others else None
+        return Agreement(self.f1, confidence, seed, families)
 
     def dose_scores(self, metric: Metric, agreement: Agreement) -> list[DoseScore]:
         """What became of a metric under every condition, each distinct one worked out once."""
@@ -339,24 +303,24 @@ class _Found:
 
     def _unmoved(self, metric: Metric) -> set[str]:
         """Axes of which nothing is said: no score of the metric changes along them."""
-        if not self.swapped:
+        if not self.others:
             return set()
         axes, keys = zip(*((each.axis, each.key) for each in self.conditions), strict=True)
-        return unmoved_axes(axes, keys, [self._of(metric, key) for key in keys])
+        return unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
 
     def trial(self, metric: Metric, agreement: Agreement, exchange: "_Exchange | None") -> Trial:
         """What is known of a metric without unseen data, and by how much that makes it worse."""
-        scores, better = self._of(metric, self.clean.key), metric.higher_is_better
+        scores, better = self.scores[metric.name, self.clean.key], metric.higher_is_better
         found = agreement.correlations(scores[: len(self.candidates)], better)
         value = agreement.resamples.interval(found)
-        f1 = {part: np.stack(columns, 1) for part, columns in self.f1.items()}
         if exchange is None:
-            table = _frame(self.candidates, "own", scores[: len(self.candidates)], f1)
+            ranked = scores[: len(self.candidates)]
+            table = _frame(self.candidates, self.numbers, "own", ranked, self.f1)
             return Trial(value, None, [], table, pd.DataFrame(), pd.DataFrame())
         unmoved, drops = self._unmoved(metric), []
         for each in self.conditions:
             if each.unseen and each.axis not in unmoved:
-                at = self._of(metric, each.key)[: len(self.candidates)]
+                at = self.scores[metric.name, each.key][: len(self.candidates)]
                 less = found.less(agreement.correlations(at, better))
                 drops.append(Drop(each.axis, each.dose, agreement.resamples.interval(less)))
         return Trial(
@@ -364,12 +328,9 @@ class _Found:
             *(exchange.controls(metric, agreement), exchange.lures(metric)),
         )
 
-    def _of(self, metric: Metric, key: tuple[float, ...]) -> Numbers:
-        return np.stack(self.scores[metric.name, key], 1)  # (candidates and more, images)
-
     def _dose_score(self, metric: Metric, condition: Condition, agreement: Agreement) -> DoseScore:
         """What became of a metric under one condition."""
-        scores, ranked = self._of(metric, condition.key), len(self.candidates)
+        scores, ranked = self.scores[metric.name, condition.key], len(self.candidates)
         means = mean_over_images(scores)
         names = [*(each.name for each in self.candidates), EXACT_SHAPLEY, OTHER_GAME]
         better = means if metric.higher_is_better else -means
@@ -392,31 +353,26 @@ class _Found:
 class _Exchange:
     """Scores of both twins' attributions before both networks."""
 
-    def __init__(self, found: _Found, confidence: float, seed: int) -> None:
+    def __init__(
+        self, found: _Found, answers: Sequence[Answers], confidence: float, seed: int
+    ) -> None:
         self._found = found
         self._candidates = [*found.candidates, *found.others]
-        self._f1 = [
-            {
-                part: np.stack([each[side][part] for each in found.swapped_f1], 1)
-                for part in found.f1
-            }
-            for side in (0, 1)
-        ]
+        self._scores, self._f1 = (
+            [
+                _columns([{key: pair[side] for key, pair in each.items()} for each in pairs])
+                for side in (0, 1)
+            ]
+            for pairs in zip(*((each.swapped, each.swapped_f1) for each in answers), strict=True)
+        )
         self._truths = lowest_part(self._f1[0]), lowest_part(self._f1[1])
         families = [each.family for each in self._candidates]
         self._resamples = Resamples(families, confidence, seed)
         self._fixed = Resamples(None, confidence, seed)
 
-    def _scores(self, metric: Metric) -> Pair:
-        """(candidates, questions), as the metric has them."""
-        own, twin = (
-            np.stack(each, 1) for each in zip(*self._found.swapped[metric.name], strict=True)
-        )
-        return own, twin
-
     def _ranked(self, metric: Metric) -> Pair:
         """The higher the better."""
-        own, twin = self._scores(metric)
+        own, twin = (each[metric.name] for each in self._scores)
         return (own, twin) if metric.higher_is_better else (-own, -twin)
 
     def contrast(self, metric: Metric) -> Any:
@@ -424,8 +380,14 @@ class _Exchange:
 
     def frame(self, metric: Metric) -> pd.DataFrame:
         """A row for each attribution before each network."""
-        pairs = zip(("own", "twin"), self._scores(metric), self._f1, strict=True)
-        return pd.concat([_frame(self._candidates, *each) for each in pairs], ignore_index=True)
+        candidates, numbers = self._candidates, self._found.numbers
+        return pd.concat(
+            [
+                _frame(candidates, numbers, network, scores[metric.name], f1)
+                for network, scores, f1 in zip(("own", "twin"), self._scores, self._f1, strict=True)
+            ],
+            ignore_index=True,
+        )
 
     def controls(self, metric: Metric, agreement: Agreement) -> pd.DataFrame:
         """What metrics without the model reach on these attributions, and how like them this one is."""
@@ -450,7 +412,7 @@ class _Exchange:
     def lures(self, metric: Metric) -> pd.DataFrame:
         """How wrong attributions that a metric may fall for score beside the exact one."""
         own, rows = self._ranked(metric)[0], []
-        means = mean_over_images(self._scores(metric)[0])
+        means = mean_over_images(self._scores[0][metric.name])
         for place, each in enumerate(self._candidates):
             if each.family == "lure" or (each.name, each.made_for) == ("exact", "twin"):
                 rows.append(
@@ -465,19 +427,21 @@ class _Exchange:
         return pd.DataFrame(rows)
 
 
-def _f1(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
-    """F1 of many maps of one image, by part."""
-    signed = truth.signed.expand(len(maps), *truth.signed.shape[1:])
-    return {part: f1.cpu().numpy() for part, f1 in parts_f1(maps, signed).items()}
+def _columns(each: Sequence[Mapping[Any, Numbers]]) -> dict[Any, Numbers]:
+    """Arrays (candidates,) of each image, by a key, as (candidates, images)."""
+    return {key: np.stack([one[key] for one in each], 1) for key in each[0]}
 
 
 def _frame(
-    candidates: Sequence[Candidate], network: str, scores: Numbers, f1: Mapping[Part, Numbers]
+    candidates: Sequence[Candidate],
+    numbers: Sequence[int],
+    network: str,
+    scores: Numbers,
+    f1: Mapping[Part, Numbers],
 ) -> pd.DataFrame:
     """A row for each attribution of each image: its score before a network, and its F1 there."""
-    n = scores.shape[1]
-    table = pd.DataFrame([each._asdict() for each in candidates for _ in range(n)])
-    table.insert(0, "question", np.tile(np.arange(n), len(candidates)))
+    table = pd.DataFrame([each._asdict() for each in candidates for _ in numbers])
+    table.insert(0, "question", np.tile(numbers, len(candidates)))
     table.insert(1, "network", network)
     table["score"] = scores.ravel()
     for part, values in f1.items():

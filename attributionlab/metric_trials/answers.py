@@ -1,0 +1,193 @@
+"""What metrics say of one image's attributions under every condition: a cell of work."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attributionlab.device import own_arithmetic
+from attributionlab.errors import AttributionWarning
+from attributionlab.faithfulness.calls import computed
+from attributionlab.metric_trials.blind import BLIND
+from attributionlab.metric_trials.case import Evaluation
+from attributionlab.metric_trials.conditions import Condition, without_unseen_data
+from attributionlab.metric_trials.panel import Candidate, Panel, Panels, Swap
+from attributionlab.metric_trials.registry import Metric, as_metric
+from attributionlab.metric_trials.swap import Pair
+from attributionlab.metrics import Part, parts_f1
+from attributionlab.store.cells import Cell, fingerprint
+from attributionlab.truth import Truth
+
+Numbers = NDArray[np.float64]
+Key = tuple[str, tuple[float, ...]]
+"""Name of a metric, and key of a condition."""
+
+
+class Answers(NamedTuple):
+    """Scores of one image's attributions."""
+
+    candidates: list[Candidate]
+    """the attributions that are ranked"""
+    f1: Mapping[Part, Numbers]
+    """(candidates,) for each part of the truth"""
+    scores: Mapping[Key, Numbers]
+    """(candidates and more,): behind the ranked ones those of exact Shapley values, and in a test
+    without twins those of the replacement's game"""
+    warned: list[str]
+    """what metrics did that had to be repaired"""
+    others: list[Candidate]
+    """the attributions that are made for the twin, and lures; none in a test without twins"""
+    swapped: Mapping[str, Pair]
+    """by metric, those without a model among them: (candidates and others,) before both networks"""
+    swapped_f1: Mapping[Part, Pair]
+    """the same against both truths"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked about every image.
+
+    Parameters
+    ----------
+    panels : Panels
+        Images with their attributions.
+    metrics : sequence of Metric
+        What scores them.
+    conditions : sequence of Condition
+        Under which.
+    """
+
+    panels: Panels
+    metrics: Sequence[Metric]
+    conditions: Sequence[Condition]
+
+    @cached_property
+    def clean(self) -> Condition:
+        """The condition without unseen data; without twins the one with least of it."""
+        if self.panels.questions is None:
+            return min(self.conditions, key=lambda each: each.unseen)
+        return without_unseen_data(self.conditions[0].env)
+
+    @cached_property
+    def blind(self) -> list[Metric]:
+        """Metrics that never see the model."""
+        return [replace(as_metric(name), name=f"{name} (blind)") for name in BLIND]
+
+    def cells(self, n: int) -> list[Cell]:
+        """A cell of work for each of the first `n` images, whose answers do not depend on `n`."""
+        panels, env = self.panels, self.panels.env
+        methods = [setup.method for setup in panels.setups]
+        place = {
+            "metric": ", ".join(metric.name for metric in self.metrics),
+            "environment": env.name,
+            "spec": env.spec.digest[:8],
+        }
+        inputs = {
+            "metrics": [
+                (each.name, each.higher_is_better, fingerprint(each.function))
+                for each in self.metrics
+            ],
+            "environment": env.spec.digest,
+            "seed": panels.seed,
+            "output": panels.output,
+            "one_network": panels.questions is None,
+            "doses": [(each.axis, each.dose) for each in self.conditions],
+            "methods": [
+                (each.name, each.built_in or fingerprint(each.function), dict(each.settings))
+                for each in methods
+            ],
+            # Ready maps are refused where they are not as many as images.
+            "maps": n if any(computed(each) for each in methods) else None,
+            "device": str(env.device),
+        }
+        return [
+            Cell("metric", {**place, "question": number}, inputs, partial(_answers, self, number))
+            for number in range(n)
+        ]
+
+
+@own_arithmetic()
+def _answers(asked: Asked, number: int, device: str | None) -> Answers:
+    """Score one image's attributions; what metrics are warned of stands in the answers."""
+    if device is not None:
+        asked.panels.env.to(device)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AttributionWarning)
+        found = _scored(asked, asked.panels[number])
+    for each in caught:
+        if issubclass(each.category, AttributionWarning):
+            found.warned.append(str(each.message))
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return found
+
+
+def _scored(asked: Asked, panel: Panel) -> Answers:
+    """Score one image's attributions under every condition, each distinct one once."""
+    scores: dict[Key, Numbers] = {}
+    models: dict[tuple[int, float], nn.Module] = {}
+    shared: dict[tuple[Any, ...], Numbers] = {}
+    swapped: dict[str, Any] = {"others": [], "swapped": {}, "swapped_f1": {}}
+    for each in {each.key: each for each in (*asked.conditions, asked.clean)}.values():
+        condition, setting = each.of(panel.env), each.setting
+        if setting not in models:
+            network = condition.network(panel.weights)
+            models[setting] = network.explained_model(asked.panels.output)
+        canvas = condition.canvas(panel.number, asked.panels.seed).to(panel.case.image.device)
+        seen = Evaluation(panel.case, models[setting], canvas)
+        keys = {"maps": (), "network": setting, "condition": each.key}
+        for metric in asked.metrics:
+            known = metric.name, keys[metric.sees]
+            if known not in shared:
+                shared[known] = metric.scores(seen)
+            found = shared[known]
+            if panel.swap is None:
+                game = replace(panel.case, maps=seen.shapley[None].float())
+                found = np.concatenate([found, metric.scores(replace(seen, case=game))])
+            scores[metric.name, each.key] = found
+        if panel.swap is not None and each.key == asked.clean.key:
+            own = {metric.name: scores[metric.name, each.key] for metric in asked.metrics}
+            swapped = _swapped(asked, panel, panel.swap, seen, own)
+    f1 = _f1(panel.case.maps[:-1], panel.case.truth)
+    return Answers(panel.candidates, f1, scores, [], **swapped)
+
+
+def _swapped(
+    asked: Asked, panel: Panel, swap: Swap, own: Evaluation, known: Mapping[str, Numbers]
+) -> dict[str, Any]:
+    """Score both twins' attributions before both networks, without unseen data."""
+    network = asked.clean.of(swap.env).network(0)
+    twin = replace(
+        own,
+        case=swap.before_twin(panel.case),
+        model=network.explained_model(asked.panels.output),
+    )
+    pairs: dict[str, Pair] = {}
+    for metric in (*asked.metrics, *asked.blind):
+        first = known[metric.name] if metric.name in known else metric.scores(own)
+        before_own = first[:-1], metric.scores(replace(own, case=swap.others))
+        others = swap.before_twin(swap.others)
+        before_twin = (
+            metric.scores(replace(twin, case=swap.before_twin(panel.case)))[:-1],
+            metric.scores(replace(twin, case=others)),
+        )
+        pairs[metric.name] = np.concatenate(before_own), np.concatenate(before_twin)
+    maps = torch.cat([panel.case.maps[:-1], swap.others.maps])
+    own_f1, twin_f1 = _f1(maps, panel.case.truth), _f1(maps, swap.truth)
+    return {
+        "others": swap.candidates,
+        "swapped": pairs,
+        "swapped_f1": {part: (own_f1[part], twin_f1[part]) for part in own_f1},
+    }
+
+
+def _f1(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
+    """F1 of many maps of one image, by part."""
+    signed = truth.signed.expand(len(maps), *truth.signed.shape[1:])
+    return {part: f1.cpu().numpy() for part, f1 in parts_f1(maps, signed).items()}
