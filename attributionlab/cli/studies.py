@@ -30,7 +30,6 @@ from attributionlab.cli.options import (
     parse_seed,
     parse_settings,
     say,
-    saying_what_was_done,
     write_all,
 )
 from attributionlab.errors import AttributionLabError, printable
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attributionlab.faithfulness.comparison import Comparison
+    from attributionlab.leaderboard.report import Leaderboard
+    from attributionlab.metric_trials.report import MetricReport
     from attributionlab.papers.catalog import Reproduction
 
 
@@ -274,6 +275,9 @@ def run_leaderboard(
         typer.Option(help="What measures the effect of removal: accuracy or label-probability."),
     ] = "accuracy",
     device: Device = "cpu",
+    out: Out = None,
+    jobs: Jobs = None,
+    retry_failed: RetryFailed = False,
     json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")] = None,
     figure: Annotated[
@@ -291,17 +295,24 @@ def run_leaderboard(
         read=methods or [],
     )
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
-    with saying_what_was_done(), follow("leaderboard"):
-        board = rank_methods(
+
+    def run(folder: Path) -> "Leaderboard":
+        return rank_methods(
             [*DEFAULT_METHODS, *named] if all_ else named or None,
             n,
             seed,
             indicator=indicator,  # type: ignore[arg-type]
             quick=quick,
             device=device,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
             show_progress=True,
             command=command_line(),
         )
+
+    with follow("leaderboard"):
+        board, stop = as_far_as_done(run, out)
     try:
         typer.echo(f"{board.title}\n")
         print_table(data_table(board.to_frame()), width=140)
@@ -328,6 +339,8 @@ def run_leaderboard(
                 "figure": lambda path: write_atomically(path, to_png(board.figure())),
             },
         )
+    if stop is not None:
+        raise stop
 
 
 def run_metric_test(
@@ -378,6 +391,9 @@ def run_metric_test(
         ),
     ] = False,
     device: Device = "cpu",
+    out: Out = None,
+    jobs: Jobs = None,
+    retry_failed: RetryFailed = False,
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table of doses to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
@@ -411,8 +427,9 @@ def run_metric_test(
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
-    with saying_what_was_done(), follow(f"metric {metric}"):
-        report = metric_test(
+
+    def run(folder: Path) -> "MetricReport":
+        return metric_test(
             scorer,
             place,
             n,
@@ -423,9 +440,15 @@ def run_metric_test(
             output=output,  # type: ignore[arg-type]
             threshold=threshold,
             device=device,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
             show_progress=True,
             command=command_line(),
         )
+
+    with follow(f"metric {metric}"):
+        report, stop = as_far_as_done(run, out)
     try:
         side = place.recipe.image_size
         typer.echo(f"{report.title}, {side} x {side} pixels\n{report.sentence}\n")
@@ -440,7 +463,7 @@ def run_metric_test(
             shown = table[table["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
             typer.echo("\nby dose")
             print_table(data_table(shown), width=140)
-            counted = f"{len(report.candidates)} attributions, mean over {n} images"
+            counted = f"{len(report.candidates)} attributions, mean over {report.n} images"
             typer.echo(f"\nby axis; {counted}; threshold {threshold:g}")
             print_table(data_table(report.summary()), width=140)
         print_table(notes_list(report.notes))
@@ -454,6 +477,8 @@ def run_metric_test(
                 "figure": lambda path: write_atomically(path, to_png(report.figure())),
             },
         )
+    if stop is not None:
+        raise stop
     raise typer.Exit(STATUS[report.verdict])
 
 

@@ -83,6 +83,8 @@ class Leaderboard:
         Confidence of the intervals.
     command : str
         How to run it again.
+    wanted : int, optional
+        How many pairs there should have been: more than the cases are of where it was stopped.
     """
 
     methods: list[str]
@@ -93,6 +95,7 @@ class Leaderboard:
     seed: int
     confidence: float = 0.95
     command: str = field(default="", repr=False)
+    wanted: int | None = None
 
     def __repr__(self) -> str:
         return f"Leaderboard({len(self.methods)} methods, {len(self.cases)} cases)"
@@ -109,12 +112,23 @@ class Leaderboard:
     @property
     def title(self) -> str:
         """What was ranked, and where."""
-        pairs = len({case.pair for case in self.cases})
+        pairs = self.pairs
+        stopped = f"; stopped after {pairs} of {self.wanted} pairs" if self.stopped else ""
         return (
             f"{sum(self.is_method)} methods and a control ranked in {len(self.cases)} cases ({pairs} "
             f"pairs of images and network, each MoRF and LeRF) by {self.indicator.replace('-', ' ')}; "
-            f"{self.n} images of {self.size} x {self.size} pixels each"
+            f"{self.n} images of {self.size} x {self.size} pixels each{stopped}"
         )
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of images and network there are."""
+        return len({case.pair for case in self.cases})
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the ranking was stopped before all pairs were done."""
+        return self.wanted is not None and self.pairs < self.wanted
 
     @cached_property
     def areas(self) -> Numbers:
@@ -391,7 +405,15 @@ class Leaderboard:
     @property
     def notes(self) -> list[str]:
         """How to read the tables."""
-        return [*NOTES, *([WHERE_MISSING] if np.isnan(self.truth).any() else [])]
+        stopped = (
+            f"Stopped after {self.pairs} of {self.wanted} pairs: the ranking is of these alone. The "
+            "same command with the same --out goes on."
+        )
+        return [
+            *([stopped] if self.stopped else []),
+            *NOTES,
+            *([WHERE_MISSING] if np.isnan(self.truth).any() else []),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from operator import attrgetter
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
 
 import torch
 
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError, Stopped, refuse_if
 from attributionlab.leaderboard.agreement import FEWEST_METHODS
 from attributionlab.leaderboard.cases import PAIRS, CaseScores, Pair
 from attributionlab.leaderboard.evaluation import (
@@ -23,8 +25,10 @@ from attributionlab.leaderboard.report import CONTROL, ORACLE, Leaderboard
 from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.agreement import RankedBy, lowest_part
-from attributionlab.progress import track
 from attributionlab.stats.resampling import confidence_problem
+from attributionlab.store.cells import Cell, fingerprint
+from attributionlab.store.running import Workers, run_cells, values_before_stop
+from attributionlab.store.store import stored
 from attributionlab.validation import MOST_IMAGES, integer_problem
 
 PAPER_METHODS = (
@@ -53,7 +57,6 @@ SIZE, QUICK_SIZE = 48, 32
 IMAGES, QUICK_IMAGES = 16, 6
 
 
-@own_arithmetic()
 def rank_methods(
     methods: Sequence[AttributionMethod] | None = None,
     n: int | None = None,
@@ -65,6 +68,9 @@ def rank_methods(
     size: int | None = None,
     confidence: float = 0.95,
     device: str | torch.device | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = 1,
+    retry_failed: bool = False,
     show_progress: bool = False,
     command: str = "",
 ) -> Leaderboard:
@@ -100,6 +106,12 @@ def rank_methods(
         Confidence of each interval.
     device : str or torch.device, optional
         Where methods compute; the CPU by default. Removal is followed on the CPU in any case.
+    out : str or Path, optional
+        Folder of a store (`attributionlab.store`): what it has already is not computed again.
+    jobs : int or None
+        Processes; None: as many as there are cores, where that pays. The results are the same.
+    retry_failed : bool
+        Compute again what the store has as failed.
     show_progress : bool
         Show progress on standard error.
     command : str
@@ -140,23 +152,35 @@ def rank_methods(
             *_indicator_problem(indicator),
         ]
     )
-    chosen = list(pairs)
-    names = [as_method(each, METHODS | CONTROLS).name for each in named]
-    everybody = [*named, *(() if CONTROL in names else (CONTROL,)), ORACLE]
-    known: dict[str, Explained] = {}
-    cases: list[CaseScores] = []
-    for number, pair in enumerate(
-        track(chosen, len(chosen), "ranking methods", show_progress, "pairs", attrgetter("name"))
-    ):
-        env = pair.load(side, seed).to("cpu" if device is None else device)
-        if env.spec.digest not in known:  # pixels may become black and the background
-            known[env.spec.digest] = explained(everybody, env, images, seed)
-        seen = known[env.spec.digest]
-        _refuse_where_nothing_ran(pair, seen)
-        cases += _cases_of(number, pair, env, seen, indicator)
+    resolved = [as_method(each, METHODS | CONTROLS) for each in named]
+    names = [each.name for each in resolved]
     ranked = list(dict.fromkeys((*names, CONTROL)))
+    everybody = [*named, *(() if CONTROL in names else (CONTROL,)), ORACLE]
+    groups = _groups(pairs, side, seed, device)
+    cells = [_cell(each, everybody, images, seed, indicator) for each in groups]
+    with stored(out) as store:
+        done, stop = values_before_stop(
+            cells,
+            run_cells(
+                *(cells, store, Workers(jobs)),
+                retry_failed=retry_failed,
+                what="ranking methods",
+                show_progress=show_progress,
+            ),
+        )
+    group_of = {cell.key: group for cell, group in zip(cells, groups, strict=True)}
+    cases = [
+        case._replace(pair=number)
+        for cell, value in done
+        for number, of_pair in zip(group_of[cell.key].pairs, value, strict=True)
+        for case in of_pair
+    ]
+    cases.sort(key=attrgetter("pair"))
+    said = f"{len({case.pair for case in cases})} of {len(pairs)} pairs were done"
+    if stop is not None and _absent(ranked, cases):
+        raise Stopped(said) from stop
     _refuse_absent(ranked, cases)
-    return Leaderboard(
+    board = Leaderboard(
         methods=ranked,
         cases=cases,
         indicator=indicator,
@@ -165,13 +189,79 @@ def rank_methods(
         seed=seed,
         confidence=confidence,
         command=command,
+        wanted=len(pairs),
+    )
+    if stop is not None:
+        raise Stopped(said, board) from stop
+    return board
+
+
+class _Group(NamedTuple):
+    """Pairs with the same network, images and maps: pixels may become black and the background."""
+
+    env: Environment
+    pairs: dict[int, Pair]
+    """by number"""
+
+
+@own_arithmetic()
+def _groups(
+    pairs: Sequence[Pair], size: int, seed: int, device: str | torch.device | None
+) -> list[_Group]:
+    groups: dict[str, _Group] = {}
+    for number, pair in enumerate(pairs):
+        env = pair.load(size, seed).to("cpu" if device is None else device)
+        groups.setdefault(env.spec.digest, _Group(env, {})).pairs[number] = pair
+    return list(groups.values())
+
+
+def _cell(
+    group: _Group, methods: Sequence[Any], n: int, seed: int, indicator: IndicatorName
+) -> Cell:
+    """A group as work for the store."""
+    env, pairs = group.env, list(group.pairs.values())
+    resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
+    return Cell(
+        "leaderboard",
+        {"pairs": "; ".join(each.name for each in pairs), "spec": env.spec.digest[:8]},
+        {
+            "pairs": [(each.data, each.network, each.removed_to) for each in pairs],
+            "environment": env.spec.digest,
+            "methods": [
+                (each.name, each.built_in or fingerprint(each.function), dict(each.settings))
+                for each in resolved
+            ],
+            "n": n,
+            "seed": seed,
+            "indicator": indicator,
+            "device": str(env.device),
+        },
+        partial(_scored, methods, env, pairs, n, seed, indicator),
     )
 
 
+@own_arithmetic()
+def _scored(
+    methods: Sequence[Any],
+    env: Environment,
+    pairs: Sequence[Pair],
+    n: int,
+    seed: int,
+    indicator: IndicatorName,
+    device: str | None,
+) -> list[list[CaseScores]]:
+    """Both protocols of each pair of a group."""
+    if device is not None:
+        env = env.to(device)
+    seen = explained(methods, env, n, seed)
+    _refuse_where_nothing_ran(pairs[0], seen)
+    return [_cases_of(pair, env, seen, indicator) for pair in pairs]
+
+
 def _cases_of(
-    number: int, pair: Pair, env: Environment, seen: Explained, indicator: IndicatorName
+    pair: Pair, env: Environment, seen: Explained, indicator: IndicatorName
 ) -> list[CaseScores]:
-    """Both protocols of a pair."""
+    """Both protocols of a pair, which is not numbered yet."""
     f1 = f1_of(seen)
     by: dict[RankedBy, Any] = {
         "overall": f1["overall"],
@@ -183,7 +273,7 @@ def _cases_of(
     unseen = pair.shows_unseen_data(env)
     return [
         CaseScores(
-            pair=number,
+            pair=0,
             data=pair.data,
             network=pair.network,
             protocol=protocol,
@@ -226,12 +316,16 @@ def _refuse_where_nothing_ran(pair: Pair, seen: Explained) -> None:
         raise AttributionLabError(f"no method ran on {pair.name}; {name}: {reason}")
 
 
+def _absent(methods: Sequence[str], cases: Sequence[CaseScores]) -> list[str]:
+    """Methods that no case ranks."""
+    return [method for method in methods if not any(method in case.areas for case in cases)]
+
+
 def _refuse_absent(methods: Sequence[str], cases: Sequence[CaseScores]) -> None:
-    for method in methods:
-        if not any(method in case.areas for case in cases):
-            raise AttributionLabError(
-                f"{method} could not be run in any case: leave it out ({cases[0].reasons[method]})"
-            )
+    for method in _absent(methods, cases):
+        raise AttributionLabError(
+            f"{method} could not be run in any case: leave it out ({cases[0].reasons[method]})"
+        )
 
 
 def _pairs_problem(pairs: Any) -> list[str]:
