@@ -6,6 +6,7 @@ import pytest
 import typer
 
 from attributionlab import AttributionLabError, leaderboard
+from attributionlab.cli.app import INTERRUPTED, main
 from attributionlab.cli.studies import run_leaderboard
 from attributionlab.leaderboard import DEFAULT_METHODS, PAIRS, rank_methods
 
@@ -18,7 +19,8 @@ def run(tmp_path, monkeypatch, capsys):
     def small(methods, n, seed, **options):
         asked.append((methods, n, seed, options))
         few = methods if methods and len(methods) < 5 else ["lrp", "deconvolution"]
-        return rank_methods(few, 1, seed, pairs=PAIRS[:2], size=16, command=options["command"])
+        kept = {name: options[name] for name in ("out", "jobs", "retry_failed", "command")}
+        return rank_methods(few, 1, seed, pairs=PAIRS[:2], size=16, **kept)
 
     monkeypatch.setattr(leaderboard, "rank_methods", small)
     monkeypatch.chdir(tmp_path)
@@ -77,3 +79,50 @@ def test_paths_are_refused_before_the_work(run):
 def test_one_method_is_refused(run):
     with pytest.raises(AttributionLabError, match="at least two"):
         run("lrp")
+
+
+METHOD = """
+import os
+
+def mine(model, inputs, targets):
+    with open("calls.txt", "a+") as file:
+        file.seek(0)
+        if len(file.read()) == int(os.environ.get("STOP_AT", "-1")):
+            raise KeyboardInterrupt
+        file.write("x")
+    return inputs
+"""
+
+
+def test_a_stopped_ranking_writes_its_files_and_the_same_command_goes_on(
+    run, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "mine.py").write_text(METHOD)
+
+    def calls():
+        found = (tmp_path / "calls.txt").read_text()
+        (tmp_path / "calls.txt").write_text("")
+        return len(found)
+
+    def written():
+        document = json.loads((tmp_path / "a.json").read_text())
+        return {key: each for key, each in document.items() if key != "command"}
+
+    words = ["mine.py:mine", "lrp", "saliency", "--json", "a.json", "--jobs", "1"]
+    run(*words)
+    undisturbed = written()
+    assert calls() == 2
+    monkeypatch.setenv("STOP_AT", "1")
+    assert main(["leaderboard", *words, "--out", "kept"]) == INTERRUPTED
+    said = capsys.readouterr()
+    assert "1 of 2 pairs were done\ninterrupted" in said.err
+    assert "stopped after 1 of 2 pairs" in said.out
+    assert calls() == 1
+    assert len(written()["cases"]) == 2
+    monkeypatch.delenv("STOP_AT")
+    run(*words, "--out", "kept")
+    assert calls() == 1
+    assert written() == undisturbed
+    options = run(*words, "--out", "kept", "--retry-failed")[0][3]
+    assert calls() == 0
+    assert options["retry_failed"]

@@ -1,11 +1,13 @@
 """The command that tests a metric: what it prints, writes and refuses."""
 
 import json
+import shutil
 
 import pytest
 import typer
 
 from attributionlab import AttributionLabError
+from attributionlab.cli.app import INTERRUPTED, main
 from attributionlab.cli.studies import run_metric_test
 
 METRICS = """
@@ -44,6 +46,21 @@ seed = 0
 image_size = 12
 colors = [[220, 120, 20], [220, 20, 120]]
 background = [20, 20, 20]
+"""
+
+
+STOPPING = """
+import os
+
+def seen(model, images, targets, attributions, *, truth, seed):
+    with open("asked.txt", "a+") as file:
+        file.seek(0)
+        asked = file.read().split()
+        if str(seed) not in asked:
+            if len(asked) == int(os.environ.get("STOP_AT", "-1")):
+                raise KeyboardInterrupt
+            file.write(f"{seed} ")
+    return (attributions * truth).sum((1, 2, 3)) FACTOR
 """
 
 
@@ -135,3 +152,58 @@ def test_the_size_of_images_is_chosen(run):
 def test_what_cannot_be_done_is_refused(run, arguments, message):
     with pytest.raises(AttributionLabError, match=message):
         run(*arguments)
+
+
+def test_a_stopped_test_writes_its_files_and_the_same_command_goes_on(
+    run, tmp_path, monkeypatch, capsys
+):
+    def write(factor):
+        (tmp_path / "mine.py").write_text(STOPPING.replace("FACTOR", factor))
+
+    def asked():
+        path = tmp_path / "asked.txt"
+        words = path.read_text().split() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return len(words)
+
+    def written():
+        document = json.loads((tmp_path / "a.json").read_text())
+        return {key: each for key, each in document.items() if key != "command"}
+
+    words = ["mine.py:seen", "--n", "3", "--dose", "share=0", "--json", "a.json", "--jobs", "1"]
+    write("")
+    run(*words)
+    assert asked() == 3
+    undisturbed = written()
+    monkeypatch.setenv("STOP_AT", "2")
+    assert main(["metric", "--env", "small.toml", *words, "--out", "kept"]) == INTERRUPTED
+    said = capsys.readouterr()
+    assert "2 of 3 images were done: seen undecided\ninterrupted" in said.err
+    assert "stopped after 2 of 3 images" in said.out
+    assert written()["n"] == asked() == 2
+    assert written()["notes"][0].startswith("Stopped after 2 of 3 images")
+    monkeypatch.delenv("STOP_AT")
+    run(*words, "--out", "kept")
+    assert asked() == 1
+    assert written() == undisturbed
+    run(*words, "--out", "kept")
+    assert asked() == 0
+    write("* 2")  # another metric under the same name
+    run(*words, "--out", "kept")
+    assert asked() == 3
+    assert written() != undisturbed
+
+
+def test_without_a_folder_what_is_done_stays_where_it_is_said(run, tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text(STOPPING.replace("FACTOR", ""))
+    monkeypatch.setenv("STOP_AT", "1")
+    words = ["mine.py:seen", "--n", "3", "--dose", "share=0", "--json", "a.json"]
+    assert main(["metric", "--env", "small.toml", *words]) == INTERRUPTED
+    assert not (tmp_path / "a.json").exists()
+    said = capsys.readouterr().err
+    assert "1 of 3 images were done" in said
+    monkeypatch.delenv("STOP_AT")
+    folder = said.partition("--out ")[2].split()[0]
+    run(*words, "--out", folder)
+    assert len((tmp_path / "asked.txt").read_text().split()) == 3
+    shutil.rmtree(folder)
