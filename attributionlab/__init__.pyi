@@ -20,6 +20,8 @@ from .errors import AttributionLabError as AttributionLabError
 from .errors import AttributionLabWarning as AttributionLabWarning
 from .errors import AttributionWarning as AttributionWarning
 from .errors import GuardWarning as GuardWarning
+from .exchange.export import export_environment as export_environment
+from .exchange.score import score_export as score_export
 from .faithfulness.comparing import compare as compare
 from .faithfulness.comparison import Comparison as Comparison
 from .faithfulness.report import FaithfulnessReport as FaithfulnessReport

@@ -2,9 +2,10 @@
 
 import io
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,15 +89,68 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-            # mkstemp makes private files; a result is as readable as any other file of this user.
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
+            _publish(temporary, 0o666)
             os.replace(temporary, target)
         except BaseException:
             os.unlink(temporary)
             raise
     except OSError as error:  # a full disk
+        raise AttributionLabError(f"cannot write {str(path)!r}: {error}") from error
+
+
+def _publish(temporary: str, mode: int) -> None:
+    """Make a private file or folder as readable as any other that this user makes."""
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(temporary, mode & ~umask)
+
+
+def check_new_folder(path: str | Path) -> Path:
+    """The folder that is to be made there, refused before the work that would end in it if it cannot
+    be; one that exists is for the caller to judge, unless it is the current one.
+    """
+    try:
+        target = Path(path).resolve()
+        if _of_system(path) or (target.exists() and not target.is_dir()):
+            raise AttributionLabError(f"{str(path)!r} is no folder: name a new one")
+        if target.is_dir() and target.samefile(Path.cwd()):
+            raise AttributionLabError(
+                f"{str(path)!r} is the current folder, which cannot be put in place as a whole: name "
+                "a new one"
+            )
+        if not target.parent.is_dir():
+            raise AttributionLabError(
+                f"cannot make {str(path)!r}: there is no folder {str(Path(path).parent)!r}"
+            )
+        allowed = os.access(target.parent, os.W_OK | os.X_OK)
+    except AttributionLabError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, a null byte
+        raise AttributionLabError(f"cannot make {str(path)!r}: {error}") from error
+    if not allowed:
+        raise AttributionLabError(f"cannot make {str(path)!r}: no permission")
+    return target
+
+
+@contextmanager
+def folder_made_whole(path: str | Path) -> Iterator[Path]:
+    """A new folder beside a path, put in its place at the end of the block.
+
+    If the block raises, nothing is left. In place of a folder that is not empty nothing is put.
+    """
+    target = check_new_folder(path)
+    try:
+        temporary = tempfile.mkdtemp(dir=target.parent, prefix=".attributionlab-")
+        try:
+            yield Path(temporary)
+            _publish(temporary, 0o777)
+            if target.is_dir():
+                target.rmdir()
+            os.rename(temporary, target)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+    except OSError as error:  # a full disk, or somebody else's files there
         raise AttributionLabError(f"cannot write {str(path)!r}: {error}") from error
 
 

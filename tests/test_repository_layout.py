@@ -73,6 +73,10 @@ MAY_IMPORT = {
         *("metrics", "progress", "ranking", "report", "stats", "store", "truth", "validation"),
         "versions",
     },
+    "exchange": {
+        *("environment", "faithfulness", "files", "progress", "references", "truth", "validation"),
+        "versions",
+    },
     "papers": {
         *("compiling", "device", "diagnosis", "environment", "exact", "faithfulness", "files"),
         *(

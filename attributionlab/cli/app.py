@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attributionlab.cli.exchange import export_files, score_files
 from attributionlab.cli.options import (
     Claimed,
     Device,
@@ -243,6 +244,8 @@ app.command("compare")(compare_methods)
 app.command("metric")(run_metric_test)
 app.command("leaderboard")(run_leaderboard)
 app.command("reproduce")(reproduce_item)
+app.command("export")(export_files)
+app.command("score")(score_files)
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:

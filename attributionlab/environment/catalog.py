@@ -148,6 +148,40 @@ def load(name: str, **overrides: Any) -> Environment:
     return env
 
 
+def from_spec(spec: Mapping[str, Any]) -> Environment:
+    """Build an environment from its specification alone, without any TOML file.
+
+    Parameters
+    ----------
+    spec : mapping
+        The fields of an `EnvironmentSpec`, as ``dataclasses.asdict`` and JSON have them.
+
+    Raises
+    ------
+    AttributionLabError
+        For all that is wrong with it, as `load`.
+
+    Examples
+    --------
+    >>> from dataclasses import asdict
+    >>> import attributionlab as al
+    >>> from attributionlab.environment.catalog import from_spec
+    >>> env = al.load("multi-color-sum", image_size=24)
+    >>> from_spec(asdict(env.spec)).spec == env.spec
+    True
+    """
+    name, constants = spec.get("name"), spec.get("constants")
+    if not isinstance(name, str) or not isinstance(constants, Mapping):
+        raise AttributionLabError(
+            f"the specification has the name {name!r} and the constants {constants!r}: give a text "
+            "and a table"
+        )
+    design = {key: spec[key] for key in DESIGN_KEYS if key in spec} | {"dataset": name}
+    dataset = {key: spec[key] for key in DATASET_KEYS if key in spec}
+    with plain_torch():
+        return _build(_spec(name, design, dataset, dict(constants)))
+
+
 def load_call(env: Environment) -> str:
     """How Python would make an environment again."""
     arguments = [repr(env.reference)]

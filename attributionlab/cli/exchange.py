@@ -1,0 +1,90 @@
+"""The commands `export` and `score`: environments and maps as files, for other frameworks."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attributionlab.cli.options import Claimed, Explained, check_paths, command_line, write_all
+from attributionlab.errors import AttributionLabError, printable
+from attributionlab.progress import follow
+
+
+def export_files(
+    env: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")],
+    out: Annotated[Path, typer.Option(help="Write this folder, whole or not at all.")],
+    n: Annotated[int, typer.Option(help="How many images.")] = 32,
+    seed: Annotated[int, typer.Option(help="Which images.")] = 0,
+    output: Explained = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Images of 72 x 72 pixels: fast; scores differ from those at 224."
+        ),
+    ] = False,
+    image_size: Annotated[
+        int | None, typer.Option(metavar="S", help="Images of S x S pixels, S from 8 to 1024.")
+    ] = None,
+) -> None:
+    """Write images, labels, masks and the network of an environment as files.
+
+    Other frameworks read them without torch; `attributionlab score` scores their maps.
+    """
+    from attributionlab.environment.catalog import load
+    from attributionlab.exchange.export import export_environment
+    from attributionlab.faithfulness.comparison import QUICK_SIZE
+
+    if quick and image_size not in (None, QUICK_SIZE):
+        raise AttributionLabError(
+            f"--image-size is {image_size}, --quick takes {QUICK_SIZE}: leave one of them out"
+        )
+    size = QUICK_SIZE if quick else image_size
+    loaded = load(env, **({} if size is None else {"image_size": size}))
+    export_environment(
+        loaded,
+        out,
+        n,
+        seed,
+        output,  # type: ignore[arg-type]
+        show_progress=True,
+        command=command_line(),
+    )
+    chosen = loaded.checked_output(output)
+    typer.echo(
+        printable(f"{out}: {loaded.name}, {n} images, seed {seed}, masks of the {chosen}")
+        + "\nnext: save a map of each image as maps.npz, then "
+        + printable(f"attributionlab score {out} maps.npz")
+    )
+
+
+def score_files(
+    folder: Annotated[Path, typer.Argument(help="What attributionlab export wrote.")],
+    maps: Annotated[Path, typer.Argument(help="A .npz or .npy file: one map for each image.")],
+    claim: Claimed = None,
+    json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
+) -> None:
+    """Score maps that were made of exported images, by any framework.
+
+    All images have one network: a pass proves less than one of attributionlab test. The exit status is
+    that of attributionlab test.
+    """
+    from attributionlab.cli.app import STATUSES
+    from attributionlab.exchange.score import score_export
+    from attributionlab.report import print_table, report_table
+
+    places = check_paths({"json": json}, read=[str(maps)])
+    if json and folder.resolve() in places["json"].parents:
+        raise AttributionLabError(f"--json is {str(json)!r}, in the export: write elsewhere")
+    with follow(f"score {maps}"):
+        report = score_export(
+            folder,
+            maps,
+            claim,  # type: ignore[arg-type]
+            show_progress=True,
+            command=command_line(),
+        )
+    try:
+        print_table(report_table(report.to_dict()))
+    finally:  # whether or not anybody reads the table
+        write_all(places, {"json": report.to_json})
+    raise typer.Exit(STATUSES[report.verdict])
