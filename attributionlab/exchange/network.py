@@ -120,8 +120,9 @@ def _described(env: Environment, name: str, module: Any) -> dict[str, Any]:
         return {"kind": "flatten"}
     if kind is nn.Softmax and module.dim == 1:
         return {"kind": "softmax"}
+    said = " ".join(str(module).split())
     raise AttributionLabError(
-        f"{env.name}: layer {name!r} is {module}, which a list of layers cannot say: export networks "
+        f"{env.name}: layer {name!r} is {said}, which a list of layers cannot say: export networks "
         "that are chains (nn.Sequential) of Conv2d, Linear, ReLU, Flatten and Softmax"
     )
 
