@@ -5,7 +5,13 @@ import os
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.files import check_writable, make_folder, write_atomically
+from attributionlab.files import (
+    check_new_folder,
+    check_writable,
+    folder_made_whole,
+    make_folder,
+    write_atomically,
+)
 
 
 def test_a_file_is_written_whole_in_utf8_and_readable_by_others(tmp_path):
@@ -135,3 +141,49 @@ def test_a_refusal_is_not_wrapped_in_another(tmp_path):
     with pytest.raises(AttributionLabError) as caught:
         check_writable(tmp_path / "missing" / "file")
     assert str(caught.value).count("cannot write") == 1
+
+
+def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "out"
+    umask = os.umask(0o022)
+    try:
+        with folder_made_whole(target) as folder:
+            (folder / "a.txt").write_text("a")
+            assert folder.parent == tmp_path
+            assert not target.exists()
+    finally:
+        os.umask(umask)
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "a.txt"]
+    if os.name == "posix":
+        assert target.stat().st_mode & 0o777 == 0o755
+    with pytest.raises(KeyboardInterrupt), folder_made_whole(tmp_path / "other") as folder:
+        (folder / "b.txt").write_text("b")
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "a.txt"]
+
+
+def test_what_somebody_put_into_the_folder_meanwhile_stays(tmp_path):
+    target = tmp_path / "out"
+    with (  # noqa: PT012 - the block is what is tested
+        pytest.raises(AttributionLabError, match="cannot write .*out"),
+        folder_made_whole(target) as folder,
+    ):
+        (folder / "a.txt").write_text("ours")
+        target.mkdir()
+        (target / "b.txt").write_text("theirs")
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "b.txt"]
+
+
+def test_folders_that_cannot_be_made_are_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    for name, message in (
+        ("file", "is no folder"),
+        ("file/out", "there is no folder"),
+        ("no/out", "there is no folder"),
+        ("x" * 300, "cannot make"),
+        ("a\0b", "cannot make"),
+    ):
+        with pytest.raises(AttributionLabError, match=message):
+            check_new_folder(tmp_path / name)
+    with pytest.raises(AttributionLabError, match="is no folder"):
+        check_new_folder("/dev/null" if os.name == "posix" else tmp_path / "file")
