@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.environment import Environment
-from attributionlab.environment.catalog import as_environments, from_spec
+from attributionlab.environment.catalog import as_environments, from_spec, load_call
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exchange.network import ListedNetwork, listed_network
 from attributionlab.files import check_new_folder, folder_made_whole
@@ -231,7 +231,7 @@ def export_environment(
                 files=sums,
                 versions=library_versions(),
                 command=command
-                or f"attributionlab.export_environment({env.name!r}, {str(out)!r}, n={n}, "
+                or f"attributionlab.export_environment({load_call(env)}, {str(out)!r}, n={n}, "
                 f"seed={seed}, output={output!r})",
             )
             (folder / MANIFEST).write_bytes(_json({"schema": SCHEMA, **asdict(manifest)}))

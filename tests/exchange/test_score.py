@@ -6,8 +6,11 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import attributionlab as al
+from attributionlab.exchange.export import Manifest, digest_of
 from attributionlab.nets import forms_of
 from cases import SMALL_ENVIRONMENTS
 
@@ -212,6 +215,22 @@ def test_a_file_that_has_changed_is_named(folder, name):
         al.score_export(folder, masks)
 
 
+@given(data=st.data())
+def test_any_changed_byte_is_noticed(exported, data):
+    manifest = Manifest.read(exported)
+    name = data.draw(st.sampled_from(sorted(manifest.files)))
+    content = (exported / name).read_bytes()
+    place = data.draw(st.integers(0, len(content) - 1))
+    changed = bytes([content[place] ^ data.draw(st.integers(1, 255))])
+    try:
+        (exported / name).write_bytes(content[:place] + changed + content[place + 1 :])
+        with pytest.raises(al.AttributionLabError, match=rf"1 of 10 files have changed \({name}\)"):
+            manifest.check_files(exported)
+    finally:
+        (exported / name).write_bytes(content)
+    manifest.check_files(exported)
+
+
 def test_many_changed_files_are_counted(folder):
     for path in folder.glob("images/*.png"):
         path.write_bytes(b"")
@@ -221,8 +240,6 @@ def test_many_changed_files_are_counted(folder):
 
 def sums_of(folder):
     """A manifest whose sums hold for files as they are."""
-    from attributionlab.exchange.export import digest_of
-
     manifest = manifest_of(folder)
     manifest["files"] = {name: digest_of(folder / name) for name in manifest["files"]}
     return manifest
