@@ -82,6 +82,14 @@ def test_claims_are_those_of_the_test(exported, env, claim):
     assert comparable(report) == comparable(tested)
 
 
+def test_hints_have_the_commands_of_the_test(exported, env):
+    maps = abs(np.load(exported / "arrays.npz")["masks"]).astype(np.float32)
+    report = al.score_export(exported, maps)
+    assert "load('multi-color-sum-distractors', image_size=24), n=6, one" in report.hints[0].confirm
+    tested = al.faithfulness_test(maps, env, 6, one_network=True)
+    assert comparable(report) == comparable(tested)
+
+
 def test_masks_of_the_logit_are_what_its_maps_are_scored_against(tmp_path, env):
     out = al.export_environment(env, tmp_path / "export", n=6, output="logit")
     masks = np.load(out / "arrays.npz")["masks"].astype(np.float32)
