@@ -71,7 +71,7 @@ def score_export(
     >>> images, labels = env.batch(6)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     out = al.export_environment(env, Path(folder) / "export", n=6)
-    ...     report = al.score_export(out, env.truth(images, labels).signed)
+    ...     report = al.score_export(out, env.truth(images, labels).signed.float())
     >>> report.verdict, report.one_network
     ('pass', True)
     """
