@@ -32,7 +32,7 @@ from attributionlab.cli.options import (
     arguments,
     check_paths,
     command_line,
-    image_side,
+    load_all,
     parse_seed,
     parse_settings,
     say,
@@ -189,7 +189,6 @@ def run_test(
     too), 4 invalid (a control has the wrong result), 70 a crash, 130 interrupted, 141 the reader of the
     table has stopped.
     """
-    from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
     from attributionlab.files import write_atomically
     from attributionlab.report import print_table, report_figure, report_table, to_png
@@ -198,14 +197,10 @@ def run_test(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
         read=[method, *(env or [])],
     )
-    size = image_side(quick, image_size)
     with saying_what_was_done(), follow(f"test {method}"):
         report = faithfulness_test(
             method,
-            [
-                load(name, **({} if size is None else {"image_size": size}))
-                for name in env or DEFAULT_ENVIRONMENTS
-            ],
+            load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
             n,
             parse_seed(seed),
             gamma,

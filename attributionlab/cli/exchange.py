@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from attributionlab.cli.options import Claimed, Explained, check_paths, command_line, write_all
+from attributionlab.cli.options import (
+    Claimed,
+    Explained,
+    ImageSize,
+    Quick,
+    check_paths,
+    command_line,
+    load_all,
+    write_all,
+)
 from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
@@ -16,30 +25,16 @@ def export_files(
     n: Annotated[int, typer.Option(help="How many images.")] = 32,
     seed: Annotated[int, typer.Option(help="Which images.")] = 0,
     output: Explained = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Images of 72 x 72 pixels: fast; scores differ from those at 224."
-        ),
-    ] = False,
-    image_size: Annotated[
-        int | None, typer.Option(metavar="S", help="Images of S x S pixels, S from 8 to 1024.")
-    ] = None,
+    quick: Quick = False,
+    image_size: ImageSize = None,
 ) -> None:
     """Write images, labels, masks and the network of an environment as files.
 
     Other frameworks read them without torch; `attributionlab score` scores their maps.
     """
-    from attributionlab.environment.catalog import load
     from attributionlab.exchange.export import export_environment
-    from attributionlab.faithfulness.comparison import QUICK_SIZE
 
-    if quick and image_size not in (None, QUICK_SIZE):
-        raise AttributionLabError(
-            f"--image-size is {image_size}, --quick takes {QUICK_SIZE}: leave one of them out"
-        )
-    size = QUICK_SIZE if quick else image_size
-    loaded = load(env, **({} if size is None else {"image_size": size}))
+    [loaded] = load_all([env], quick, image_size)
     export_environment(
         loaded,
         out,

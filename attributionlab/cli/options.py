@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import typer
 
@@ -18,6 +18,9 @@ from attributionlab.environment.files import find_dataset, find_spec, read_spec
 from attributionlab.errors import AttributionLabError, Stopped, printable, refuse_if
 from attributionlab.files import check_writable
 from attributionlab.progress import follow
+
+if TYPE_CHECKING:
+    from attributionlab.environment import Environment
 
 Result = TypeVar("Result")
 
@@ -118,15 +121,17 @@ def command_line(seed: int | None = None) -> str:
     return shlex.join(["attributionlab", *words])
 
 
-def image_side(quick: bool, image_size: int | None) -> int | None:
-    """The images' side that --quick and --image-size ask for, None where neither does."""
+def load_all(names: Sequence[str], quick: bool, image_size: int | None) -> list["Environment"]:
+    """Environments with the images' side that --quick or --image-size asks for."""
+    from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparing import QUICK_SIZE
 
     if quick and image_size not in (None, QUICK_SIZE):
         raise AttributionLabError(
             f"--image-size is {image_size}, --quick takes {QUICK_SIZE}: leave one of them out"
         )
-    return QUICK_SIZE if quick else image_size
+    size = QUICK_SIZE if quick else image_size
+    return [load(name, **({} if size is None else {"image_size": size})) for name in names]
 
 
 def parse_seed(text: str) -> int | Literal["fresh"]:

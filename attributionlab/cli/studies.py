@@ -26,7 +26,7 @@ from attributionlab.cli.options import (
     as_far_as_done,
     check_paths,
     command_line,
-    image_side,
+    load_all,
     parse_seed,
     parse_settings,
     say,
@@ -94,7 +94,6 @@ def compare_methods(
     ] = None,
 ) -> None:
     """Run methods side by side on the same images: scores, verdicts, seconds."""
-    from attributionlab.environment.catalog import load
     from attributionlab.faithfulness.comparing import compare
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
     from attributionlab.files import write_atomically
@@ -115,15 +114,12 @@ def compare_methods(
     if forms and not equivalent:
         raise AttributionLabError("--forms is given, but --equivalent is 0: set it to 1 to 5")
     named = [name for name in methods or [] if name not in METHODS or not all_]
-    size = image_side(quick, image_size)
+    environments = load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size)
 
     def run(folder: Path) -> "Comparison":
         return compare(
             [*METHODS, *named] if all_ else named or None,
-            [
-                load(name, **({} if size is None else {"image_size": size}))
-                for name in env or DEFAULT_ENVIRONMENTS
-            ],
+            environments,
             n,
             parse_seed(seed),
             gamma,
@@ -361,12 +357,8 @@ def run_metric_test(
         ),
     ] = 8,
     seed: Seed = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Images of 72 x 72 pixels; results differ from 224.")
-    ] = False,
-    image_size: Annotated[
-        int | None, typer.Option("--image-size", help="Side of the images, in pixels.")
-    ] = None,
+    quick: Quick = False,
+    image_size: ImageSize = None,
     dose: Annotated[
         list[str] | None,
         typer.Option(
@@ -403,8 +395,6 @@ def run_metric_test(
 
     Exit status: 0 valid, 1 blind or reversed, 2 refused, 3 undecided.
     """
-    from attributionlab.environment.catalog import load
-    from attributionlab.faithfulness.comparing import QUICK_SIZE
     from attributionlab.files import write_atomically
     from attributionlab.methods import as_method
     from attributionlab.metric_trials.registry import says_direction
@@ -414,13 +404,8 @@ def run_metric_test(
 
     paths = {"json": json, "csv": csv, "html": html, "figure": figure}
     places = check_paths(paths, read=[metric, *(method or []), env])
-    if quick and image_size is not None:
-        raise AttributionLabError(
-            f"--quick and --image-size {image_size}: --quick means {QUICK_SIZE}, give one of them"
-        )
-    size = QUICK_SIZE if quick else image_size
     doses = parse_doses(dose) if dose else None
-    place = load(env, **({} if size is None else {"image_size": size}))
+    [place] = load_all([env], quick, image_size)
     scorer: Any = metric if ":" not in metric else as_method(metric, {}).function
     says_so = isinstance(scorer, str) or says_direction(scorer)
     if lower_is_better and says_so:
