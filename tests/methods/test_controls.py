@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import attributionlab as al
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
-from attributionlab.methods.controls import CATALOG_COLORS, CONTROLS
+from attributionlab.methods.controls import CATALOG_COLORS, CONTROLS, colors_of
 
 INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")
 
@@ -104,6 +106,15 @@ def test_controls_are_their_definitions():
     uniform = run("random", generator=torch.Generator().manual_seed(0))
     assert ((uniform >= 0) & (uniform < 1)).all()
     assert uniform.unique().numel() == 9
+
+
+@given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 6), st.integers(1, 4))
+def test_colors_are_the_distinct_columns_in_their_order(seed, channels, side, values):
+    drawn = torch.Generator().manual_seed(seed)
+    image = torch.randint(-values, values, (channels, side, side), generator=drawn) / 2
+    expected = torch.unique(image.flatten(1), dim=1, return_inverse=True, return_counts=True)
+    for found, each in zip(colors_of(image), expected, strict=True):
+        assert torch.equal(found, each)
 
 
 def test_default_environments_are_in_the_catalog():
