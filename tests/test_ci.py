@@ -88,6 +88,14 @@ def test_the_workflow_runs_the_commands_of_make_test():
         assert f"python -m {command.replace('-n 2', '-n auto')}" in suite
 
 
+def test_the_workflow_and_ci_run_the_notebooks_apart():
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    [command] = re.findall(r"^notebooks: .*\n\t\$\(BIN\)/(python .*)\n", makefile, re.MULTILINE)
+    assert '-m "notebooks and not slow"' in command
+    assert f"run: {command} $ARGUMENTS\n" in (WORKFLOWS / "suite.yml").read_text(encoding="utf-8")
+    assert "not notebooks" in PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
+
+
 def test_a_missing_browser_fails_where_one_is_required(tmp_path):
     page = REPOSITORY / "tests" / "report" / "test_page_in_browser.py"
     # No programs on the PATH, and no other test: the first shows it. The suite's conftest would load
@@ -106,11 +114,11 @@ def test_a_missing_browser_fails_where_one_is_required(tmp_path):
 def test_ci_is_red_where_a_browser_cannot_be_installed(tmp_path, installs, status):
     for program in ("bash", "dirname"):
         (tmp_path / program).symlink_to(shutil.which(program))
-    for program, line in (("apt-get", f"exit {0 if installs else 100}"), ("make", "echo tests")):
+    for program, line in (("apt-get", f"exit {0 if installs else 100}"), ("make", "echo made $1")):
         (tmp_path / program).write_text(f"#!{shutil.which('bash')}\n{line}\n")
         (tmp_path / program).chmod(0o755)
     command = [str(tmp_path / "bash"), str(REPOSITORY / ".ci" / "run")]
     done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == status
-    assert ("tests" in done.stdout) == installs
+    assert done.stdout.split("\n")[:-1] == ["made test", "made notebooks"] * installs
     assert ("apt-get install chromium" in done.stderr) != installs

@@ -50,6 +50,7 @@ def kernel(monkeypatch):
 
 
 @pytest.mark.parametrize("side", [SMALLER, pytest.param(SIDE, marks=pytest.mark.slow)])
+@pytest.mark.notebooks
 @each_notebook
 def test_a_notebook_runs_from_top_to_bottom(path, side, kernel):
     notebook = read(path)
@@ -58,6 +59,7 @@ def test_a_notebook_runs_from_top_to_bottom(path, side, kernel):
     run(notebook, path.parent)
 
 
+@pytest.mark.notebooks
 def test_kernels_run_this_python_and_the_package_under_test(tmp_path, kernel):
     cell = nbformat.v4.new_code_cell(
         "import sys, attributionlab; print(sys.executable, attributionlab.__file__, sep='\\n')"
@@ -66,6 +68,7 @@ def test_kernels_run_this_python_and_the_package_under_test(tmp_path, kernel):
     assert cell.outputs[0].text.splitlines() == [sys.executable, al.__file__]
 
 
+@pytest.mark.notebooks
 def test_a_broken_cell_fails_with_its_source_and_its_error(tmp_path, kernel):
     cells = [nbformat.v4.new_code_cell(source) for source in ("half = 1 / 2", "assert half == 1")]
     with pytest.raises(pytest.fail.Exception, match=r"(?s)assert half == 1.*AssertionError"):
