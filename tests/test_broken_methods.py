@@ -51,7 +51,7 @@ def flipped(model, inputs, targets):
 BROKEN = {shifted: "shift", blurred: "blur", foreground: "foreground", one_place: "one-environment"}
 
 
-@pytest.fixture(scope="module", params=[72, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[48, pytest.param(None, marks=pytest.mark.slow)])
 def environments(request):
     """The default ones, small and in full size."""
     overrides = {} if request.param is None else {"image_size": request.param}
@@ -64,7 +64,7 @@ def one_network(request):
 
 
 def test_the_method_that_is_broken_below_is_right_before(one_network):
-    environments = [al.load(name, image_size=72) for name in DEFAULT_ENVIRONMENTS]
+    environments = [al.load(name, image_size=48) for name in DEFAULT_ENVIRONMENTS]
     report = al.faithfulness_test(right, environments, n=6, one_network=one_network)
     assert report.verdict == "pass"
     assert report.least.claim_f1 == 1

@@ -170,9 +170,15 @@ def test_results_depend_on_the_seed_alone(env):
     assert not first.equals(al.faithfulness_test(noisy, env, n=3, seed=6).to_frame())
 
 
-def test_the_first_images_score_the_same_whatever_n_is(env):
-    few = al.faithfulness_test("random", env, n=2).to_frame()
-    many = al.faithfulness_test("random", env, n=120).to_frame()  # several batches
+# Several batches: a question is one, and images before one network fill one with 87 of them.
+@pytest.mark.parametrize(("one_network", "n"), [(False, 8), (True, 120)])
+def test_the_first_images_score_the_same_whatever_n_is(env, one_network, n):
+    few, many = (
+        al.faithfulness_test(
+            "random", env, n=each, one_network=one_network, diagnosed=False
+        ).to_frame()
+        for each in (2, n)
+    )
     merged = few.merge(many, on=["sample", "part"])
     assert (merged.f1_x == merged.f1_y).all()
 
@@ -184,10 +190,10 @@ def test_randomness_differs_from_seed_to_seed_and_from_image_to_image(env):
         drawn.append((generator.initial_seed(), float(torch.rand(()))))
         return torch.ones_like(inputs)
 
-    al.faithfulness_test(watch, env, n=100, seed=0, diagnosed=False)
-    al.faithfulness_test(watch, env, n=100, seed=1, diagnosed=False)
-    assert len(drawn) == 2 * 100
-    assert len({seed for seed, _ in drawn}) == len({value for _, value in drawn}) == 2 * 100
+    for seed in (0, 1):
+        al.faithfulness_test(watch, env, n=20, seed=seed, diagnosed=False)
+    assert len(drawn) == 2 * 20
+    assert len({seed for seed, _ in drawn}) == len({value for _, value in drawn}) == 2 * 20
 
 
 @pytest.mark.usefixtures("without_shape_checks")  # which draw the items that they look at
