@@ -142,7 +142,10 @@ def test_the_size_of_images_is_chosen(run):
         (["mine.py:nothing"], "nothing"),
         (["insertion", "--output", "class"], "output is 'class'"),
         (["mine.py:scorer"], r"'higher_is_better' of Scorer .*boom \(mine.py, line \d+\): let"),
-        (["insertion", "--quick", "--image-size", "24"], "--image-size is 24, --quick takes 72: leave one of them out"),
+        (
+            ["insertion", "--quick", "--image-size", "24"],
+            "--image-size is 24, --quick takes 72: leave one of them out",
+        ),
         (["insertion", "--dose", "share"], "--dose is 'share': write AXIS=NUMBER"),
         (["insertion", "--dose", "share=0;1"], "--dose is 'share=0;1': write AXIS=NUMBER"),
         (["insertion", "--dose", "sharing=1"], "no axis named 'sharing': did you mean 'share'?"),
