@@ -22,6 +22,7 @@ from .errors import AttributionWarning as AttributionWarning
 from .errors import GuardWarning as GuardWarning
 from .exchange.export import export_environment as export_environment
 from .exchange.score import score_export as score_export
+from .faithfulness.calls import attribute as attribute
 from .faithfulness.comparing import compare as compare
 from .faithfulness.comparison import Comparison as Comparison
 from .faithfulness.report import FaithfulnessReport as FaithfulnessReport

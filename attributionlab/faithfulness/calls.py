@@ -1,32 +1,125 @@
 """Calls of a method: what it is offered, under which seed, how many images at once."""
 
+import warnings
 from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from attributionlab.faithfulness.setup import Batch, Setup
+from attributionlab.device import own_arithmetic
+from attributionlab.environment import Environment
+from attributionlab.environment.environment import PIXELS_AT_ONCE
+from attributionlab.errors import AttributionLabError, AttributionWarning, refuse_if
+from attributionlab.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.methods import (
+    METHODS,
     Attributed,
+    AttributionMethod,
     Call,
     Method,
     Notice,
-    attribute,
+    as_method,
     collect_notices,
     notify,
+    summarized,
 )
+from attributionlab.methods import attribute as call_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import normalize
-from attributionlab.truth import Truth, mask
+from attributionlab.truth import Output, Truth, mask
+from attributionlab.validation import integer_problem
 
 REFERENCE_IMAGES = 256
 """Number of other images for a method that declares them: enough to set off every neuron of IBA's layer
 that a test image sets off, or nearly (16 leave neurons that never vary, which then own the map)."""
 SAME = 0.01
 """How far normalized maps may lie apart and count as equal: rounding differs with the batch."""
+
+
+@own_arithmetic()
+def attribute(
+    method: AttributionMethod,
+    env: Environment,
+    images: Real[Tensor, "batch channels height width"],
+    targets: Int[Tensor, " batch"],
+    *,
+    settings: Mapping[str, Any] | None = None,
+    output: Output | None = None,
+    seed: int = 0,
+    patches: Int[Tensor, "batch height width"] | None = None,
+) -> Float[Tensor, "batch 1 height width"]:
+    """Attributions of a method, called as `faithfulness_test` calls it.
+
+    The method gets copies, what it declares by name (baseline, layers, generator, ...) and seeded
+    random states; what it does to the network or to torch is undone.
+
+    Parameters
+    ----------
+    method : str, class or callable
+        What `faithfulness_test` takes.
+    env : Environment
+        Whose network is explained.
+    images : Tensor, (B, C, H, W)
+        Integers in the valid box, of colors that the network knows.
+    targets : Tensor of int, (B,)
+        Class indices; zeros for regression.
+    settings : mapping, optional
+        Passed to the method.
+    output : {"probability", "logit"}, optional
+        Which output of a classifier is explained; the method's own choice, or the probability, by
+        default.
+    seed : int
+        Seed for a method that draws random numbers: image i has the maps that it has as image i of a
+        test with this seed.
+    patches : Tensor of int, (B, H, W), optional
+        Label map, 0 outside, for a method that declares `patches`.
+
+    Returns
+    -------
+    Tensor of float64, (B, 1, H, W)
+        Summed over channels, as the method scaled them.
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown method or setting, images that `env.truth` refuses, and what a method returns
+        that cannot be scored.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=24)
+    >>> images, labels = env.batch(2)
+    >>> al.attribute("gradcam", env, images, labels).shape
+    torch.Size([2, 1, 24, 24])
+    """
+    resolved = as_method(method, METHODS | CONTROLS, settings)
+    if not isinstance(env, Environment):
+        raise AttributionLabError(f"env is {env!r}: pass an environment, as of attributionlab.load")
+    refuse_if(integer_problem("seed", seed, 0))
+    if patches is None:
+        segmented = not resolved.built_in or resolved.settings.get("segmentation") == "patches"
+        if resolved.asks_for("patches") and segmented:
+            raise AttributionLabError(
+                f"{resolved.name} explains patches: pass patches (B, H, W), as of env.dataset"
+            )
+        patches = torch.zeros(images[:, 0].shape, dtype=torch.int64)
+    setup = prepared(resolved, env, output, n=len(images), seed=int(seed))
+    truth = env.truth(images, targets, setup.truth_output)
+    whole = Batch(images.cpu(), targets.cpu(), patches.cpu(), (env,) * len(images), truth)
+    at_once = max(1, PIXELS_AT_ONCE // env.recipe.image_size**2)
+    with collect_notices() as notices:
+        maps = [
+            attribute_batch(setup, whole.part(start, start + at_once)).maps
+            for start in range(0, len(images), at_once)
+        ]
+    for sentence in summarized(notices):
+        warnings.warn(f"{resolved.name}: {sentence}", AttributionWarning, stacklevel=2)
+    return torch.cat(maps)
 
 
 def attribute_batch(setup: Setup, batch: Batch, repeat: int = 0) -> Attributed:
@@ -39,7 +132,7 @@ def attribute_batch(setup: Setup, batch: Batch, repeat: int = 0) -> Attributed:
         return _one_by_one(setup, batch, repeat)
     with collect_notices() as notices:
         call = _call(setup, batch, repeat)
-        attributed = attribute(setup.method, call, _seed(setup, batch, repeat))
+        attributed = call_method(setup.method, call, _seed(setup, batch, repeat))
     if several and attributed.random:  # it drew from a global state
         return _one_by_one(setup, batch, repeat)
     for notice in notices:

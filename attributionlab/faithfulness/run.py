@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -91,8 +91,20 @@ class Outcome(NamedTuple):
     """what blind maps reach for the claim "positive-smoothed", (n,)"""
 
 
-def run_method(setup: Setup, show_progress: bool = False) -> Outcome:
-    """Run a method and the controls on the n images of an environment."""
+def run_method(
+    setup: Setup, show_progress: bool = False, keep: Callable[[Tensor], object] | None = None
+) -> Outcome:
+    """Run a method and the controls on the n images of an environment.
+
+    Parameters
+    ----------
+    setup : Setup
+        What is run, and where.
+    show_progress : bool
+        Show progress on standard error.
+    keep : callable, optional
+        Called with the maps of each batch as the method gave them, summed over channels, (B, 1, H, W).
+    """
     controls = {name: replace(setup, method=as_method(name, CONTROLS)) for name in ALONGSIDE}
     numbers: list[dict[str, Any]] = []
     runs: list[list[dict[str, Any]]] = []
@@ -110,6 +122,8 @@ def run_method(setup: Setup, show_progress: bool = False) -> Outcome:
         with collect_notices() as found:
             attributed = attribute_batch(setup, batch)
         seconds += time.perf_counter() - began
+        if keep is not None:
+            keep(attributed.maps)
         stochastic |= attributed.random
         scaled = batch.scaled(attributed.maps)
         repeats = range(1, setup.seeds if attributed.random else 1)

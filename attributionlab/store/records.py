@@ -35,8 +35,16 @@ class Record(NamedTuple):
 
     text: str
     """JSON"""
-    data: bytes = b""
-    """the arrays that it refers to by name, as safetensors; empty without any"""
+    data: bytes | None = b""
+    """the arrays that it refers to by name, as safetensors; empty without any; None where they were
+    left where they are"""
+
+
+class _Absent(dict[str, Tensor]):
+    """Stands for arrays that were not read: each is empty."""
+
+    def __missing__(self, name: str) -> Tensor:
+        return torch.empty(0)
 
 
 class Unreadable:
@@ -79,7 +87,9 @@ def value_of(record: Record) -> Any:
         For a record that names a class which this package does not have, or that has other fields.
     """
     try:
-        arrays = safetensors.torch.load(record.data) if record.data else {}
+        arrays: Mapping[str, Tensor] = _Absent()
+        if record.data is not None:
+            arrays = safetensors.torch.load(record.data) if record.data else {}
         return _read(json.loads(record.text), arrays)
     except UNREADABLE as error:
         if isinstance(error, AttributionLabError):

@@ -75,6 +75,7 @@ def run_cells(
     workers: Workers = Workers(),
     *,
     retry_failed: bool = False,
+    arrays: bool = True,
     what: str = "cells",
     show_progress: bool = False,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
@@ -94,6 +95,8 @@ def run_cells(
         Who computes.
     retry_failed : bool
         Whether cells that the store has as failed are computed again.
+    arrays : bool
+        Whether the arrays of known cells are read (`Store.outcome`).
     what : str
         What is done, for those who wait.
     show_progress : bool
@@ -107,7 +110,7 @@ def run_cells(
     left = []
     with follow(what, len(cells), "cells", show=show_progress) as advance:
         for cell in cells:
-            outcome = None if store is None else store.outcome(cell.key)
+            outcome = None if store is None else store.outcome(cell.key, arrays=arrays)
             if outcome is None or (outcome.error and retry_failed):
                 left.append(cell)
             else:

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -65,6 +66,56 @@ class Row(NamedTuple):
     seconds: float
     bytes: int
     finished: float
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A result in a store, for a cell that is computed from it: its arrays are read there.
+
+    Parameters
+    ----------
+    text, data : str and bytes
+        The record; without its arrays where they have a file.
+    path : Path or None
+        That file.
+    travels : bool
+        Whether the arrays go along to other processes, which may be on machines without that file.
+    """
+
+    text: str = field(repr=False)
+    data: bytes = field(repr=False)
+    path: Path | None
+    travels: bool = False
+
+    @property
+    def value(self) -> Any:
+        """The result as it was computed.
+
+        Raises
+        ------
+        AttributionLabError
+            If its file is missing or damaged.
+        """
+        return value_of(Record(self.text, self._read()))
+
+    def _read(self) -> bytes:
+        if self.path is None:
+            return self.data
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise AttributionLabError(
+                f"cannot read {str(self.path)!r} ({error.strerror}): run again, so that it is made again"
+            ) from error
+        if hashlib.sha256(data).hexdigest() != self.path.stem:
+            raise AttributionLabError(
+                f"{str(self.path)!r} is damaged: remove it and run again, so that it is made again"
+            )
+        return data
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        return state | {"data": self._read(), "path": None} if self.travels else state
 
 
 class Store:
@@ -204,29 +255,80 @@ class Store:
                 (self.folder / f"{HOLDER}.json").unlink()
             self._lock.close()
 
-    def outcome(self, key: str) -> Outcome | None:
-        """What became of a cell; None where it is missing, or its arrays are."""
-        query = "SELECT result, arrays, file, error, refused, seconds FROM cells WHERE key = ?"
+    def outcome(self, key: str, *, arrays: bool = True) -> Outcome | None:
+        """What became of a cell; None where it is missing, or its arrays are.
+
+        Without `arrays` those in a file are not read: only the file's size is looked at, and they are
+        empty in the outcome's value.
+        """
+        query = (
+            "SELECT result, arrays, file, bytes, error, refused, seconds FROM cells WHERE key = ?"
+        )
         with _in_one_line(self.path):
             row = self._database.execute(query, (key,)).fetchone()
         if row is None:
             return None
-        text, inline, file, error, refused, seconds = row
+        text, inline, file, size, error, refused, seconds = row
         if error:
             return Outcome(None, error, bool(refused), seconds)
-        data = inline or b""
+        data: bytes | None = inline or b""
         if file is not None:
+            path = self.folder / ARRAYS / file
             try:
-                data = (self.folder / ARRAYS / file).read_bytes()
+                data = path.read_bytes() if arrays else None
+                if data is None and path.stat().st_size != size:
+                    return None
             except OSError:
                 return None
-            if hashlib.sha256(data).hexdigest() != file.partition(".")[0]:
+            if data is not None and hashlib.sha256(data).hexdigest() != file.partition(".")[0]:
                 return None
         return Outcome(Record(text, data), "", False, seconds)
 
+    def size(self) -> int:
+        """Bytes of all files in the folder."""
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return sum(path.stat().st_size for path in files)
+
+    def describe(self, name: str, value: Any) -> None:
+        """Keep what the cells belong to, as JSON, under a name."""
+        with _in_one_line(self.path):
+            row = (name, json.dumps(value))
+            self._database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", row)
+
+    def description(self, name: str) -> Any:
+        """What `describe` kept; None without any."""
+        with _in_one_line(self.path):
+            query = "SELECT value FROM about WHERE name = ?"
+            row = self._database.execute(query, (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def holder(self) -> dict[str, Any] | None:
+        """Process, host and start (seconds since 1970) of whoever writes; None where nobody does."""
+        import psutil
+
+        try:
+            text = (self.folder / f"{HOLDER}.json").read_text(encoding="utf-8")
+            who: dict[str, Any] = json.loads(text)
+            # A process that was killed leaves the file behind.
+            gone = who["host"] == socket.gethostname() and not psutil.pid_exists(who["process"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return None if gone else who
+
+    def reference(self, key: str, *, travels: bool = False) -> "Reference | None":
+        """What leads to a result without reading its arrays; None where there is none."""
+        query = "SELECT result, arrays, file FROM cells WHERE key = ? AND error = ''"
+        with _in_one_line(self.path):
+            row = self._database.execute(query, (key,)).fetchone()
+        if row is None:
+            return None
+        text, inline, file = row
+        path = None if file is None else (self.folder / ARRAYS / file).resolve()
+        return Reference(text, inline or b"", path, travels)
+
     def put(self, cell: Cell, outcome: Outcome) -> None:
         """Keep what became of a cell, in place of what was there."""
-        data = b"" if outcome.record is None else outcome.record.data
+        data = b"" if outcome.record is None else outcome.record.data or b""
         file = None
         if len(data) > INLINE_BYTES:  # named by what is in it, so that damage is seen
             file = f"{hashlib.sha256(data).hexdigest()}.safetensors"
