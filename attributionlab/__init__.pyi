@@ -31,6 +31,9 @@ from .leaderboard import Leaderboard as Leaderboard
 from .leaderboard import rank_methods as rank_methods
 from .metric_trials.report import MetricReport as MetricReport
 from .metric_trials.run import metric_test as metric_test
+from .sweep.run import Sweep as Sweep
+from .sweep.run import merge_sweeps as merge_sweeps
+from .sweep.run import run_sweep as run_sweep
 from .truth import Truth as Truth
 from .verification import Certificate as Certificate
 from .verification import verify as verify

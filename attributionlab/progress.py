@@ -34,6 +34,21 @@ class Task:
     done: int = 0
     item: str = ""
     """what is being worked on, where that has a name"""
+    failed: int = 0
+    measured: int = 0
+    """of how many that are done the CPU time is known"""
+    seconds: float = 0.0
+    """that CPU time"""
+
+    def advance(self, count: int, item: str | None, failed: bool, seconds: float | None) -> None:
+        """So many more are done (or failed), in so much CPU time; `item` is worked on from now on."""
+        self.done += count
+        self.failed += count * failed
+        if item is not None:
+            self.item = item
+        if seconds is not None:
+            self.measured += count
+            self.seconds += seconds
 
     @property
     def title(self) -> str:
@@ -46,10 +61,21 @@ class Task:
         parts = [_duration(elapsed)]
         if self.total is not None:
             parts.insert(0, f"{self.done} of {self.total} {self.unit}".rstrip())
+            if self.failed:
+                parts.insert(1, f"{self.failed} failed")
             if 0 < self.done < self.total:
-                left = elapsed / self.done * (self.total - self.done)
-                parts.append(f"about {_duration(left)} left")
-        return f"{self.title}: {', '.join(parts)}"
+                parts.append(self.rest(elapsed))
+        return f"{self.title}: {', '.join(filter(None, parts))}"
+
+    def rest(self, elapsed: float) -> str:
+        """What is left: CPU time and rate where those of single items are known, or else seconds."""
+        left = (self.total or self.done) - self.done
+        if not self.done or not left:
+            return ""
+        if not self.measured:
+            return f"about {_duration(elapsed / self.done * left)} left"
+        cpu = _duration(self.seconds / self.measured * left)
+        return f"{self.measured / max(elapsed, 1e-9):.2g} a second, about {cpu} of CPU time left"
 
 
 def _duration(seconds: float) -> str:
@@ -67,7 +93,14 @@ class Display(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def open(self, task: Task) -> None: ...
-    def advance(self, task: Task, count: int, item: str | None) -> None: ...
+    def advance(
+        self,
+        task: Task,
+        count: int,
+        item: str | None,
+        failed: bool = False,
+        seconds: float | None = None,
+    ) -> None: ...
     def close(self, task: Task) -> None: ...
 
 
@@ -95,11 +128,16 @@ class Lines:
         with self.lock:
             self.tasks.append(task)
 
-    def advance(self, task: Task, count: int, item: str | None) -> None:
+    def advance(
+        self,
+        task: Task,
+        count: int,
+        item: str | None,
+        failed: bool = False,
+        seconds: float | None = None,
+    ) -> None:
         with self.lock:
-            task.done += count
-            if item is not None:
-                task.item = item
+            task.advance(count, item, failed, seconds)
             if count and (task.item or task.done == task.total):
                 self._say(task)
 
@@ -163,10 +201,22 @@ class Bars:
         self._show_innermost(False)
         self.shown[task] = self.progress.add_task(_in_markup(task.title), total=task.total)
 
-    def advance(self, task: Task, count: int, item: str | None) -> None:
-        if item is not None:
-            task.item = item
-        self.progress.update(self.shown[task], advance=count, description=_in_markup(task.title))
+    def advance(
+        self,
+        task: Task,
+        count: int,
+        item: str | None,
+        failed: bool = False,
+        seconds: float | None = None,
+    ) -> None:
+        task.advance(count, item, failed, seconds)
+        title = task.title
+        if task.measured:
+            # Rich's own estimate takes what was known already for done as fast.
+            told = [f"{task.failed} failed"] if task.failed else []
+            told += [f"{task.done} of {task.total}", task.rest(time.monotonic() - task.start)]
+            title = f"{title} ({', '.join(filter(None, told))})"
+        self.progress.update(self.shown[task], advance=count, description=_in_markup(title))
 
     def close(self, task: Task) -> None:
         self.progress.remove_task(self.shown.pop(task))
@@ -207,11 +257,12 @@ def follow(
     Yields
     ------
     callable
-        ``advance(count=1, item=None)``: so many more are done; `item` is what is worked on from now on.
+        ``advance(count=1, item=None, failed=False, seconds=None)``: so many more are done, or failed,
+        in so much CPU time; `item` is what is worked on from now on.
     """
     global _display
     if not show or sys.stderr is None:
-        yield lambda count=1, item=None: None
+        yield lambda count=1, item=None, failed=False, seconds=None: None
         return
     outermost = _display is None
     display = _display = _display or _new_display()
@@ -220,7 +271,9 @@ def follow(
         display.start()
     display.open(task)
     try:
-        yield lambda count=1, item=None: display.advance(task, count, item)
+        yield lambda count=1, item=None, failed=False, seconds=None: display.advance(
+            task, count, item, failed, seconds
+        )
     finally:
         display.close(task)
         if outermost:

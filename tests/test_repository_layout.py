@@ -91,6 +91,10 @@ MAY_IMPORT = {
         *("nets", "progress", "ranking", "references", "report", "segmentation", "stats", "store"),
         *("truth", "validation", "versions"),
     },
+    "sweep": {
+        *("device", "environment", "faithfulness", "files", "methods", "metric_trials"),
+        *("progress", "store", "truth"),
+    },
     "pytest_plugin": {"faithfulness", "methods"},
 }
 # The outermost parts, which may import everything beneath them.

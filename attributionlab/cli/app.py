@@ -45,6 +45,7 @@ from attributionlab.cli.studies import (
     run_leaderboard,
     run_metric_test,
 )
+from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
@@ -241,6 +242,9 @@ app.command("leaderboard")(run_leaderboard)
 app.command("reproduce")(reproduce_item)
 app.command("export")(export_files)
 app.command("score")(score_files)
+app.command("sweep")(run_sweep_file)
+app.command("status")(show_status)
+app.command("merge")(merge_folders)
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:

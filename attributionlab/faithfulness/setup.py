@@ -233,10 +233,18 @@ class Setup:
                 first += len(images)
             return
         for index in range(self.n):
-            each = self.questions[index]
-            target = torch.tensor([each.target])
-            batch = self._batch(each.env, each.image[None], target, each.patches[None], index)
-            yield batch._replace(questions=(each,))
+            yield self.image(index)
+
+    def image(self, index: int) -> Batch:
+        """One image of the test, before its network."""
+        if self.questions is None:
+            sample = self.env.dataset(index + 1, self.seed)[index]
+            target = self.env.targets(sample.label[None])
+            return self._batch(self.env, sample.image[None], target, sample.patches[None], index)
+        each = self.questions[index]
+        target = torch.tensor([each.target])
+        batch = self._batch(each.env, each.image[None], target, each.patches[None], index)
+        return batch._replace(questions=(each,))
 
     def first_images(self) -> "Setup":
         """The same with the studied images only."""

@@ -26,6 +26,11 @@ DRAWS, SIZES = 50, 24
 pixels are the same). All maps and conditions share the draws, so that none is lucky."""
 
 
+def case_seed(seed: int, number: int) -> int:
+    """Return the seed for the random subsets of image `number`, the same for all maps of it."""
+    return int(np.random.SeedSequence([seed, number, 8]).generate_state(1)[0])
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """One image with the maps that are to be scored.

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +21,7 @@ from attributionlab.methods import (
     preset_of,
 )
 from attributionlab.methods.controls import CONTROLS
-from attributionlab.metric_trials.case import Case
+from attributionlab.metric_trials.case import Case, case_seed
 from attributionlab.metric_trials.graded import DISTRACTOR, graded_attributions
 from attributionlab.truth import Output, Truth
 
@@ -180,7 +179,6 @@ class Panels:
 
     def _case(self, number: int, asked: _Asked) -> Case:
         device = self.env.device
-        stream = int(np.random.SeedSequence([self.seed, number, 8]).generate_state(1)[0])
         [env] = asked.batch.envs
         return Case(
             image=asked.batch.images[0].to(device),
@@ -190,7 +188,7 @@ class Panels:
             values=asked.shapley.to(device),
             baseline=env.baseline,
             highest=env.max_value,
-            seed=stream,
+            seed=case_seed(self.seed, number),
         )
 
     def _lures(self, own: Question, asked: _Asked) -> dict[str, Tensor]:

@@ -31,6 +31,8 @@ TRIED_SECONDS = 5.0
 DEATHS = 3
 """How often a cell's process may die, with nothing else in it, before the cell counts as failed."""
 WATCH_SECONDS = 0.5
+SHOWN = 3
+"""How many of the cells that are worked on are named in the progress."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,13 @@ def run_cells(
             if outcome is None or (outcome.error and retry_failed):
                 left.append(cell)
             else:
-                advance(1, f"{cell.title} (known)")
+                advance(1, f"{cell.title} (known)", bool(outcome.error))
                 yield cell, outcome
         for cell, outcome in _computed(left, workers, advance):
             if store is not None:
                 store.put(cell, outcome)
-            advance(1, f"{cell.title} (failed)" if outcome.error else cell.title)
+            title = f"{cell.title} (failed)" if outcome.error else cell.title
+            advance(1, title, bool(outcome.error), outcome.seconds)
             yield cell, outcome
 
 
@@ -136,7 +139,7 @@ def _computed(
             done += 1
         cells = cells[done:]
     if cells:
-        yield from _elsewhere(cells, workers)
+        yield from _elsewhere(cells, workers, advance)
 
 
 def _here(
@@ -220,7 +223,9 @@ class _Running(NamedTuple):
     since: float
 
 
-def _elsewhere(cells: Sequence[Cell], workers: Workers) -> Iterator[tuple[Cell, Outcome]]:
+def _elsewhere(
+    cells: Sequence[Cell], workers: Workers, advance: Callable[..., None]
+) -> Iterator[tuple[Cell, Outcome]]:
     """In other processes; one that dies is replaced, and its cell tried again, alone."""
     waiting, suspects = deque(cells), deque[Cell]()
     one = replace(workers, jobs=1, devices=workers.devices[:1])
@@ -229,7 +234,7 @@ def _elsewhere(cells: Sequence[Cell], workers: Workers) -> Iterator[tuple[Cell, 
         alone = bool(suspects)
         line, some = (suspects, one) if alone else (waiting, workers)
         with _executor(some) as (executor, slots):
-            lost = yield from _until_one_dies(executor, slots, line, some)
+            lost = yield from _until_one_dies(executor, slots, line, some, advance)
         for cell in lost:
             deaths[cell.key] = deaths.get(cell.key, 0) + alone
             if deaths[cell.key] == DEATHS:
@@ -240,7 +245,11 @@ def _elsewhere(cells: Sequence[Cell], workers: Workers) -> Iterator[tuple[Cell, 
 
 
 def _until_one_dies(
-    executor: Executor, slots: deque[str | None], waiting: deque[Cell], workers: Workers
+    executor: Executor,
+    slots: deque[str | None],
+    waiting: deque[Cell],
+    workers: Workers,
+    advance: Callable[..., None],
 ) -> Generator[tuple[Cell, Outcome], None, list[Cell]]:
     """Cells as they are done; returns those whose process has died, none at the end of the work.
 
@@ -256,6 +265,7 @@ def _until_one_dies(
                 running[future] = _Running(waiting.popleft(), slots.popleft(), time.monotonic())
         except BrokenProcessPool:
             return [each.cell for each in running.values()]
+        advance(0, _titles([each.cell for each in running.values()]))
         done, _ = wait(running, _patience(running, workers), FIRST_COMPLETED)
         died = []
         for future in done:
@@ -277,6 +287,12 @@ def _until_one_dies(
             waiting.extendleft(each.cell for each in running.values() if each not in overdue)
             return []
     return []
+
+
+def _titles(cells: Sequence[Cell]) -> str:
+    """What is worked on, as far as there is room."""
+    more = [f"{len(cells) - SHOWN} more"] if len(cells) > SHOWN else []
+    return " | ".join([*(cell.title for cell in cells[:SHOWN]), *more])
 
 
 def _left(running: _Running, workers: Workers) -> float:

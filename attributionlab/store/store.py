@@ -105,11 +105,11 @@ class Reference:
             data = self.path.read_bytes()
         except OSError as error:
             raise AttributionLabError(
-                f"cannot read {str(self.path)!r} ({error.strerror}): run again, so that it is made again"
+                f"cannot read {str(self.path)!r} ({error.strerror}): run again, which makes it again"
             ) from error
         if hashlib.sha256(data).hexdigest() != self.path.stem:
             raise AttributionLabError(
-                f"{str(self.path)!r} is damaged: remove it and run again, so that it is made again"
+                f"{str(self.path)!r} is damaged: remove it and run again, which makes it again"
             )
         return data
 

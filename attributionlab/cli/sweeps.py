@@ -1,0 +1,174 @@
+"""The commands `sweep`, `status` and `merge`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attributionlab.cli.options import Jobs, saying_what_was_done
+from attributionlab.cli.options import say as say_line
+from attributionlab.errors import AttributionLabError, printable, refuse_if
+
+MOST_ROWS = 30
+"""Rows of the table that is shown; the files have all."""
+
+Folder = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Keep cells and results in this folder.")
+]
+
+
+def run_sweep_file(
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC.toml", help="What is run (docs/sweeps.md).")
+    ],
+    out: Folder,
+    jobs: Jobs = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run again what failed in the folder.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what would be run, and what it takes; run nothing."),
+    ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Run part I of N; merge brings the folders together."),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tcp://HOST:PORT", help="Let the workers of a dask scheduler compute."
+        ),
+    ] = None,
+    cell_seconds: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds after which a cell has failed.")
+    ] = None,
+    cell_memory: Annotated[
+        float | None,
+        typer.Option(metavar="GIB", help="Memory of a process beyond which its cell fails."),
+    ] = None,
+    disk: Annotated[
+        float | None, typer.Option(metavar="GIB", help="Stop when the folder holds so much.")
+    ] = None,
+) -> None:
+    """Run methods x environments x metrics x doses x seeds; only what is missing is computed.
+
+    Exit status: 0 all is done, 1 a cell failed, 2 refused, 130 interrupted, 143 terminated; what is
+    done is written in any case, and the same command goes on.
+    """
+    from attributionlab.sweep.overview import dry_run as look_ahead
+    from attributionlab.sweep.run import run_sweep
+
+    part = None if shard is None else parse_shard(shard)
+    refuse_if(
+        [
+            f"--{name} is {value:g}: take a number above 0"
+            for name, value in (
+                *(("cell-seconds", cell_seconds), ("cell-memory", cell_memory), ("disk", disk)),
+                ("jobs", jobs),
+            )
+            if value is not None and not 0 < value < float("inf")
+        ]
+    )
+    if dry_run:
+        lines = look_ahead(
+            spec, out, shard=part, jobs=jobs, scheduler=scheduler, retry_failed=retry_failed
+        )
+        typer.echo("\n".join(map(printable, lines)))
+        return
+    with saying_what_was_done():
+        sweep = run_sweep(
+            *(spec, out),
+            jobs=jobs,
+            retry_failed=retry_failed,
+            shard=part,
+            scheduler=scheduler,
+            cell_seconds=cell_seconds,
+            cell_gib=cell_memory,
+            disk_gib=disk,
+            show_progress=True,
+            say=lambda line: say_line(printable(line)),
+        )
+    print_sweep(sweep, out)
+    raise typer.Exit(1 if sweep.failed else 0)
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Part I of N, from "I/N"."""
+    part, _, parts = text.partition("/")
+    try:
+        return int(part), int(parts)
+    except ValueError:
+        raise AttributionLabError(f"--shard is {text!r}: write I/N, such as 1/4") from None
+
+
+def print_sweep(sweep: Any, out: Path) -> None:
+    """Verdicts of the maps and mean scores of the metrics, as far as there is room; then counts."""
+    from attributionlab.report import data_table, print_table
+
+    table = sweep.to_frame()
+    done = table[table["status"] == "done"]
+    by_cell = ["environment", "method", "seed", "n", "claim", "output", "one_network", "gamma"]
+    maps = done[done["kind"] == "maps"].drop_duplicates(by_cell)
+    keys = ["environment", "method", "seed"]
+    shown = [maps[[*keys, "claim", "claim_f1", "verdict"]].reset_index(drop=True)]
+    scores = done[done["kind"] == "metric"]
+    if len(scores):
+        by = [*keys, "metric", "axis", "dose"]
+        means = scores.groupby(by, sort=False, dropna=False)["score"].mean().reset_index()
+        shown.append(means.dropna(axis="columns", how="all"))
+    for each in shown:
+        if len(each):
+            print_table(data_table(each.head(MOST_ROWS)), width=140)
+            if len(each) > MOST_ROWS:
+                typer.echo(f"{len(each) - MOST_ROWS:,} rows more in the files")
+            typer.echo("")
+    failed = table[table["status"] == "failed"]
+    for error, cells in failed.groupby("error", sort=False):
+        typer.echo(printable(f"failed: {len(cells)} cells: {error}"))
+    for kind, each in sweep.counts.items():
+        typer.echo(f"{kind}: {each['done']} of {each['cells']} cells done, {each['failed']} failed")
+    typer.echo(printable(f"written: {out / 'results'}.csv, .parquet, .json"))
+
+
+def show_status(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of --out.")],
+) -> None:
+    """Say how far the work in a folder is, also while another process works on it."""
+    import pandas as pd
+
+    from attributionlab.report import data_table, print_table
+    from attributionlab.sweep.overview import status_of
+
+    status = status_of(folder)
+    print_table(data_table(pd.DataFrame(
+        {
+            "kind": each.kind,
+            "done": each.done,
+            "failed": each.failed,
+            "missing": "?" if each.missing is None else str(each.missing),
+            "CPU seconds": round(each.seconds, 1),
+        }
+        for each in status.kinds
+    )))  # fmt: skip
+    typer.echo(printable(status.holder))
+    if status.rate is not None:
+        typer.echo(f"{status.rate:.2g} cells a second over the last minutes")
+    for line in filter(None, [status.note, *(f"failed: {error}" for error in status.errors)]):
+        typer.echo(printable(line))
+
+
+def merge_folders(
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder that takes all cells.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Folders of --out; they stay as they are."),
+    ],
+) -> None:
+    """Bring the cells of several folders together, such as those of shards, or save a damaged one's."""
+    from attributionlab.sweep.run import merge_sweeps
+
+    taken, sweep = merge_sweeps(new, folders)
+    typer.echo(f"{taken} cells taken over into {printable(str(new))}")
+    if sweep is not None:
+        print_sweep(sweep, new)

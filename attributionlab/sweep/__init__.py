@@ -1,0 +1,1 @@
+"""Sweeps: methods x environments x metrics x doses x seeds from one file, on the store."""
