@@ -8,7 +8,6 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from attributionlab.device import own_arithmetic
@@ -57,7 +56,7 @@ class MapsResult:
         What is unusual about the maps.
     """
 
-    maps: Float[Tensor, "n 1 height width"] = field(repr=False)
+    maps: Tensor = field(repr=False)  # empty where the store was not asked for arrays
     scores: Mapping[str, Mapping[str, list[float]]] = field(repr=False)
     verdict: str
     reason: str
@@ -75,6 +74,7 @@ class MetricResult(NamedTuple):
     scores: list[float]
     """one for each image, NaN where not applicable"""
     higher_is_better: bool
+    warnings: list[str]
 
 
 class Work(NamedTuple):
@@ -218,7 +218,7 @@ def compute_scores(
     setup = _setup(work, env, "signed")
     metric = find_metric(given)
     condition = None if dose is None else conditions_of(env, {dose.axis: [dose.dose]})[0]
-    scores = []
+    scores, said = [], list[str]()
     for number, own in enumerate(result.maps):
         asked = _asked(_Asked(env.spec.digest, work.seed, number, setup.truth_output,
                               setup.questions is None, str(env.device), setup))  # fmt: skip
@@ -233,8 +233,12 @@ def compute_scores(
             canvas = here.canvas(number, work.seed)
         model = network.explained_model(setup.truth_output)
         seen = Evaluation(case, model, canvas.to(case.image.device))
-        scores.append(float(metric.scores(seen)[0]))
-    return MetricResult(scores, metric.higher_is_better)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", AttributionWarning)
+            scores.append(float(metric.scores(seen)[0]))
+        said += [str(each.message) for each in caught]
+    return MetricResult(scores, metric.higher_is_better, list(dict.fromkeys(said)))
 
 
 class _Question(NamedTuple):

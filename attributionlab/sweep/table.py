@@ -25,7 +25,7 @@ COLUMNS: Mapping[str, str] = {
     "higher_is_better": "boolean",
     "verdict": "object",
     "claim_f1": "float64",
-    **dict.fromkeys(("status", "error"), "object"),
+    **dict.fromkeys(("warnings", "status", "error"), "object"),
     "cpu_seconds": "float64",
 }
 """With their types; what does not apply is missing."""
@@ -56,7 +56,9 @@ def sweep_table(
             add(MAPS, _maps_rows(each, outcome))
         if each.metric is not None:
             add(METRIC, _metric_rows(each, store.outcome(each.metric.key), maps[key]))
-    table = pd.DataFrame(columns).astype(dict(COLUMNS))
+    table = pd.DataFrame(
+        {name: pd.Series(columns[name], dtype=kind) for name, kind in COLUMNS.items()}
+    )
     if not counts[METRIC]["cells"]:
         del counts[METRIC]
     return table, counts
@@ -89,6 +91,7 @@ def _maps_rows(plan: Planned, outcome: Outcome | None) -> list[dict[str, Any]]:
     result: MapsResult = outcome.value
     own |= {"claim": result.claim, "output": result.output, "status": "done"}
     own |= {"verdict": result.verdict, "claim_f1": result.claim_f1}
+    own |= {"warnings": "; ".join(result.warnings) or None}
     return [
         own | {"image": image, "part": part} | {name: each[image] for name, each in scores.items()}
         for part, scores in result.scores.items()
@@ -110,6 +113,7 @@ def _metric_rows(
         return [own | _failure(outcome.error)]
     result: MetricResult = outcome.value
     own |= {"higher_is_better": result.higher_is_better, "status": "done"}
+    own |= {"warnings": "; ".join(result.warnings) or None}
     return [own | {"image": image, "score": score} for image, score in enumerate(result.scores)]
 
 
