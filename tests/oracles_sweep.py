@@ -2,7 +2,7 @@
 
 
 def combinations(axes, zipped):
-    """Every combination of values of axes, {name: values}; those of one list in `zipped` go side by side."""
+    """Every combination of values of axes; those of one list in `zipped` go side by side."""
     found = [{}]
     done = set()
     for name in axes:

@@ -169,7 +169,7 @@ def test_one_call_that_takes_long_is_not_silent_where_there_is_no_terminal(
     (tmp_path / "mine.py").write_text(SLOW)
     waiting = {
         "test": "mine.py:slow on number-checker: 0 of 1 images, ",
-        "compare": ": 0 of 1 runs, ",
+        "compare": ": 0 of 1 cells, ",
     }
 
     class Pipe(io.StringIO):
@@ -185,5 +185,5 @@ def test_one_call_that_takes_long_is_not_silent_where_there_is_no_terminal(
     assert cli.main(arguments) in (0, 1, 3)
     assert Path("seen").exists()
     lines = sys.stderr.getvalue().splitlines()
-    assert any(re.search(r": 1 of 1 (images|runs), \d+ s$", line) for line in lines)
+    assert any(re.search(r": 1 of 1 (images|cells), \d+ s$", line) for line in lines)
     assert all(re.search(r"\d s( left)?$", line) for line in lines), lines

@@ -102,7 +102,8 @@ def attribute(
         raise AttributionLabError(f"env is {env!r}: pass an environment, as of attributionlab.load")
     refuse_if(integer_problem("seed", seed, 0))
     if patches is None:
-        segmented = not resolved.built_in or resolved.settings.get("segmentation") == "patches"
+        chosen = resolved.settings.get("segmentation") == "patches"
+        segmented = chosen or not resolved.asks_for("segmentation")
         if resolved.asks_for("patches") and segmented:
             raise AttributionLabError(
                 f"{resolved.name} explains patches: pass patches (B, H, W), as of env.dataset"

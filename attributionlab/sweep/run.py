@@ -58,8 +58,8 @@ class Sweep(Files):
         Columns: kind ("maps" or "metric"), environment, method, seed, n, claim, output, one_network,
         gamma, metric, axis and dose; image and part; precision, recall and f1 of maps; score of a
         metric and whether it is better if higher; verdict and claim_f1 of the maps of all images;
-        warnings about the cell; status ("done" or "failed") and error; cpu_seconds of the whole cell. All but the last are the
-        same whoever computed.
+        warnings about the cell; status ("done" or "failed") and error; cpu_seconds of the whole cell.
+        All but the last are the same whoever computed.
         """
         return self.table
 

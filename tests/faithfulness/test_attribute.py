@@ -13,7 +13,7 @@ def env():
 
 def test_a_method_gets_what_the_test_gives_it(env):
     images, labels = env.batch(3, 5)
-    seen = {}
+    seen, given = {}, {"settings": {"by": 3}, "output": "logit"}
 
     def method(model, inputs, targets, *, baseline, generator, by=1):
         seen["model"], seen["baseline"] = model, baseline
@@ -22,7 +22,7 @@ def test_a_method_gets_what_the_test_gives_it(env):
         return inputs * by
 
     with pytest.warns(al.AttributionWarning) as warned:
-        maps = al.attribute(method, env, images, labels, settings={"by": 3}, output="logit", seed=2)
+        maps = al.attribute(method, env, images, labels, **given, seed=2)
     assert seen["model"] is env.model
     assert torch.equal(seen["baseline"], env.baseline)
     assert not env.model.training
@@ -35,14 +35,11 @@ def test_a_method_gets_what_the_test_gives_it(env):
     added = maps - 3 * images.double().sum(1, keepdim=True)
     assert len({round(float(each.mean()), 4) for each in added}) == 3
     with pytest.warns(al.AttributionWarning):
-        again = al.attribute(
-            method, env, images, labels, settings={"by": 3}, output="logit", seed=2
+        same, changed = (
+            al.attribute(method, env, images, labels, **given, seed=seed) for seed in (2, 3)
         )
-        other = al.attribute(
-            method, env, images, labels, settings={"by": 3}, output="logit", seed=3
-        )
-    assert torch.equal(maps, again)
-    assert not torch.equal(maps, other)
+    assert torch.equal(maps, same)
+    assert not torch.equal(maps, changed)
 
 
 def test_controls_and_patches_are_given_where_they_are_known(env):
