@@ -51,6 +51,34 @@ def test_a_line_comes_when_none_has_come_for_the_time_that_is_allowed(shown):
     assert PATIENCE < 10
 
 
+def test_failures_the_rate_and_cpu_time_are_told_where_they_are_known(shown):
+    lines, task, clock = shown
+    lines.advance(task, 16, None)  # known before: they say nothing of how fast the others are
+    assert written(lines) == []
+    clock.now = 10
+    lines.advance(task, 1, "number-checker, 0", seconds=4.0)
+    clock.now = 20
+    lines.advance(task, 1, "number-checker, 1", True, 8.0)
+    what = "saliency on number-checker, number-checker"
+    assert written(lines) == [
+        f"{what}, 0: 17 of 32 images, 10 s, 0.1 a second, about 60 s of CPU time left",
+        f"{what}, 1: 18 of 32 images, 1 failed, 20 s, 0.1 a second, about 84 s of CPU time left",
+    ]
+
+
+def test_a_terminal_shows_failures_rate_and_cpu_time_too():
+    bars = Bars(Console(file=io.StringIO(), force_terminal=True, width=100))
+    task = Task("maps", 8, "cells", progress.time.monotonic() - 10)
+    bars.open(task)
+    bars.advance(task, 1, "one, 0", True, 3.0)
+    [shown] = bars.progress.tasks
+    assert shown.completed == 1
+    assert re.fullmatch(
+        r"maps, one, 0 \(1 failed, 1 of 8, 0\.1 a second, about 21 s of CPU time left\)",
+        shown.description,
+    )
+
+
 def test_the_end_of_the_work_is_told_at_once_and_what_lies_around_it_goes_on(shown):
     lines, task, clock = shown
     outer = Task("test saliency", None, "", clock())

@@ -116,7 +116,7 @@ def run_cells(
             if outcome is None or (outcome.error and retry_failed):
                 left.append(cell)
             else:
-                advance(1, f"{cell.title} (known)", bool(outcome.error))
+                advance(1, None, bool(outcome.error))  # without a line: there may be many
                 yield cell, outcome
         for cell, outcome in _computed(left, workers, advance):
             if store is not None:
