@@ -2,18 +2,20 @@
 
 import hashlib
 import inspect
-import io
 import json
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
+from types import CellType, CodeType, MappingProxyType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
 
+PACKAGE = __name__.partition(".")[0]
 LIBRARIES = ("torch", "numpy", "scipy", "captum", "scikit-image", "scikit-learn")
 """Libraries whose versions change results. Python's, pandas' and the processor do not count: a store is
 moved from one machine to another and stays as it is."""
@@ -54,16 +56,24 @@ class Cell:
     @cached_property
     def depends_on(self) -> dict[str, Any]:
         """All that the result depends on beside the place, as JSON."""
-        everything = {**self.inputs, "code": code_digest(), **library_versions()}
-        found: dict[str, Any] = json.loads(
-            json.dumps(everything, sort_keys=True, default=fingerprint)
-        )
-        return found
+        return {**_plain(self.inputs), "code": code_digest(), **library_versions()}
 
     @cached_property
     def key(self) -> str:
         """SHA-256 of kind, place and all that the result depends on."""
         return digest_of([self.kind, dict(self.place), self.depends_on])
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON; what JSON lacks as its fingerprint."""
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return None if value is None else fingerprint(value)
 
 
 def digest_of(value: Any) -> str:
@@ -88,42 +98,113 @@ def code_digest() -> str:
     return found.hexdigest()[:16]
 
 
-def fingerprint(function: Any) -> str:
-    """SHA-256 of where a user's function, class or object comes from.
+def fingerprint(value: Any) -> str:
+    """SHA-256 of what a user's function, class or object is, the same in every process.
 
-    That is the text of its file, so that a change in it is seen, and what the function has beside it:
-    its object, defaults, and what it closes over. Other files that it imports are not looked at.
-    Something without a file (a notebook's, an array) counts as what it pickles to.
+    Of a function or class that is the text of its file, so that a change in it is seen; other files
+    that it imports are not looked at. Without a file (a notebook's) it is what was compiled, with what
+    that refers to. Values count too: arrays, what a function closes over, an object's attributes.
     """
-    kind = function if inspect.isroutine(function) or isinstance(function, type) else type(function)
-    found = hashlib.sha256(f"{kind.__module__}:{kind.__qualname__}".encode())
-    beside = function
+    return _Walk().digest(value)
+
+
+class _Walk:
+    """A way through an object, each part once."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, tuple[Any, str]] = {}
+        self.depth = 0
+
+    def digest(self, value: Any) -> str:
+        """SHA-256 of a value and all that it is made of."""
+        kind = type(value)
+        if value is None or kind in (bool, int, float, complex, str, bytes):
+            return digest_of([kind.__name__, repr(value)])
+        if id(value) not in self.seen:
+            self.seen[id(value)] = value, f"above {self.depth}"  # kept, as ids are given anew
+            self.depth += 1
+            self.seen[id(value)] = value, digest_of([_name(kind), *self._parts(value)])
+            self.depth -= 1
+        return self.seen[id(value)][1]
+
+    def _parts(self, value: Any) -> list[Any]:
+        if isinstance(value, list | tuple):
+            return [self.digest(each) for each in value]
+        if isinstance(value, set | frozenset):
+            return sorted(map(self.digest, value))
+        if isinstance(value, dict | MappingProxyType):
+            return sorted([self.digest(key), self.digest(each)] for key, each in value.items())
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+            flat = value.detach().cpu().contiguous().reshape(-1)
+            return [str(value.dtype), list(value.shape), _hash(flat.view(torch.uint8).numpy())]
+        if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+            return [value.dtype.str, list(value.shape), _hash(value.tobytes())]
+        if isinstance(value, ModuleType):
+            return [value.__name__]
+        if inspect.isfunction(value):
+            return self._function(value)
+        if inspect.ismethod(value):
+            return [self.digest(value.__func__), self.digest(value.__self__)]
+        if isinstance(value, type):
+            return self._class(value)
+        return self._object(value)
+
+    def _function(self, function: Any) -> list[Any]:
+        text = _file_of(function)
+        parts = [_name(function), text, function.__code__.co_firstlineno]
+        if text is None or function.__name__ == "<lambda>":
+            parts += self._code(function.__code__, {} if text else function.__globals__)
+        cells = function.__closure__ or ()
+        beside = [function.__defaults__, function.__kwdefaults__, vars(function)]
+        return [*parts, self.digest(beside), *(self.digest(_content(cell)) for cell in cells)]
+
+    def _code(self, code: CodeType, names: Mapping[str, Any]) -> list[Any]:
+        used = [[name, self.digest(names[name])] for name in code.co_names if name in names]
+        consts = [
+            self._code(each, names) if isinstance(each, CodeType) else self.digest(each)
+            for each in code.co_consts
+        ]
+        return [_hash(code.co_code), list(code.co_names), used, consts]
+
+    def _class(self, kind: type) -> list[Any]:
+        text = _file_of(kind)
+        if text is not None or not hasattr(kind, "__dict__") or kind.__module__ == "builtins":
+            return [_name(kind), text]
+        beside = {"__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__"}
+        own = {name: value for name, value in vars(kind).items() if name not in beside}
+        return [_name(kind), self.digest(kind.__bases__), self.digest(own)]
+
+    def _object(self, value: Any) -> list[Any]:
+        """What pickle would write, which is the type and the state."""
+        try:
+            reduced = value.__reduce_ex__(4)
+        except Exception:  # a lock, an open file: it is never the same again
+            return [secrets.token_hex()]
+        if isinstance(reduced, str):
+            return [reduced]
+        return [self.digest(list(each) if isinstance(each, Iterator) else each) for each in reduced]
+
+
+def _name(kind: Any) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _hash(data: Any) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _content(cell: CellType) -> Any:
     try:
-        found.update(Path(inspect.getsourcefile(kind) or "").read_bytes())
-        if kind is function:
-            names = ("__self__", "__defaults__", "__kwdefaults__")
-            closure = getattr(function, "__closure__", None) or ()
-            beside = [getattr(function, name, None) for name in names]
-            beside += [cell.cell_contents for cell in closure]
+        return cell.cell_contents
+    except ValueError:  # not bound yet
+        return None
+
+
+def _file_of(thing: Any) -> str | None:
+    """SHA-256 of the file that a function or class stands in; this package's counts as code."""
+    if thing.__module__.partition(".")[0] == PACKAGE:
+        return ""
+    try:
+        return _hash(Path(inspect.getsourcefile(thing) or "").read_bytes())
     except (TypeError, OSError):
-        pass
-    try:
-        found.update(_pickled(beside))
-    except Exception:  # a lock, an open file: whatever cannot be pickled is never the same again
-        found.update(repr(id(function)).encode())
-    return found.hexdigest()
-
-
-def _pickled(value: Any) -> bytes:
-    """What a value pickles to, with tensors as their values: torch writes addresses of memory."""
-    import cloudpickle
-
-    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-        def reducer_override(self, each: Any) -> Any:
-            if isinstance(each, Tensor):
-                return torch.from_numpy, (each.detach().cpu().numpy(),)
-            return super().reducer_override(each)
-
-    buffer = io.BytesIO()
-    Pickler(buffer).dump(value)
-    return buffer.getvalue()
+        return None

@@ -6,7 +6,6 @@ dataclasses and named tuples of this package, so that a file from a stranger run
 """
 
 import dataclasses
-import io
 import json
 import math
 from collections.abc import Mapping
@@ -26,6 +25,7 @@ from attributionlab.errors import AttributionLabError
 PACKAGE = __name__.partition(".")[0]
 UNREADABLE = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError, SafetensorError),
+    *(RecursionError, MemoryError, OverflowError),
 )
 """What a record of another version, or a damaged one, may raise."""
 
@@ -63,9 +63,14 @@ def record_of(value: Any) -> Record:
     Parameters
     ----------
     value : object
-        Numbers, texts, None, lists, tuples, sets, mappings, arrays, tensors, tables of pandas, and
-        dataclasses and named tuples of this package, in each other. Anything else comes back as an
-        `Unreadable` that is written as it was.
+        Numbers, texts, None, lists, tuples, sets, mappings (as dicts), arrays, tensors, tables of
+        pandas, and dataclasses and named tuples of this package, in each other. Anything else comes
+        back as an `Unreadable` that is written as it was.
+
+    Raises
+    ------
+    AttributionLabError
+        For a table with columns other than numbers, texts, categories and mixed ones.
 
     Examples
     --------
@@ -108,13 +113,18 @@ def _written(value: Any, arrays: dict[str, Tensor]) -> Any:
         return [_written(each, arrays) for each in value]
     if isinstance(value, Mapping):
         return _written_mapping(value, arrays)
-    if isinstance(value, np.ndarray | np.generic | Tensor) or type(value).__name__ == "DataFrame":
+    if isinstance(value, Tensor):
+        return _written_tensor(value, arrays)
+    if isinstance(value, np.ndarray | np.generic) and not isinstance(value, np.ma.MaskedArray):
         return _written_array(value, arrays)
+    if (type(value).__name__, type(value).__module__[:6]) == ("DataFrame", "pandas"):
+        return _written_table(value, arrays)
     if (dataclasses.is_dataclass(value) or hasattr(value, "_fields")) and _own(type(value)):
         return _written_object(value, arrays)
-    if type(value) in (tuple, set, frozenset):
+    if type(value) in (tuple, set, frozenset, torch.Size):
         items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-        return {f"${type(value).__name__}": [_written(each, arrays) for each in items]}
+        name = "tuple" if isinstance(value, tuple) else type(value).__name__
+        return {f"${name}": [_written(each, arrays) for each in items]}
     if isinstance(value, PurePath):
         return {"$repr": repr(str(value))}
     return {"$repr": _text_of(value)}
@@ -135,26 +145,65 @@ def _written_mapping(value: Mapping[Any, Any], arrays: dict[str, Tensor]) -> Any
     return {"$dict": pairs}
 
 
-def _written_array(value: Any, arrays: dict[str, Tensor]) -> Any:
+def _written_tensor(value: Tensor, arrays: dict[str, Tensor]) -> Any:
+    """A tensor; one that shares memory with another one, or is a view, as one of its own."""
+    if value.layout != torch.strided or value.is_quantized or value.is_complex():
+        return {"$repr": _text_of(value)}
     name = str(len(arrays))
-    if isinstance(value, Tensor):
-        # A tensor that shares memory with another one, or is a view, is kept as one of its own.
-        arrays[name] = value.detach().cpu().contiguous().clone()
-        return {"$tensor": name}
-    if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            return {
-                "$objects": [_written(each, arrays) for each in array.ravel().tolist()],
-                "shape": list(array.shape),
-                "dtype": array.dtype.str,
-            }
-        arrays[name] = torch.from_numpy(array.copy())
-        return {"$scalar" if isinstance(value, np.generic) else "$array": name}
-    buffer = io.BytesIO()
-    value.to_parquet(buffer)
-    arrays[name] = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
-    return {"$table": name}
+    arrays[name] = value.detach().cpu().contiguous().clone()
+    return {"$tensor": name}
+
+
+def _written_array(value: Any, arrays: dict[str, Tensor]) -> Any:
+    array, scalar = np.asarray(value), isinstance(value, np.generic)
+    about = {"dtype": array.dtype.str, "shape": list(array.shape), "scalar": scalar}
+    if array.dtype.kind in "OU":
+        return {"$objects": [_written(each, arrays) for each in array.ravel().tolist()], **about}
+    if array.dtype.hasobject or array.dtype.names is not None:
+        return {"$repr": _text_of(value)}
+    # As bytes: torch and safetensors lack some of the kinds, such as times and big-endian numbers.
+    name = str(len(arrays))
+    arrays[name] = torch.frombuffer(bytearray(array.tobytes()) or bytearray(1), dtype=torch.uint8)
+    return {"$array": name, **about}
+
+
+def _written_table(table: Any, arrays: dict[str, Tensor]) -> Any:
+    """A table by columns, each as an array: Parquet knows neither mixed columns nor their None."""
+    columns = [_written_column(table.iloc[:, place], arrays) for place in range(table.shape[1])]
+    heads = [_written_head(each, arrays) for each in (table.columns, table.index)]
+    return {"$table": columns, "heads": heads}
+
+
+def _written_head(index: Any, arrays: dict[str, Tensor]) -> Any:
+    import pandas as pd
+
+    if isinstance(index, pd.RangeIndex):
+        return {
+            "range": [index.start, index.stop, index.step],
+            "name": _written(index.name, arrays),
+        }
+    levels = [index.get_level_values(place).to_series() for place in range(index.nlevels)]
+    return {"levels": [_written_column(level, arrays) for level in levels]}
+
+
+def _written_column(column: Any, arrays: dict[str, Tensor]) -> Any:
+    import pandas as pd
+
+    kind = column.dtype
+    about = {"name": _written(column.name, arrays), "dtype": str(kind)}
+    if isinstance(kind, pd.CategoricalDtype):
+        categories = _written_column(kind.categories.to_series(), arrays)
+        codes = _written_array(column.cat.codes.to_numpy(), arrays)
+        return {"codes": codes, "categories": categories, "ordered": kind.ordered, **about}
+    if isinstance(kind, np.dtype):
+        return {"values": _written_array(column.to_numpy(), arrays), **about}
+    if kind.kind not in "biufO" or isinstance(kind, pd.SparseDtype):
+        raise AttributionLabError(
+            f"a result's column {column.name!r} is of kind {str(kind)!r}, which a store does not keep: "
+            "make it numbers or texts"
+        )
+    items = column.astype(object).where(column.notna(), None).to_numpy()
+    return {"values": _written_array(items, arrays), **about}
 
 
 def _written_object(value: Any, arrays: dict[str, Tensor]) -> Any:
@@ -194,16 +243,52 @@ def _read_object(name: str, tree: Mapping[str, Any], arrays: Mapping[str, Tensor
     return kind(**{key: _read(each, arrays) for key, each in tree["fields"].items()})
 
 
-def _read_table(name: str, tree: Any, arrays: Mapping[str, Tensor]) -> Any:
-    import pandas as pd
-
-    return pd.read_parquet(io.BytesIO(arrays[name].numpy().tobytes()))
+def _read_array(name: str, tree: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Any:
+    dtype = np.dtype(tree["dtype"])
+    count = math.prod(tree["shape"])
+    found = np.frombuffer(arrays[name].numpy().tobytes(), dtype, count).reshape(tree["shape"])
+    return found[()] if tree["scalar"] else found.copy()
 
 
 def _read_objects(items: Any, tree: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Any:
     found = np.empty(len(items), dtype=object)
-    found[:] = [_read(each, arrays) for each in items]
-    return found.astype(np.dtype(tree["dtype"])).reshape(tree["shape"])
+    for place, each in enumerate(items):  # at once, lists of one length would be rows
+        found[place] = _read(each, arrays)
+    found = found.astype(np.dtype(tree["dtype"])).reshape(tree["shape"])
+    return found[()] if tree["scalar"] else found
+
+
+def _read_table(columns: Any, tree: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Any:
+    import pandas as pd
+
+    names, rows = (_read_head(each, arrays) for each in tree["heads"])
+    found = {place: _read_column(each, arrays).array for place, each in enumerate(columns)}
+    table = pd.DataFrame(found, index=rows)
+    table.columns = names
+    return table
+
+
+def _read_head(tree: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Any:
+    import pandas as pd
+
+    if "range" in tree:
+        return pd.RangeIndex(*tree["range"], name=_read(tree["name"], arrays))
+    levels = [_read_column(each, arrays) for each in tree["levels"]]
+    if len(levels) == 1:
+        return pd.Index(levels[0].array, name=levels[0].name)
+    return pd.MultiIndex.from_arrays(levels, names=[level.name for level in levels])
+
+
+def _read_column(tree: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Any:
+    import pandas as pd
+
+    name = _read(tree["name"], arrays)
+    if "codes" in tree:
+        categories = pd.Index(_read_column(tree["categories"], arrays).array)
+        codes = _read(tree["codes"], arrays)
+        made = pd.Categorical.from_codes(codes, categories, ordered=tree["ordered"])
+        return pd.Series(made, name=name)
+    return pd.Series(_read(tree["values"], arrays), dtype=tree["dtype"], name=name)
 
 
 READERS: Mapping[str, Any] = MappingProxyType(
@@ -217,8 +302,7 @@ READERS: Mapping[str, Any] = MappingProxyType(
         },
         "$repr": lambda text, tree, arrays: Unreadable(text),
         "$tensor": lambda name, tree, arrays: arrays[name].clone(),
-        "$array": lambda name, tree, arrays: arrays[name].numpy().copy(),
-        "$scalar": lambda name, tree, arrays: arrays[name].numpy()[()],
+        "$array": _read_array,
         "$objects": _read_objects,
         "$table": _read_table,
         "$class": _read_object,

@@ -3,36 +3,66 @@
 import hashlib
 import json
 import os
+import re
+import shlex
 import shutil
 import socket
 import sqlite3
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, AttributionLabWarning
 from attributionlab.files import make_folder, write_atomically
-from attributionlab.store.cells import Cell
+from attributionlab.store.cells import Cell, digest_of
 from attributionlab.store.records import Record, value_of
 
 SCHEMA = 1
-NAME, HOLDER, ARRAYS = "store.sqlite", "holder", "arrays"
+NAME, HOLDER, ARRAYS, TEMPORARY = "store.sqlite", "holder", "arrays", ".attributionlab-"
 INLINE_BYTES = 1 << 14
 """Arrays up to this size lie in the database: a million small files are slow to copy."""
+CHECKED_BYTES = 1 << 25
+"""A larger database is looked through only after a process that wrote it did not end well: that takes
+some seconds for each GiB. Every result has a checksum of its own."""
 CACHE_KIB = 16_384
+# What is long stands last in a row: lists of cells then need not read it. Rows are kept in the order in
+# which they come; in that of their keys each one would go to another page.
 STATEMENTS = f"""
-CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS cells (
-  key TEXT PRIMARY KEY, kind TEXT NOT NULL, place TEXT NOT NULL, depends_on TEXT NOT NULL,
-  result TEXT, arrays BLOB, file TEXT, bytes INTEGER NOT NULL,
-  error TEXT, refused INTEGER NOT NULL, seconds REAL NOT NULL, finished REAL NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS places ON cells (kind, place);
-INSERT OR IGNORE INTO about VALUES ('schema', '{SCHEMA}');
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE cells (
+  key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, place TEXT NOT NULL, depends_on TEXT NOT NULL,
+  error TEXT NOT NULL, refused INTEGER NOT NULL, seconds REAL NOT NULL, finished REAL NOT NULL,
+  bytes INTEGER NOT NULL, file TEXT NOT NULL, checksum TEXT NOT NULL, result TEXT, arrays BLOB
+);
+CREATE INDEX places ON cells (kind, place);
+INSERT INTO about VALUES ('schema', '{SCHEMA}');
 """
+COLUMNS = (
+    *(
+        "key",
+        "kind",
+        "place",
+        "depends_on",
+        "error",
+        "refused",
+        "seconds",
+        "finished",
+        "bytes",
+        "file",
+    ),
+    *("checksum", "result", "arrays"),
+)
+INSERT = (
+    f"INSERT OR REPLACE INTO cells ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+)
+SELECT = f"SELECT {', '.join(COLUMNS)} FROM cells"
+NO_LOCK = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+"""What SQLite says where a reader can make no file for its locks."""
+NAME_OF_ARRAYS = re.compile(r"[0-9a-f]{64}\.safetensors")
 
 
 class Outcome(NamedTuple):
@@ -140,27 +170,49 @@ class Store:
     def __init__(self, folder: str | Path, *, writable: bool = True) -> None:
         self.folder, self.writable = Path(folder), writable
         self.path = self.folder / NAME
-        if not writable and not self.path.is_file():
-            raise AttributionLabError(f"{str(folder)!r} holds no store: name the folder of --out")
-        self._refuse_other_folder()
-        if writable:
-            make_folder(self.folder / ARRAYS)
-            self._lock = self._held()
+        self._lock: sqlite3.Connection | None = None
         try:
-            self._database = self._opened()
-        except BaseException:
-            self._release()
+            there = self.path.is_file()
+            if not writable and not there:
+                raise AttributionLabError(
+                    f"{str(folder)!r} holds no store: name the folder of --out"
+                )
+            if writable:
+                self._refuse_other_folder()
+                make_folder(self.folder / ARRAYS)
+                self._lock = self._held()
+            unclean = writable and self._holder.exists()
+            if writable:
+                who = {"process": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+                write_atomically(self._holder, json.dumps(who) + "\n")
+            self._database = self._opened(unclean)
+        except BaseException as error:
+            if self._lock is not None:
+                self._lock.close()
+            if isinstance(error, OSError):
+                raise AttributionLabError(f"cannot use {str(folder)!r}: {error}") from error
             raise
 
+    @property
+    def _holder(self) -> Path:
+        """Who writes, for people; it is left behind by a process that was killed."""
+        return self.folder / f"{HOLDER}.json"
+
     def _refuse_other_folder(self) -> None:
-        if self.folder.is_dir() and not self.path.exists():
-            others = sorted(path.name for path in self.folder.iterdir())
-            others = [name for name in others if name not in (HOLDER, ARRAYS)]
-            if others:
-                raise AttributionLabError(
-                    f"{str(self.folder)!r} holds {others[0]!r} and no store: name an empty folder, or "
-                    "a new one"
-                )
+        if not self.folder.is_dir() or self.path.exists():
+            return
+        arrays = self.folder / ARRAYS
+        found = [
+            path for folder in (arrays, self.folder) if folder.is_dir() for path in folder.iterdir()
+        ]
+        own = {arrays, self._holder, self.folder / HOLDER, self.folder / f"{HOLDER}-journal"}
+        others = [path for path in found if path not in own and not path.name.startswith(TEMPORARY)]
+        if others:
+            first = min(others).relative_to(self.folder)
+            raise AttributionLabError(
+                f"{str(self.folder)!r} holds {first.as_posix()!r} and no {NAME}: name an empty folder, "
+                "or a new one"
+            )
 
     def _held(self) -> sqlite3.Connection:
         """The lock, which the system gives back when this process ends, however it ends.
@@ -186,56 +238,90 @@ class Store:
             raise AttributionLabError(
                 f"{str(self.folder / HOLDER)!r} is no lock ({error}): remove it"
             ) from error
-        who = {"process": os.getpid(), "host": socket.gethostname(), "since": time.time()}
-        write_atomically(self.folder / f"{HOLDER}.json", json.dumps(who) + "\n")
         return lock
 
     def _who(self) -> str:
         try:
-            who = json.loads((self.folder / f"{HOLDER}.json").read_text(encoding="utf-8"))
+            who = json.loads(self._holder.read_text(encoding="utf-8"))
             minutes = (time.time() - who["since"]) / 60
             return f" by process {who['process']} on {who['host']} for {minutes:.0f} min"
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 
-    def _opened(self) -> sqlite3.Connection:
-        mode = "rwc" if self.writable else "ro"
-        try:
-            database = sqlite3.connect(
-                f"{self.path.resolve().as_uri()}?mode={mode}", uri=True, timeout=60,
-                isolation_level=None,
-            )  # fmt: skip
-            database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-            if self.writable:
+    def _opened(self, unclean: bool) -> sqlite3.Connection:
+        """The database, looked through, of this schema; a new one where there is none."""
+        with self._in_one_line():
+            if self.writable and not self.path.exists():
+                self._make()
+            database = _connected(self.path, "rw" if self.writable else "ro")
+            try:
+                database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
                 # In WAL mode a commit is whole or absent after a kill; NORMAL may lose the last commits
                 # of a machine without power, never the file.
-                database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = NORMAL")
+                self._check(database, unclean)
+            except BaseException:
+                database.close()
+                raise
+        if unclean:
+            for left in (self.folder / ARRAYS).glob(f"{TEMPORARY}*"):
+                left.unlink(missing_ok=True)
+        return database
+
+    def _make(self) -> None:
+        """A new database, in place when it is complete: an empty file is always a damaged one."""
+        made = self.folder / f"{TEMPORARY}{NAME}"
+        for left in self.folder.glob(f"{made.name}*"):
+            left.unlink()
+        with closing(sqlite3.connect(made, isolation_level=None)) as database:
+            database.executescript(f"BEGIN; {STATEMENTS} COMMIT; PRAGMA journal_mode = WAL")
+        os.replace(made, self.path)
+
+    def _check(self, database: sqlite3.Connection, unclean: bool) -> None:
+        if self.path.stat().st_size <= CHECKED_BYTES or unclean:
             [(sound,)] = database.execute("PRAGMA quick_check(1)")
             if sound != "ok":
                 raise sqlite3.DatabaseError(sound)
-            if self.writable:
-                database.executescript(STATEMENTS)
-            found = dict(database.execute("SELECT name, value FROM about"))
-        except sqlite3.OperationalError as error:  # a full disk, no permission
-            raise AttributionLabError(f"cannot use {str(self.path)!r}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise AttributionLabError(self._damaged(error)) from error
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        if not tables:
+            raise sqlite3.DatabaseError("it is empty")
+        if not tables >= {"about", "cells"}:
+            raise AttributionLabError(
+                f"{str(self.path)!r} is a database of something else: name another folder"
+            )
+        found = dict(database.execute("SELECT name, value FROM about"))
         if found.get("schema") != str(SCHEMA):
             raise AttributionLabError(
                 f"{str(self.path)!r} has schema {found.get('schema')}, and this version reads "
                 f"{SCHEMA}: name another folder, or install the version that wrote it"
             )
-        return database
+
+    @contextmanager
+    def _in_one_line(self) -> Iterator[None]:
+        """A full disk, a missing permission or a damaged file as one line."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            # Our statements have no mistakes: where a name is unknown, the table of names is damaged.
+            code = getattr(error, "sqlite_errorcode", None)
+            if type(error) is sqlite3.DatabaseError or code == sqlite3.SQLITE_ERROR:
+                raise AttributionLabError(self._damaged(error)) from error
+            raise AttributionLabError(
+                f"cannot use {str(self.path)!r} ({error}): what is in it stays; make room, or get "
+                "permission, and run again"
+            ) from error
 
     def _damaged(self, error: Exception) -> str:
         copy = self.path.with_name(f"{NAME}.damaged")
-        if not copy.exists():
-            with suppress(OSError):
+        with suppress(OSError):
+            if not copy.exists():
                 shutil.copy2(self.path, copy)
+                with suppress(FileNotFoundError):  # the last commits
+                    shutil.copy2(f"{self.path}-wal", f"{copy}-wal")
+        kept = f"; a copy is {copy.name!r}" if copy.exists() else ""
         return (
-            f"{str(self.path)!r} is damaged ({' '.join(str(error).split())}); a copy is "
-            f"{copy.name!r}. Save what can still be read: attributionlab merge NEW {self.folder}"
+            f"{str(self.path)!r} is damaged ({' '.join(str(error).split())}){kept}. Save what can be "
+            f"read: attributionlab merge NEW {shlex.quote(str(self.folder))}"
         )
 
     def __enter__(self) -> Self:
@@ -247,42 +333,30 @@ class Store:
     def close(self) -> None:
         """Let others write."""
         self._database.close()
-        self._release()
-
-    def _release(self) -> None:
-        if self.writable:
+        if self._lock is not None:
             with suppress(OSError):
-                (self.folder / f"{HOLDER}.json").unlink()
+                self._holder.unlink()
             self._lock.close()
+            self._lock = None
 
     def outcome(self, key: str, *, arrays: bool = True) -> Outcome | None:
-        """What became of a cell; None where it is missing, or its arrays are.
+        """What became of a cell; None where it is missing or damaged, or its arrays are.
 
         Without `arrays` those in a file are not read: only the file's size is looked at, and they are
         empty in the outcome's value.
         """
-        query = (
-            "SELECT result, arrays, file, bytes, error, refused, seconds FROM cells WHERE key = ?"
-        )
-        with _in_one_line(self.path):
-            row = self._database.execute(query, (key,)).fetchone()
+        with self._in_one_line():
+            row = self._database.execute(f"{SELECT} WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
-        text, inline, file, size, error, refused, seconds = row
-        if error:
-            return Outcome(None, error, bool(refused), seconds)
-        data: bytes | None = inline or b""
-        if file is not None:
-            path = self.folder / ARRAYS / file
-            try:
-                data = path.read_bytes() if arrays else None
-                if data is None and path.stat().st_size != size:
-                    return None
-            except OSError:
-                return None
-            if data is not None and hashlib.sha256(data).hexdigest() != file.partition(".")[0]:
-                return None
-        return Outcome(Record(text, data), "", False, seconds)
+        cell = dict(zip(COLUMNS, row, strict=True))
+        data = _sound_arrays(cell, self.folder / ARRAYS, read=arrays)
+        if data is None:
+            return None
+        if cell["error"]:
+            return Outcome(None, cell["error"], bool(cell["refused"]), cell["seconds"])
+        kept = data if arrays or not cell["file"] else None
+        return Outcome(Record(cell["result"], kept), "", False, cell["seconds"])
 
     def size(self) -> int:
         """Bytes of all files in the folder."""
@@ -291,13 +365,13 @@ class Store:
 
     def describe(self, name: str, value: Any) -> None:
         """Keep what the cells belong to, as JSON, under a name."""
-        with _in_one_line(self.path):
+        with self._in_one_line():
             row = (name, json.dumps(value))
             self._database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", row)
 
     def description(self, name: str) -> Any:
         """What `describe` kept; None without any."""
-        with _in_one_line(self.path):
+        with self._in_one_line():
             query = "SELECT value FROM about WHERE name = ?"
             row = self._database.execute(query, (name,)).fetchone()
         return None if row is None else json.loads(row[0])
@@ -318,86 +392,115 @@ class Store:
     def reference(self, key: str, *, travels: bool = False) -> "Reference | None":
         """What leads to a result without reading its arrays; None where there is none."""
         query = "SELECT result, arrays, file FROM cells WHERE key = ? AND error = ''"
-        with _in_one_line(self.path):
+        with self._in_one_line():
             row = self._database.execute(query, (key,)).fetchone()
         if row is None:
             return None
         text, inline, file = row
-        path = None if file is None else (self.folder / ARRAYS / file).resolve()
+        path = (self.folder / ARRAYS / file).resolve() if file else None
         return Reference(text, inline or b"", path, travels)
 
     def put(self, cell: Cell, outcome: Outcome) -> None:
         """Keep what became of a cell, in place of what was there."""
-        data = b"" if outcome.record is None else outcome.record.data or b""
-        file = None
+        text, data = outcome.record or ("", b"")
+        data = data or b""
+        file, inline = "", data
         if len(data) > INLINE_BYTES:  # named by what is in it, so that damage is seen
-            file = f"{hashlib.sha256(data).hexdigest()}.safetensors"
+            file, inline = f"{hashlib.sha256(data).hexdigest()}.safetensors", b""
             write_atomically(self.folder / ARRAYS / file, data)
+        error = outcome.error.encode("utf-8", "backslashreplace").decode()
         row = (
             *(cell.key, cell.kind, _json(cell.place), _json(cell.depends_on)),
-            *(outcome.record and outcome.record.text, None if file else data, file, len(data)),
-            *(outcome.error, outcome.refused, outcome.seconds, time.time()),
+            *(error, outcome.refused, outcome.seconds, time.time()),
+            *(len(data), file, _checksum(error, file, text, inline), text, inline),
         )
-        marks = ", ".join("?" * len(row))
-        with _in_one_line(self.path):
-            self._database.execute(f"INSERT OR REPLACE INTO cells VALUES ({marks})", row)
+        with self._in_one_line():
+            self._database.execute(INSERT, row)
 
     def keys(self) -> dict[str, bool]:
         """Every cell's key, and whether it failed."""
-        with _in_one_line(self.path):
+        with self._in_one_line():
             return {
                 key: bool(error)
                 for key, error in self._database.execute("SELECT key, error FROM cells")
             }
 
     def rows(self, kind: str | None = None) -> Iterator[Row]:
-        """All cells, or those of a kind, without their results, by place."""
+        """All cells, or those of a kind, without their results, by place; not those that cannot be
+        read, which are computed again.
+        """
         query = (
             "SELECT key, kind, place, depends_on, error, seconds, bytes, finished FROM cells "
             "WHERE ?1 IS NULL OR kind = ?1 ORDER BY kind, place, key"
         )
-        with _in_one_line(self.path):
+        with self._in_one_line():
             for row in self._database.execute(query, (kind,)):
-                key, kind, place, depends_on, *others = row
-                yield Row(key, kind, json.loads(place), json.loads(depends_on), *others)
+                key, kind_, place, depends_on, *others = row
+                with suppress(ValueError):
+                    found = json.loads(place), json.loads(depends_on)
+                    yield Row(key, kind_, *found, *others)
 
     def why_missing(self, cell: Cell) -> str:
-        """Why a cell must be computed: "new", or what has changed since its place was computed last."""
-        query = "SELECT depends_on FROM cells WHERE kind = ? AND place = ? ORDER BY finished DESC"
-        with _in_one_line(self.path):
-            last = self._database.execute(query, (cell.kind, _json(cell.place))).fetchone()
+        """Why a cell must be computed: "new", "damaged", or what has changed since its place was
+        computed last.
+        """
+        query = (
+            "SELECT depends_on FROM cells WHERE kind = ?1 AND place = ?2 "
+            "ORDER BY key = ?3 DESC, finished DESC"
+        )
+        with self._in_one_line():
+            place = _json(cell.place)
+            last = self._database.execute(query, (cell.kind, place, cell.key)).fetchone()
         if last is None:
             return "new"
-        before, now = json.loads(last[0]), cell.depends_on
-        changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        try:
+            before, now = json.loads(last[0]), cell.depends_on
+        except ValueError:
+            return "damaged"
+        names = sorted({*before, *now})
+        changed = [name for name in names if _json(before.get(name)) != _json(now.get(name))]
         return f"changed: {', '.join(changed)}" if changed else "damaged"
 
-    def take_over(self, others: Iterable["Store | Path"]) -> int:
-        """Copy the cells of other stores that this one lacks or has as failed; how many."""
+    def take_over(self, others: Iterable["Store | str | Path"]) -> int:
+        """Copy the cells of other stores that this one lacks or has as failed; how many.
+
+        Of a damaged store all that can be read, and a warning says how much could not.
+        """
         taken = 0
         for other in others:
-            path = other.path if isinstance(other, Store) else other / NAME
+            path = other.path if isinstance(other, Store) else Path(other) / NAME
+            if not path.is_file():
+                raise AttributionLabError(
+                    f"{str(path.parent)!r} holds no store: name the folder of --out"
+                )
             taken += self._take_over(path)
         return taken
 
     def _take_over(self, path: Path) -> int:
-        known, taken = self.keys(), 0
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source:
-            for row in _readable(source):
-                key, file, error = row[0], row[6], row[8]
-                if key in known and (error or not known[key]):
+        known, taken, lost = self.keys(), 0, 0
+        try:
+            source = _connected(path, "ro")
+        except sqlite3.Error as error:
+            raise AttributionLabError(f"cannot read {str(path)!r}: {error}") from error
+        with closing(source):
+            for row in _readable(source, path):
+                cell = dict(zip(COLUMNS, row or (), strict=False))
+                data = _sound_arrays(cell, path.parent / ARRAYS) if _is_itself(cell) else None
+                if data is None:
+                    lost += 1
                     continue
-                if file is not None:
-                    try:
-                        data = (path.parent / ARRAYS / file).read_bytes()
-                    except OSError:
-                        continue  # without its arrays it counts as missing
-                    write_atomically(self.folder / ARRAYS / file, data)
-                with _in_one_line(self.path):
-                    marks = ", ".join("?" * len(row))
-                    self._database.execute(f"INSERT OR REPLACE INTO cells VALUES ({marks})", row)
-                known[key] = bool(error)
+                key, failed = cell["key"], bool(cell["error"])
+                if key in known and (failed or not known[key]):
+                    continue
+                if cell["file"]:
+                    write_atomically(self.folder / ARRAYS / cell["file"], data)
+                with self._in_one_line():
+                    self._database.execute(INSERT, row)
+                known[key] = failed
                 taken += 1
+        if lost:
+            text = f"{str(path)!r}: {lost} cells are damaged and were left out; they are computed again"
+            warnings.warn(text, AttributionLabWarning, stacklevel=4)
         return taken
 
 
@@ -411,22 +514,100 @@ def stored(folder: str | Path | None) -> Iterator[Store | None]:
         yield store
 
 
-def _readable(source: sqlite3.Connection) -> Iterator[Any]:
-    """Rows of a database that may be damaged: all that can be read."""
-    with suppress(sqlite3.DatabaseError):
-        yield from source.execute("SELECT * FROM cells")
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(dict(value), sort_keys=True, default=repr)
-
-
-@contextmanager
-def _in_one_line(path: Path) -> Iterator[None]:
-    """A full disk, or a file that was damaged meanwhile, as one line."""
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    """An open database; as it lies there, where the file system lets nothing be written."""
+    address = f"{path.resolve().as_uri()}?mode={mode}"
+    database = sqlite3.connect(address, uri=True, timeout=60, isolation_level=None)
     try:
-        yield
-    except sqlite3.Error as error:
-        raise AttributionLabError(
-            f"cannot use {str(path)!r} ({error}): what is in it stays; make room, and run again"
-        ) from error
+        database.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.OperationalError as error:
+        database.close()
+        log = path.with_name(f"{path.name}-wal")
+        if mode != "ro" or error.sqlite_errorcode & 0xFF not in NO_LOCK:
+            raise
+        if log.exists() and log.stat().st_size:
+            raise AttributionLabError(
+                f"{str(path)!r} was left in the middle of its work, in a folder that cannot be written:"
+                " copy the folder to where it can"
+            ) from error
+        database = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
+    except BaseException:
+        database.close()
+        raise
+    database.text_factory = lambda text: text.decode(
+        "utf-8", "replace"
+    )  # damage is seen by checksums
+    return database
+
+
+def _readable(source: sqlite3.Connection, path: Path) -> Iterator[Any]:
+    """Rows of a database that may be damaged: all that can be read, None for others that it had."""
+    with suppress(sqlite3.DatabaseError):
+        found = dict(source.execute("SELECT name, value FROM about")).get("schema")
+        if found != str(SCHEMA):
+            raise AttributionLabError(
+                f"{str(path)!r} has schema {found}, and this version reads {SCHEMA}: merge it by the "
+                "version that wrote it"
+            )
+    numbers: set[int] = set()
+    # From both ends of the table and of its indexes: each way stops at the first page that is damaged.
+    for way in (
+        "rowid",
+        "rowid DESC",
+        "kind, place, rowid",
+        "kind DESC, place DESC",
+        "key",
+        "key DESC",
+    ):
+        with suppress(sqlite3.DatabaseError):
+            for (number,) in source.execute(f"SELECT rowid FROM cells ORDER BY {way}"):
+                numbers.add(number)
+    for number in sorted(numbers):
+        row = None
+        with suppress(sqlite3.DatabaseError):
+            row = source.execute(f"{SELECT} WHERE rowid = ?", (number,)).fetchone()
+        yield row
+
+
+def _is_itself(cell: Mapping[str, Any]) -> bool:
+    """Whether what a cell is and depends on is what its key was made of."""
+    try:
+        parts = [cell["kind"], json.loads(cell["place"]), json.loads(cell["depends_on"])]
+        return bool(digest_of(parts) == cell["key"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return False
+
+
+def _sound_arrays(cell: Mapping[str, Any], arrays: Path, *, read: bool = True) -> bytes | None:
+    """The arrays of a cell, none where it has none; None where they or the result are damaged.
+
+    Arrays in a file are not read without `read`: its size must be right.
+    """
+    error, file, text, data = (cell[name] for name in ("error", "file", "result", "arrays"))
+    if not (isinstance(text, str) and isinstance(data, bytes)) or (
+        _checksum(error, file, text, data) != cell["checksum"]
+    ):
+        return None
+    if not file:
+        return data
+    if not NAME_OF_ARRAYS.fullmatch(file):  # a stranger's store: no path that leads elsewhere
+        return None
+    try:
+        if not read:
+            return b"" if (arrays / file).stat().st_size == cell["bytes"] else None
+        data = (arrays / file).read_bytes()
+    except OSError:
+        return None
+    return data if hashlib.sha256(data).hexdigest() == file.partition(".")[0] else None
+
+
+def _checksum(error: str, file: str, text: str, data: bytes) -> str:
+    """Of what a row says about the result; the key is that of the rest."""
+    head = json.dumps([error, file, text]).encode()
+    return hashlib.sha256(head + data).hexdigest()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(
+        dict(value) if isinstance(value, Mapping) else value, sort_keys=True, default=repr
+    )
