@@ -1,0 +1,144 @@
+"""What the store costs: beside a cell's work, for known cells, and for one writer.
+
+Limits: under 5 ms beside each cell; 1,000 known cells looked up in under 2 s; inserts as fast at the end
+of 100,000 cells as at their start. CPU times of this process are those of an idle machine.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attributionlab.store import store as store_module
+from attributionlab.store.cells import Cell
+from attributionlab.store.records import record_of
+from attributionlab.store.running import Workers, run_cells
+from attributionlab.store.store import NAME, Outcome, Store
+
+SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
+FOLDER = Path(__file__).parent
+
+
+def empty(size: int, place: int, device: str | None) -> Any:
+    """No work, and a record of so many bytes, another one for each cell."""
+    made = np.zeros(size, np.uint8)
+    made[:8] = np.array([place]).view(np.uint8)
+    return made
+
+
+def cells_of(count: int, size: int) -> list[Cell]:
+    inputs = {"n": 8, "seed": 0, "gamma": 0.5, "claim": None, "settings": {"steps": 50}}
+    return [
+        Cell(
+            "empty",
+            {"method": f"method {place}", "size": size},
+            inputs,
+            partial(empty, size, place),
+        )
+        for place in range(count)
+    ]
+
+
+def beside_a_cell(count: int, size: int, jobs: int) -> tuple[float, float]:
+    """Milliseconds a cell, of the clock and of this process; without what others take to start."""
+    cells = cells_of(count + 10 * jobs, size)
+    with tempfile.TemporaryDirectory() as folder, Store(folder) as store:
+        pairs = run_cells(cells, store, Workers(jobs))
+        for _ in range(10 * jobs):
+            next(pairs)
+        start, cpu = time.perf_counter(), time.process_time()
+        for _ in pairs:
+            pass
+        spent = time.perf_counter() - start, time.process_time() - cpu
+        return spent[0] / count * 1000, spent[1] / count * 1000
+
+
+def known(count: int) -> tuple[float, float]:
+    """Seconds to go through known cells: in this process, and of a whole one beside its imports."""
+    script = (
+        "import sys, store; from attributionlab.store.running import run_cells\n"
+        "from attributionlab.store.store import Store\n"
+        "cells = store.cells_of(int(sys.argv[2]), 1 << 12)\n"
+        "with Store(sys.argv[1]) as kept: assert len(list(run_cells(cells, kept))) == len(cells)\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        with Store(folder) as store:
+            for _ in run_cells(cells_of(count, 1 << 12), store):
+                pass
+        with Store(folder) as store:
+            start = time.perf_counter()
+            for _ in run_cells(cells_of(count, 1 << 12), store):
+                pass
+            here = time.perf_counter() - start
+        # A store made by this script knows the cells of "__main__"; both names have the same place.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), *sys.path])}
+        start = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-c", script, folder, str(count)], check=True, env=environment
+        )
+        return here, time.perf_counter() - start
+
+
+def many(count: int) -> None:
+    """Inserts a second from start to end, and what a store of that size takes to open and read."""
+    outcome = Outcome(record_of(empty(SIZES["4 KiB"], 0, None)))
+    with tempfile.TemporaryDirectory() as folder:
+        steps = []
+        with Store(folder) as store:
+            cells = cells_of(count, SIZES["4 KiB"])
+            for first in range(0, count, count // 10):
+                start = time.process_time()
+                for cell in cells[first : first + count // 10]:
+                    store.put(cell, outcome)
+                steps.append(count // 10 / (time.process_time() - start))
+        size = (Path(folder) / NAME).stat().st_size
+        print(
+            f"{count:,} cells of 4 KiB, inserts a second of CPU: "
+            f"{', '.join(f'{each:,.0f}' for each in steps)}"
+        )
+        print(f"  last tenth / first tenth {steps[-1] / steps[0]:.2f}; {size / 1e6:,.0f} MB")
+        print(f"  at cells of 1 s one writer serves {min(steps):,.0f} workers")
+        start = time.perf_counter()
+        Store(folder).close()
+        print(f"  opened in {time.perf_counter() - start:.3f} s")
+        store_module.CHECKED_BYTES = 1 << 62
+        start = time.perf_counter()
+        with Store(folder) as store:
+            print(
+                f"  opened and looked through, as after a kill, in {time.perf_counter() - start:.2f} s"
+            )
+            start = time.perf_counter()
+            rows = sum(1 for _ in store.rows())
+            print(f"  {rows:,} rows listed in {time.perf_counter() - start:.2f} s")
+            start = time.perf_counter()
+            store.keys()
+            print(f"  keys in {time.perf_counter() - start:.2f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cells", type=int, default=100_000, help="cells of the large store")
+    large = parser.parse_args().cells
+    for name, size in SIZES.items():
+        for jobs in (1, 2):
+            found, cpu = map(
+                min, zip(*(beside_a_cell(200, size, jobs) for _ in range(3)), strict=True)
+            )
+            print(
+                f"empty cell, record of {name}, {jobs} process(es): {found:.2f} ms, {cpu:.2f} of CPU "
+                "(limit 5)"
+            )
+    here, whole = known(1000)
+    print(f"1,000 known cells: {here:.2f} s, {whole:.2f} s as a whole process (limit 2)")
+    many(large)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,422 @@
+"""Cells in this process, in others and on a cluster: order, failures, limits, deaths."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+import store_cases
+from attributionlab.errors import AttributionLabError
+from attributionlab.store import running
+from attributionlab.store.records import record_of
+from attributionlab.store.running import Workers, done_before_stop, outcome_of, run_cells
+from attributionlab.store.store import Outcome, Store
+from store_cases import (
+    cell,
+    die,
+    die_once,
+    fail,
+    leave,
+    number,
+    numbers,
+    occupy,
+    process,
+    refuse,
+    slow,
+)
+
+
+def results(pairs):
+    return {each.title: outcome for each, outcome in pairs}
+
+
+# In this process
+
+
+def test_known_ones_come_first_then_the_rest_in_order(tmp_path):
+    cells = numbers(6, 10)
+    with Store(tmp_path) as store:
+        for place in (4, 1):
+            store.put(cells[place], Outcome(record_of("known")))
+        pairs = list(run_cells(cells, store))
+        assert [each.title for each, _ in pairs] == ["0001", "0004", "0000", "0002", "0003", "0005"]
+        assert [outcome.value == "known" for _, outcome in pairs] == [True, True, *[False] * 4]
+
+
+def test_failures_do_not_stop_the_others_and_are_tried_again_on_demand(tmp_path):
+    works = [(refuse, "bad: take another"), (fail, "oops"), (leave,), (occupy, 1e6, False)]
+    cells = [*(cell(work[0].__name__, *work) for work in works), cell("good", number, 1)]
+    with Store(tmp_path) as store:
+        found = results(run_cells(cells, store))
+        assert found["refuse"][1:3] == ("bad: take another", True)
+        assert found["fail"].error.endswith("KeyError: 'oops'\n")
+        assert "SystemExit: 3" in found["leave"].error
+        assert found["occupy"][1:3] == ("out of memory", True)
+        assert found["good"].value["value"] == 1
+        better = [
+            type(each)(each.kind, each.place, each.inputs, lambda device: 2) for each in cells
+        ]
+        assert results(run_cells(better, store)) == found
+        again = results(run_cells(better, store, retry_failed=True))
+        assert [outcome.value for outcome in again.values() if outcome != found["good"]] == [2] * 4
+        assert set(store.keys().values()) == {False}
+
+
+def test_a_refusal_without_a_reason_is_a_failure():
+    assert outcome_of(lambda device: refuse("", device)).error
+
+
+def test_torch_without_memory_is_one_line():
+    outcome = outcome_of(lambda device: torch.empty(2**50))
+    assert outcome[1:3] == ("out of memory", True)
+
+
+def test_one_thread_wherever_it_is():
+    import threadpoolctl
+
+    def threads(device):
+        return [
+            torch.get_num_threads(),
+            *(each["num_threads"] for each in threadpoolctl.threadpool_info()),
+        ]
+
+    before = threads(None)
+    assert set(outcome_of(threads).record.text.strip("[]").split(",")) == {"1"}
+    assert threads(None) == before
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path):
+    def stop(device):
+        raise KeyboardInterrupt
+
+    cells = [*numbers(2, 10), cell("stop", stop), *numbers(4, 10)[2:]]
+    with Store(tmp_path) as store:
+        done, stopped = done_before_stop(run_cells(cells, store))
+        assert isinstance(stopped, KeyboardInterrupt)
+        assert list(done) == [each.key for each in cells[:2]]
+        assert set(store.keys()) == set(done)
+        done, stopped = done_before_stop(run_cells(cells[:2], store))
+        assert (len(done), stopped) == (2, None)
+
+
+class Elsewhere(Exception):
+    """Raised where other processes would start."""
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that cells move on, on a machine with two cores; other processes are not started."""
+    now = [0.0]
+
+    def refused(cells, workers):
+        raise Elsewhere(len(cells))
+
+    monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(running, "_elsewhere", refused)
+    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: 2)
+    return now
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count", "left"),
+    [
+        (1.0, 25, None),  # after 6 s 19 s are left
+        (1.0, 27, 21),  # after 6 s 21 s are left
+        (0.1, 200, None),  # after 5.1 s 14.9 s are left
+        (0.1, 300, 249),  # after 5.1 s 24.9 s are left
+        (30.0, 1, None),
+        (30.0, 2, 1),
+    ],
+)
+def test_processes_start_where_they_pay(clock, seconds, count, left):
+    def work(device):
+        clock[0] += seconds
+
+    done = []
+    cells = [cell(str(place), work) for place in range(count)]
+    elsewhere = 0
+    try:
+        for each, _ in run_cells(cells, None, Workers(None)):
+            done.append(each.title)
+    except Elsewhere as stop:
+        [elsewhere] = stop.args
+    assert elsewhere == (left or 0)
+    assert len(done) == count - elsewhere
+
+
+@pytest.mark.parametrize(
+    ("workers", "here"),
+    [
+        (Workers(), True),
+        (Workers(1), True),
+        (Workers(devices=["cuda:0"]), True),
+        (Workers(2), False),
+        (Workers(1, seconds=5.0), False),
+        (Workers(None, gib=1.0), False),
+        (Workers(None, seconds=5.0), False),
+        (Workers(devices=["cuda:0", "cuda:1"]), False),
+        (Workers(scheduler="tcp://x"), False),
+    ],
+)
+def test_who_computes(clock, workers, here):
+    pairs = run_cells([cell("a", number, 1)], None, workers)
+    if here:
+        [(_, outcome)] = pairs
+        assert outcome.value["device"] == (workers.devices[0] if workers.devices else None)
+    else:
+        with pytest.raises(Elsewhere):
+            next(pairs)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"jobs": 0}, "jobs is 0: give a number above 0"),
+        ({"seconds": -1.0, "gib": 0.0}, "seconds is -1.0: give .* above 0; gib is 0.0: give"),
+        ({"gib": float("nan")}, "gib is nan"),
+        ({"scheduler": "tcp://x", "seconds": 3.0}, "scheduler is 'tcp://x' beside limits"),
+        ({"scheduler": "tcp://x", "devices": ["a"]}, "scheduler is 'tcp://x' beside limits"),
+    ],
+)
+def test_bad_workers(settings, message):
+    with pytest.raises(AttributionLabError, match=message):
+        Workers(**settings)
+
+
+# In other processes
+
+
+def workers_alive():
+    import psutil
+
+    return [
+        each for each in psutil.Process().children() if "LokyProcess" in " ".join(each.cmdline())
+    ]
+
+
+def test_two_processes_give_what_one_gives(tmp_path):
+    """One start of two processes for several questions: starting them takes most of the time."""
+    lock = threading.Lock()
+    cells = [
+        *(cell(f"sum {seed}", store_cases.sums, seed) for seed in range(3)),
+        cell("refused", refuse, "bad: take another"),
+        cell("failed", fail, "oops"),
+        cell("left", leave),
+        cell("unpicklable", lambda device: lock),
+        *(cell(f"process {place}", process, 0.2) for place in range(4)),
+    ]
+    with Store(tmp_path) as store:
+        found = results(run_cells(cells, store, Workers(2)))
+        assert set(store.keys()) == {each.key for each in cells}
+    assert workers_alive() == []
+    alone = results(run_cells(cells[:6]))
+    for title, outcome in alone.items():
+        assert found[title].record == outcome.record
+        assert (found[title].error == "") == (outcome.error == "")
+    assert found["refused"][1:3] == ("bad: take another", True)
+    assert found["unpicklable"].refused
+    assert "cannot be sent to another process" in found["unpicklable"].error
+    pids = {found[f"process {place}"].value[0] for place in range(4)}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+
+
+def test_what_cannot_be_sent_is_computed_here_where_nobody_asked_for_processes(monkeypatch):
+    lock = threading.Lock()
+    cells = [cell("here", lambda device: lock.locked())]
+    found = dict(running._elsewhere(cells, Workers(None)))
+    assert found[cells[0]].value is False
+
+
+def test_each_device_has_a_process(tmp_path):
+    cells = [cell(str(place), process, 0.3) for place in range(6)]
+    found = results(run_cells(cells, None, Workers(devices=["stand-in:0", "stand-in:1"])))
+    pairs = [outcome.value for outcome in found.values()]
+    assert {device for _, device in pairs} == {"stand-in:0", "stand-in:1"}
+    assert len({pid for pid, _ in pairs}) == 2
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_is_replaced_and_its_cell_tried_again(tmp_path):
+    flag = str(tmp_path / "flag")
+    cells = [
+        *numbers(4, 10),
+        cell("once", die_once, flag, 7),
+        cell("always", die),
+        *numbers(8, 10)[4:],
+    ]
+    with Store(tmp_path / "s") as store:
+        found = results(run_cells(cells, store, Workers(2)))
+        assert set(store.keys()) == {each.key for each in cells}
+    assert found.pop("always")[1:3] == ("its process died 3 times: out of memory, or killed", True)
+    assert found.pop("once").value == 7
+    assert not any(outcome.error for outcome in found.values())
+    assert workers_alive() == []
+
+
+@pytest.mark.slow
+def test_limits_of_time_and_memory(tmp_path):
+    cells = [
+        cell("quick", slow, 0.1, 1),
+        cell("endless", slow, 1000, 2),
+        cell("large", occupy, 6, False),
+        cell("large for torch", occupy, 6, True),
+        cell("after", slow, 0.1, 3),
+    ]
+    start = time.monotonic()
+    found = results(run_cells(cells, None, Workers(2, seconds=5.0, gib=4.0)))
+    assert time.monotonic() - start < 100
+    assert found["endless"][1:3] == ("it took longer than 5 s", True)
+    assert found["endless"].seconds >= 5
+    assert [found[name].value for name in ("quick", "after")] == [1, 3]
+    for name in ("large", "large for torch"):
+        assert found[name].refused
+        assert found[name].error == "out of memory"
+
+
+@pytest.mark.slow
+def test_processes_that_cannot_start_are_one_line():
+    with pytest.raises(AttributionLabError, match=r"no process could start \(.*allow more memory"):
+        list(run_cells(numbers(1), None, Workers(1, gib=0.01)))
+
+
+STOPPED = """
+import sys, store_cases
+from attributionlab.store.running import Workers, done_before_stop, run_cells
+from attributionlab.store.store import Store
+cells = [store_cases.cell(str(i), store_cases.slow, 0.3, i) for i in range(200)]
+def told():
+    for pair in run_cells(cells, store, Workers(2)):
+        print("done", flush=True)
+        yield pair
+with Store(sys.argv[1]) as store:
+    done, stop = done_before_stop(told())
+    print(len(done), len(store.keys()), type(stop).__name__)
+import psutil
+children = psutil.Process().children()
+print([each.pid for each in children if "LokyProcess" in " ".join(each.cmdline())])
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", STOPPED, str(tmp_path)], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=store_cases.environment(),
+        start_new_session=True,
+    ) as run:  # fmt: skip
+        assert run.stdout.readline() == "done\n"
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does it: workers get it, too
+        out, error = run.communicate(timeout=60)
+    *_, counts, left = out.splitlines()
+    done, stored, stop = counts.split()
+    assert 1 <= int(done) <= int(stored) < 200
+    assert stop == "KeyboardInterrupt"
+    assert left == "[]"
+    assert error == ""
+
+
+# On a cluster
+
+
+class Cluster:
+    """A dask scheduler and its workers, processes on the loopback device."""
+
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+        file = folder / "scheduler.json"
+        self.start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
+        while not (file.exists() and file.read_text().endswith("}")):
+            time.sleep(0.1)
+        self.address = json.loads(file.read_text())["address"]
+
+    def start(self, what, *options):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard", *options]
+        self.processes.append(
+            subprocess.Popen(
+                command, cwd=self.folder, env=store_cases.environment(OMP_NUM_THREADS="2"),
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )
+        )  # fmt: skip
+
+    def start_worker(self):
+        """Two threads, in which two cells at once would disturb each other."""
+        folder = str(self.folder)
+        self.start(
+            "worker", self.address, "--nthreads", "2", "--no-nanny", "--local-directory", folder
+        )
+
+    def end(self):
+        for each in self.processes:
+            each.kill()
+            each.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    pytest.importorskip("distributed")
+    made = Cluster(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_cluster_gives_what_one_process_gives(tmp_path, cluster):
+    for _ in range(2):
+        cluster.start_worker()
+    cells = [
+        *(cell(f"sum {seed}", store_cases.sums, seed) for seed in range(4)),
+        cell("refused", refuse, "bad: take another"),
+        cell("failed", fail, "oops"),
+        *(cell(f"process {place}", process, 0.3) for place in range(12)),
+    ]
+    with Store(tmp_path / "s") as store:
+        start = time.monotonic()
+        found = results(run_cells(cells, store, Workers(scheduler=cluster.address)))
+        assert set(store.keys()) == {each.key for each in cells}
+        assert time.monotonic() - start < 60
+    pids = {found[f"process {place}"].value[0] for place in range(12)}
+    assert pids <= {each.pid for each in cluster.processes[1:]}
+    assert len(pids) == 2
+    alone = results(run_cells(cells[:6]))
+    for title, outcome in alone.items():
+        assert found[title].record == outcome.record
+        assert (found[title].error == "") == (outcome.error == "")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_scheduler_that_is_not_there_has_no_workers_or_dies(tmp_path, cluster):
+    with pytest.raises(
+        AttributionLabError, match=r"no dask scheduler answers at 'tcp://127.0.0.1:9'"
+    ):
+        list(run_cells(numbers(2), None, Workers(scheduler="tcp://127.0.0.1:9")))
+    with pytest.raises(AttributionLabError, match="has no workers: start some with dask worker"):
+        list(run_cells(numbers(2), None, Workers(scheduler=cluster.address)))
+    for _ in range(2):
+        cluster.start_worker()
+    cells = [cell(str(place), slow, 0.2, place) for place in range(200)]
+    done = 0
+    with Store(tmp_path / "s") as store:
+        pairs = run_cells(cells, store, Workers(scheduler=cluster.address))
+        for _ in range(5):
+            next(pairs)
+        cluster.processes[0].kill()
+        start = time.monotonic()
+        with pytest.raises(
+            AttributionLabError, match=r"scheduler 'tcp.* gave no answer .* is kept"
+        ):
+            list(pairs)
+        assert time.monotonic() - start < 60
+        done = len(store.keys())
+        assert 5 <= done < 200
+        assert not any(store.keys().values())
+        left = results(run_cells(cells, store))
+    assert [left[str(place)].value for place in range(200)] == list(range(200))
