@@ -18,9 +18,10 @@ import numpy as np
 
 from attributionlab.store import store as store_module
 from attributionlab.store.cells import Cell
+from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of
 from attributionlab.store.running import Workers, run_cells
-from attributionlab.store.store import NAME, Outcome, Store
+from attributionlab.store.store import NAME, Store
 
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
 FOLDER = Path(__file__).parent

@@ -25,8 +25,9 @@ from attributionlab.errors import AttributionLabError, AttributionLabWarning
 from attributionlab.progress import follow
 from attributionlab.references import load_file, loaded_files
 from attributionlab.store.cells import Cell, code_digest
+from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of
-from attributionlab.store.store import Outcome, Store
+from attributionlab.store.store import Store
 from attributionlab.store.workers import HERE, started
 from attributionlab.store.workers import Workers as Workers
 

@@ -12,14 +12,14 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from attributionlab.errors import AttributionLabError, AttributionLabWarning
 from attributionlab.files import make_folder, write_atomically
 from attributionlab.store.cells import Cell, digest_of
-from attributionlab.store.records import Record, value_of
+from attributionlab.store.outcomes import Outcome, Reference, Row
+from attributionlab.store.records import Record
 
 SCHEMA = 1
 NAME, HOLDER, ARRAYS, TEMPORARY = "store.sqlite", "holder", "arrays", ".attributionlab-"
@@ -63,89 +63,6 @@ SELECT = f"SELECT {', '.join(COLUMNS)} FROM cells"
 NO_LOCK = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 """What SQLite says where a reader can make no file for its locks."""
 NAME_OF_ARRAYS = re.compile(r"[0-9a-f]{64}\.safetensors")
-
-
-class Outcome(NamedTuple):
-    """What became of a cell."""
-
-    record: Record | None
-    """the result; None where the cell failed"""
-    error: str = ""
-    """why it failed: one line, or a traceback where the laboratory did not expect it"""
-    refused: bool = False
-    """whether it failed because the laboratory refused it, with one line"""
-    seconds: float = 0.0
-    """CPU time that it took"""
-
-    @property
-    def value(self) -> Any:
-        """The result as it was computed; the error where there is none."""
-        if self.record is None:
-            raise (AttributionLabError if self.refused else RuntimeError)(self.error)
-        return value_of(self.record)
-
-
-class Row(NamedTuple):
-    """A cell that the store knows, without its result."""
-
-    key: str
-    kind: str
-    place: dict[str, Any]
-    depends_on: dict[str, Any]
-    error: str
-    seconds: float
-    bytes: int
-    finished: float
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A result in a store, for a cell that is computed from it: its arrays are read there.
-
-    Parameters
-    ----------
-    text, data : str and bytes
-        The record; without its arrays where they have a file.
-    path : Path or None
-        That file.
-    travels : bool
-        Whether the arrays go along to other processes, which may be on machines without that file.
-    """
-
-    text: str = field(repr=False)
-    data: bytes = field(repr=False)
-    path: Path | None
-    travels: bool = False
-
-    @property
-    def value(self) -> Any:
-        """The result as it was computed.
-
-        Raises
-        ------
-        AttributionLabError
-            If its file is missing or damaged.
-        """
-        return value_of(Record(self.text, self._read()))
-
-    def _read(self) -> bytes:
-        if self.path is None:
-            return self.data
-        try:
-            data = self.path.read_bytes()
-        except OSError as error:
-            raise AttributionLabError(
-                f"cannot read {str(self.path)!r} ({error.strerror}): run again, which makes it again"
-            ) from error
-        if hashlib.sha256(data).hexdigest() != self.path.stem:
-            raise AttributionLabError(
-                f"{str(self.path)!r} is damaged: remove it and run again, which makes it again"
-            )
-        return data
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(vars(self))
-        return state | {"data": self._read(), "path": None} if self.travels else state
 
 
 class Store:

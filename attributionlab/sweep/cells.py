@@ -22,7 +22,7 @@ from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.case import Case, Evaluation, case_seed
 from attributionlab.metric_trials.conditions import conditions_of
 from attributionlab.store.cells import Cell
-from attributionlab.store.store import Reference
+from attributionlab.store.outcomes import Reference
 from attributionlab.sweep.spec import OPTIONS, Dose, Scorer, SweepSpec, find_metric
 from attributionlab.truth import Truth
 

@@ -9,8 +9,9 @@ import psutil
 
 from attributionlab.errors import AttributionLabError, cut
 from attributionlab.store.cells import Cell
+from attributionlab.store.outcomes import Row
 from attributionlab.store.running import Workers
-from attributionlab.store.store import NAME, Row, Store
+from attributionlab.store.store import NAME, Store
 from attributionlab.sweep.cells import MAPS
 from attributionlab.sweep.run import ABOUT, GIB, Plan, format_workers, reason_lines
 from attributionlab.sweep.spec import read_sweep

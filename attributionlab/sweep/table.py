@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from attributionlab.store.store import Outcome, Store
+from attributionlab.store.outcomes import Outcome
+from attributionlab.store.store import Store
 from attributionlab.sweep.cells import MAPS, METRIC, MapsResult, MetricResult, Planned
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pandas.testing import assert_frame_equal
 import oracles_store
 from attributionlab.errors import AttributionLabError
 from attributionlab.faithfulness.comparison import Refusal
+from attributionlab.store.outcomes import Outcome, Row
 from attributionlab.store.records import Record, Unreadable, record_of, value_of
-from attributionlab.store.store import Outcome, Row
 
 KINDS = st.one_of(
     arrays.boolean_dtypes(),

@@ -14,9 +14,10 @@ import torch
 import store_cases
 from attributionlab.errors import AttributionLabError
 from attributionlab.store import running
+from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of
 from attributionlab.store.running import Workers, done_before_stop, outcome_of, run_cells
-from attributionlab.store.store import Outcome, Store
+from attributionlab.store.store import Store
 from store_cases import (
     cell,
     die,

@@ -20,9 +20,10 @@ import oracles_store
 import store_cases
 from attributionlab.errors import AttributionLabError, AttributionLabWarning
 from attributionlab.store import store as store_module
+from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of
 from attributionlab.store.running import run_cells
-from attributionlab.store.store import INLINE_BYTES, NAME, Outcome, Store, stored
+from attributionlab.store.store import INLINE_BYTES, NAME, Store, stored
 from store_cases import cell, fail, filled, number, numbers, refuse, run_python
 
 LARGE = 4 * INLINE_BYTES
@@ -212,7 +213,8 @@ def test_a_store_may_be_closed_twice(tmp_path):
 
 HOLD = """
 import sys, time, store_cases
-from attributionlab.store.store import Outcome, Store
+from attributionlab.store.outcomes import Outcome
+from attributionlab.store.store import Store
 from attributionlab.store.records import record_of
 store = Store(sys.argv[1])
 for each in store_cases.numbers(3):
