@@ -104,8 +104,19 @@ def keys(monkeypatch, methods=("saliency", "lrp"), **options):
 
 
 def test_a_cell_depends_on_all_that_its_scores_do_and_on_nothing_else(monkeypatch):
+    def same_name(by):
+        def watched(model, inputs, targets):
+            return inputs * by
+
+        return watched
+
+    drawn = [PAIRS[0]._replace(changes={"weight_seed": 5})]
     different = [
         {},
+        {"pairs": drawn},
+        {"pairs": drawn, "seed": 1},
+        {"methods": ["lrp", same_name(1)]},
+        {"methods": ["lrp", same_name(2)]},
         {"n": 3},
         {"seed": 1},
         {"size": 24},

@@ -229,6 +229,7 @@ def test_a_cell_depends_on_all_that_its_answers_do_and_on_nothing_else(monkeypat
     for alike in ({"threshold": 0.1}, {"confidence": 0.9}, {"command": "x"}, {"jobs": 2}):
         assert keys(monkeypatch, **alike) == found[0]
     assert keys(monkeypatch, n=3)[:2] == found[0]
+    assert keys(monkeypatch, methods=[maps], n=3)[:2] != found[-2]  # of which there are two
     assert keys(monkeypatch, metrics=[factor(1)]) == found[12]
 
 
