@@ -1,7 +1,7 @@
 """What the store costs: beside a cell's work, for known cells, and for one writer.
 
-Limits: under 5 ms beside each cell; 1,000 known cells looked up in under 2 s; inserts as fast at the end
-of 100,000 cells as at their start. CPU times of this process are those of an idle machine.
+Limits: under 5 ms beside each cell; 1,000 known cells looked up in under 2 s; inserts as fast at the
+end of 100,000 cells as at their start. CPU times of this process are those of an idle machine.
 """
 
 import argparse

@@ -202,7 +202,7 @@ def _content(cell: CellType) -> Any:
 
 def _file_of(thing: Any) -> str | None:
     """SHA-256 of the file that a function or class stands in; this package's counts as code."""
-    if thing.__module__.partition(".")[0] == PACKAGE:
+    if (thing.__module__ or "").partition(".")[0] == PACKAGE:
         return ""
     try:
         return _hash(Path(inspect.getsourcefile(thing) or "").read_bytes())

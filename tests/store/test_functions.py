@@ -2,15 +2,11 @@
 
 import subprocess
 import sys
-import threading
 
 import numpy as np
-import pytest
 import torch
 
-from attributionlab.store import running
-from attributionlab.store.cells import Cell, fingerprint
-from attributionlab.store.running import Workers, run_cells
+from attributionlab.store.cells import fingerprint
 
 
 def scaled(by, default=0):
@@ -68,20 +64,3 @@ def test_tensors_are_known_by_their_values_in_every_process():
     assert len(set(found[0].stdout.split())) == 3
     assert fingerprint(torch.zeros(3)) != fingerprint(torch.ones(3))
     assert fingerprint(np.zeros(3)) != fingerprint(np.ones(3))
-
-
-def test_what_cannot_be_sent_is_computed_here_where_the_number_of_jobs_is_open(monkeypatch):
-    monkeypatch.setattr(running, "TRIED_SECONDS", -1.0)
-    monkeypatch.setattr(running, "WORTH_SECONDS", -1.0)
-    monkeypatch.setattr(running, "_executor", None)  # no process is started
-    lock = threading.Lock()
-
-    def compute(device):
-        with lock:
-            return 5
-
-    cells = [Cell("k", {"number": number}, {}, compute) for number in range(3)]
-    workers = Workers(None, devices=("cpu", "cpu"))
-    assert [outcome.value for _, outcome in run_cells(cells, None, workers)] == [5, 5, 5]
-    with pytest.raises(TypeError):  # one that can be sent is
-        list(run_cells([Cell("k", {}, {}, float)], None, workers))

@@ -115,7 +115,7 @@ def clock(monkeypatch):
     """A clock that cells move on, on a machine with two cores; other processes are not started."""
     now = [0.0]
 
-    def refused(cells, workers):
+    def refused(cells, *_):
         raise Elsewhere(len(cells))
 
     monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
@@ -231,7 +231,7 @@ def test_two_processes_give_what_one_gives(tmp_path):
 def test_what_cannot_be_sent_is_computed_here_where_nobody_asked_for_processes(monkeypatch):
     lock = threading.Lock()
     cells = [cell("here", lambda device: lock.locked())]
-    found = dict(running._elsewhere(cells, Workers(None)))
+    found = dict(running._elsewhere(cells, Workers(None), lambda *_: None))
     assert found[cells[0]].value is False
 
 
