@@ -222,7 +222,7 @@ def run_sweep(
     """
     heard = say or (lambda line: None)
     plan = Plan(read_sweep(spec), shard)
-    refuse_other_devices(plan.spec, devices)
+    _refuse_other_devices(plan.spec, devices)
     workers = Workers(jobs, cell_seconds, cell_gib, tuple(devices), scheduler)
     with Store(out) as store:
         store.describe(ABOUT, plan.describe())
@@ -292,7 +292,7 @@ def _metric_cells(
             yield metric_cell(each, reference)
 
 
-def refuse_other_devices(spec: SweepSpec, devices: Sequence[str]) -> None:
+def _refuse_other_devices(spec: SweepSpec, devices: Sequence[str]) -> None:
     """Refuse devices of another kind than the sweep says: their results differ in rounding."""
     stated = "cpu" if spec.settings["device"] is None else str(spec.settings["device"])
     for device in devices:
