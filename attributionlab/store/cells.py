@@ -150,12 +150,12 @@ class _Walk:
         return self._object(value)
 
     def _function(self, function: Any) -> list[Any]:
-        if function.__module__ is None:  # around another one, made by a tool that checks types
-            function = inspect.unwrap(function)
         text = _file_of(function)
+        if text == "" and "." not in function.__qualname__:
+            return [_name(function)]  # with what its decorators keep
         parts = [_name(function), text, function.__code__.co_firstlineno]
         if text is None or function.__name__ == "<lambda>":
-            parts += self._code(function.__code__, {} if text else function.__globals__)
+            parts += self._code(function.__code__, function.__globals__ if text is None else {})
         cells = function.__closure__ or ()
         beside = [function.__defaults__, function.__kwdefaults__, vars(function)]
         return [*parts, self.digest(beside), *(self.digest(_content(cell)) for cell in cells)]
