@@ -39,9 +39,9 @@ from attributionlab.cli.options import (
     saying_what_was_done,
     write_all,
 )
+from attributionlab.cli.reproducing import reproduce_items
 from attributionlab.cli.studies import (
     compare_methods,
-    reproduce_item,
     run_leaderboard,
     run_metric_test,
 )
@@ -239,7 +239,7 @@ def run_test(
 app.command("compare")(compare_methods)
 app.command("metric")(run_metric_test)
 app.command("leaderboard")(run_leaderboard)
-app.command("reproduce")(reproduce_item)
+app.command("reproduce")(reproduce_items)
 app.command("export")(export_files)
 app.command("score")(score_files)
 app.command("sweep")(run_sweep_file)

@@ -1,4 +1,4 @@
-"""The commands `compare`, `reproduce`, `leaderboard` and `metric`."""
+"""The commands `compare`, `leaderboard` and `metric`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,30 +22,20 @@ from attributionlab.cli.options import (
     Quick,
     RetryFailed,
     Seed,
-    Settings,
     as_far_as_done,
     check_paths,
     command_line,
     load_all,
     parse_seed,
-    parse_settings,
-    say,
     write_all,
 )
-from attributionlab.errors import AttributionLabError, printable
+from attributionlab.errors import AttributionLabError
 from attributionlab.progress import follow
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from attributionlab.faithfulness.comparison import Comparison
     from attributionlab.leaderboard.report import Leaderboard
     from attributionlab.metric_trials.report import MetricReport
-    from attributionlab.papers.catalog import Reproduction
-
-
-LONGEST_TABLE = 30
-"""Rows beyond which a table is written, but not shown."""
 
 
 def compare_methods(
@@ -174,77 +164,6 @@ def _print_differences(comparison: "Comparison", first: str, second: str) -> Non
     typer.echo(f"\n{first} minus {second}, F1 on the same images, with a 95 % interval")
     shown = differences.assign(**numbers, better=better.fillna("undecided"))
     print_table(data_table(shown), width=120)
-
-
-def reproduce_item(
-    item: Annotated[str, typer.Argument(help="Such as table-1 or figure-17; list names all.")],
-    n: Annotated[int | None, typer.Option(help="Images; each item has its own default.")] = None,
-    seed: Seed = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Small images, few of them.")] = False,
-    set_: Settings = None,
-    device: Device = "cpu",
-    out: Annotated[
-        Path | None, typer.Option(help="Write tables, figures, notes and claims into this folder.")
-    ] = None,
-) -> None:
-    """Repeat a table or figure of a paper, and compare it with what the paper says."""
-    from attributionlab.files import make_folder
-    from attributionlab.papers.catalog import reproduce
-    from attributionlab.report import claims_table, notes_list, print_table
-
-    if out:
-        make_folder(out)  # before the work whose results shall lie there
-    outcome = reproduce(
-        item,
-        n=n,
-        quick=quick,
-        seed=seed,
-        settings=parse_settings(set_ or []),
-        device=device,
-        show_progress=True,
-    )
-    with follow(f"writing into {out}", show=bool(out)):
-        written = outcome.save(out, command_line()) if out else []
-    typer.echo(f"{outcome.item.name}: {outcome.item.title}")
-    _print_tables(outcome)
-    print_table(notes_list(outcome.notes))
-    if outcome.claims:
-        typer.echo("")
-        print_table(claims_table(outcome.claims), width=120)
-    for path in written:
-        say(printable(f"written: {path}"))
-
-
-def _print_tables(outcome: "Reproduction") -> None:
-    """The tables that there is room for, and what the others are called."""
-    from rich.text import Text
-
-    from attributionlab.report import data_table, print_table
-
-    left, readings = [], outcome.item.tables
-    for name, table in outcome.tables.items():
-        if len(table) > LONGEST_TABLE or (readings and name not in readings):
-            left.append(f"{name} ({_rows(table)})")
-            continue
-        shown, place = _without_one_place(table)
-        typer.echo(f"\n{name}{place}")
-        if name in readings:
-            print_table(Text(f"({readings[name]})"), width=140)
-        print_table(data_table(shown), width=140)
-    if left:
-        typer.echo("")
-        print_table(Text(f"More tables with --out DIR: {', '.join(left)}."))
-
-
-def _rows(table: "pd.DataFrame") -> str:
-    return "1 row" if len(table) == 1 else f"{len(table):,} rows"
-
-
-def _without_one_place(table: "pd.DataFrame") -> tuple["pd.DataFrame", str]:
-    """Without the environment that all rows share, and that environment for the heading."""
-    if "environment" not in table or table["environment"].nunique() != 1:
-        return table, ""
-    return table.drop(columns="environment"), f", {table['environment'].iloc[0]}"
 
 
 def run_leaderboard(

@@ -260,23 +260,69 @@ class Reproduction:
         list of Path
             What was written.
         """
+        return self.drawn().save(folder, command)
+
+    def drawn(self) -> "Drawn":
+        """Draw the figures: what is left are values, which a store can keep."""
         from attributionlab.report import to_png
 
-        folder, name = make_folder(folder), self.item.name
+        figures = {name: to_png(figure) for name, figure in self.figures.items()}
+        tables, run = dict(self.tables), dict(self.run)
+        how = library_versions()
+        return Drawn(self.item.name, tables, figures, self.notes, self.claims, run, how)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The outcome of an item in values.
+
+    Parameters
+    ----------
+    name : str
+        The item.
+    tables : mapping of str to DataFrame
+        Tidy tables by name.
+    figures : mapping of str to bytes
+        PNG files by name, the item's own first.
+    notes, claims, run
+        As those of `Reproduction`.
+    versions : mapping of str to str
+        What it was computed with.
+    """
+
+    name: str
+    tables: Tables
+    figures: Mapping[str, bytes]
+    notes: list[str]
+    claims: list[dict[str, str]]
+    run: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+    @property
+    def item(self) -> Item:
+        """What was repeated."""
+        return items()[self.name]
+
+    def files(self, command: str) -> dict[str, str | bytes]:
+        """Content of its files by name; `command` computes it again."""
         summary: dict[str, Any] = {
             "schema": 2,
-            "item": name,
+            "item": self.name,
             "title": self.item.title,
             "notes": self.notes,
             "claims": self.claims,
             "run": dict(self.run),
             "command": command,
-            "versions": library_versions(),
+            "versions": dict(self.versions),
         }
         text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False, default=str)
-        files: dict[str, str | bytes] = {f"{name}.json": text + "\n"}
-        files |= {f"{name}-{key}.csv": t.to_csv(index=False) for key, t in self.tables.items()}
-        files |= {f"{name}-{key}.png": to_png(figure) for key, figure in self.figures.items()}
+        files: dict[str, str | bytes] = {f"{self.name}.json": text + "\n"}
+        files |= {f"{self.name}-{key}.csv": t.to_csv(index=False) for key, t in self.tables.items()}
+        return files | {f"{self.name}-{key}.png": png for key, png in self.figures.items()}
+
+    def save(self, folder: str | Path, command: str) -> list[Path]:
+        """Write `files` into a folder, made where missing; returns what was written."""
+        folder, files = make_folder(folder), self.files(command)
         for file, content in files.items():
             write_atomically(folder / file, content)
         return [folder / file for file in files]

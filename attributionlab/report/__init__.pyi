@@ -4,6 +4,7 @@ from .figures import report_figure as report_figure
 from .figures import to_png as to_png
 from .figures import violins_figure as violins_figure
 from .frames import data_table as data_table
+from .items_page import reproduction_page as reproduction_page
 from .page import Panel as Panel
 from .page import faithfulness_page as faithfulness_page
 from .page import report_fragment as report_fragment

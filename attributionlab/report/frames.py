@@ -32,7 +32,7 @@ class _Frame:
     def __init__(self, frame: "pd.DataFrame") -> None:
         self.names = [printable(str(name).replace("_", " ")) for name in frame]
         self.numeric = [column.dtype.kind in "iuf" for _, column in frame.items()]
-        self.cells = [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
+        self.cells = [[cell_text(value) for value in row] for row in frame.itertuples(index=False)]
         self.widths = [self._width(index, LONGEST_TEXT) for index in range(len(self.names))]
         self.in_blocks = [self._width(index, IN_BLOCKS) for index in range(len(self.names))]
 
@@ -95,7 +95,8 @@ def _folded(text: str, width: int) -> str:
     return "\n".join(textwrap.wrap(text, max(width, 1))) or text
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """A value in few characters: numbers to three digits, NaN as nothing."""
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.3g}"
     if isinstance(value, int) and not isinstance(value, bool):

@@ -63,8 +63,8 @@ def record_of(value: Any) -> Record:
     Parameters
     ----------
     value : object
-        Numbers, texts, None, lists, tuples, sets, mappings (as dicts), arrays, tensors, tables of
-        pandas, and dataclasses and named tuples of this package, in each other. Anything else comes
+        Numbers, texts, bytes, None, lists, tuples, sets, mappings (as dicts), arrays, tensors, tables
+        of pandas, and dataclasses and named tuples of this package, in each other. Anything else comes
         back as an `Unreadable` that is written as it was.
 
     Raises
@@ -121,6 +121,10 @@ def _written(value: Any, arrays: dict[str, Tensor]) -> Any:
         return _written_table(value, arrays)
     if (dataclasses.is_dataclass(value) or hasattr(value, "_fields")) and _own(type(value)):
         return _written_object(value, arrays)
+    if type(value) is bytes:
+        name = str(len(arrays))
+        arrays[name] = torch.from_numpy(np.frombuffer(value, np.uint8).copy())
+        return {"$bytes": name}
     if type(value) in (tuple, set, frozenset, torch.Size):
         items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
         name = "tuple" if isinstance(value, tuple) else type(value).__name__
@@ -303,6 +307,7 @@ READERS: Mapping[str, Any] = MappingProxyType(
         "$repr": lambda text, tree, arrays: Unreadable(text),
         "$tensor": lambda name, tree, arrays: arrays[name].clone(),
         "$array": _read_array,
+        "$bytes": lambda name, tree, arrays: arrays[name].numpy().tobytes(),
         "$objects": _read_objects,
         "$table": _read_table,
         "$class": _read_object,

@@ -1,0 +1,193 @@
+"""The command `reproduce`: one item in the terminal, or many into one folder with a page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attributionlab.cli.options import (
+    Device,
+    Jobs,
+    RetryFailed,
+    Seed,
+    Settings,
+    as_far_as_done,
+    command_line,
+    parse_settings,
+    say,
+)
+from attributionlab.errors import printable, refuse_if
+from attributionlab.progress import follow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from attributionlab.papers.catalog import Reproduction
+    from attributionlab.papers.everything import Reproductions
+
+ALL = "all"
+LONGEST_TABLE = 30
+"""Rows beyond which a table is written, but not shown."""
+
+
+def reproduce_items(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ITEM...",
+            help="Such as table-1 or figure-17; list names all. Of several, or all of them (all), a "
+            "page is written with --out.",
+        ),
+    ],
+    n: Annotated[int | None, typer.Option(help="Images; each item has its own default.")] = None,
+    seed: Seed = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Small images, few of them.")] = False,
+    set_: Settings = None,
+    device: Device = "cpu",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write tables, figures, notes and claims into this folder; of several items also "
+            "results, which are not computed again, and the page index.html."
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    retry_failed: RetryFailed = False,
+) -> None:
+    """Repeat tables and figures of papers, and compare them with what the papers say.
+
+    Exit status: 0 all were computed, 1 one of several failed, 2 refused, 130 interrupted.
+    """
+    if names == [ALL] or len(names) > 1:
+        _refuse_options_of_one(names, n, set_, device)
+        _reproduce_many(None if names == [ALL] else names, quick, seed, out, jobs, retry_failed)
+        return
+    problems = [] if jobs is None else [f"--jobs is {jobs}, but {names[0]} is one piece of work"]
+    problems += ["--retry-failed is for several items"] if retry_failed else []
+    refuse_if([f"{problem}: leave it out" for problem in problems])
+    _reproduce_one(names[0], n, seed, quick, set_, device, out)
+
+
+def _refuse_options_of_one(
+    names: list[str], n: int | None, set_: list[str] | None, device: str
+) -> None:
+    """What each item counts, which settings and devices it takes, is its own."""
+    together = ALL in names and len(names) > 1
+    problems = [f"{ALL} stands beside other items: name {ALL} alone"] if together else []
+    given = {"--n": n, "--set": set_ or None, "--device": None if device == "cpu" else device}
+    problems += [
+        f"{option} is {value!r}, and is for one item: leave it out, or name one item"
+        for option, value in given.items()
+        if value is not None
+    ]
+    refuse_if(problems)
+
+
+def _reproduce_many(
+    names: list[str] | None,
+    quick: bool,
+    seed: int,
+    out: Path | None,
+    jobs: int | None,
+    retry_failed: bool,
+) -> None:
+    """Several items: a summary in the terminal, everything else in the folder."""
+    from attributionlab.papers.everything import reproduce_all
+    from attributionlab.report import data_table, print_table
+
+    def run(folder: Path) -> "Reproductions":
+        return reproduce_all(
+            names,
+            quick=quick,
+            seed=seed,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
+            show_progress=True,
+            command=command_line(),
+        )
+
+    with follow("reproduce"):
+        found, stop = as_far_as_done(run, out)
+    written = None
+    if out is not None:
+        with follow(f"writing into {out}"):
+            written = found.save(out)[0]
+    print_table(data_table(found.summary()), width=140)
+    for attempt in found.failed:
+        say(printable(f"failed: {attempt.item.name}: {attempt.reason}"))
+    if written is not None:
+        say(printable(f"written: {written}"))
+    if stop is not None:
+        raise stop
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _reproduce_one(
+    item: str,
+    n: int | None,
+    seed: int,
+    quick: bool,
+    set_: list[str] | None,
+    device: str,
+    out: Path | None,
+) -> None:
+    """One item: its tables in the terminal, its files in the folder."""
+    from attributionlab.files import make_folder
+    from attributionlab.papers.catalog import reproduce
+    from attributionlab.report import claims_table, notes_list, print_table
+
+    if out:
+        make_folder(out)  # before the work whose results shall lie there
+    outcome = reproduce(
+        item,
+        n=n,
+        quick=quick,
+        seed=seed,
+        settings=parse_settings(set_ or []),
+        device=device,
+        show_progress=True,
+    )
+    with follow(f"writing into {out}", show=bool(out)):
+        written = outcome.save(out, command_line()) if out else []
+    typer.echo(f"{outcome.item.name}: {outcome.item.title}")
+    _print_tables(outcome)
+    print_table(notes_list(outcome.notes))
+    if outcome.claims:
+        typer.echo("")
+        print_table(claims_table(outcome.claims), width=120)
+    for path in written:
+        say(printable(f"written: {path}"))
+
+
+def _print_tables(outcome: "Reproduction") -> None:
+    """The tables that there is room for, and what the others are called."""
+    from rich.text import Text
+
+    from attributionlab.report import data_table, print_table
+
+    left, readings = [], outcome.item.tables
+    for name, table in outcome.tables.items():
+        if len(table) > LONGEST_TABLE or (readings and name not in readings):
+            left.append(f"{name} ({_rows(table)})")
+            continue
+        shown, place = _without_one_place(table)
+        typer.echo(f"\n{name}{place}")
+        if name in readings:
+            print_table(Text(f"({readings[name]})"), width=140)
+        print_table(data_table(shown), width=140)
+    if left:
+        typer.echo("")
+        print_table(Text(f"More tables with --out DIR: {', '.join(left)}."))
+
+
+def _rows(table: "pd.DataFrame") -> str:
+    return "1 row" if len(table) == 1 else f"{len(table):,} rows"
+
+
+def _without_one_place(table: "pd.DataFrame") -> tuple["pd.DataFrame", str]:
+    """Without the environment that all rows share, and that environment for the heading."""
+    if "environment" not in table or table["environment"].nunique() != 1:
+        return table, ""
+    return table.drop(columns="environment"), f", {table['environment'].iloc[0]}"

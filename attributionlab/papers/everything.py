@@ -1,0 +1,368 @@
+"""Many items of the papers on one store: a cell of work for each, one folder of files, one page."""
+
+import hashlib
+import math
+import shlex
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from attributionlab.environment.files import specs_folder
+from attributionlab.errors import (
+    AttributionLabError,
+    AttributionLabWarning,
+    Stopped,
+    nearest,
+    refuse_if,
+)
+from attributionlab.files import make_folder, write_atomically
+from attributionlab.papers.catalog import Drawn, Item, items, reproduce
+from attributionlab.store.cells import Cell
+from attributionlab.store.running import Workers, done_before_stop, run_cells
+from attributionlab.store.store import Store, stored
+from attributionlab.validation import boolean_problem, integer_problem
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KIND = "reproduce"
+"""Of the cells of a store."""
+INDEX = "index.html"
+"""The page, beside the items' files."""
+ANSWERS = ("agrees", "differs", "undecided")
+OWN = ("images", "model", "weights", "sam_weights", "fine_tuned")
+"""Settings that name what a user has: photographs, networks, weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """What became of an item.
+
+    Parameters
+    ----------
+    item : Item
+        What was to be repeated.
+    drawn : Drawn or None
+        What was found; None where it failed, or was not computed yet.
+    error : str
+        Why it failed: one line, or a traceback.
+    seconds : float
+        CPU time that it took, NaN where it was not computed yet.
+    """
+
+    item: Item
+    drawn: Drawn | None = None
+    error: str = ""
+    seconds: float = math.nan
+
+    @property
+    def status(self) -> Literal["computed", "failed", "not yet"]:
+        """What it came to."""
+        if self.error:
+            return "failed"
+        return "not yet" if self.drawn is None else "computed"
+
+    @property
+    def reason(self) -> str:
+        """The line of the error that says most: its last."""
+        lines = self.error.strip().splitlines()
+        return lines[-1] if lines else ""
+
+    @property
+    def claims(self) -> list[dict[str, str]]:
+        """What the paper says, and whether the tables agree."""
+        return [] if self.drawn is None else self.drawn.claims
+
+
+@dataclass(frozen=True, eq=False)
+class Reproductions:
+    """Many items of the papers.
+
+    Parameters
+    ----------
+    attempts : sequence of Attempt
+        In the order in which they were named.
+    quick : bool
+        Whether the quick sizes hold.
+    seed : int
+        Seed of everything random.
+    command : str
+        How to run this again.
+    """
+
+    attempts: Sequence[Attempt]
+    quick: bool
+    seed: int
+    command: str
+
+    def __getitem__(self, name: str) -> Drawn:
+        """What was found for an item."""
+        [found] = [each for each in self.attempts if each.item.name == name] or [None]
+        if found is None or found.drawn is None:
+            why = "not among the items" if found is None else found.reason or "not computed yet"
+            raise AttributionLabError(f"{name!r} has no result: {why}")
+        return found.drawn
+
+    @property
+    def failed(self) -> list[Attempt]:
+        """Items that could not be computed."""
+        return [each for each in self.attempts if each.status == "failed"]
+
+    @property
+    def missing(self) -> list[Attempt]:
+        """Items that were not computed yet."""
+        return [each for each in self.attempts if each.status == "not yet"]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each item: how many claims agree, differ and are undecided, and CPU seconds.
+
+        Returns
+        -------
+        DataFrame
+            With the columns paper, item, place, title, grade, status, agrees, differs, undecided,
+            seconds and error.
+        """
+        import pandas as pd
+
+        rows = []
+        for each in self.attempts:
+            counted = Counter(claim["here"] for claim in each.claims)
+            rows.append(
+                {
+                    "paper": each.item.paper,
+                    "item": each.item.name,
+                    "place": each.item.place,
+                    "title": each.item.title,
+                    "grade": each.item.grade,
+                    "status": each.status,
+                    **{answer: counted[answer] for answer in ANSWERS},
+                    "seconds": each.seconds,
+                    "error": each.reason,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def summary(self) -> "pd.DataFrame":
+        """A row for each paper: items computed, failed and left, and its claims by their answers.
+
+        A claim about several items counts once, and once for each answer where their tables answer it
+        differently.
+        """
+        import pandas as pd
+
+        rows = []
+        for paper in dict.fromkeys(each.item.paper for each in self.attempts):
+            of_paper = [each for each in self.attempts if each.item.paper == paper]
+            status = Counter(each.status for each in of_paper)
+            different = {
+                (claim["place"], claim["paper says"], claim["here"])
+                for each in of_paper
+                for claim in each.claims
+            }
+            counted = Counter(answer for *_, answer in different)
+            rows.append(
+                {
+                    "paper": paper,
+                    "items": len(of_paper),
+                    "computed": status["computed"],
+                    "failed": status["failed"],
+                    "left": status["not yet"],
+                    **{answer: counted[answer] for answer in ANSWERS},
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def to_html(self) -> str:
+        """One page that needs nothing else, but links to the files that `save` writes beside it."""
+        from attributionlab.report import reproduction_page
+
+        return reproduction_page(self._document())
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write each item's files, as `Reproduction.save` does, and the page ``index.html``.
+
+        Returns
+        -------
+        list of Path
+            What was written, the page first.
+        """
+        folder, written = make_folder(folder), []
+        for each in self.attempts:
+            if each.drawn is not None:
+                written += each.drawn.save(folder, self._command_of(each.item))
+        write_atomically(folder / INDEX, self.to_html())
+        return [folder / INDEX, *written]
+
+    def _command_of(self, item: Item) -> str:
+        """Command that computes an item alone."""
+        words = ["attributionlab", "reproduce", item.name]
+        words += ["--quick"] * self.quick + ["--seed", str(self.seed)] * bool(self.seed)
+        return shlex.join(words)
+
+    def _document(self) -> dict[str, Any]:
+        """What the page shows."""
+        papers: dict[str, list[dict[str, Any]]] = {}
+        for each in self.attempts:
+            papers.setdefault(each.item.paper, []).append(self._shown(each))
+        versions: dict[str, list[str]] = {}
+        for each in self.attempts:
+            for name, version in (each.drawn.versions if each.drawn else {}).items():
+                versions.setdefault(name, []).append(version)
+        return {
+            "quick": self.quick,
+            "seed": self.seed,
+            "command": self.command,
+            "summary": self.summary().to_dict("records"),
+            "papers": papers,
+            "versions": {name: sorted(set(found)) for name, found in versions.items()},
+        }
+
+    def _shown(self, attempt: Attempt) -> dict[str, Any]:
+        """What the page shows of an item."""
+        item, drawn = attempt.item, attempt.drawn
+        files = [] if drawn is None else list(drawn.files(""))
+        return {
+            "name": item.name,
+            "title": item.title,
+            "place": item.place,
+            "grade": item.grade,
+            "status": attempt.status,
+            "error": attempt.error,
+            "reason": attempt.reason,
+            "claims": attempt.claims,
+            "notes": [] if drawn is None else drawn.notes,
+            "run": {} if drawn is None else dict(drawn.run),
+            "command": self._command_of(item),
+            "own": [] if drawn is None else [name for name in OWN if name in item.settings()],
+            "readings": dict(item.tables),
+            "tables": {} if drawn is None else drawn.tables,
+            "figures": {} if drawn is None else drawn.figures,
+            "files": files,
+        }
+
+
+def reproduce_all(
+    names: Sequence[str] | None = None,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    out: str | Path | None = None,
+    jobs: int | None = 1,
+    retry_failed: bool = False,
+    show_progress: bool = False,
+    command: str | None = None,
+) -> Reproductions:
+    """Repeat many tables and figures of the papers: an item that fails is listed, the others go on.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Items of `attributionlab.papers.catalog.items`; all of them by default.
+    quick : bool
+        Small images, few of them.
+    seed : int
+        Seed for images and methods.
+    out : str or Path, optional
+        Folder of a store (`attributionlab.store`): what it has already is not computed again.
+    jobs : int or None
+        Processes; None: as many as there are cores, where that pays. The results are the same.
+    retry_failed : bool
+        Compute again what the store has as failed.
+    show_progress : bool
+        Show progress on standard error.
+    command : str, optional
+        How to run this again, for the result.
+
+    Returns
+    -------
+    Reproductions
+
+    Raises
+    ------
+    AttributionLabError
+        For unknown items, and a folder that is something else or in use.
+    """
+    names = list(items()) if names is None else list(names)
+    known = items()
+    problems = [
+        f"no item named {name!r}: {nearest(name, known)}" for name in names if name not in known
+    ]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    problems += [f"items name {name!r} twice: name each once" for name in twice]
+    problems += [] if names else ["items are empty: name at least one, or leave them out"]
+    problems += [*boolean_problem("quick", quick), *integer_problem("seed", seed, 0)]
+    refuse_if(problems)
+    cells = {name: _cell(known[name], quick, seed) for name in names}
+    with stored(out) as store:
+        done, stop = done_before_stop(
+            run_cells(
+                *(longest_first(list(cells.values()), store), store, Workers(jobs)),
+                retry_failed=retry_failed,
+                what="reproducing",
+                show_progress=show_progress,
+            )
+        )
+    again = command or (
+        f"attributionlab.papers.everything.reproduce_all({names}, quick={quick}, seed={seed})"
+    )
+    attempts = []
+    for name, cell in cells.items():
+        outcome = done.get(cell.key)
+        if outcome is None:
+            attempts.append(Attempt(known[name]))
+        elif outcome.error:
+            attempts.append(Attempt(known[name], None, outcome.error, outcome.seconds))
+        else:
+            attempts.append(Attempt(known[name], outcome.value, "", outcome.seconds))
+    found = Reproductions(attempts, quick, seed, again)
+    if stop is not None:
+        said = f"{len(done)} of {len(cells)} items were done"
+        raise Stopped(said, found if done else None) from stop
+    return found
+
+
+def longest_first(cells: Sequence[Cell], store: Store | None) -> list[Cell]:
+    """Cells in the order in which several processes end soonest, as far as the store has measured them
+    before (of other code, say); those that it does not know, which may be long, come first.
+    """
+    seconds: dict[str, float] = {}
+    for row in store.rows(KIND) if store is not None else ():
+        if cells and row.depends_on.get("quick") == cells[0].depends_on["quick"]:
+            seconds[row.place["item"]] = row.seconds
+    return sorted(cells, key=lambda cell: -seconds.get(cell.place["item"], math.inf))
+
+
+def _cell(item: Item, quick: bool, seed: int) -> Cell:
+    """An item as work for the store."""
+    return Cell(
+        KIND,
+        {"item": item.name},
+        {"quick": quick, "seed": seed, "block": asdict(item), "files": _digest_of_files()},
+        partial(_run, item.name, quick, seed),
+    )
+
+
+def _run(name: str, quick: bool, seed: int, device: str | None) -> Drawn:
+    """Compute an item and draw its figures; on the CPU, whatever the worker's device is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttributionLabWarning)
+        return reproduce(name, quick=quick, seed=seed).drawn()
+
+
+@cache
+def _digest_of_files() -> str:
+    """SHA-256 of what results depend on beside code: printed numbers, and the environments' files."""
+    found = hashlib.sha256()
+    for path in sorted(_files(), key=lambda each: (each.parent.name, each.name)):
+        found.update(f"{path.parent.name}/{path.name}".encode() + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _files() -> Iterator[Path]:
+    yield from Path(__file__).parent.rglob("*.csv")
+    for kind in ("designs", "datasets"):
+        yield from specs_folder(kind).glob("*.toml")
