@@ -7,7 +7,7 @@ one test. Reading the catalog imports none of the functions.
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -59,6 +59,9 @@ class Item:
         Images of each class of a user's own folder (setting `images`) where n is not given.
     accelerated : bool
         Whether all that it computes can run on another device than the CPU.
+    run_with : str
+        An item of the same function and sizes that computes most of what this one needs; the two are
+        run together where both are asked for.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Item:
     most: int | None = None
     per_class: int | None = None
     accelerated: bool = False
+    run_with: str = ""
 
     def load(self) -> Callable[..., "Found | Tables"]:
         """Import the function that computes the item."""
@@ -113,6 +117,8 @@ class Run:
         Where methods compute.
     show_progress : bool
         Whether to show progress on standard error.
+    kept : dict, optional
+        What items that are run together compute once (`Item.run_with`).
     """
 
     item: str
@@ -121,6 +127,19 @@ class Run:
     seed: int = 0
     device: str = "cpu"
     show_progress: bool = False
+    kept: dict[Any, Any] | None = field(default=None, compare=False, repr=False)
+
+    def once(self, key: Hashable, compute: Callable[[], Part]) -> Part:
+        """Return what `compute` returns, from `kept` where another item of the same run computed it.
+
+        The key is that of the work in its module; n, seed and sizes are those of the run.
+        """
+        if self.kept is None:
+            return compute()
+        if key not in self.kept:
+            self.kept[key] = compute()
+        found: Part = self.kept[key]
+        return found
 
     def track(self, parts: Iterable[Part]) -> Iterator[Part]:
         """Yield the parts of the work and show how far it is."""
@@ -337,6 +356,7 @@ def reproduce(
     settings: Mapping[str, Any] | None = None,
     device: str | None = None,
     show_progress: bool = False,
+    kept: dict[Any, Any] | None = None,
 ) -> Reproduction:
     """Repeat a table or figure of a paper, and hold its tables against the paper's claims.
 
@@ -356,6 +376,9 @@ def reproduce(
         Where methods compute, "cpu" by default. Only `accelerated` items take another one.
     show_progress : bool
         Show progress on standard error.
+    kept : dict, optional
+        The same for items that are run together (`Item.run_with`), with the same n, seed and settings:
+        what they have in common is computed once.
 
     Returns
     -------
@@ -389,7 +412,7 @@ def reproduce(
     if settings.get("images") is not None:
         default = item.per_class or default
     number = default if n is None else int(n)
-    run = Run(name, number, quick, seed, device or "cpu", show_progress)
+    run = Run(name, number, quick, seed, device or "cpu", show_progress, kept)
     with follow(name, show=show_progress):
         found = item.load()(run, **sizes | settings)
     if not isinstance(found, Found):

@@ -1,4 +1,7 @@
-"""Many items of the papers on one store: a cell of work for each, one folder of files, one page."""
+"""Many items of the papers on one store, one folder of files, and one page.
+
+A cell of work is an item, or several that share most of what they compute (`Item.run_with`).
+"""
 
 import hashlib
 import math
@@ -23,7 +26,7 @@ from attributionlab.files import make_folder, write_atomically
 from attributionlab.papers.catalog import Drawn, Item, items, reproduce
 from attributionlab.store.cells import Cell
 from attributionlab.store.running import Workers, done_before_stop, run_cells
-from attributionlab.store.store import Store, stored
+from attributionlab.store.store import Outcome, Store, stored
 from attributionlab.validation import boolean_problem, integer_problem
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ KIND = "reproduce"
 INDEX = "index.html"
 """The page, beside the items' files."""
 ANSWERS = ("agrees", "differs", "undecided")
+_Outcomes = dict[tuple[str, ...], Outcome]
+"""What became of items that were run together."""
 OWN = ("images", "model", "weights", "sam_weights", "fine_tuned")
 """Settings that name what a user has: photographs, networks, weights."""
 
@@ -51,7 +56,8 @@ class Attempt:
     error : str
         Why it failed: one line, or a traceback.
     seconds : float
-        CPU time that it took, NaN where it was not computed yet.
+        CPU time that it took, NaN where it was not computed yet; items that were run together share
+        it in equal parts.
     """
 
     item: Item
@@ -101,7 +107,7 @@ class Reproductions:
 
     def __getitem__(self, name: str) -> Drawn:
         """What was found for an item."""
-        [found] = [each for each in self.attempts if each.item.name == name] or [None]
+        found = next((each for each in self.attempts if each.item.name == name), None)
         if found is None or found.drawn is None:
             why = "not among the items" if found is None else found.reason or "not computed yet"
             raise AttributionLabError(f"{name!r} has no result: {why}")
@@ -296,33 +302,55 @@ def reproduce_all(
     problems += [] if names else ["items are empty: name at least one, or leave them out"]
     problems += [*boolean_problem("quick", quick), *integer_problem("seed", seed, 0)]
     refuse_if(problems)
-    cells = {name: _cell(known[name], quick, seed) for name in names}
+    together = _run_together(names)
     with stored(out) as store:
-        done, stop = done_before_stop(
-            run_cells(
-                *(longest_first(list(cells.values()), store), store, Workers(jobs)),
-                retry_failed=retry_failed,
-                what="reproducing",
-                show_progress=show_progress,
+
+        def run(groups: Sequence[Sequence[str]]) -> tuple[_Outcomes, KeyboardInterrupt | None]:
+            cells = {_cell(group, quick, seed): group for group in groups}
+            done, stop = done_before_stop(
+                run_cells(
+                    *(longest_first(list(cells), store), store, Workers(jobs)),
+                    retry_failed=retry_failed,
+                    what="reproducing",
+                    show_progress=show_progress,
+                )
             )
-        )
+            return {tuple(cells[cell]): done[cell.key] for cell in cells if cell.key in done}, stop
+
+        found, stop = run(together)
+        broken = [group for group, each in found.items() if each.error and len(group) > 1]
+        if broken and stop is None:  # who of them fails is seen alone
+            alone, stop = run([[name] for group in broken for name in group])
+            found = {group: each for group, each in found.items() if group not in broken} | alone
     again = command or (
         f"attributionlab.papers.everything.reproduce_all({names}, quick={quick}, seed={seed})"
     )
-    attempts = []
-    for name, cell in cells.items():
-        outcome = done.get(cell.key)
-        if outcome is None:
-            attempts.append(Attempt(known[name]))
-        elif outcome.error:
-            attempts.append(Attempt(known[name], None, outcome.error, outcome.seconds))
-        else:
-            attempts.append(Attempt(known[name], outcome.value, "", outcome.seconds))
-    found = Reproductions(attempts, quick, seed, again)
+    reproductions = Reproductions(_attempts(names, found), quick, seed, again)
     if stop is not None:
-        said = f"{len(done)} of {len(cells)} items were done"
-        raise Stopped(said, found if done else None) from stop
-    return found
+        done = sum(len(group) for group in found)
+        raise Stopped(
+            f"{done} of {len(names)} items were done", reproductions if done else None
+        ) from stop
+    return reproductions
+
+
+def _run_together(names: Sequence[str]) -> list[list[str]]:
+    """Items in groups that share most of their work, each a cell."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(items()[name].run_with or name, []).append(name)
+    return list(found.values())
+
+
+def _attempts(names: Sequence[str], found: "_Outcomes") -> list[Attempt]:
+    """What became of each item."""
+    attempts = {name: Attempt(items()[name]) for name in names}
+    for group, outcome in found.items():
+        drawn = {} if outcome.error else outcome.value
+        for name in group:
+            seconds = outcome.seconds / len(group)
+            attempts[name] = Attempt(items()[name], drawn.get(name), outcome.error, seconds)
+    return list(attempts.values())
 
 
 def longest_first(cells: Sequence[Cell], store: Store | None) -> list[Cell]:
@@ -336,21 +364,23 @@ def longest_first(cells: Sequence[Cell], store: Store | None) -> list[Cell]:
     return sorted(cells, key=lambda cell: -seconds.get(cell.place["item"], math.inf))
 
 
-def _cell(item: Item, quick: bool, seed: int) -> Cell:
-    """An item as work for the store."""
+def _cell(names: Sequence[str], quick: bool, seed: int) -> Cell:
+    """Items that are run together as work for the store."""
+    blocks = [asdict(items()[name]) for name in names]
     return Cell(
         KIND,
-        {"item": item.name},
-        {"quick": quick, "seed": seed, "block": asdict(item), "files": _digest_of_files()},
-        partial(_run, item.name, quick, seed),
+        {"item": ", ".join(names)},
+        {"quick": quick, "seed": seed, "blocks": blocks, "files": _digest_of_files()},
+        partial(_run, tuple(names), quick, seed),
     )
 
 
-def _run(name: str, quick: bool, seed: int, device: str | None) -> Drawn:
-    """Compute an item and draw its figures; on the CPU, whatever the worker's device is."""
+def _run(names: Sequence[str], quick: bool, seed: int, device: str | None) -> dict[str, Drawn]:
+    """Compute items and draw their figures; on the CPU, whatever the worker's device is."""
+    kept: dict[Any, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionLabWarning)
-        return reproduce(name, quick=quick, seed=seed).drawn()
+        return {name: reproduce(name, quick=quick, seed=seed, kept=kept).drawn() for name in names}
 
 
 @cache

@@ -94,7 +94,7 @@ def mine(monkeypatch):
     """Items of one's own: functions by name; counts how often each is computed."""
     computed = []
 
-    def put(**functions):
+    def put(run_with=None, **functions):
         monkeypatch.setattr(catalog, "CLAIMS", [])
         blocks = {
             name: Item(
@@ -394,8 +394,8 @@ def test_a_folder_of_something_else_is_refused(mine, tmp_path):
 
 def test_long_items_come_first_and_those_that_no_store_has_measured_before_them(mine, tmp_path):
     mine(a=fine, b=fine, c=fine, d=fine)
-    cells = {name: everything._cell(item, True, 0) for name, item in everything.items().items()}
-    other = everything._cell(everything.items()["a"], False, 0)
+    cells = {name: everything._cell([name], True, 0) for name in everything.items()}
+    other = everything._cell(["a"], False, 0)
     assert longest_first(list(cells.values()), None) == list(cells.values())
     with Store(tmp_path) as store:
         for name, seconds in {"a": 1.0, "b": 3.0, "d": 2.0}.items():

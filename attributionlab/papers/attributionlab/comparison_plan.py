@@ -83,15 +83,18 @@ def comparison(run: Run) -> Found:
 def compared(run: Run, plan: Plan, *, labels: dict[str, str] | None = None) -> Found:
     """Run a plan; `labels` are of methods whose own differ from those of published_verdicts.csv."""
     places = [environment_of(name, run.quick) for name in plan.environments]
-    found = compare(
-        plan.methods,
-        places,
-        run.n,
-        run.seed,
-        claim=plan.claim,
-        one_network=True,
-        device=run.device,
-        show_progress=run.show_progress,
+    found = run.once(
+        plan.figure,
+        lambda: compare(
+            plan.methods,
+            places,
+            run.n,
+            run.seed,
+            claim=plan.claim,
+            one_network=True,
+            device=run.device,
+            show_progress=run.show_progress,
+        ),
     )
     verdicts = verdict_table(found, published_verdicts(plan.figure).replace(labels or {}))
     tables = {"summary": found.summary(), "scores": found.to_frame()}

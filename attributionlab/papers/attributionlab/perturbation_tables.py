@@ -4,6 +4,7 @@ One run of an environment yields its ranks, areas, correlations and curves.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
@@ -98,17 +99,8 @@ STRONG = 0.7
 
 def perturbation_tables(run: Run) -> Found:
     """Insertion, Deletion and Sensitivity-N beside the truth's F1, for the methods of the paper."""
-    names, studies = ENVIRONMENTS[run.item], []
-    for name in names:
-        methods = [*printed_ranks(name).index, *([] if name == MODULO else FROM_BASELINE.values())]
-        studies.append(
-            study(
-                *(environment_of(name, run.quick), methods, run.n, run.seed),
-                unsigned=SIGNED if name == MODULO else (),
-                quick=run.quick,
-                track=run.track,
-            )
-        )
+    names = ENVIRONMENTS[run.item]
+    studies = [run.once(name, partial(_studied, run, name)) for name in names]
     correlations, scores = correlations_table(studies, run.seed), scores_table(studies)
     undefined = pd.DataFrame([each.undefined for each in studies])
     tables = {
@@ -136,6 +128,17 @@ def perturbation_tables(run: Run) -> Found:
     first = [name for name in items()[run.item].tables if name in tables]
     tables = {name: tables[name] for name in dict.fromkeys([*first, *tables])}
     return Found(tables, {"curves": _figure(run, studies)})
+
+
+def _studied(run: Run, name: str) -> Study:
+    """The study of an environment, which several items need."""
+    methods = [*printed_ranks(name).index, *([] if name == MODULO else FROM_BASELINE.values())]
+    return study(
+        *(environment_of(name, run.quick), methods, run.n, run.seed),
+        unsigned=SIGNED if name == MODULO else (),
+        quick=run.quick,
+        track=run.track,
+    )
 
 
 def printed_ranks(name: str) -> pd.DataFrame:

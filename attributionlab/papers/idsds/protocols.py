@@ -92,7 +92,7 @@ def idsds_protocols(
             raise AttributionLabError(
                 f"fine_tuned is {fine_tuned!r} without images and model: pass both, too"
             )
-        tables = _tables_of_ours(run)
+        tables = run.once("ours", lambda: _tables_of_ours(run))
         return Found(tables, _figures(run.item, tables))
     pair: tuple[nn.Module, nn.Module | None] = given.model, None
     notes: tuple[str, ...] = ("fine_tuned is not given: there is no IDSDS.",)

@@ -230,6 +230,24 @@ def methods_compared(
     """
     if noise is not None:
         refuse_if(number_problem("noise", noise, least=0))
+    found = run.once(
+        "maps", lambda: _compared(run, pictures, training, networks, noise, layer, own)
+    )
+    first = {"soco-figure-9": "methods", "soco-figure-14": "maps"}.get(run.item, "ensembles")
+    figures = sorted(found.figures.items(), key=lambda pair: not pair[0].startswith(first))
+    return Found(found.tables, dict(figures), found.notes)
+
+
+def _compared(
+    run: Run,
+    pictures: int,
+    training: int,
+    networks: int,
+    noise: float | None,
+    layer: str | None,
+    own: OwnNetwork,
+) -> Found:
+    """What all items show, figures in one order."""
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     judged, trained = [given] if given else [], list[Subject]()
     if given is None:
@@ -266,8 +284,6 @@ def methods_compared(
             drawn.append((subject, maps))
     tables = _tables(rows, others, [subject.name for subject in trained])
     figures = _figures(tables, [*judged, *trained[:1]], drawn, run.seed)
-    first = {"soco-figure-9": "methods", "soco-figure-14": "maps"}.get(run.item, "ensembles")
-    figures = dict(sorted(figures.items(), key=lambda pair: not pair[0].startswith(first)))
     return Found(tables, figures, given.notes if given else ())
 
 

@@ -181,6 +181,14 @@ def modified_maps_apart(
     is trained on `training` pictures. A network of one's own (`OwnNetwork`, n images of each class) is
     measured in place of our two; GradCAM needs the dotted name of a module, `layer`.
     """
+    found = run.once("maps", lambda: _modified(run, training, step, layer, own))
+    first = {"soco-figure-7": "curves", "soco-figure-13": "maps"}.get(run.item, "")
+    figures = sorted(found.figures.items(), key=lambda pair: not pair[0].startswith(first))
+    return Found(found.tables, dict(figures), found.notes)
+
+
+def _modified(run: Run, training: int, step: int, layer: str | None, own: OwnNetwork) -> Found:
+    """What all items show, figures in one order."""
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     subjects = [given] if given else _own_subjects(run, training)
     ratios = tuple(percent / 100 for percent in range(98, -1, -step))
@@ -203,8 +211,6 @@ def modified_maps_apart(
         "curves": curves,
     }
     figures = _figures(curves, list(samples.values()), run.seed)
-    first = {"soco-figure-7": "curves", "soco-figure-13": "maps"}.get(run.item, "")
-    figures = dict(sorted(figures.items(), key=lambda pair: not pair[0].startswith(first)))
     return Found(tables, figures, given.notes if given else ())
 
 

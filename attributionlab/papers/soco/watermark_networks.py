@@ -115,7 +115,7 @@ def watermark_maps(run: Run, *, networks: int, training: int, images: str | None
     )
     natural = natural_images(images, training=training, testing=max(run.n, TESTING), seed=run.seed)
     data = data_sets(natural, run.seed)
-    study = study_of(data, run, networks)
+    study = run.once("study", lambda: study_of(data, run, networks))
     each = {
         name: pd.DataFrame(getattr(study, name)) for name in ("attr", "road", "networks", "uses")
     }

@@ -78,17 +78,24 @@ def maps_of_enhanced_images(
         raise AttributionLabError(
             "layer is None, and GradCAM explains by one: pass the dotted name of a module of the model"
         )
-    rows: list[dict[str, Any]] = []
-    for index in run.track(range(networks)):
-        [twins] = (
-            our_twins(DESIGN, run.n, training, run.seed + 2 * index)
-            if given is None
-            else [given[index]]
-        )
-        found = twin_maps(twins, epsilon, steps, run.seed)
-        rows += [{"network": index, **row} for row in rows_of(twins, found)]
-        if not index:
-            figure = _figure(twins, found, ITEMS[run.item], epsilon)
+
+    def explained() -> tuple[Twins, TwinMaps, list[dict[str, Any]]]:
+        """The first twins, their maps, and rows of all networks."""
+        rows: list[dict[str, Any]] = []
+        for index in run.track(range(networks)):
+            [twins] = (
+                our_twins(DESIGN, run.n, training, run.seed + 2 * index)
+                if given is None
+                else [given[index]]
+            )
+            found = twin_maps(twins, epsilon, steps, run.seed)
+            rows += [{"network": index, **row} for row in rows_of(twins, found)]
+            if not index:
+                first = twins, found
+        return *first, rows
+
+    first, maps, rows = run.once("networks", explained)
+    figure = _figure(first, maps, ITEMS[run.item], epsilon)
     tables = tables_of(pd.DataFrame(rows), run.seed)
     tables["typical"].insert(0, "epsilon", epsilon)
     return Found(tables, {"maps": figure}, notes=given[0].notes[:1] if given is not None else ())

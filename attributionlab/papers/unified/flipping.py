@@ -1,6 +1,7 @@
 """Figures 1, 4, 5 and 6 of Wang and Wang (2022): what makes a network's output fall under a mask?"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -95,9 +96,8 @@ def pixel_flipping_of_maps(
         subject, orders = given, orders_of(given, run.seed)
         explained, cases = {given.name: [orders]}, _cases(given, orders, run.seed, steps)
     else:
-        subject, explained, cases = _trained(run, networks, training, steps)
+        subject, explained, cases = run.once("ours", partial(_ours, run, networks, training, steps))
         orders = explained[TRAINED][0]
-        cases |= _environments(run, steps, explained)
     tables = {
         "drops": drops_table(cases, run.seed),
         "differences": differences_table(cases, run.seed),
@@ -240,6 +240,14 @@ def _cases(subject: Subject, orders: Orders, seed: int, steps: int) -> dict[Case
         (subject.name, name): flipped(subject, orders, replacement, counts)
         for name, replacement in baselines_of(subject, seed).items()
     }
+
+
+def _ours(
+    run: Run, networks: int, training: int, steps: int
+) -> tuple[Subject, dict[str, list[Orders]], dict[Case, Flipped]]:
+    """Everything about our own networks: those that were trained, and those set by hand."""
+    subject, explained, cases = _trained(run, networks, training, steps)
+    return subject, explained, cases | _environments(run, steps, explained)
 
 
 def _trained(
