@@ -98,7 +98,8 @@ def mine(monkeypatch):
         monkeypatch.setattr(catalog, "CLAIMS", [])
         blocks = {
             name: Item(
-                name, paper, f"title of {name}", "Table 1", "faithful", f"x:{name}", {"n": 3}
+                *(name, paper, f"title of {name}", "Table 1", "faithful", f"x:{name}", {"n": 3}),
+                run_with=(run_with or {}).get(name, ""),
             )
             for paper, names in {"First": ["a", "b"], "Second": ["c", "d"]}.items()
             for name in names
@@ -249,6 +250,46 @@ def test_an_item_that_fails_is_listed_and_the_others_go_on(mine, tmp_path):
     assert computed == ["a", "b"]
     reproduce_all(out=tmp_path, retry_failed=True)
     assert computed == ["a", "b", "a"]
+
+
+def test_items_that_are_run_together_compute_once_what_they_share(mine, tmp_path):
+    shared = []
+
+    def half(run):
+        number = run.once("number", lambda: shared.append(run.item) or len(shared))
+        return {"own": pd.DataFrame({"x": [number], "item": [run.item]})}
+
+    computed = mine(a=half, b=half, c=half, d=fine, run_with={"c": "a"})
+    found = reproduce_all(["c", "b", "a"], out=tmp_path)
+    assert (computed, shared) == (["c", "a", "b"], ["c", "b"])
+    assert [found[name].tables["own"].to_numpy().tolist() for name in "abc"] == [
+        *([[1, "a"]], [[2, "b"]], [[1, "c"]]),
+    ]
+    assert [each.item.name for each in found.attempts] == ["c", "b", "a"]
+    assert found.attempts[0].seconds == found.attempts[2].seconds
+    reproduce_all(["c", "b", "a"], out=tmp_path)
+    assert len(computed) == 3
+    reproduce("a")
+    reproduce("b")
+    assert shared[2:] == ["a", "b"]
+
+
+def test_of_items_that_are_run_together_one_that_fails_spoils_no_other(mine, tmp_path):
+    computed = mine(a=fine, b=fails, c=fine, run_with={"b": "a", "c": "a"})
+    for again in range(2):
+        found = reproduce_all(out=tmp_path)
+        assert found.to_frame().status.tolist() == ["computed", "failed", "computed"]
+        assert [each.item.name for each in found.failed] == ["b"]
+        assert computed == ["a", "b", "a", "b", "c"], again
+
+
+@pytest.mark.parametrize(
+    "item", [each for each in catalog.items().values() if each.run_with], ids=lambda each: each.name
+)
+def test_items_that_are_run_together_have_one_function_and_its_sizes(item):
+    other = catalog.items()[item.run_with]
+    assert not other.run_with
+    assert (other.function, other.sizes, other.quick) == (item.function, item.sizes, item.quick)
 
 
 def test_a_refused_item_has_its_one_line(mine):
