@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 LARGEST_PAGE = 15_000_000
 """Bytes."""
-LONGEST_TABLE = 40
-"""Rows beyond which a table is linked, but not shown."""
+LONGEST_TABLE, BEGINNING = 60, 10
+"""Rows beyond which only a beginning of so many rows is shown."""
 LONGEST_CELL, LONGEST_ERROR = 300, 10_000
 """Characters."""
 WIDEST, COLORS = 1000, 128
@@ -31,8 +31,9 @@ PUBLISHED = ("paper", "published")
 def reproduction_page(document: Mapping[str, Any]) -> str:
     """Items of papers as an HTML page of under 15 MB that loads nothing.
 
-    Tables of more than 40 rows are linked to the files beside the page. So are figures for which there
-    is no room; every item's first comes before any item's second. The same input gives the same page.
+    Of a table of more than 60 rows the first 10 are shown. Figures for which there is no room are links
+    to the files beside the page; every item's first comes before any item's second. The same input
+    gives the same page.
 
     Parameters
     ----------
@@ -104,9 +105,9 @@ ANSWERS = ("agrees", "differs", "undecided")
 
 
 def _table(item: str, name: str, table: "pd.DataFrame", reading: str) -> dict[str, Any]:
-    """A table as texts, without its rows where it is long."""
+    """A table as texts, only its beginning where it is long."""
     columns = [printable(str(column)) for column in table]
-    shown = table if len(table) <= LONGEST_TABLE else table[:0]
+    shown = table if len(table) <= LONGEST_TABLE else table[:BEGINNING]
     return {
         "name": name,
         "anchor": f"{item}-table-{name}",
@@ -124,14 +125,16 @@ def _table(item: str, name: str, table: "pd.DataFrame", reading: str) -> dict[st
 
 
 def _by_turns(papers: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[tuple[str, bytes]]:
-    """Anchors and figures: the first of every item, the second of every item, and so on."""
+    """Anchors and figures: the first of every item, the second of every item, and so on; of those the
+    small ones first, so that there is room for many.
+    """
     turns = [
         (turn, f"{item['name']}-figure-{key}", png)
         for every in papers.values()
         for item in every
         for turn, (key, png) in enumerate(item["figures"].items())
     ]
-    for _, anchor, png in sorted(turns, key=lambda each: each[0]):
+    for _, anchor, png in sorted(turns, key=lambda each: (each[0], len(each[2]))):
         yield anchor, png
 
 
