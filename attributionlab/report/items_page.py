@@ -32,8 +32,8 @@ def reproduction_page(document: Mapping[str, Any]) -> str:
     """Items of papers as an HTML page of under 15 MB that loads nothing.
 
     Of a table of more than 60 rows the first 10 are shown. Figures for which there is no room are links
-    to the files beside the page; every item's first comes before any item's second. The same input
-    gives the same page.
+    to the files beside the page; every item's first comes before any item's second. A figure that
+    several items have is shown once. The same input gives the same page.
 
     Parameters
     ----------
@@ -67,17 +67,18 @@ def reproduction_page(document: Mapping[str, Any]) -> str:
         "style": Markup(style),
         "policy": style_policy(style),
     }
-    without = template.render(content, pictures={})
+    without = template.render(content, pictures={}, alike={})
     room = LARGEST_PAGE - len(without.encode())
     pictures: dict[str, Markup] = {}
+    alike: dict[str, str] = {}
+    shown: dict[bytes, str] = {}
     for anchor, png in _by_turns(document["papers"]):
-        if room < 0:
-            break
-        address = _address(png)
-        if len(address) < room:
-            pictures[anchor] = Markup(address)
+        if png in shown:
+            alike[anchor] = shown[png]
+        elif len(address := _address(png)) < room:
+            pictures[anchor], shown[png] = Markup(address), anchor
             room -= len(address)
-    return template.render(content, pictures=pictures)
+    return template.render(content, pictures=pictures, alike=alike)
 
 
 def _item(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,7 +148,8 @@ def _address(png: bytes) -> str:
         small.thumbnail((WIDEST, 10 * WIDEST), Image.Resampling.LANCZOS)
         buffer = io.BytesIO()
         small.quantize(COLORS, dither=Image.Dither.NONE).save(buffer, "png", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    smaller = min(buffer.getvalue(), png, key=len)
+    return "data:image/png;base64," + base64.b64encode(smaller).decode("ascii")
 
 
 def _total(summary: Sequence[Mapping[str, Any]]) -> dict[str, int]:

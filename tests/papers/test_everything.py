@@ -489,6 +489,21 @@ def test_figures_beyond_the_size_of_a_page_are_links_and_second_figures_wait(
     assert BAD not in html
 
 
+def test_a_figure_of_several_items_is_shown_once_with_that_whose_own_it_is(monkeypatch, tmp_path):
+    found = pictures(a=[120, 100], b=[100])
+    second, [own] = found.attempts[0].drawn.figures, found.attempts[1].drawn.figures.values()
+    second["1"] = own
+    blocks = {each.item.name: each.item for each in found.attempts}
+    for module in (catalog, everything):
+        monkeypatch.setattr(module, "items", lambda: blocks)
+    monkeypatch.setattr(Item, "settings", lambda item: [])
+    found.save(tmp_path)
+    page, _ = check_page(tmp_path)
+    assert len(page.sources) == 2
+    assert "#b-figure-0" in page.links
+    assert page.text.count("shown with another item") == 1
+
+
 def test_a_figure_on_the_page_is_no_wider_than_it_is_shown_and_keeps_its_shape():
     buffer = io.BytesIO()
     Image.new("RGB", (3000, 1500), (200, 30, 30)).save(buffer, "png")
