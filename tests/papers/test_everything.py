@@ -275,6 +275,15 @@ def test_items_that_are_run_together_compute_once_what_they_share(mine, tmp_path
     assert shared[2:] == ["a", "b"]
 
 
+def test_an_item_that_is_run_with_another_is_what_it_is_alone():
+    names = ["unified-table-3", "unified-appendix-figure-6"]
+    assert catalog.items()[names[1]].run_with == names[0]
+    together = reproduce_all(names, quick=True)[names[1]]
+    alone = reproduce_all(names[1:], quick=True)[names[1]]
+    assert list(together.files("")) == list(alone.files(""))  # its own figure first
+    assert together.files("") == alone.files("")
+
+
 def test_of_items_that_are_run_together_one_that_fails_spoils_no_other(mine, tmp_path):
     computed = mine(a=fine, b=fails, c=fine, run_with={"b": "a", "c": "a"})
     for again in range(2):
