@@ -281,11 +281,19 @@ class Reproduction:
         """
         return self.drawn().save(folder, command)
 
-    def drawn(self) -> "Drawn":
-        """Draw the figures: what is left are values, which a store can keep."""
+    def drawn(self, pngs: "dict[Figure, bytes] | None" = None) -> "Drawn":
+        """Draw the figures: what is left are values, which a store can keep.
+
+        Items that are run together may share figures. Each is drawn once, into `pngs`: the second time
+        its layout would move by a pixel.
+        """
         from attributionlab.report import to_png
 
-        figures = {name: to_png(figure) for name, figure in self.figures.items()}
+        pngs = {} if pngs is None else pngs
+        for figure in self.figures.values():
+            if figure not in pngs:
+                pngs[figure] = to_png(figure)
+        figures = {name: pngs[figure] for name, figure in self.figures.items()}
         tables, run = dict(self.tables), dict(self.run)
         how = library_versions()
         return Drawn(self.item.name, tables, figures, self.notes, self.claims, run, how)

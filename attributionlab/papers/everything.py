@@ -31,6 +31,7 @@ from attributionlab.validation import boolean_problem, integer_problem
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 KIND = "reproduce"
 """Of the cells of a store."""
@@ -378,9 +379,12 @@ def _cell(names: Sequence[str], quick: bool, seed: int) -> Cell:
 def _run(names: Sequence[str], quick: bool, seed: int, device: str | None) -> dict[str, Drawn]:
     """Compute items and draw their figures; on the CPU, whatever the worker's device is."""
     kept: dict[Any, Any] = {}
+    pngs: dict[Figure, bytes] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionLabWarning)
-        return {name: reproduce(name, quick=quick, seed=seed, kept=kept).drawn() for name in names}
+        return {
+            name: reproduce(name, quick=quick, seed=seed, kept=kept).drawn(pngs) for name in names
+        }
 
 
 @cache
