@@ -25,8 +25,9 @@ from attributionlab.errors import (
 from attributionlab.files import make_folder, write_atomically
 from attributionlab.papers.catalog import Drawn, Item, items, reproduce
 from attributionlab.store.cells import Cell
+from attributionlab.store.outcomes import Outcome
 from attributionlab.store.running import Workers, done_before_stop, run_cells
-from attributionlab.store.store import Outcome, Store, stored
+from attributionlab.store.store import Store, stored
 from attributionlab.validation import boolean_problem, integer_problem
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from attributionlab.papers import catalog, everything
 from attributionlab.papers.catalog import Found, Item, claim, reproduce
 from attributionlab.papers.everything import Attempt, Reproductions, longest_first, reproduce_all
 from attributionlab.report import items_page
+from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of, value_of
-from attributionlab.store.store import Outcome, Store
+from attributionlab.store.store import Store
 
 CHEAP = ["unified-appendix-e", "table-1"]
 BAD = "<script>alert('&')</script>"
