@@ -45,7 +45,7 @@ def row_of(method: str, size: int, n: int, _: str | None) -> list[object]:
         cells += [today.verdict, round(today.least.claim_f1, 3)]
         forms = [result.robustness for result in today.environments]
         lowest = min((each.lowest for each in forms), key=lambda each: each.f1)
-        readings = {each.reading for each in forms} - {""}
+        readings = {each.reading for each in forms if today.verdict != "fail"} - {""}
         order = ("depends on the implementation", "undecided", "robust")
         cells += [next((each for each in order if each in readings), "")]
         cells += [lowest.form, round(lowest.f1, 3)]

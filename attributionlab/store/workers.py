@@ -8,6 +8,7 @@ import signal
 import tempfile
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, wait
@@ -117,7 +118,10 @@ def started(
         if workers.limited:
             _await_start(executor, workers.most, load)
         devices: Sequence[str | None] = workers.devices or [None] * workers.most
-        yield executor, deque(devices)
+        with warnings.catch_warnings():
+            # Between two cells loky gives a process that has grown to a new one.
+            warnings.filterwarnings("ignore", "A worker was restarted", UserWarning)
+            yield executor, deque(devices)
     finally:
         executor.shutdown(wait=True, kill_workers=True)
 
@@ -155,7 +159,8 @@ def _await_start(executor: Executor, count: int, load: Callable[[], None]) -> No
         for each in started:
             if (error := each.exception()) is not None:
                 raise AttributionLabError(
-                    f"no process could start ({type(error).__name__}): allow more memory (gib, --gib)"
+                    f"no process could start ({type(error).__name__}): allow more memory "
+                    "(gib, --cell-memory)"
                 ) from error
 
 
