@@ -100,12 +100,12 @@ def similarity(
     if given is not None:
         subject, pair = given
         shown, labels, families = subject.images, subject.targets, [subject.name]
-        pairs = iter([(subject.name, 0, pair)])
+        pairs = [(subject.name, 0, pair)]
     else:
         data = task_named(task)(training, run.n, run.seed)
         shown, labels, families = data.images, data.labels, [*FAMILIES]
         how = {"runs": runs, "epochs": epochs, "fine_tuning": fine_tuning}
-        pairs = trained_pairs(run, FAMILIES, data, **how)
+        pairs = run.once("pairs", lambda: [*trained_pairs(run, FAMILIES, data, **how)])
     for family, _, pair in pairs:
         for version, network in zip((ORIGINAL, TUNED), pair, strict=True):
             if given is None:
