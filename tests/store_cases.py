@@ -99,5 +99,9 @@ def environment(**more: str) -> dict[str, str]:
 
 def measured(seed: int, device: str | None) -> dict[str, Any]:
     """A short cell whose arrays lie in the database for even seeds, beside it for odd ones."""
-    time.sleep(0.02)
+    time.sleep(0.1)
     return filled(seed, 500 if seed % 2 == 0 else 40_000, device)
+
+
+def all_measured(count: int) -> list[Cell]:
+    return [cell(f"{place:03}", measured, place) for place in range(count)]

@@ -12,6 +12,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,9 @@ from attributionlab.errors import AttributionLabError, refuse_if
 
 WATCH_SECONDS = 0.5
 START_SECONDS = 300.0
-"""How long processes may take to start where cells have limits."""
+"""How long processes wait for each other to start."""
+STARTS = 3
+"""How often they are started until all of them live."""
 ANSWER_SECONDS = 10.0
 """After so long without an answer a scheduler counts as dead, and as one without workers."""
 THREADS = (
@@ -99,24 +102,14 @@ def started(
     workers: Workers, load: Callable[[], None]
 ) -> Iterator[tuple[Executor, deque[str | None]]]:
     """Processes of this machine, or of a cluster, and a place for each cell that they work on at once;
-    no process is left behind. Where cells have limits, the processes `load` what they need before.
+    no process is left behind. They `load` what cells need before the first one comes.
     """
     if workers.scheduler is not None:
         with _cluster(workers.scheduler) as (executor, size):
             yield executor, deque([None] * (1 if workers.jobs == 1 else size))
         return
-    from loky import ProcessPoolExecutor
-
-    threads = dict.fromkeys(THREADS, "1")
-    executor = ProcessPoolExecutor(
-        max_workers=workers.most,
-        initializer=_prepare_worker,
-        initargs=(os.getpid(), workers.gib),
-        env=threads,
-    )
+    executor = _processes(workers, load)
     try:
-        if workers.limited:
-            _await_start(executor, workers.most, load)
         devices: Sequence[str | None] = workers.devices or [None] * workers.most
         with warnings.catch_warnings():
             # Between two cells loky gives a process that has grown to a new one.
@@ -124,6 +117,31 @@ def started(
             yield executor, deque(devices)
     finally:
         executor.shutdown(wait=True, kill_workers=True)
+
+
+def _processes(workers: Workers, load: Callable[[], None]) -> Any:
+    """An executor of loky's whose processes have all started; tried again where one was killed."""
+    from loky import ProcessPoolExecutor
+
+    problem: BaseException | None = None
+    for _ in range(STARTS):
+        executor = ProcessPoolExecutor(
+            max_workers=workers.most,
+            initializer=_prepare_worker,
+            initargs=(os.getpid(), workers.gib),
+            env=dict.fromkeys(THREADS, "1"),
+        )
+        try:
+            problem = _problem_of_start(executor, workers.most, load)
+        except BaseException:
+            executor.shutdown(wait=True, kill_workers=True)
+            raise
+        if problem is None:
+            return executor
+        executor.shutdown(wait=True, kill_workers=True)
+    raise AttributionLabError(
+        f"no process could start ({type(problem).__name__}): allow more memory (gib, --cell-memory)"
+    ) from problem
 
 
 def _prepare_worker(parent: int, gib: float | None) -> None:
@@ -149,19 +167,19 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _await_start(executor: Executor, count: int, load: Callable[[], None]) -> None:
-    """Let all processes start before the first cell: what that takes is not the cells' time."""
+def _problem_of_start(
+    executor: Executor, count: int, load: Callable[[], None]
+) -> BaseException | None:
+    """Let all processes start before the first cell: what happens then is not the cells' doing."""
     with tempfile.TemporaryDirectory(
         prefix="attributionlab-", ignore_cleanup_errors=True
     ) as folder:
-        started = [executor.submit(_arrive, load, folder, count) for _ in range(count)]
-        wait(started)
-        for each in started:
-            if (error := each.exception()) is not None:
-                raise AttributionLabError(
-                    f"no process could start ({type(error).__name__}): allow more memory "
-                    "(gib, --cell-memory)"
-                ) from error
+        try:
+            arrivals = [executor.submit(_arrive, load, folder, count) for _ in range(count)]
+        except BrokenProcessPool as error:
+            return error
+        wait(arrivals)
+        return next(filter(None, (each.exception() for each in arrivals)), None)
 
 
 def _arrive(load: Callable[[], None], folder: str, count: int) -> None:

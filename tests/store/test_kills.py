@@ -13,13 +13,15 @@ import pytest
 
 import oracles_store
 import store_cases
+from attributionlab.store.running import run_cells
+from attributionlab.store.store import Store
 
 SCRIPT = """
 import sys, time
 import store_cases
 from attributionlab.store.running import Workers, run_cells
 from attributionlab.store.store import Store
-cells = [store_cases.cell(f"{i:03}", store_cases.measured, i) for i in range(int(sys.argv[2]))]
+cells = store_cases.all_measured(int(sys.argv[2]))
 with Store(sys.argv[1]) as store:
     for _ in run_cells(cells, store, Workers(int(sys.argv[3]))):
         print("done", flush=True)
@@ -86,7 +88,8 @@ def finish(folder, count, jobs):
 
 
 def undisturbed(tmp_path, count):
-    finish(tmp_path / "whole", count, 1)
+    with Store(tmp_path / "whole") as store:
+        assert len(list(run_cells(store_cases.all_measured(count), store))) == count
     return records(tmp_path / "whole")
 
 
@@ -111,24 +114,26 @@ def survive(tmp_path, count, jobs, patience, moments):
 
 
 def test_a_killed_run_ends_as_an_undisturbed_one(tmp_path):
-    log = survive(tmp_path, 12, 1, 1.0, [3, 2])
-    assert 3 <= log[0] < log[1] < 12
+    assert 3 <= survive(tmp_path, 12, 1, 1.0, [3])[0] < 12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_fifty_kills_of_the_parent(tmp_path, jobs):
-    log = survive(tmp_path, 150, jobs, 12.0, [MOMENTS.randrange(-1, 4) for _ in range(50)])
+    log = survive(tmp_path, 250, jobs, 6.0, [MOMENTS.randrange(-1, 4) for _ in range(50)])
     assert len(log) >= 25
     assert log[-1] > 10
 
 
 @pytest.mark.slow
 def test_kills_of_random_workers(tmp_path):
-    folder, count, kills = tmp_path / "killed", 150, []
+    folder, count, kills = tmp_path / "killed", 250, []
     with start(folder, count, 2) as run:
         while run.poll() is None and len(kills) < 10:
-            time.sleep(MOMENTS.uniform(0.5, 6))
+            before = check(folder)  # some cells come between kills, as processes take long to start
+            while run.poll() is None and check(folder) == before:
+                time.sleep(0.05)
+            time.sleep(MOMENTS.uniform(0, 2))
             workers = [
                 each for each in descendants(run) if "LokyProcess" in " ".join(each.cmdline())
             ]

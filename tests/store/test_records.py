@@ -127,10 +127,12 @@ def test_a_naive_reader_reads_the_same(value):
 
 def test_object_arrays_keep_lists_of_one_length_apart():
     value = np.empty(2, object)
-    value[:] = [[1, 2], [3, 4]]
-    found = value_of(record_of(value))
-    assert found.shape == (2,)
-    assert found.tolist() == [[1, 2], [3, 4]]
+    for inner in (list, np.array):
+        value[0], value[1] = inner([1, 2]), inner([3, 4])
+        found = value_of(record_of(value))
+        assert found.shape == (2,)
+        assert [list(each) for each in found] == [[1, 2], [3, 4]]
+        assert type(found[0]) is type(value[0])
 
 
 def test_views_and_shared_memory_are_kept_as_tensors_of_their_own():

@@ -235,6 +235,7 @@ def test_what_cannot_be_sent_is_computed_here_where_nobody_asked_for_processes(m
     assert found[cells[0]].value is False
 
 
+@pytest.mark.slow
 def test_each_device_has_a_process(tmp_path):
     cells = [cell(str(place), process, 0.3) for place in range(6)]
     found = results(run_cells(cells, None, Workers(devices=["stand-in:0", "stand-in:1"])))

@@ -63,18 +63,21 @@ def small(folder, methods='[[methods]]\nname = "gradcam"'):
 def test_sigterm_leaves_results_status_sees_the_work_and_the_same_command_goes_on(folder, capsys):
     command = [sys.executable, "-m", "attributionlab", "sweep", "sweep.toml", "--out", "out"]
     with subprocess.Popen([*command, "--jobs", "1"], stderr=subprocess.PIPE, text=True) as process:
-        while not (folder / "begun").exists():
-            assert process.poll() is None
-            time.sleep(0.05)
-        assert run("status", "out") == 0
-        shown = capsys.readouterr().out
-        assert re.search(r"maps +1 +0 +1 ", shown)
-        assert re.search(r"metric +0 +0 +2 ", shown)
-        assert f"process {process.pid} on" in shown
-        assert run("sweep", "sweep.toml", "--out", "out") == 2
-        assert f"is in use by process {process.pid}" in capsys.readouterr().err
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate()[1]
+        try:
+            while not (folder / "begun").exists():
+                assert process.poll() is None
+                time.sleep(0.05)
+            assert run("status", "out") == 0
+            shown = capsys.readouterr().out
+            assert re.search(r"maps +1 +0 +1 ", shown)
+            assert re.search(r"metric +0 +0 +2 ", shown)
+            assert f"process {process.pid} on" in shown
+            assert run("sweep", "sweep.toml", "--out", "out") == 2
+            assert f"is in use by process {process.pid}" in capsys.readouterr().err
+            process.send_signal(signal.SIGTERM)
+            said = process.communicate()[1]
+        finally:
+            process.kill()  # a failed assertion waits for nobody
     assert process.returncode == 143
     assert "maps: 2 cells: 0 known, 2 new" in said
     assert "jobs: 1" in said
