@@ -111,6 +111,9 @@ def load_file(path: Path) -> Any:
             )
         ):
             spec.loader.exec_module(module)
+    except BaseException:  # it is not loaded: no other process shall try it
+        sys.modules.pop(spec.name, None)
+        raise
     finally:
         if folder in sys.path:  # the file may have changed the path itself
             sys.path.remove(folder)

@@ -101,14 +101,14 @@ def _by_rank(inputs: Tensor, value: Callable[[int, int], float]) -> Tensor:
     """Maps with a value for each color by its rank in the image; the most frequent one gets 0."""
     maps = torch.zeros_like(inputs[:, :1])
     for image, one in zip(inputs, maps[:, 0], strict=True):
-        colors, pixels, counts = colors_of(image)
+        colors, pixels, counts = _colors_of(image)
         ranks = counts.argsort(descending=True, stable=True).argsort()
         values = [0.0, *(value(rank, colors.shape[1] - 1) for rank in range(colors.shape[1] - 1))]
         one[:] = torch.tensor(values).to(maps)[ranks][pixels].reshape(one.shape)
     return maps
 
 
-def colors_of(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _colors_of(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """An image's colors in lexicographic order, (C, K), the color of each pixel, and how many have it.
 
     Sorted one channel at a time: `torch.unique` of columns takes some fifteen times as long.
@@ -143,7 +143,7 @@ def color_lookup(model: nn.Module, inputs: Tensor, targets: Tensor, *, baseline:
     """
     maps = torch.zeros_like(inputs[:, :1])
     for image, target, one in zip(inputs, targets, maps[:, 0], strict=True):
-        colors, pixels, counts = colors_of(image)
+        colors, pixels, counts = _colors_of(image)
         empty = baseline.expand_as(image).flatten(1)
         asked = [empty, *(empty.clone() for _ in counts)]
         for probe, color, count in zip(asked[1:], colors.T, counts.tolist(), strict=True):

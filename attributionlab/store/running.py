@@ -92,16 +92,17 @@ def run_cells(
                     text = f"what is stored of {cell.title} is damaged: it is computed again"
                     warnings.warn(text, AttributionLabWarning, stacklevel=2)
             else:
-                advance(1, None, bool(outcome.error))  # without a line: there may be many
                 yield cell, outcome
+                advance(1, None, bool(outcome.error))  # without a line: there may be many
         # Closed whatever happens, a full disk for instance: no worker goes on for nobody.
         with closing(_computed(left, workers, advance)) as computed:
             for cell, outcome in computed:
                 if store is not None:
                     store.put(cell, outcome)
+                yield cell, outcome
+                # Said when it is taken: whoever stops the work then has it.
                 title = f"{cell.title} (failed)" if outcome.error else cell.title
                 advance(1, title, bool(outcome.error), outcome.seconds)
-                yield cell, outcome
 
 
 def _computed(

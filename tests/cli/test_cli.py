@@ -522,7 +522,7 @@ def test_a_comparison_with_a_fresh_seed_says_it_and_how_to_repeat_it(folder, cap
     assert document["seed_drawn"]
     assert document["results"][0]["constants"]["image_size"] == 16
     assert f"--seed {seed} --json" in document["command"]
-    assert f"seed {seed} (fresh)" in capsys.readouterr().out
+    assert f"seed {seed} (fresh)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_comparison_that_is_stopped_writes_what_is_done_and_goes_on(folder, capsys):
@@ -543,8 +543,8 @@ def test_a_comparison_that_is_stopped_writes_what_is_done_and_goes_on(folder, ca
     (folder / "go").touch()
     assert run(*arguments) == 0
     said = capsys.readouterr().err
-    assert "(known): 1 of 3" in said
-    assert "(known): 2 of 3" not in said
+    assert "comparing, stops.py:stops" in said
+    assert "comparing, sobel" not in said
     document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
     names = [result["method"] for result in document["results"]]
     assert names == ["sobel", "stops.py:stops", "random"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
-from attributionlab.methods.controls import CATALOG_COLORS, CONTROLS, colors_of
+from attributionlab.methods.controls import CATALOG_COLORS, CONTROLS, _colors_of
 
 INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")
 
@@ -113,7 +113,7 @@ def test_colors_are_the_distinct_columns_in_their_order(seed, channels, side, va
     drawn = torch.Generator().manual_seed(seed)
     image = torch.randint(-values, values, (channels, side, side), generator=drawn) / 2
     expected = torch.unique(image.flatten(1), dim=1, return_inverse=True, return_counts=True)
-    for found, each in zip(colors_of(image), expected, strict=True):
+    for found, each in zip(_colors_of(image), expected, strict=True):
         assert torch.equal(found, each)
 
 

@@ -225,8 +225,22 @@ class BadlyShown:
 @pytest.mark.parametrize(
     "value",
     [
-        *(object(), BadlyShown(), b"ab", print, {1, 2}.__iter__(), torch.eye(2).to_sparse(), 1j),
-        *(np.ma.masked_array([1, 2], [True, False]), np.zeros(2, [("a", "i4")]), pytest, int),
+        *(
+            object(),
+            BadlyShown(),
+            bytearray(b"ab"),
+            print,
+            {1, 2}.__iter__(),
+            torch.eye(2).to_sparse(),
+            1j,
+        ),
+        *(
+            np.ma.masked_array([1, 2], [True, False]),
+            np.zeros(2, [("a", "i4")]),
+            pytest,
+            int,
+            bytearray(2),
+        ),
     ],
 )
 def test_anything_else_is_kept_as_it_is_written(value):
@@ -292,3 +306,8 @@ def test_what_is_no_safetensors_is_refused_or_not_used(data):
     except AttributionLabError:
         return
     assert found == 1
+
+
+@pytest.mark.parametrize("value", [b"", b"\x00\xff", bytes(range(256))])
+def test_bytes_come_back(value):
+    assert value_of(record_of({"x": (value,)})) == {"x": (value,)}
