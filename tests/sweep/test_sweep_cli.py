@@ -184,7 +184,8 @@ def test_shards_are_merged_by_a_command(folder, capsys):
         (("--scheduler", "tcp://127.0.0.1:1"), "no dask scheduler answers at 'tcp://127.0.0.1:1'"),
     ],
 )
-def test_impossible_options_are_refused(folder, capsys, given, message):
+def test_impossible_options_are_refused(folder, capsys, given, message, monkeypatch):
+    monkeypatch.setattr("attributionlab.store.workers.ANSWER_SECONDS", 0.5)
     if given[0] == "--scheduler":
         pytest.importorskip("distributed")
     assert run("sweep", str(small(folder)), "--out", "out", *given) == 2
