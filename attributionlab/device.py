@@ -1,7 +1,7 @@
 """Where computations run, and exact arithmetic there."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -145,8 +145,10 @@ def plain_torch() -> Iterator[None]:
     """
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
+    # As in `own_arithmetic`: no default device is set without need.
+    cpu = nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu")
     try:
-        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        with torch.random.fork_rng(devices=[]), cpu:
             yield
     finally:
         torch.set_default_dtype(dtype)

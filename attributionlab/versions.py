@@ -1,6 +1,8 @@
 """What a result was computed with: libraries, threads, processor, and accelerator."""
 
 import platform
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 
@@ -10,19 +12,16 @@ def library_versions() -> dict[str, str]:
     The processor is named with the instructions that torch uses there, because sums are rounded as
     these order them; an accelerator is named if one was in use.
     """
-    from importlib.metadata import version
-
     import torch
 
     import attributionlab
 
-    libraries = ("captum", "numpy", "scipy", "scikit-image", "scikit-learn", "pandas")
     used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     return {
         "attributionlab": attributionlab.__version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),  # with its build, such as +cu130
-        **{name: version(name) for name in libraries},
+        **_installed(),
         "threads": str(torch.get_num_threads()),
         "processor": f"{_processor()}, {torch.backends.cpu.get_cpu_capability()}",
         "system": platform.platform(),
@@ -30,6 +29,14 @@ def library_versions() -> dict[str, str]:
     }
 
 
+@cache
+def _installed() -> dict[str, str]:
+    """Versions of libraries, read once: files of metadata, which no running process changes."""
+    libraries = ("captum", "numpy", "scipy", "scikit-image", "scikit-learn", "pandas")
+    return {name: version(name) for name in libraries}
+
+
+@cache
 def _processor() -> str:
     """Its name, as far as the system tells."""
     try:

@@ -17,11 +17,12 @@ A question about a color that its image does not show has no positive truth; it 
 in the recipes, which draw again.
 """
 
+import hashlib
 import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
@@ -273,7 +274,31 @@ def ceiling(
     refuse_if(
         [*claim_problem(claim), *number_problem("tolerance", tolerance, least=LEAST_TOLERANCE)]
     )
-    known = checked_sizes(images)
+    return _ceiling(_Images(checked_sizes(images)), claim, tolerance)
+
+
+class _Images:
+    """Possible questions about images and the sizes of their cells; equal where all numbers are."""
+
+    def __init__(self, known: Sequence[tuple[Possible, Numbers]]) -> None:
+        self.known = known
+        content = hashlib.sha256()
+        for possible, sizes in known:
+            for each in (possible.targets, possible.others, possible.weights, sizes):
+                content.update(str((each.dtype, each.shape)).encode() + each.tobytes())
+        self._content = content.digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Images) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+
+@lru_cache(maxsize=32)  # who compares methods asks about the same images again and again
+def _ceiling(images: _Images, claim: str, tolerance: float) -> float:
+    """`ceiling` of what has been checked."""
+    known = images.known
     truths = [possible.truths(sizes) for possible, sizes in known]
     if claim == "signed" and any("negative" in each for each in truths):
         return _signed_ceiling([sizes for _, sizes in known], truths, tolerance)

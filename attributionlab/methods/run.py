@@ -304,7 +304,7 @@ def _seeded(seed: int) -> Iterator[None]:
     casts = {kind: torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")}
     switches = {name: getattr(torch.backends.cudnn, name) for name in CUDNN_SWITCHES}
     with torch.random.fork_rng(), np.errstate(), warnings.catch_warnings():
-        torch.manual_seed(seed)
+        _seed_torch(seed)
         random.seed(seed)
         np.random.seed(seed)
         try:
@@ -318,6 +318,17 @@ def _seeded(seed: int) -> Iterator[None]:
                 setattr(torch.backends.cudnn, name, switch)
             if torch.are_deterministic_algorithms_enabled() != deterministic:  # setting it is slow
                 torch.use_deterministic_algorithms(deterministic)
+
+
+def _seed_torch(seed: int) -> None:
+    """Seed torch's generators; where there is no accelerator, that of the CPU without the others.
+
+    `torch.manual_seed` keeps for each kind of accelerator that has not begun a formatted stack.
+    """
+    if torch.cuda.is_available() or torch.backends.mps.is_available() or torch.xpu.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 import oracles_knowledge as oracles
 from attributionlab import AttributionLabError
+from attributionlab.faithfulness import knowledge
 from attributionlab.faithfulness.knowledge import (
     ROUNDING,
     TOLERANCE,
@@ -545,3 +546,26 @@ def test_what_fits_nothing_is_refused_in_one_line(call, message):
     with pytest.raises(AttributionLabError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_the_same_numbers_are_bounded_once_and_other_ones_again(monkeypatch):
+    counted = []
+    bound = knowledge._signed_ceiling
+    monkeypatch.setattr(knowledge, "_signed_ceiling", lambda *a: counted.append(a) or bound(*a))
+    sizes = np.array([5.0, 6.0, 7.0, 23.0])  # of no other test
+    possible = unknown_roles(4, 2, "probability")
+    first = ceiling([(possible, sizes)])
+    assert ceiling([(unknown_roles(4, 2, "probability"), sizes.tolist())]) == first
+    assert len(counted) == 1
+    assert ceiling([(possible, sizes)], tolerance=1e-5) < first + SLACK
+    assert len(counted) == 2
+    sizes[0] = 11  # the array that was passed before
+    knowledge._ceiling.cache_clear()
+    afresh = ceiling([(possible, sizes)])
+    knowledge._ceiling.cache_clear()
+    sizes[0] = 5
+    assert ceiling([(possible, sizes)]) == first
+    sizes[0] = 11
+    assert ceiling([(possible, sizes)]) == afresh != first
+    ceiling([(unknown_target((2, 1), 4, "probability"), sizes)])
+    assert len(counted) == 6
