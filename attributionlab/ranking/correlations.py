@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.stats.resampling import confidence_problem, draw_again, refuse_settings
@@ -177,7 +177,9 @@ def centered_ranks(values: Numbers) -> Numbers:
     array, (rows, items)
         Multiples of 1/2, from -(items - 1) / 2 to (items - 1) / 2.
     """
-    ranks: Numbers = stats.rankdata(values, axis=1)
+    from scipy.stats import rankdata  # takes half a second to import
+
+    ranks: Numbers = rankdata(values, axis=1)
     ranks -= (values.shape[1] + 1) / 2
     return ranks
 

@@ -5,10 +5,9 @@ out of its mean.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
@@ -20,6 +19,9 @@ from attributionlab.stats.resampling import (
     refuse_settings,
     resampled_means,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CONFIDENCE = 0.95
 """Confidence of an interval, unless the user asks for another."""
@@ -335,7 +337,9 @@ def paired_difference(
     return Difference(mean_score(differences), low, high, images, better)
 
 
-def with_intervals(table: pd.DataFrame, by: Sequence[str], value: str, seed: int) -> pd.DataFrame:
+def with_intervals(
+    table: "pd.DataFrame", by: Sequence[str], value: str, seed: int
+) -> "pd.DataFrame":
     """Return means over images with their intervals, a row for each group of a tidy table.
 
     Parameters
@@ -364,6 +368,8 @@ def with_intervals(table: pd.DataFrame, by: Sequence[str], value: str, seed: int
       a   0.5  0.5   0.5       2
       b   1.0  NaN   NaN       1
     """
+    import pandas as pd
+
     rows = []
     for key, part in table.groupby(list(by), sort=False):
         scores = part[value].to_numpy(float)
