@@ -21,6 +21,7 @@ from attributionlab.errors import Stopped
 from attributionlab.papers import catalog, everything
 from attributionlab.papers.catalog import Found, Item, claim, reproduce
 from attributionlab.papers.everything import Attempt, Reproductions, longest_first, reproduce_all
+from attributionlab.papers.unified import manipulated_model
 from attributionlab.report import items_page
 from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of, value_of
@@ -276,7 +277,8 @@ def test_items_that_are_run_together_compute_once_what_they_share(mine, tmp_path
     assert shared[2:] == ["a", "b"]
 
 
-def test_an_item_that_is_run_with_another_is_what_it_is_alone():
+def test_an_item_that_is_run_with_another_is_what_it_is_alone(monkeypatch):
+    monkeypatch.setattr(manipulated_model, "PENALTIES", (0.1,))  # one model instead of many
     names = ["unified-table-3", "unified-appendix-figure-6"]
     assert catalog.items()[names[1]].run_with == names[0]
     together = reproduce_all(names, quick=True)[names[1]]
