@@ -105,6 +105,8 @@ def _append(draft: Draft, cut: int, new: Layer, tiers: Sequence[Tensor]) -> None
     signal = Signal(torch.cat(uppers), torch.cat([layer.signal.step, new.signal.step]))
     weight, undecided = tiers[-1].clone(), torch.ones(following.outputs, dtype=torch.bool)
     for tier in tiers[:-1]:
+        if not undecided.any():
+            break
         fits = rows_that_fit(replace(following, weight=tier), signal) & undecided
         weight[fits] = tier[fits]
         undecided &= ~fits
