@@ -9,7 +9,7 @@ import jaxtyping
 from beartype import beartype
 from jaxtyping import AbstractArray
 
-CALLS = 10
+CALLS = 3
 """Checked calls of each function in each test: a loop's thousands of calls have the same shapes."""
 
 _test = 0  # how many have begun
