@@ -78,9 +78,11 @@ def test_commands_name_what_exists():
 
 
 @ON_KINKS
-@pytest.mark.parametrize("method", ["saliency", "input-x-gradient"])
-def test_plain_gradients_pass_as_the_limits_say_and_not_before_every_equal_network(method):
-    small = [al.load(name, image_size=32) for name in faithfulness.DEFAULT_ENVIRONMENTS]
+@pytest.mark.parametrize(("method", "count"), [("saliency", 3), ("input-x-gradient", 1)])
+def test_plain_gradients_pass_as_the_limits_say_and_not_before_every_equal_network(method, count):
+    """The second differs from the first by a factor that is the image; one environment shows it."""
+    names = faithfulness.DEFAULT_ENVIRONMENTS[:count]
+    small = [al.load(name, image_size=32) for name in names]
     report = al.faithfulness_test(method, small, n=6, diagnosed=False, equivalent=5)
     assert report.verdict == "pass"
     second = second_verdict(report.to_dict())

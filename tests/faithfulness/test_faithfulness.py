@@ -304,7 +304,8 @@ def test_what_is_unusual_is_scored_with_one_warning(env, method, message, one_ne
     assert not env.softmax_model._forward_hooks
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert al.faithfulness_test("oracle", env, n=6, one_network=one_network).verdict == "pass"
+        asked = {"n": 2, "one_network": one_network, "diagnosed": False}
+        assert al.faithfulness_test("oracle", env, **asked).environments[0].claim_f1 == 1
 
 
 def test_only_controls_see_the_truth(env):
