@@ -74,9 +74,7 @@ def folder(tmp_path, monkeypatch, photographs):
         (tmp_path / name).write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(
-        faithfulness, "DEFAULT_ENVIRONMENTS", faithfulness.DEFAULT_ENVIRONMENTS[:1]
-    )
+    monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", faithfulness.DEFAULT_ENVIRONMENTS[:1])
     read = catalog.read_spec
 
     def read_smaller(path):
