@@ -258,7 +258,8 @@ ATTACKED = {
 
 
 @pytest.mark.parametrize("name", ATTACKED)
-@pytest.mark.parametrize("sizes", ["equal", "unequal"])
+# Cells of equal sizes are a special case of what unequal ones show.
+@pytest.mark.parametrize("sizes", [pytest.param("equal", marks=pytest.mark.slow), "unequal"])
 def test_gradient_ascent_comes_close_and_never_above(name, sizes):
     possible, claim = ATTACKED[name]
     rng = np.random.default_rng(0)
@@ -271,7 +272,14 @@ def test_gradient_ascent_comes_close_and_never_above(name, sizes):
     assert bound - (0.005 if claim == "signed" else 5e-4) <= best <= bound
 
 
-@pytest.mark.parametrize("weights", [(0.9, 0.1, 0.0), (0.5, 0.25, 0.25), (0.1, 0.5, 0.4)])
+ONE_PART, HALF, MORE_OF_OTHERS = (0.9, 0.1, 0.0), (0.5, 0.25, 0.25), (0.1, 0.5, 0.4)
+
+
+# One with all parts; the slow suite goes to either side of it.
+@pytest.mark.parametrize(
+    "weights",
+    [HALF, *(pytest.param(w, marks=pytest.mark.slow) for w in (ONE_PART, MORE_OF_OTHERS))],
+)
 def test_gradient_ascent_reaches_the_largest_mix_of_the_parts(weights):
     possible, sizes = (
         unknown_target((3, 0, 4, 1), 6, "probability"),

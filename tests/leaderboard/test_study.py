@@ -173,13 +173,22 @@ def test_a_ranking_that_is_the_opposite_does_not_recover_it():
     assert answers(made_up(many_pairs(RIGHT), wrong, FOUR))[RECOVERS][0] == "no"
 
 
+@pytest.fixture(scope="module")
+def of_many_pairs():
+    return made_up(many_pairs(RIGHT), FIVE_TRUE, FOUR)
+
+
 def changed(board, **intervals):
+    """Answers as they would be with other intervals; the board stays as it is."""
     fit = board.fusions[ALL]
     signed = fit.agreement["signed"]._replace(
         **{name: CorrelationInterval(*each) for name, each in intervals.items()}
     )
     board.fusions[ALL] = fit._replace(agreement={**fit.agreement, "signed": signed})
-    return answers(board)
+    try:
+        return answers(board)
+    finally:
+        board.fusions[ALL] = fit
 
 
 NO_INTERVAL = "too few pairs for an interval"
@@ -197,9 +206,11 @@ NO_INTERVAL = "too few pairs for an interval"
         (math.nan, (math.nan,) * 2, (math.nan,) * 2, "all scores are alike"),
     ],
 )
-def test_whether_fusing_recovers_the_truth_follows_both_intervals(value, pairs, methods, answer):
-    board = made_up(many_pairs(RIGHT), FIVE_TRUE, FOUR)
-    found = changed(board, correlation=(value, *pairs), for_other_methods=(value, *methods))
+def test_whether_fusing_recovers_the_truth_follows_both_intervals(
+    of_many_pairs, value, pairs, methods, answer
+):
+    intervals = {"correlation": (value, *pairs), "for_other_methods": (value, *methods)}
+    found = changed(of_many_pairs, **intervals)
     assert found[RECOVERS][0] == answer
 
 

@@ -86,7 +86,9 @@ def test_environments_are_followed_exactly(name, generator):
             assert followed(model, image, end).tolist() == by_passes(model, image, end)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 12))]
+)
 def test_random_configurations_are_followed_exactly(seed, generator):
     generator.manual_seed(seed)
 
