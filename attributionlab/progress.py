@@ -1,17 +1,19 @@
-"""Progress on standard error: a bar on a terminal, gone when the work is done, and lines elsewhere."""
+"""Progress on standard error: a bar and a table on a terminal, gone when the work is done, and lines
+elsewhere.
+"""
 
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from attributionlab.errors import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.progress import TaskID
 
 Item = TypeVar("Item")
@@ -21,6 +23,12 @@ PATIENCE = 9.0
 
 ROOMY = 78
 """Columns that a bar needs beside what is done."""
+
+CELLS = "cells"
+"""The unit of work that has a table on a terminal: several at once, which may take long, and fail."""
+
+SHOWN = 3
+"""How many of those that are worked on at once are named."""
 
 
 @dataclass(eq=False)
@@ -32,50 +40,76 @@ class Task:
     unit: str
     start: float
     done: int = 0
-    item: str = ""
-    """what is being worked on, where that has a name"""
+    items: Sequence[str] = ()
+    """what is being worked on, where that has names"""
     failed: int = 0
     measured: int = 0
     """of how many that are done the CPU time is known"""
     seconds: float = 0.0
     """that CPU time"""
 
-    def advance(self, count: int, item: str | None, failed: bool, seconds: float | None) -> None:
-        """So many more are done (or failed), in so much CPU time; `item` is worked on from now on."""
+    def advance(
+        self,
+        count: int = 1,
+        item: str | Sequence[str] | None = None,
+        failed: bool = False,
+        seconds: float | None = None,
+    ) -> None:
+        """So many more are done (or failed), in so much CPU time; on `item`, which may be several, is
+        worked from now on.
+        """
         self.done += count
         self.failed += count * failed
         if item is not None:
-            self.item = item
+            self.items = [item] if isinstance(item, str) else item
         if seconds is not None:
-            self.measured += count
             self.seconds += seconds
+            self.measured += count
 
     @property
     def title(self) -> str:
         """For a terminal: names of methods and environments may hold anything."""
-        return printable(f"{self.what}, {self.item}" if self.item else self.what)
+        return printable(", ".join(filter(None, [self.what, " | ".join(self.now())])))
+
+    def now(self) -> list[str]:
+        """What is worked on, as far as there is room."""
+        more = [f"{len(self.items) - SHOWN} more"] if len(self.items) > SHOWN else []
+        return [*self.items[:SHOWN], *more]
 
     def text(self, now: float) -> str:
         """As in "comparing, lime on number-checker: 3 of 8 runs, 30 s, about 50 s left"."""
-        elapsed = now - self.start
-        parts = [_duration(elapsed)]
+        parts = [_duration(now - self.start)]
         if self.total is not None:
-            parts.insert(0, f"{self.done} of {self.total} {self.unit}".rstrip())
+            parts.insert(0, f"{self.counted} {self.unit}".rstrip())
             if self.failed:
                 parts.insert(1, f"{self.failed} failed")
             if 0 < self.done < self.total:
-                parts.append(self.rest(elapsed))
-        return f"{self.title}: {', '.join(filter(None, parts))}"
+                parts += self.rest(now)
+        return f"{self.title}: {', '.join(parts)}"
 
-    def rest(self, elapsed: float) -> str:
-        """What is left: CPU time and rate where those of single items are known, or else seconds."""
-        left = (self.total or self.done) - self.done
-        if not self.done or not left:
-            return ""
+    @property
+    def counted(self) -> str:
+        """As in "3 of 8"."""
+        return f"{self.done} of {self.total}"
+
+    def rest(self, now: float) -> list[str]:
+        """What is left: rate and CPU time where those of single items are known, or else seconds."""
         if not self.measured:
-            return f"about {_duration(elapsed / self.done * left)} left"
-        cpu = _duration(self.seconds / self.measured * left)
-        return f"{self.measured / max(elapsed, 1e-9):.2g} a second, about {cpu} of CPU time left"
+            return [f"about {_duration((now - self.start) / self.done * self.left)} left"]
+        return [f"{self.rate(now)} a second", f"{self.cpu_time_left()} of CPU time left"]
+
+    @property
+    def left(self) -> int:
+        """How many are to be done."""
+        return (self.total or self.done) - self.done
+
+    def rate(self, now: float) -> str:
+        """How many are done in a second, of those that were not known before."""
+        return f"{self.measured / max(now - self.start, 1e-9):.2g}"
+
+    def cpu_time_left(self) -> str:
+        """What those to be done take, if they take as much as those that were measured."""
+        return f"about {_duration(self.seconds / self.measured * self.left)}"
 
 
 def _duration(seconds: float) -> str:
@@ -93,14 +127,7 @@ class Display(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def open(self, task: Task) -> None: ...
-    def advance(
-        self,
-        task: Task,
-        count: int,
-        item: str | None,
-        failed: bool = False,
-        seconds: float | None = None,
-    ) -> None: ...
+    def advanced(self, task: Task, count: int) -> None: ...
     def close(self, task: Task) -> None: ...
 
 
@@ -128,17 +155,9 @@ class Lines:
         with self.lock:
             self.tasks.append(task)
 
-    def advance(
-        self,
-        task: Task,
-        count: int,
-        item: str | None,
-        failed: bool = False,
-        seconds: float | None = None,
-    ) -> None:
+    def advanced(self, task: Task, count: int) -> None:
         with self.lock:
-            task.advance(count, item, failed, seconds)
-            if count and (task.item or task.done == task.total):
+            if count and (task.items or task.done == task.total):
                 self._say(task)
 
     def close(self, task: Task) -> None:
@@ -171,66 +190,77 @@ class Lines:
 
 
 class Bars:
-    """For a terminal."""
+    """For a terminal: a bar of the innermost work, and a table of the cells that it is part of."""
 
-    def __init__(self, console: "Console") -> None:
+    def __init__(self, console: "Console", clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.live import Live
         from rich.progress import Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
+        self.clock = clock
+        self.bars: dict[Task, TaskID] = {}
         if console.width >= ROOMY:
             self.progress = Progress(
-                *Progress.get_default_columns(),
-                TimeElapsedColumn(),
-                console=console,
-                transient=True,
+                *Progress.get_default_columns(), TimeElapsedColumn(), console=console
             )
         else:  # times stay whole
             work = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True))
-            self.progress = Progress(
-                work, TimeElapsedColumn(), console=console, transient=True, expand=True
-            )
-        self.shown: dict[Task, TaskID] = {}
+            self.progress = Progress(work, TimeElapsedColumn(), console=console, expand=True)
+        self.live = Live(console=console, transient=True, get_renderable=self.shown)
 
     def start(self) -> None:
-        self.progress.start()
+        self.live.start(refresh=True)
 
     def stop(self) -> None:
-        self.progress.stop()
+        self.live.stop()
 
     def open(self, task: Task) -> None:
         self._show_innermost(False)
-        self.shown[task] = self.progress.add_task(_in_markup(task.title), total=task.total)
+        self.bars[task] = self.progress.add_task(_name(task), total=task.total)
 
-    def advance(
-        self,
-        task: Task,
-        count: int,
-        item: str | None,
-        failed: bool = False,
-        seconds: float | None = None,
-    ) -> None:
-        task.advance(count, item, failed, seconds)
-        title = task.title
-        if task.measured:
-            # Rich's own estimate takes what was known already for done as fast.
-            told = [f"{task.failed} failed"] if task.failed else []
-            told += [f"{task.done} of {task.total}", task.rest(time.monotonic() - task.start)]
-            title = f"{title} ({', '.join(filter(None, told))})"
-        self.progress.update(self.shown[task], advance=count, description=_in_markup(title))
+    def advanced(self, task: Task, count: int) -> None:
+        self.progress.update(self.bars[task], advance=count, description=_name(task))
 
     def close(self, task: Task) -> None:
-        self.progress.remove_task(self.shown.pop(task))
+        self.progress.remove_task(self.bars.pop(task))
         self._show_innermost(True)
 
+    def shown(self) -> "Group":
+        """All that stands on the terminal now; a thread of rich asks for it several times a second."""
+        from rich.console import Group
+
+        of_cells = [task for task in list(self.bars) if task.unit == CELLS]
+        return Group(*(self._table(task) for task in of_cells[-1:]), self.progress)
+
+    def _table(self, task: Task) -> "Group":
+        """How many cells are done, how fast, what is left, and which are worked on."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False)
+        known = {"failed": str(task.failed)}
+        if task.measured:
+            known |= {"a second": task.rate(self.clock()), "CPU time left": task.cpu_time_left()}
+        row = {_name(task): f"{task.counted} done", **known}
+        for name in row:
+            table.add_column(name, no_wrap=True)
+        table.add_row(*row.values())
+        now = (
+            Text(f"> {printable(name)}", no_wrap=True, overflow="ellipsis") for name in task.now()
+        )
+        return Group(table, *now)
+
     def _show_innermost(self, visible: bool) -> None:
-        for number in list(self.shown.values())[-1:]:
+        for number in list(self.bars.values())[-1:]:
             self.progress.update(number, visible=visible)
 
 
-def _in_markup(text: str) -> str:
+def _name(task: Task) -> str:
+    """What a bar is called, in rich's markup; what cells are worked on says the table."""
     from rich.markup import escape
 
-    return escape(text)
+    return escape(printable(task.what) if task.unit == CELLS else task.title)
 
 
 _display: Display | None = None
@@ -257,12 +287,11 @@ def follow(
     Yields
     ------
     callable
-        ``advance(count=1, item=None, failed=False, seconds=None)``: so many more are done, or failed,
-        in so much CPU time; `item` is what is worked on from now on.
+        ``advance(count=1, item=None, failed=False, seconds=None)``: `Task.advance`.
     """
     global _display
     if not show or sys.stderr is None:
-        yield lambda count=1, item=None, failed=False, seconds=None: None
+        yield lambda *_, **__: None
         return
     outermost = _display is None
     display = _display = _display or _new_display()
@@ -270,10 +299,13 @@ def follow(
     if outermost:
         display.start()
     display.open(task)
+
+    def advance(count: int = 1, *item: Any, **about: Any) -> None:
+        task.advance(count, *item, **about)
+        display.advanced(task, count)
+
     try:
-        yield lambda count=1, item=None, failed=False, seconds=None: display.advance(
-            task, count, item, failed, seconds
-        )
+        yield advance
     finally:
         display.close(task)
         if outermost:

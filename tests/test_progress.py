@@ -1,9 +1,10 @@
-"""Progress: a bar on a terminal, whole lines elsewhere, and no silence."""
+"""Progress: a bar and a table on a terminal, whole lines elsewhere, and no silence."""
 
 import io
 import re
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from attributionlab import progress
 from attributionlab.cli import app as cli
-from attributionlab.progress import PATIENCE, Bars, Lines, Task, follow, track
+from attributionlab.progress import CELLS, PATIENCE, Bars, Lines, Task, follow, track
 
 
 class Clock:
@@ -34,13 +35,19 @@ def shown():
     return lines, task, clock
 
 
+def advance(display, task, count, *item, **about):
+    """What `follow` does with progress."""
+    task.advance(count, *item, **about)
+    display.advanced(task, count)
+
+
 def written(lines):
     return lines.stream.getvalue().splitlines()
 
 
 def test_a_line_comes_when_none_has_come_for_the_time_that_is_allowed(shown):
     lines, task, clock = shown
-    lines.advance(task, 8, None)
+    advance(lines, task, 8)
     clock.now = PATIENCE - 1
     assert lines.beat() == 1
     assert written(lines) == []
@@ -53,12 +60,12 @@ def test_a_line_comes_when_none_has_come_for_the_time_that_is_allowed(shown):
 
 def test_failures_the_rate_and_cpu_time_are_told_where_they_are_known(shown):
     lines, task, clock = shown
-    lines.advance(task, 16, None)  # known before: they say nothing of how fast the others are
+    advance(lines, task, 16)  # known before: they say nothing of how fast the others are
     assert written(lines) == []
     clock.now = 10
-    lines.advance(task, 1, "number-checker, 0", seconds=4.0)
+    advance(lines, task, 1, "number-checker, 0", seconds=4.0)
     clock.now = 20
-    lines.advance(task, 1, "number-checker, 1", True, 8.0)
+    advance(lines, task, 1, "number-checker, 1", failed=True, seconds=8.0)
     what = "saliency on number-checker, number-checker"
     assert written(lines) == [
         f"{what}, 0: 17 of 32 images, 10 s, 0.1 a second, about 60 s of CPU time left",
@@ -66,17 +73,60 @@ def test_failures_the_rate_and_cpu_time_are_told_where_they_are_known(shown):
     ]
 
 
-def test_a_terminal_shows_failures_rate_and_cpu_time_too():
-    bars = Bars(Console(file=io.StringIO(), force_terminal=True, width=100))
-    task = Task("maps", 8, "cells", progress.time.monotonic() - 10)
+@pytest.mark.parametrize("width", [80, 60])
+def test_a_terminal_shows_cells_in_a_table(width):
+    clock = Clock()
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width)
+    bars = Bars(console, clock)
+    task, inner = Task("maps", 40, CELLS, clock()), Task("lime on number-checker", 8, "images", 0.0)
     bars.open(task)
-    bars.advance(task, 1, "one, 0", True, 3.0)
-    [shown] = bars.progress.tasks
-    assert shown.completed == 1
-    assert re.fullmatch(
-        r"maps, one, 0 \(1 failed, 1 of 8, 0\.1 a second, about 21 s of CPU time left\)",
-        shown.description,
-    )
+    advance(bars, task, 4)  # known before
+    assert drawn(bars, console)[:2] == ["maps          failed", "4 of 40 done  0"]
+    clock.now = 20
+    advance(bars, task, 1, "one, 0", failed=True, seconds=3.0)
+    long = "integrated-gradients-true-baseline, " * 4
+    advance(bars, task, 0, [long, "[/red]\x1b[31m", "two, 1", "two, 2", "two, 3"])
+    table = [
+        "maps          failed  a second  CPU time left",
+        "5 of 40 done  1       0.05      about 105 s",
+        f"> {long[: width - 3]}…",
+        r"> [/red]\x1b[31m",
+        "> two, 1",
+        "> 2 more",
+    ]
+    *shown, bar = drawn(bars, console)
+    assert shown == table
+    assert bar.startswith("maps ")
+    assert bar.endswith("0:00:00")
+    bars.open(inner)  # the cells stay in sight
+    *shown, bar = drawn(bars, console)
+    assert shown == table
+    assert bar.startswith("lime on number-checker ")
+    bars.close(inner)
+    bars.close(task)
+    assert drawn(bars, console) == []
+
+
+def drawn(bars, console):
+    """The lines on a terminal."""
+    with console.capture() as capture:
+        console.print(bars.shown())
+    return [line.rstrip() for line in capture.get().splitlines() if line.strip()]
+
+
+def test_a_terminal_is_drawn_while_the_work_goes_on_and_is_empty_after_it(monkeypatch):
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    monkeypatch.setattr(progress, "_new_display", lambda: Bars(console))
+    end = time.monotonic() + 60
+    with follow("comparing", 2, CELLS) as advance:
+        advance(1, "lime", seconds=2.0)
+        table = r"comparing +failed +a second +CPU time left *\s1 of 2 done .*\s> lime"
+        while not re.search(table, console.file.getvalue()) and time.monotonic() < end:
+            time.sleep(0.01)
+    text = console.file.getvalue()
+    assert re.search(table, text)
+    # Erased from below: a bar, a name, a row and a heading; and the cursor is there again.
+    assert text.endswith("\r\x1b[2K" + "\x1b[1A\x1b[2K" * 3 + "\x1b[?25h\r")
 
 
 def test_the_end_of_the_work_is_told_at_once_and_what_lies_around_it_goes_on(shown):
@@ -84,7 +134,7 @@ def test_the_end_of_the_work_is_told_at_once_and_what_lies_around_it_goes_on(sho
     outer = Task("test saliency", None, "", clock())
     lines.tasks.insert(0, outer)
     clock.now = 60
-    lines.advance(task, 32, None)
+    advance(lines, task, 32)
     lines.close(task)
     clock.now = 7_384
     lines.beat()
@@ -146,10 +196,10 @@ def test_a_terminal_shows_the_innermost_bar_and_forgets_it():
     bars = Bars(console)
     outer, inner = Task("comparing", 2, "runs", 0.0), Task("verify", 2, "parts", 0.0)
     bars.open(outer)
-    bars.advance(outer, 0, "lime")
+    advance(bars, outer, 0, "lime")
     bars.open(inner)
     assert [task.description for task in bars.progress.tasks if task.visible] == ["verify"]
-    bars.advance(inner, 1, None)
+    advance(bars, inner, 1)
     assert bars.progress.tasks[1].percentage == 50
     bars.close(inner)
     assert [task.description for task in bars.progress.tasks] == ["comparing, lime"]
@@ -172,7 +222,7 @@ def test_names_move_no_cursor_and_are_no_markup():
     bars = Bars(console)
     task = Task(name, 2, "images", 0.0)
     bars.open(task)
-    bars.advance(task, 1, "[/blue]")
+    advance(bars, task, 1, "[/blue]")
     console.print(bars.progress.get_renderable())
     assert f"{shown}, [/blue]" in console.file.getvalue()
 

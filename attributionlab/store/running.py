@@ -22,7 +22,7 @@ import threadpoolctl
 import torch
 
 from attributionlab.errors import AttributionLabError, AttributionLabWarning
-from attributionlab.progress import follow
+from attributionlab.progress import CELLS, follow
 from attributionlab.references import load_file, loaded_files
 from attributionlab.store.cells import Cell, code_digest
 from attributionlab.store.outcomes import Outcome
@@ -39,8 +39,6 @@ DEATHS = 3
 """How often a cell's process may die, with nothing else in it, before the cell counts as failed."""
 NO_MEMORY = "can't allocate memory"
 """What torch says on a processor, in an error of no kind of its own."""
-SHOWN = 3
-"""How many of the cells that are worked on are named in the progress."""
 ONE_AT_A_TIME = threading.Lock()
 
 
@@ -83,7 +81,7 @@ def run_cells(
         For a store that cannot be written and a scheduler that cannot be reached.
     """
     left = []
-    with follow(what, len(cells), "cells", show=show_progress) as advance:
+    with follow(what, len(cells), CELLS, show=show_progress) as advance:
         for cell in cells:
             outcome = None if store is None else store.outcome(cell.key, arrays=arrays)
             if outcome is None or (outcome.error and retry_failed):
@@ -281,7 +279,7 @@ def _until_one_dies(
                 running[future] = _Running(waiting.popleft(), slots.popleft(), time.monotonic())
         except BrokenProcessPool:
             return [each.task for each in running.values()]
-        advance(0, _titles([each.task.cell for each in running.values()]))
+        advance(0, [each.task.cell.title for each in running.values()])
         done, _ = wait(running, _patience(running, workers), FIRST_COMPLETED)
         died = []
         for future in done:
@@ -302,12 +300,6 @@ def _until_one_dies(
             waiting.extendleft(each.task for each in running.values() if each not in overdue)
             return []
     return []
-
-
-def _titles(cells: Sequence[Cell]) -> str:
-    """What is worked on, as far as there is room."""
-    more = [f"{len(cells) - SHOWN} more"] if len(cells) > SHOWN else []
-    return " | ".join([*(cell.title for cell in cells[:SHOWN]), *more])
 
 
 def _result_of(future: Future[Outcome], workers: Workers) -> Outcome | None:
