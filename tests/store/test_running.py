@@ -106,6 +106,20 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
         assert (len(done), stopped) == (2, None)
 
 
+def test_what_a_process_loads_before_its_first_cell_is_little():
+    """Each of these takes half a second, in every process of a sweep or a comparison."""
+    code = (
+        "import sys, attributionlab.faithfulness.comparing, attributionlab.sweep.cells\n"
+        "from attributionlab.store.running import _load\n"
+        "_load()\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = set(done.stdout.split())
+    assert "torch" in loaded
+    assert not loaded & {"pandas", "scipy.stats", "matplotlib", "captum", "numba", "sklearn"}
+
+
 class Elsewhere(Exception):
     """Raised where other processes would start."""
 
