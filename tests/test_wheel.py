@@ -60,8 +60,9 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
         assert expected <= names
     assert "attributionlab/py.typed" in names
     assert "attributionlab/faithfulness/test.schema.json" in names
-    page = ("page.html.j2", "page_macros.html.j2", "page.css", "page.js")
-    assert {f"attributionlab/report/{name}" for name in page} <= names
+    pages = ("page.html.j2", "page_macros.html.j2", "page.css", "page.js")
+    pages += ("items.html.j2", "items.css")
+    assert {f"attributionlab/report/{name}" for name in pages} <= names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"attributionlab"}
 
