@@ -165,7 +165,7 @@ def no_move_alone_is_enough(tables: Tables) -> bool:
 def camouflage_drift(run: Run, *, networks: int = 3, env: str = COLORS) -> Found:
     """Explain K camouflaged networks, and networks with each move of a camouflage alone."""
     refuse_if(integer_problem("networks", networks, 1, 100))
-    place = environment_of(env, run.quick)
+    place = environment_of(env, run.quick, stated=True)
     seeds = camouflage_seeds(run.seed, networks)
     work = [(name, "") for names in FAMILIES.values() for name in names]
     work += [(name, move) for name in CHOSEN for move in MOVES]

@@ -46,7 +46,7 @@ BLACK = 0.0
 DRAWS = 100
 POINTS = 257
 """The number of points of a curve in a table."""
-QUICK_SIZES = 324
+QUICK_SIZES = 162
 """How many N of Sensitivity-N a quick run looks at."""
 
 

@@ -42,7 +42,7 @@ def unseen_data_dose(run: Run, *, env: str = COLORS, output: str | None = None) 
     Each image has a network of its own. `env` has a color detector; `output`, "probability" (the
     default) or "logit", is explained and perturbed.
     """
-    place = environment_of(env, run.quick)
+    place = environment_of(env, run.quick, stated=True)
     reports = metric_tests(
         METRICS,
         place,

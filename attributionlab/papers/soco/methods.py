@@ -69,7 +69,8 @@ LINEAR, BASELINE = "noisy-linear", "true-baseline"
 CASES = {SEEN: (LINEAR,), UNSEEN: (LINEAR, BASELINE)}
 """Environments, and what takes the place of removed pixels. Linear imputation makes colors that no
 image has: without channels for unseen colors they are absent, with them they disturb the counts."""
-SIDE = 72
+SIDE, QUICK_SIDE = 72, 56
+"""Of the environments' images; IBA's layer has the 3 x 3 maps that it needs from 56 pixels on."""
 NOISE, PAPER_NOISE = 0.0005, 0.124
 """Noise of the ensembles' samples, in units of the value range: an eighth of a gray level, chosen by
 looking at what hand-weighted networks bear, and the paper's (`attributionlab.methods.PRESETS` says how
@@ -251,8 +252,9 @@ def _compared(
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     judged, trained = [given] if given else [], list[Subject]()
     if given is None:
+        side = QUICK_SIDE if run.quick else SIDE
         judged = [
-            environment_subject(load(name, image_size=SIDE), run.n, run.seed) for name in CASES
+            environment_subject(load(name, image_size=side), run.n, run.seed) for name in CASES
         ]
         trained = [
             replace(trained_subject(pictures, training, each), name=f"{TRAINED}, seed {each}")

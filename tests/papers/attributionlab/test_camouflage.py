@@ -30,7 +30,7 @@ def weights():
     """The item on two small environments; the others differ in nothing that is tested here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "environments", lambda: SOME)
-        patch.setattr(module, "environment_of", lambda name, _: al.load(name, image_size=24))
+        patch.setattr(module, "environment_of", lambda name, _, **__: al.load(name, image_size=24))
         return camouflage_weights(Run(WEIGHTS, n=2, quick=True))
 
 
@@ -119,7 +119,7 @@ def drifts():
         patch.setattr(module, "FAMILIES", families)
         patch.setattr(module, "CHOSEN", ("guided-backprop",))
         patch.setattr(module, "MOVES", ("permutation", "duplication"))
-        patch.setattr(module, "environment_of", lambda name, _: al.load(name, image_size=16))
+        patch.setattr(module, "environment_of", lambda name, _, **__: al.load(name, image_size=16))
         return reproduce("camouflage-drift", n=1, quick=True, settings={"networks": 2})
 
 

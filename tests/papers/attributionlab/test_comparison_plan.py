@@ -159,6 +159,21 @@ def test_iba_is_the_best_in_all_of_its_runs_or_undecided():
         assert holds({"scores": table.assign(part="positive-smoothed")}, "iba_is_best") == expected
 
 
+def test_one_image_decides_nothing():
+    names = ["gradcam", "extremal-perturbation", "iba"]
+    scores = pd.DataFrame({"method": names, "f1": [0.5, 0.4, 0.7], "part": "positive-smoothed"})
+    tables = {
+        **agreement(("iba", "overall", 0.5, True)),
+        **summary(deep_shap={UNIFORM: {"f1": 0.9}, WITHOUT: {"f1": 0.99}}),
+    }
+    for n, expected in ((1, "undecided"), (2, "agrees")):
+        tables["scores"] = scores.assign(n=n)
+        assert holds(tables, "coarse_methods_pass") == expected
+        assert holds(tables, "iba_is_best") == expected
+        assert holds(tables, "a_uniform_accumulator_takes_the_effect_away") == expected
+        assert holds(tables, "without_redundant_channels_deep_shap_is_right") == expected
+
+
 def test_settings_decide_where_they_differ_more_than_names():
     names = ["quickshift", "quickshift, ratio=1", "felzenszwalb", "felzenszwalb, scale=100"]
     for f1, expected in (([0.2, 0.8, 0.3, 0.8], "agrees"), ([0.2, 0.3, 0.8, 0.9], "differs")):

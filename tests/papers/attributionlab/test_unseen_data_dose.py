@@ -15,7 +15,7 @@ NAMES = [metric.name for metric in study.METRICS]
 def outcome():
     """The real item on images of 12 pixels, with two methods."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attributionlab.papers.attributionlab.comparison_plan.QUICK_SIZE", 12)
+        patch.setattr("attributionlab.papers.attributionlab.comparison_plan.STATED_SIZE", 12)
         patch.setattr(study, "METHODS", ("saliency", "lrp"))
         return reproduce(study.ITEM, n=2, quick=True)
 
