@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -150,10 +150,12 @@ def outcome_of(compute: Callable[[str | None], Any], device: str | None = None) 
 
 def _reason(error: BaseException) -> tuple[str, bool]:
     """Why a cell failed: a line for what was to be expected, a traceback for the rest."""
+    if isinstance(error.__cause__ or error, MemoryError | torch.OutOfMemoryError) or (
+        NO_MEMORY in str(error)
+    ):
+        return "out of memory", True
     if isinstance(error, AttributionLabError):
         return str(error) or "refused without a reason", True
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or NO_MEMORY in str(error):
-        return "out of memory", True
     return "".join(traceback.format_exception(error)), False
 
 
@@ -243,7 +245,7 @@ def _elsewhere(
     while waiting or suspects:
         alone = bool(suspects)
         line, some = (suspects, one) if alone else (waiting, workers)
-        with started(some, _load) as (executor, slots):
+        with started(some, partial(_load, line[0].pickled)) as (executor, slots):
             lost = yield from _until_one_dies(executor, slots, line, some, advance)
         for task in lost:
             key = task.cell.key
@@ -343,11 +345,14 @@ def _pickled(cell: Cell) -> bytes:
     return found
 
 
-def _load() -> None:
-    """Load what the first cell would."""
+def _load(pickled: bytes) -> None:
+    """Load what a cell needs of this package: its seconds are counted from when it is sent."""
     code_digest()
-    with one_thread():
-        pass
+    with (
+        one_thread(),
+        suppress(Exception),
+    ):  # it may stand in a user's file: the cell says what is wrong
+        cloudpickle.loads(pickled)
 
 
 def _work(pickled: bytes, device: str | None, code: str, files: Mapping[str, str]) -> Outcome:

@@ -111,7 +111,7 @@ def test_what_a_process_loads_before_its_first_cell_is_little():
     code = (
         "import sys, attributionlab.faithfulness.comparing, attributionlab.sweep.cells\n"
         "from attributionlab.store.running import _load\n"
-        "_load()\n"
+        "_load(b'no pickle')\n"
         "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 import random
 import shutil
 import sqlite3
@@ -180,7 +181,9 @@ def test_a_second_run_is_refused_with_process_and_age(tmp_path):
         run = run_python(code, str(tmp_path))
         message = run.stderr.splitlines()[-1]
         assert f"is in use by process {os.getpid()} on " in message
-        assert message.endswith(" for 0 min: wait for it, or stop it")
+        assert re.search(
+            r" for \d min: wait for it, or stop it$", message
+        )  # a busy machine is slow
         with pytest.raises(AttributionLabError, match=f"is in use by process {os.getpid()}"):
             Store(tmp_path)  # in this process, too
         holder = tmp_path / "holder.json"

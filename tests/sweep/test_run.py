@@ -1,6 +1,9 @@
 """Sweeps: numbers of the tests they stand for, nothing computed twice, and results whoever computes."""
 
 import json
+import os
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +13,22 @@ import torch
 
 import attributionlab as al
 from attributionlab import metrics
+from attributionlab.cli import app as cli
 from attributionlab.metric_trials.conditions import conditions_of
 from attributionlab.metric_trials.run import metric_test
 from attributionlab.store.store import Store
-from attributionlab.sweep.cells import MAPS, METRIC
+from attributionlab.sweep.cells import MAPS, METRIC, MapsResult
 from attributionlab.sweep.run import Plan, merge_sweeps, run_sweep
 from attributionlab.sweep.spec import read_sweep
 from attributionlab.sweep.table import TIMING
 
 TINY = {"name": "multi-color-sum", "image_size": 12}
 METHODS = """
+import os
+import time
 from pathlib import Path
+
+import torch
 
 def good(model, inputs, targets):
     return inputs.sum(1, keepdim=True)
@@ -29,6 +37,16 @@ def moody(model, inputs, targets):
     if not Path("mended").exists():
         raise ValueError("out of order")
     return inputs.sum(1, keepdim=True)
+
+def endless(model, inputs, targets):
+    time.sleep(1000)
+
+def large(model, inputs, targets):
+    return torch.ones(6 * 2**28)
+
+def process(model, inputs, targets):
+    time.sleep(0.5)
+    return inputs[:, :1] * 0 + os.getpid()
 
 def stopped(model, inputs, targets):
     if not Path("mended").exists():
@@ -351,6 +369,76 @@ def test_devices_stand_for_processes_and_must_be_what_the_sweep_says(tmp_path):
     said = []
     run_sweep(spec, tmp_path, devices=["cpu"], say=said.append)
     assert said[-1] == "jobs: 1, on cpu"
+
+
+@pytest.mark.slow
+def test_two_devices_have_a_process_each(folder):
+    sweep = run_sweep(
+        sweep_of(methods=["mine.py:process"], seeds=list(range(6)), n=1),
+        "out",
+        devices=["cpu:0", "cpu:1"],
+        say=(said := []).append,
+    )
+    assert said[-1] == "jobs: 2, on cpu:0, cpu:1"
+    assert sweep.counts["maps"] == {"cells": 6, "done": 6, "failed": 0}
+    with Store("out", writable=False) as store:
+        maps = [store.outcome(row.key).value.maps for row in store.rows()]
+    processes = {int(number) for each in maps for number in each.unique()}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
+def test_cells_over_their_limits_are_rows_and_the_others_are_done(folder, capsys):
+    methods = ["mine.py:good", "mine.py:endless", "mine.py:large", "gradcam"]
+    lines = [
+        *("n = 1", 'metrics = ["sparsity"]', f"methods = {methods}"),
+        *("[[environments]]", 'name = "multi-color-sum"', "image_size = 12"),
+    ]
+    (folder / "sweep.toml").write_text("\n".join(lines))
+    # The others may wait for busy cores, and load captum; what numba compiles is there from here on.
+    run_sweep(sweep_of(methods=["mine.py:good"], metrics=["sparsity"], n=1), "before")
+    limits = ["--cell-seconds", "60", "--cell-memory", "4"]
+    arguments = ["sweep", "sweep.toml", "--out", "out", "--jobs", "2", *limits]
+    assert cli.main(arguments) == 1
+    assert "maps: 2 of 4 cells done, 2 failed" in capsys.readouterr().out
+    table = pd.read_csv("out/results.csv").drop_duplicates(["kind", "method"])
+    error = table.set_index(["kind", "method"]).error
+    assert error[MAPS].dropna().to_dict() == {
+        "mine.py:endless": "it took longer than 60 s",
+        "mine.py:large": "out of memory",
+    }
+    assert error[METRIC].dropna().to_dict() == {
+        "mine.py:endless": "no maps: it took longer than 60 s",
+        "mine.py:large": "no maps: out of memory",
+    }
+
+
+@pytest.mark.slow
+def test_many_cells_are_inserted_as_fast_as_few(tmp_path, monkeypatch):
+    """Ten thousand; benchmarks/store.py has a hundred thousand."""
+    found = MapsResult(
+        maps=torch.zeros(1, 1, 12, 12),
+        scores={"overall": {name: [1.0] for name in ("precision", "recall", "f1")}},
+        **dict.fromkeys(("verdict", "reason", "claim", "claim_part", "output", "truth_output"), ""),
+        claim_f1=1.0,
+        warnings=[],
+    )
+    monkeypatch.setattr("attributionlab.sweep.cells.compute_maps", lambda work, device: found)
+    seconds = []
+    put = Store.put
+
+    def timed(*given):
+        start = time.process_time()
+        put(*given)
+        seconds.append(time.process_time() - start)
+
+    monkeypatch.setattr(Store, "put", timed)
+    sweep = run_sweep(sweep_of(seeds=list(range(10_000)), n=1), tmp_path)
+    assert sweep.counts["maps"]["done"] == len(sweep.to_frame()) == 10_000
+    # Medians, which neither a commit to the disk nor another process moves.
+    assert np.median(seconds[-1000:]) < 2 * np.median(seconds[:1000])
 
 
 def test_options_that_are_listed_are_axes_and_others_are_not(tmp_path):
