@@ -48,16 +48,15 @@ class Reference:
 
     Parameters
     ----------
-    text, data : str and bytes
-        The record; without its arrays where they have a file.
+    record : Record
+        The result; without its arrays where they have a file.
     path : Path or None
         That file.
     travels : bool
         Whether the arrays go along to other processes, which may be on machines without that file.
     """
 
-    text: str = field(repr=False)
-    data: bytes = field(repr=False)
+    record: Record = field(repr=False)
     path: Path | None
     travels: bool = False
 
@@ -70,23 +69,28 @@ class Reference:
         AttributionLabError
             If its file is missing or damaged.
         """
-        return value_of(Record(self.text, self._read()))
+        return value_of(self._whole())
 
-    def _read(self) -> bytes:
+    def _whole(self) -> Record:
         if self.path is None:
-            return self.data
-        try:
-            data = self.path.read_bytes()
-        except OSError as error:
+            return self.record
+        data = sound_arrays(self.path)
+        if data is None:
             raise AttributionLabError(
-                f"cannot read {str(self.path)!r} ({error.strerror}): run again, which makes it again"
-            ) from error
-        if hashlib.sha256(data).hexdigest() != self.path.stem:
-            raise AttributionLabError(
-                f"{str(self.path)!r} is damaged: remove it and run again, which makes it again"
+                f"{str(self.path)!r} is missing or is damaged: remove it and run again, which makes it "
+                "again"
             )
-        return data
+        return self.record._replace(data=data)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
-        return state | {"data": self._read(), "path": None} if self.travels else state
+        return state | {"record": self._whole(), "path": None} if self.travels else state
+
+
+def sound_arrays(path: Path) -> bytes | None:
+    """What is in a file that is named by its SHA-256; None where it is missing or something else."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return data if hashlib.sha256(data).hexdigest() == path.stem else None

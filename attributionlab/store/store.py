@@ -18,7 +18,7 @@ from typing import Any, Self
 from attributionlab.errors import AttributionLabError, AttributionLabWarning
 from attributionlab.files import make_folder, write_atomically
 from attributionlab.store.cells import Cell, digest_of
-from attributionlab.store.outcomes import Outcome, Reference, Row
+from attributionlab.store.outcomes import Outcome, Reference, Row, sound_arrays
 from attributionlab.store.records import Record
 
 SCHEMA = 1
@@ -42,19 +42,9 @@ CREATE INDEX places ON cells (kind, place);
 INSERT INTO about VALUES ('schema', '{SCHEMA}');
 """
 COLUMNS = (
-    *(
-        "key",
-        "kind",
-        "place",
-        "depends_on",
-        "error",
-        "refused",
-        "seconds",
-        "finished",
-        "bytes",
-        "file",
-    ),
-    *("checksum", "result", "arrays"),
+    *("key", "kind", "place", "depends_on"),
+    *("error", "refused", "seconds", "finished", "bytes", "file", "checksum"),
+    *("result", "arrays"),
 )
 INSERT = (
     f"INSERT OR REPLACE INTO cells ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
@@ -267,7 +257,7 @@ class Store:
         if row is None:
             return None
         cell = dict(zip(COLUMNS, row, strict=True))
-        data = _sound_arrays(cell, self.folder / ARRAYS, read=arrays)
+        data = _arrays_of(cell, self.folder / ARRAYS, read=arrays)
         if data is None:
             return None
         if cell["error"]:
@@ -306,7 +296,7 @@ class Store:
             return None
         return None if gone else who
 
-    def reference(self, key: str, *, travels: bool = False) -> "Reference | None":
+    def reference(self, key: str, *, travels: bool = False) -> Reference | None:
         """What leads to a result without reading its arrays; None where there is none."""
         query = "SELECT result, arrays, file FROM cells WHERE key = ? AND error = ''"
         with self._in_one_line():
@@ -315,7 +305,7 @@ class Store:
             return None
         text, inline, file = row
         path = (self.folder / ARRAYS / file).resolve() if file else None
-        return Reference(text, inline or b"", path, travels)
+        return Reference(Record(text, inline or b""), path, travels)
 
     def put(self, cell: Cell, outcome: Outcome) -> None:
         """Keep what became of a cell, in place of what was there."""
@@ -402,7 +392,7 @@ class Store:
         with closing(source):
             for row in _readable(source, path):
                 cell = dict(zip(COLUMNS, row or (), strict=False))
-                data = _sound_arrays(cell, path.parent / ARRAYS) if _is_itself(cell) else None
+                data = _arrays_of(cell, path.parent / ARRAYS) if _is_itself(cell) else None
                 if data is None:
                     lost += 1
                     continue
@@ -468,14 +458,8 @@ def _readable(source: sqlite3.Connection, path: Path) -> Iterator[Any]:
             )
     numbers: set[int] = set()
     # From both ends of the table and of its indexes: each way stops at the first page that is damaged.
-    for way in (
-        "rowid",
-        "rowid DESC",
-        "kind, place, rowid",
-        "kind DESC, place DESC",
-        "key",
-        "key DESC",
-    ):
+    ways = ("rowid", "rowid DESC", "kind, place, rowid", "kind DESC, place DESC", "key", "key DESC")
+    for way in ways:
         with suppress(sqlite3.DatabaseError):
             for (number,) in source.execute(f"SELECT rowid FROM cells ORDER BY {way}"):
                 numbers.add(number)
@@ -495,7 +479,7 @@ def _is_itself(cell: Mapping[str, Any]) -> bool:
         return False
 
 
-def _sound_arrays(cell: Mapping[str, Any], arrays: Path, *, read: bool = True) -> bytes | None:
+def _arrays_of(cell: Mapping[str, Any], arrays: Path, *, read: bool = True) -> bytes | None:
     """The arrays of a cell, none where it has none; None where they or the result are damaged.
 
     Arrays in a file are not read without `read`: its size must be right.
@@ -509,13 +493,12 @@ def _sound_arrays(cell: Mapping[str, Any], arrays: Path, *, read: bool = True) -
         return data
     if not NAME_OF_ARRAYS.fullmatch(file):  # a stranger's store: no path that leads elsewhere
         return None
+    if read:
+        return sound_arrays(arrays / file)
     try:
-        if not read:
-            return b"" if (arrays / file).stat().st_size == cell["bytes"] else None
-        data = (arrays / file).read_bytes()
+        return b"" if (arrays / file).stat().st_size == cell["bytes"] else None
     except OSError:
         return None
-    return data if hashlib.sha256(data).hexdigest() == file.partition(".")[0] else None
 
 
 def _checksum(error: str, file: str, text: str, data: bytes) -> str:

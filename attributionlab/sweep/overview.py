@@ -51,10 +51,9 @@ def dry_run(
         if store is not None:
             store.close()
     missing = {
-        kind: [cell for cell in cells if keys.get(cell.key, True) and (
-            cell.key not in keys or retry_failed)]
+        kind: [cell for cell in cells if cell.key not in keys or (keys[cell.key] and retry_failed)]
         for kind, cells in plan.cells.items()
-    }  # fmt: skip
+    }
     lines += [costs.line(kind, cells) for kind, cells in missing.items() if cells]
     coming = {cell.key for cell in missing[MAPS]}
     sizes = {each.maps.key: _maps_bytes(each.work) for each in plan.combinations}
