@@ -106,14 +106,8 @@ def rank_methods(
         Confidence of each interval.
     device : str or torch.device, optional
         Where methods compute; the CPU by default. Removal is followed on the CPU in any case.
-    out : str or Path, optional
-        Folder of a store (`attributionlab.store`): what it has already is not computed again.
-    jobs : int or None
-        Processes; None: as many as there are cores, where that pays. The results are the same.
-    retry_failed : bool
-        Compute again what the store has as failed.
-    show_progress : bool
-        Show progress on standard error.
+    out, jobs, retry_failed, show_progress
+        As for `attributionlab.compare`.
     command : str
         How to run this again, for the report.
 

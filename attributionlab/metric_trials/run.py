@@ -71,15 +71,8 @@ class MetricTestOptions(TypedDict, total=False):
         Take the images of the data set, all with the roles of `env`, instead of questions. There are no
         twins then, so nothing is decided; at every dose the Shapley values of the replacement's game
         compete with the exact mask. False by default.
-    out : str or Path, optional
-        Folder of a store (`attributionlab.store`): images that it has already are not computed again.
-    jobs : int or None
-        Processes, 1 by default; None: as many as there are cores, where that pays. The results are the
-        same.
-    retry_failed : bool
-        Compute again what the store has as failed.
-    show_progress : bool
-        Show progress on standard error.
+    out, jobs, retry_failed, show_progress
+        As for `attributionlab.compare`.
     command : str, optional
         How to run this again, for the report.
     """

@@ -274,14 +274,8 @@ def reproduce_all(
         Small images, few of them.
     seed : int
         Seed for images and methods.
-    out : str or Path, optional
-        Folder of a store (`attributionlab.store`): what it has already is not computed again.
-    jobs : int or None
-        Processes; None: as many as there are cores, where that pays. The results are the same.
-    retry_failed : bool
-        Compute again what the store has as failed.
-    show_progress : bool
-        Show progress on standard error.
+    out, jobs, retry_failed, show_progress
+        As for `attributionlab.compare`.
     command : str, optional
         How to run this again, for the result.
 

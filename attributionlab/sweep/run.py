@@ -176,10 +176,8 @@ def run_sweep(
         A TOML file or what it holds: `attributionlab.sweep.spec.read_sweep`, docs/sweeps.md.
     out : str or Path
         Folder of the store and of the results.
-    jobs : int or None
-        Processes; None: as many as there are cores, where that pays. The results are the same.
-    retry_failed : bool
-        Compute again what the store has as failed.
+    jobs, retry_failed, show_progress
+        As for `attributionlab.compare`.
     shard : pair of int, optional
         Compute shard I of N only, ``(I, N)``, I from 1; `merge_sweeps` brings the folders together.
     scheduler : str, optional
@@ -190,8 +188,6 @@ def run_sweep(
         What a cell may take: time, and memory of its process in GiB. One that takes more has failed.
     disk_gib : float, optional
         What the folder may hold, in GiB; the sweep ends when it is reached.
-    show_progress : bool
-        Show progress on standard error.
     say : callable, optional
         Called with lines about what is computed and why, and by whom.
 
