@@ -1,7 +1,7 @@
 """What the store costs: beside a cell's work, for known cells, and for one writer.
 
 Limits: under 5 ms beside each cell; 1,000 known cells looked up in under 2 s; inserts as fast
-at the end of 100,000 cells as at their start.
+at the end of 100,000 cells as at their start, also of a sweep.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from attributionlab.store import store as store_module
 from attributionlab.store.cells import Cell
@@ -22,6 +23,9 @@ from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of
 from attributionlab.store.running import Workers, run_cells
 from attributionlab.store.store import NAME, Store
+from attributionlab.sweep import cells
+from attributionlab.sweep.cells import MapsResult, Work
+from attributionlab.sweep.run import run_sweep
 
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
 FOLDER = Path(__file__).parent
@@ -49,9 +53,9 @@ def cells_of(count: int, size: int) -> list[Cell]:
 
 def beside_a_cell(count: int, size: int, jobs: int) -> tuple[float, float]:
     """Milliseconds a cell, of the clock and of this process; without what others take to start."""
-    cells = cells_of(count + 10 * jobs, size)
+    made = cells_of(count + 10 * jobs, size)
     with tempfile.TemporaryDirectory() as folder, Store(folder) as store:
-        pairs = run_cells(cells, store, Workers(jobs))
+        pairs = run_cells(made, store, Workers(jobs))
         for _ in range(10 * jobs):
             next(pairs)
         start, cpu = time.perf_counter(), time.process_time()
@@ -92,10 +96,10 @@ def many(count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         steps = []
         with Store(folder) as store:
-            cells = cells_of(count, SIZES["4 KiB"])
+            made = cells_of(count, SIZES["4 KiB"])
             for first in range(0, count, count // 10):
                 start = time.process_time()
-                for cell in cells[first : first + count // 10]:
+                for cell in made[first : first + count // 10]:
                     store.put(cell, outcome)
                 steps.append(count // 10 / (time.process_time() - start))
         size = (Path(folder) / NAME).stat().st_size
@@ -122,6 +126,42 @@ def many(count: int) -> None:
             print(f"  keys in {time.perf_counter() - start:.2f} s")
 
 
+def swept(count: int) -> None:
+    """A sweep of so many cells without work: what is beside them, as it grows."""
+    found = MapsResult(
+        maps=torch.zeros(1, 1, 12, 12),
+        scores={"overall": {name: [1.0] for name in ("precision", "recall", "f1")}},
+        **dict.fromkeys(("verdict", "reason", "claim", "claim_part", "output", "truth_output"), ""),
+        claim_f1=1.0,
+        warnings=[],
+    )
+    moments: list[float] = []
+
+    def empty_maps(work: Work, device: str | None) -> MapsResult:
+        moments.append(time.process_time())
+        return found
+
+    cells.compute_maps = empty_maps
+    spec = {
+        "environments": [{"name": "multi-color-sum", "image_size": 12}],
+        "methods": ["gradcam"],
+        "seeds": list(range(count)),
+        "n": 1,
+    }
+    start = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        run_sweep(spec, folder)
+    end = time.process_time()
+    part = count // 10
+    first, last = moments[part] - moments[0], moments[-1] - moments[-1 - part]
+    print(
+        f"sweep of {count:,} cells, ms of CPU a cell: "
+        f"{(moments[0] - start) / count * 1000:.2f} to plan, "
+        f"{first / part * 1000:.2f} in the first tenth, {last / part * 1000:.2f} in the last, "
+        f"{(end - moments[-1]) / count * 1000:.2f} for the results"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, default=100_000, help="cells of the large store")
@@ -138,6 +178,7 @@ def main() -> None:
     here, whole = known(1000)
     print(f"1,000 known cells: {here:.2f} s, {whole:.2f} s as a whole process (limit 2)")
     many(large)
+    swept(large)
 
 
 if __name__ == "__main__":
