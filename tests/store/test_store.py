@@ -3,8 +3,8 @@
 import gc
 import json
 import os
-import re
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
