@@ -16,7 +16,8 @@ from attributionlab.images.checks import (
     geometry_problems,
     gray_problems,
 )
-from attributionlab.images.recipe import BernoulliInk, Recipe, UniformInk
+from attributionlab.images.recipe import BernoulliInk, ImageRecipe, Recipe, UniformInk
+from attributionlab.images.scenes import scenes
 
 Color = tuple[int, int, int]
 
@@ -209,8 +210,9 @@ def number_patches(
     )
 
 
-GENERATORS: dict[str, Callable[..., Recipe]] = {
+GENERATORS: dict[str, Callable[..., ImageRecipe]] = {
     "color-patches": color_patches,
     "binary-patches": binary_patches,
     "number-patches": number_patches,
+    "scenes": scenes,
 }

@@ -37,6 +37,37 @@ class Drawing(NamedTuple):
     patches: Labels
 
 
+class ImageRecipe(Protocol):
+    """What images are drawn from: a `Recipe`, or a `attributionlab.images.scenes.Scene`."""
+
+    @property
+    def image_size(self) -> int:
+        """Side of the image in pixels."""
+
+    @property
+    def background(self) -> tuple[int, ...]:
+        """Value of a background pixel, one integer a channel."""
+
+    @property
+    def patches(self) -> int:
+        """Number of patches."""
+
+    @property
+    def patch_size(self) -> tuple[float, float]:
+        """Smallest and largest diameter of a patch as fractions of the image side."""
+
+    @property
+    def highest(self) -> int:
+        """Largest value that a pixel can have."""
+
+    @property
+    def channels(self) -> int:
+        """Number of channels."""
+
+    def sketch(self, rng: np.random.Generator) -> Drawing:
+        """Draw one image from a stream of random numbers."""
+
+
 class Ink(Protocol):
     """What gives the pixels of patches their values."""
 
@@ -156,13 +187,13 @@ class Recipe:
 
 
 def draw(
-    recipe: Recipe, seed: int, index: int, accept: Callable[[Image], bool] | None = None
+    recipe: ImageRecipe, seed: int, index: int, accept: Callable[[Image], bool] | None = None
 ) -> Drawing:
     """Draw sample `index`: a function of (recipe, seed, index) alone.
 
     Parameters
     ----------
-    recipe : Recipe
+    recipe : ImageRecipe
         What to draw.
     seed : int
         Names the data set, 0 or more.

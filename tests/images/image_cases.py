@@ -21,7 +21,8 @@ NEEDED = {
     "number-patches": {"image_size": 48, "values": (40, 90)},
 }
 
-generators = pytest.mark.parametrize("generator", sorted(GENERATORS))
+generators = pytest.mark.parametrize("generator", sorted(GENERATORS.keys() - {"scenes"}))
+"""Those with patches of random sizes; scenes have tests of their own."""
 
 
 def make(generator, **changes):

@@ -74,7 +74,7 @@ def test_a_number_patch_has_only_values_of_the_range(seed, index, values):
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), index=st.integers(0, 2**32), image_size=st.integers(8, 40))
-@pytest.mark.parametrize("generator", sorted(GENERATORS))
+@generators
 def test_a_drawing_equals_its_naive_twin(generator, seed, index, image_size):
     content = {
         "color-patches": {"colors": (RED, GREEN, BLUE), "fill": 0.5},
