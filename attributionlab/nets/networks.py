@@ -102,9 +102,9 @@ def number_sum(
         layer = f"detector layer {index + 1}"
         signal, budget = stage_budget(layer, stage, signal, outputs.amax(0))
         budgets.append(budget)
-    summed = _accumulator(image_size, 1, accumulator, _generator(weight_seed))
+    summed = summing(image_size, 1, accumulator, weight_generator(weight_seed))
     return Network(
-        model=_assemble(to_convolutions(stages), summed.module, identity_head(1)),
+        model=assemble(to_convolutions(stages), summed.module, identity_head(1)),
         layers=_layers_without_detector(summed),
         classes=1,
         channels=1,
@@ -121,9 +121,9 @@ def white_sum(
 
     Parameters are those of `number_sum`.
     """
-    summed = _accumulator(image_size, 1, accumulator, _generator(weight_seed))
+    summed = summing(image_size, 1, accumulator, weight_generator(weight_seed))
     return Network(
-        model=_assemble([], summed.module, identity_head(1)),
+        model=assemble([], summed.module, identity_head(1)),
         layers=_layers_without_detector(summed),
         classes=1,
         channels=1,
@@ -174,15 +174,15 @@ def color_sum(
     strength = round(redundant_strength / REDUNDANT_GRID) * REDUNDANT_GRID
     channels = len(colors) + len(distractor_colors)
     redundant = redundant_weights(
-        channels, redundant_channels, strength, _generator(weight_seed, stream=1)
+        channels, redundant_channels, strength, weight_generator(weight_seed, stream=1)
     )
     stages = color_detector([*colors, *distractor_colors], background, redundant_channels)
     _, budgets = detector_budget(stages)
-    summed = _accumulator(image_size, channels, accumulator, _generator(weight_seed), redundant)
+    summed = summing(image_size, channels, accumulator, weight_generator(weight_seed), redundant)
     head = identity_head(len(colors), dropped=len(distractor_colors))
     return Network(
-        model=_assemble(to_convolutions(stages), summed.module, head),
-        layers=_layers_behind_detector(summed),
+        model=assemble(to_convolutions(stages), summed.module, head),
+        layers=layers_behind_detector(summed),
         classes=len(colors),
         channels=3,
         highest=255,
@@ -213,11 +213,11 @@ def modulo_sum(
     accumulator, weight_seed
         As for `number_sum`.
     """
-    summed = _accumulator(image_size, 1, accumulator, _generator(weight_seed))
+    summed = summing(image_size, 1, accumulator, weight_generator(weight_seed))
     stages = modulo_mlp(modulus, max_count)
     _, budgets = modulo_budget(stages, summed.signal)
     return Network(
-        model=_assemble([], summed.module, to_linears(stages)),
+        model=assemble([], summed.module, to_linears(stages)),
         layers=_layers_without_detector(summed),
         classes=1,
         channels=1,
@@ -227,21 +227,23 @@ def modulo_sum(
     )
 
 
-def _accumulator(
+def summing(
     image_size: int,
     channels: int,
     weights: Weights,
     generator: torch.Generator,
     redundant: torch.Tensor | None = None,
 ) -> Accumulator:
+    """The accumulator with weights of one kind; the generator is for those that are not uniform."""
     if weights == "uniform":
         return uniform_accumulator(image_size, channels, redundant)
     return nonuniform_accumulator(image_size, channels, generator, redundant)
 
 
-def _assemble(
+def assemble(
     detector: list[nn.Module], accumulator: nn.Module, head: list[nn.Module]
 ) -> nn.Sequential:
+    """The parts as one model, without a detector where none is needed."""
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     if detector:
         parts["detector"] = nn.Sequential(*detector)
@@ -258,12 +260,12 @@ def _layers_without_detector(summed: Accumulator) -> dict[str, nn.Module]:
     return {"gradcam": layer_at(summed.levels, 2, hidden=True), "iba": layer_at(summed.levels, 3)}
 
 
-def _layers_behind_detector(summed: Accumulator) -> dict[str, nn.Module]:
+def layers_behind_detector(summed: Accumulator) -> dict[str, nn.Module]:
     """The output of the second step and the hidden maps of the third (G.2)."""
     return {"gradcam": layer_at(summed.levels, 2), "iba": layer_at(summed.levels, 3, hidden=True)}
 
 
-def _generator(seed: int, stream: int = 0) -> torch.Generator:
+def weight_generator(seed: int, stream: int = 0) -> torch.Generator:
     """Independent streams: redundant channels do not change the accumulator's weights."""
     if seed < 0:
         raise AttributionLabError(f"weight_seed is {seed}: take 0 or more")

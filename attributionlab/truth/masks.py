@@ -2,6 +2,7 @@
 its answer comes from, and with which sign.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Int8, Real
 from scipy import ndimage
 from torch import Tensor
+
+Output = Literal["logit", "probability"]
+"""Which output is explained: the truths of the two differ."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,27 @@ class Counting:
             [(classes == index).sum((1, 2, 3)) for index in range(len(self.values))], dim=1
         )
 
+    def truth(
+        self,
+        images: Real[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        output: "Output",
+        temperature: float | None = None,
+    ) -> "Truth":
+        """What the network used, as `mask`; a temperature changes no sign."""
+        return mask(self.classes_of(images), targets, output)
+
+    def outputs(
+        self, images: Real[Tensor, "batch channels height width"]
+    ) -> Int[Tensor, "batch classes"]:
+        """The logits: counts, or their remainders."""
+        counts = self.counts(images)
+        return counts if self.modulus is None else counts % self.modulus
+
     def labels(self, images: Real[Tensor, "batch channels height width"]) -> Int[Tensor, " batch"]:
         """The right answer: the winning class (the first of equals), the count, or its remainder."""
-        counts = self.counts(images)
-        if len(self.values) > 1:
-            return counts.argmax(1)
-        return counts[:, 0] if self.modulus is None else counts[:, 0] % self.modulus
+        outputs = self.outputs(images)
+        return outputs.argmax(1) if len(self.values) > 1 else outputs[:, 0]
 
     def is_degenerate(self, image: Real[Tensor, "channels height width"]) -> bool:
         """Whether the truth is empty, two colors tie for the most, or the remainder is 0."""
@@ -72,10 +91,6 @@ class Counting:
         return int(most) == 0 or int((counts == most).sum()) > 1
 
 
-Output = Literal["logit", "probability"]
-"""Which output is explained: the truths of the two differ."""
-
-
 @dataclass(frozen=True)
 class Truth:
     """Ground truth masks of a batch of images, one target each.
@@ -83,11 +98,25 @@ class Truth:
     Parameters
     ----------
     signed : Tensor of int8, (B, 1, H, W)
-        +1 where a pixel raises the explained output, -1 where it lowers it, 0 where it does neither.
-        Signs, not sizes.
+        +1 where a pixel raises the explained output, -1 where it lowers it, 0 where it does neither, or
+        where its sign is not asked. Signs, not sizes.
+    relevant : Tensor of bool, (B, 1, H, W), optional
+        Pixels that change the output, those whose sign is not asked included; by default those with a
+        sign.
+    asked : Tensor of bool, (B, 1, H, W), optional
+        Pixels that a score is about; by default all. What is not asked is dropped from attributions
+        before they are normalized.
     """
 
     signed: Int8[Tensor, "batch 1 height width"]
+    relevant: Bool[Tensor, "batch 1 height width"] = None  # type: ignore[assignment]
+    asked: Bool[Tensor, "batch 1 height width"] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.relevant is None:
+            object.__setattr__(self, "relevant", self.signed != 0)
+        if self.asked is None:
+            object.__setattr__(self, "asked", torch.ones_like(self.signed, dtype=torch.bool))
 
     @property
     def positive(self) -> Bool[Tensor, "batch 1 height width"]:
@@ -101,8 +130,27 @@ class Truth:
 
     @property
     def overall(self) -> Bool[Tensor, "batch 1 height width"]:
-        """Pixels that change the output either way."""
-        return self.signed != 0
+        """Pixels that change the output, whatever their sign: `relevant`."""
+        return self.relevant
+
+    @property
+    def mixed(self) -> Bool[Tensor, "batch 1 height width"]:
+        """Pixels that are asked for their relevance only: they raise the output and lower it."""
+        return self.relevant & (self.signed == 0)
+
+    def part(self, chosen: slice) -> "Truth":
+        """The truth of some of the images."""
+        return Truth(self.signed[chosen], self.relevant[chosen], self.asked[chosen])
+
+    def to(self, device: torch.device) -> "Truth":
+        """The same on a device."""
+        return Truth(self.signed.to(device), self.relevant.to(device), self.asked.to(device))
+
+    @classmethod
+    def joined(cls, truths: Sequence["Truth"]) -> "Truth":
+        """The truths of several batches as one."""
+        parts = [(each.signed, each.relevant, each.asked) for each in truths]
+        return cls(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
 def mask(

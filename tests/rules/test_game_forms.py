@@ -1,0 +1,276 @@
+"""Trees over linear forms, cells, tables of sums, and signs by structure: the game's parts."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from attributionlab.rules.cells import Unit, cells, cells_of, hits_of, merged
+from attributionlab.rules.expressions import counts_in, evaluate
+from attributionlab.rules.forms import (
+    Form,
+    Node,
+    Readout,
+    Reducer,
+    forms_in,
+    value,
+)
+from attributionlab.rules.game import asked, rule_game
+from attributionlab.rules.parsing import parse
+from attributionlab.rules.signs import signs
+from attributionlab.rules.sums import SumGrid, axes_of_sums
+from attributionlab.rules.tables import CountGrid, binomial_pmf, parts
+from rules.random_games import COLORS, Drawing, blank, places_of
+
+TRIALS = 200
+
+
+def tree_of(text: str, **most: int):
+    rule = parse(text, list(COLORS), [])
+    return Reducer({count: most.get(count.colors[0], 9) for count in counts_in(rule)}).tree(rule)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_reduced_rule_has_the_values_of_the_rule(seed):
+    drawing = Drawing(seed, largest=8, motifs=0.1)
+    rule = drawing.number(1 + seed % 4)
+    generator = np.random.default_rng(seed)
+    most = {count: int(generator.integers(0, 12)) for count in counts_in(rule)}
+    counts = {count: generator.integers(0, most[count] + 1, TRIALS) for count in most}
+    for count in counts:
+        counts[count][:2] = 0, most[count]  # the ends
+    tree = Reducer(most).tree(rule)
+    forms = {
+        form: sum(weight * counts[count] for count, weight in form) for form in forms_in([tree])
+    }
+    expected = np.broadcast_to(evaluate(rule, counts), TRIALS)
+    assert (np.broadcast_to(value(tree, forms), TRIALS) == expected).all()
+    low, high = Reducer(most).interval(tree)
+    assert low <= expected.min()
+    assert expected.max() <= high
+
+
+@pytest.mark.parametrize(
+    ("text", "reduced"),
+    [
+        ("red > blue", Node("step", (tree_of("red - blue - 1"),))),
+        ("red + min(red, blue) - red - min(red, blue)", Form(())),
+        ("not red > 3", tree_of("1 - (red > 3)")),
+        ("red > 9", Form((), 0)),
+        ("abs(red)", tree_of("red")),
+        ("abs(red - 9)", tree_of("9 - red")),
+        ("(30 * red + blue) % 30", tree_of("blue")),
+        ("(min(red, blue) + 20) % 20", tree_of("min(red, blue)")),
+        ("min(red, blue + 10)", tree_of("red")),
+        ("relu(red - blue + 9)", tree_of("red - blue + 9")),
+        ("red if blue > 9 else green", tree_of("green")),
+        ("red if blue > 3 else red", tree_of("red")),
+        ("max(red, max(blue, red))", tree_of("max(red, blue)")),
+    ],
+)
+def test_what_a_rule_is_reduced_to(text, reduced):
+    assert tree_of(text) == reduced
+
+
+def test_pixels_with_equal_coefficients_are_one_cell():
+    image = blank(8)
+    image[:, 0, 0] = image[:, 0, 7] = image[:, 7, 0] = image[:, 7, 7] = COLORS["red"]
+    image[:, 3, 3] = COLORS["blue"]
+    regions = ["left", "top", "right"]
+    rule = parse("min(red@left + red@right, 3) - 2 * blue", list(COLORS), regions)
+    game = rule_game(image, places_of(8), [rule])
+    corners = game.labels[[0, 0, 7, 7], [0, 7, 0, 7]]
+    assert len(set(corners.tolist())) == 1
+    assert set(game.labels.ravel()) == {-1, corners[0], game.labels[3, 3]}
+    other = parse("min(red@left, 1) + red@top", list(COLORS), regions)
+    labels = rule_game(image, places_of(8), [other]).labels
+    assert len({int(labels[y, x]) for y, x in ((0, 0), (0, 7), (7, 0))}) == 3
+    assert labels[7, 7] == -1
+
+
+def test_a_tile_is_a_unit_and_tells_its_pixels_apart_where_they_count_alone():
+    image = blank(6)
+    for y, x, name in ((0, 0, "red"), (0, 1, "blue"), (1, 0, "red"), (1, 1, "blue"), (3, 3, "red")):
+        image[:, y, x] = COLORS[name]
+    for text, roles in (
+        ("stripes(red, blue)", (((0,), 4),)),
+        ("stripes(red, blue) + blue", (((0,), 2), ((1,), 2))),
+    ):
+        rule = parse(text, list(COLORS), [])
+        hits = hits_of(image, places_of(6), [rule])
+        reducer = Reducer({count: int(each.sum()) for count, each in hits.items()})
+        found = cells(hits, forms_in([reducer.tree(rule)]), (6, 6))
+        assert found.units == (Unit(roles, (1,), 1),)
+        assert found.labels[3, 3] == -1  # no tile of its own
+        assert (found.labels >= 0).sum() == 4
+    assert not found.units[0].is_pure
+    assert found.units[0].whole == (3,)
+
+
+def test_merged_units_add_up_and_a_tile_without_bonus_falls_into_pixels():
+    units = (
+        Unit((((1, 0), 1),), (0, 0), 5),
+        Unit((((1, 2), 1),), (0, 0), 3),
+        Unit((((0, 0), 2), ((1, 0), 2)), (0, 7), 4),
+    )
+    first = merged(units, [0])
+    assert first.units == (Unit((((1,), 1),), (0,), 5 + 3 + 2 * 4),)
+    assert first.places == {(0, 0): (0, 0), (1, 0): (0, 0), (2, 1): (0, 0)}
+    second = merged(units, [1])
+    assert {unit.size: unit.number for unit in second.units} == {1: 3, 4: 4}
+    assert second.places[2, 0] == second.places[2, 1]
+    assert (0, 0) not in second.places
+
+
+@pytest.mark.parametrize("sizes", [(1,), (4,), (1, 4), (3, 4), (1, 3, 4), (1, 1, 4)])
+def test_weights_of_all_entries_are_the_chance_that_a_unit_waits_for_this_pixel(sizes):
+    units = [
+        Unit((((0,) if size > 1 else (1,), size),), ((1,) if size > 1 else (0,)), 3 + at)
+        for at, size in enumerate(sizes)
+    ]
+    grid = CountGrid(units)
+    for at, size in enumerate(sizes):
+        assert grid.weights(at).sum() == pytest.approx(1 / size, rel=1e-12)
+        assert (grid.weights(at) >= 0).all()
+
+
+@pytest.mark.parametrize("steps", [(1, -1), (2, 3), (1, 1, -2), (4, 4), (-3, -2), (6, -4)])
+def test_a_table_of_sums_has_the_weights_of_a_table_of_counts(steps):
+    units = [Unit((((step,), 1),), (0,), 4 + at) for at, step in enumerate(steps)]
+    by_counts, by_sums = CountGrid(units), SumGrid(units)
+    assert len(axes_of_sums(units)) == 1
+    for bound in (-3, 0, 2, 5):
+        outputs = [np.maximum(grid.forms()[0] - bound, 0) % 5 for grid in (by_counts, by_sums)]
+        for unit in range(len(units)):
+            for more in (0, 3):
+                both = [
+                    parts(grid.differences(table, unit, more), grid.weights(unit))
+                    for grid, table in zip((by_counts, by_sums), outputs, strict=True)
+                ]
+                np.testing.assert_allclose(*both, rtol=0, atol=1e-13)
+                ends = [
+                    np.sign([d.min(initial=0), d.max(initial=0)])
+                    for d in (
+                        grid.differences(table, unit, more)
+                        for grid, table in zip((by_counts, by_sums), outputs, strict=True)
+                    )
+                ]
+                assert (ends[0] == ends[1]).all()  # sums that nothing reaches show no sign
+
+
+def test_sums_that_nothing_reaches_show_no_effect():
+    units = [Unit((((step,), 1),), (0,), 4) for step in (2, 3)]
+    grid = SumGrid(units)
+    never = 1 * (grid.forms()[0] == 1)
+    for unit in (0, 1):
+        assert not grid.differences(never, unit).any()
+        effects = grid.differences(never, unit, 5)  # a linear part beside it
+        assert set(effects.ravel().tolist()) == {0, 5}
+        assert parts(effects, grid.weights(unit)).rising == pytest.approx(5, abs=1e-12)
+
+
+def test_units_along_one_vector_are_one_axis():
+    vectors = ((1, -1, 0), (-2, 2, 0), (0, 0, 3), (1, 1, 0), (3, -3, 0))
+    units = [Unit(((vector, 1),), (0, 0, 0), 4) for vector in vectors]
+    axes = axes_of_sums(units)
+    assert sorted(axis.units for axis in axes) == [(0, 1, 4), (2,), (3,)]
+    (long,) = (axis for axis in axes if len(axis.units) == 3)
+    assert (long.steps, long.low, long.width, long.scales) == ((1, -2, 3), -8, 25, (1, -1, 0))
+    (three,) = (axis for axis in axes if axis.units == (2,))
+    assert (three.steps, three.low, three.width, three.scales) == ((1,), 0, 5, (0, 0, 3))
+
+
+def test_binomials_of_many_pixels_are_a_distribution():
+    places = np.array([1e-9, 0.3, 1 - 1e-9])
+    pmf = binomial_pmf(5184, places)
+    assert pmf.sum(1) == pytest.approx([1, 1, 1], abs=1e-12)
+    assert pmf @ np.arange(5185) == pytest.approx(5184 * places, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_signs_by_structure_and_witnesses_never_contradict_a_table(seed):
+    drawing = Drawing(seed, motifs=0.2 * (seed % 2))
+    is_probability = seed % 3 == 0
+    rules = [drawing.number(2) for _ in range(3 if is_probability else 1)]
+    image = drawing.tiles(12, 5) if seed % 2 else drawing.pixels(12, 30)
+    game = rule_game(
+        image,
+        places_of(12),
+        rules,
+        0,
+        "probability" if is_probability else "logit",
+        4.0 if is_probability else None,
+    )
+    solved = game.solved
+    found = signs(game.game.roots, game.game.units, game.readout)
+    for at, route in enumerate(solved.part_routes):
+        if route == "estimate":
+            continue
+        for by_structure, by_table in zip(
+            found, (solved.rises, solved.falls, solved.changes), strict=True
+        ):
+            assert -1 in (by_structure[at], by_table[at]) or by_structure[at] == by_table[at]
+
+
+def test_most_signs_are_decided_without_a_table():
+    decided = total = 0
+    for seed in range(60):
+        drawing = Drawing(seed)
+        game = rule_game(drawing.pixels(24, 200), places_of(24), [drawing.number(2)])
+        found = signs(game.game.roots, game.game.units, game.readout)
+        decided += (np.array(found) >= 0).all(0).sum()
+        total += len(cells_of(game.game.units))
+    assert total > 100
+    assert decided / total > 0.85  # 0.935 on rules of a trial
+
+
+def test_a_change_of_branch_has_the_sign_of_their_difference():
+    rule = parse("(blue + 5 if red > 2 else blue)", list(COLORS), [])
+    image = blank(8)
+    image[:, 0, :6], image[:, 1, :6] = (
+        np.array(COLORS["red"])[:, None],
+        np.array(COLORS["blue"])[:, None],
+    )
+    game = rule_game(image, places_of(8), [rule])
+    found = signs(game.game.roots, game.game.units, game.readout)
+    assert found.rises.tolist() == [1, 1]
+    assert found.falls.tolist() == [0, 0]
+
+
+def test_asked_follows_its_thresholds():
+    rising = np.array([10.0, 2.5, 2.4, 0.0, 5.0, 9.0])
+    falling = np.array([0.0, 0.0, 0.0, 0.0, 5.0, 1.0])
+    null = np.array([False, False, False, True, False, False])
+    errors = np.array([0.0, 0.0, 0.06, 0.0, 0.0, 0.1])
+    found = asked(rising, falling, null, errors)
+    assert found.relevant.tolist() == [True, True, False, False, True, True]
+    assert found.signed.tolist() == [1, 1, 0, 0, 0, 1]
+    assert found.mixed.tolist() == [False, False, False, False, True, False]
+    assert found.asked.tolist() == [True, True, False, True, True, True]
+    assert found.sure.tolist() == [True, True, False, True, True, False]
+    loose = asked(rising, falling, null, errors, share=0.1, purity=0.9)
+    assert loose.relevant.tolist() == [True, True, True, False, True, True]
+    assert loose.signed.tolist() == [1, 1, 1, 0, 0, 0]
+
+
+@given(
+    arrays(np.float64, (2, 5), elements=st.floats(0, 10)),
+    arrays(np.bool_, 5),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+def test_every_cell_is_null_or_weak_or_mixed_or_has_a_sign(both, null, share, purity):
+    rising, falling = np.where(null, 0, both)
+    found = asked(rising, falling, null, np.zeros(5), share=share, purity=purity)
+    weak = ~found.asked
+    kinds = np.stack([null, weak, found.mixed, found.relevant & ~found.mixed])
+    assert (kinds.sum(0) == 1).all()
+    assert not found.signed[~found.relevant | found.mixed].any()
+    assert found.sure.all()
+
+
+def test_a_probability_of_integers_overflows_to_none():
+    readout = Readout(1e-30)
+    assert readout([np.array([0, 5, -5])]).tolist() == [0.5, 0.0, 1.0]
+    assert readout.direction == -1
