@@ -16,6 +16,7 @@ from .environment.environment import Sample as Sample
 from .environment.files import environments as environments
 from .environment.questions import Question as Question
 from .environment.questions import Questions as Questions
+from .environment.worlds import world as world
 from .errors import AttributionLabError as AttributionLabError
 from .errors import AttributionLabWarning as AttributionLabWarning
 from .errors import AttributionWarning as AttributionWarning

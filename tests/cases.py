@@ -22,7 +22,7 @@ NUMBERS = ((0,), (1,), (5,), (127,), (254,), (255,), (0, 1, 2), (4, 5, 6, 255))
 # powers of three and their neighbors.
 SIZES = (8, 9, 10, 27, 28, 71, 72, 73, 100)
 
-# Every environment of the catalog at a size at which its images still have a truth of every kind.
+# All that count, each at a size at which its images still have a truth of every kind.
 # (single-color-modulo with a smaller modulus, or there would be few teeth of the sawtooth to see.)
 SMALL_ENVIRONMENTS = (
     ("color-detector", {"image_size": 32}),
@@ -35,6 +35,24 @@ SMALL_ENVIRONMENTS = (
     ("single-color-modulo", {"image_size": 32, "modulus": 7, "max_count": 300}),
     ("single-color-sum", {"image_size": 32}),
     ("uniform-accumulator", {"image_size": 32}),
+)
+COUNTING = tuple(name for name, _ in SMALL_ENVIRONMENTS)
+"""The environments that count colors, numbers or white pixels; all others are worlds from rules."""
+
+SMALL_WORLDS = (
+    ("all-four", {"image_size": 48}),
+    ("at-least", {"image_size": 48}),
+    ("either", {"image_size": 48}),
+    ("marker-flips", {"image_size": 48}),
+    ("more-than", {"image_size": 48}),
+    ("no-orange", {"image_size": 48}),
+    ("parity", {"image_size": 48}),
+    ("quadrants", {"image_size": 48}),
+    ("same-shape-other-texture", {"image_size": 48}),
+    ("several-objects", {"image_size": 48}),
+    ("stripes-or-checks", {"image_size": 48}),
+    ("watermark-ignored", {"image_size": 48}),
+    ("watermark-read", {"image_size": 48}),
 )
 
 # (modulus, max_count): a bound that is a multiple of the modulus and one that is not, one block, the

@@ -37,15 +37,19 @@ MAY_IMPORT = {
     "exact": {"compiling", "device", "dyadic", "validation"},
     "nets": {"dyadic", "validation"},
     "images": set(),
+    "rules": {"dyadic", "images", "nets", "truth", "validation"},
     "segmentation": {"references", "validation"},
     "imputation": {"compiling", "validation"},
     "local_data": {"references", "validation"},
     "truth": {"exact", "validation"},
     "metrics": {"device", "exact", "imputation", "ranking", "validation"},
     "methods": {"device", "exact", "memory", "references", "segmentation", "truth", "validation"},
-    "environment": {"device", "exact", "images", "memory", "nets", "truth", "validation"},
-    # The networks are what is certified: it meets them as nn.Modules and knows none of their code.
-    "verification": {"device", "environment", "progress"},
+    "environment": {
+        *("device", "exact", "images", "memory", "nets", "rules", "truth", "validation"),
+    },
+    # The networks are what is certified: it meets them as nn.Modules and knows none of their code, and
+    # of rules only what they mean.
+    "verification": {"device", "environment", "images", "progress", "rules"},
     "diagnosis": {"digits", "methods", "metrics", "truth"},
     "faithfulness": {
         *("compiling", "device", "diagnosis", "digits", "environment", "exact", "files"),

@@ -16,6 +16,7 @@ from attributionlab.cli import app as cli
 from attributionlab.metrics import cosine
 from attributionlab.papers.catalog import items
 from attributionlab.truth import DefinitionName
+from cases import COUNTING
 
 PAGE = (Path(__file__).parent.parent / "docs" / "which-truth.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"^##? ([^\n]*)\n(?:(?!^## ).)*?```python\n(.*?)```", PAGE, re.S | re.M))
@@ -40,7 +41,7 @@ def test_every_definition_has_its_row_in_order():
 
 def test_every_output_of_every_environment_has_one_row():
     listed = [(name.strip("`"), output) for name, output, *_ in AGREEMENTS]
-    envs = {name: al.load(name, image_size=16) for name in al.environments()}
+    envs = {name: al.load(name, image_size=16) for name in sorted(COUNTING)}
     assert listed == [(name, output) for name, env in envs.items() for output in env.outputs]
 
 

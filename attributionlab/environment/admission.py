@@ -8,8 +8,9 @@ from torch import Tensor
 
 from attributionlab.environment.spec import EnvironmentSpec, known_colors
 from attributionlab.errors import AttributionLabError
-from attributionlab.images import Recipe
+from attributionlab.images.recipe import ImageRecipe
 from attributionlab.nets import Network
+from attributionlab.rules.rule import Rule
 from attributionlab.truth import Counting
 from attributionlab.validation import broadcast_to_images, shown
 
@@ -26,7 +27,11 @@ class Admission:
     """
 
     def __init__(
-        self, spec: EnvironmentSpec, network: Network, recipe: Recipe, counting: Counting
+        self,
+        spec: EnvironmentSpec,
+        network: Network,
+        recipe: ImageRecipe,
+        counting: Counting | Rule,
     ) -> None:
         self.spec, self.network, self.recipe, self.counting = spec, network, recipe, counting
 
@@ -91,6 +96,8 @@ class Admission:
 
         With baselines no mixture of an image and its baseline may have more.
         """
+        if self.network.max_count >= self.recipe.image_size**2:
+            return
         if baselines is None:
             most = int(self.counting.counts(images).max())
         else:

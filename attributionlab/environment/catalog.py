@@ -4,6 +4,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
+from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from attributionlab.device import plain_torch
@@ -11,9 +12,15 @@ from attributionlab.environment import Environment
 from attributionlab.environment.files import find_dataset, find_spec, read_spec
 from attributionlab.environment.spec import EnvironmentSpec, shown_distractors
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.images import GENERATORS, Recipe
-from attributionlab.nets import BUILDERS, Network, camouflaged, equivalent, temperature_problems
+from attributionlab.images import GENERATORS
+from attributionlab.images.recipe import ImageRecipe
+from attributionlab.nets import BUILDERS as NETWORKS
+from attributionlab.nets import Network, camouflaged, equivalent, temperature_problems
+from attributionlab.rules.world import rule
 from attributionlab.validation import integer_problem
+
+BUILDERS: dict[str, Callable[..., Network]] = {**NETWORKS, "rule": rule}
+"""Networks by the name that a design gives."""
 
 
 def convert(value: Any, annotation: Any) -> Any:
@@ -34,6 +41,12 @@ def convert(value: Any, annotation: Any) -> Any:
     if origin is Literal:
         if value in arguments:
             return value
+    elif origin is UnionType:
+        for each in arguments:
+            try:
+                return convert(value, each)
+            except TypeError:
+                continue
     elif origin in (list, tuple, Sequence):
         items = _items(value, origin, arguments)
         if items is not None:
@@ -49,6 +62,8 @@ def convert(value: Any, annotation: Any) -> Any:
 
 
 def _items(value: Any, origin: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    if isinstance(value, Mapping):  # a table is pairs in its order
+        value = list(value.items())
     if not isinstance(value, list | tuple):
         return None
     if origin is not tuple or arguments[1:] == (Ellipsis,):
@@ -65,6 +80,8 @@ def _describe(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, arguments))
+    if origin is UnionType:
+        return ", or ".join(map(_describe, arguments))
     if origin is tuple and arguments[1:] != (Ellipsis,):
         return "[" + ", ".join(map(_describe, arguments)) + "]"
     if origin is not None:
@@ -186,7 +203,7 @@ def load_call(env: Environment) -> str:
     """How Python would make an environment again."""
     arguments = [repr(env.reference)]
     arguments += [f"{key}={value!r}" for key, value in env.overrides.items()]
-    return f"attributionlab.load({', '.join(arguments)})"
+    return f"attributionlab.{env.maker}({', '.join(arguments)})"
 
 
 def as_environments(
@@ -324,7 +341,7 @@ def network_of(spec: EnvironmentSpec) -> Network:
     return network
 
 
-def _recipe_of(spec: EnvironmentSpec) -> Recipe:
+def _recipe_of(spec: EnvironmentSpec) -> ImageRecipe:
     return GENERATORS[spec.generator](**_taken(GENERATORS[spec.generator], spec))
 
 
@@ -333,7 +350,7 @@ def _taken(function: Callable[..., Any], spec: EnvironmentSpec) -> dict[str, Any
     return {key: spec.constants[key] for key in _schema(function) if key in spec.constants}
 
 
-def _check_fit(spec: EnvironmentSpec, network: Network, recipe: Recipe) -> None:
+def _check_fit(spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
     """Refuse a network and images that do not belong together."""
     if network.channels != recipe.channels or network.highest < recipe.highest:
         raise AttributionLabError(

@@ -9,6 +9,8 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
 from attributionlab.exact import path_integral, single_replacements
+from attributionlab.rules.game import RuleGame
+from attributionlab.rules.rule import Rule
 from attributionlab.truth import (
     Counting,
     CountingGame,
@@ -19,7 +21,6 @@ from attributionlab.truth import (
     Solution,
     Source,
     Truths,
-    mask,
     sampled_shapley,
 )
 
@@ -74,7 +75,7 @@ class Contributions:
 
     model: nn.Module
     explained: nn.Module
-    counting: Counting
+    counting: Counting | Rule
     temperature: float | None
     place: torch.device
     images: Tensor
@@ -86,8 +87,13 @@ class Contributions:
     seed: int
 
     @cached_property
-    def games(self) -> list[CountingGame]:
+    def games(self) -> list[CountingGame] | list[RuleGame]:
         """For each image the game in which absent pixels have the baseline's color."""
+        if isinstance(self.counting, Rule):
+            return [
+                self.counting.game(image.cpu(), int(target), self.output, self.temperature)
+                for image, target in zip(self.images, self.targets, strict=True)
+            ]
         present, absent = (
             self.counting.classes_of(values).cpu() for values in (self.images, self.baselines)
         )
@@ -153,17 +159,22 @@ class Contributions:
 
     def shapley(self) -> Definition:
         """Shapley values, in closed form where there is one and sampled where there is none."""
-        if self.is_counting and all(game.has_closed_shapley for game in self.games):
+        if self.has_closed_shapley:
             return self._solved("shapley", [game.shapley() for game in self.games])
         values = torch.stack([each.values for each in self.samples])
         errors = torch.stack([each.standard_errors for each in self.samples])
         return self._defined("shapley", values, STANDARD_ERRORS * errors, "estimate")
 
+    @property
+    def has_closed_shapley(self) -> bool:
+        """Whether Shapley values of all images have a closed form."""
+        return self.is_counting and all(game.has_closed_shapley for game in self.games)
+
     def _definitions(self) -> Iterator[Definition]:
         if self.is_counting:
             if not (self.counting.classes_of(self.baselines) >= 0).any():  # else signs differ
-                classes = self.counting.classes_of(self.images)
-                signed = mask(classes, self.targets, self.output).signed.double()
+                asked = self.images, self.targets, self.output, self.temperature
+                signed = self.counting.truth(*asked).signed.double()
                 yield self._defined("mask", signed, torch.zeros_like(signed), "closed form")
             yield self._solved("ablation", [game.ablation() for game in self.games])
             yield self._solved("insertion", [game.insertion() for game in self.games])

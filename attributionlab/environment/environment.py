@@ -18,7 +18,8 @@ from attributionlab.environment.admission import Admission
 from attributionlab.environment.contributions import MOST_PERMUTATIONS, Contributions
 from attributionlab.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
-from attributionlab.images import Recipe, draw
+from attributionlab.images import draw
+from attributionlab.images.recipe import ImageRecipe
 from attributionlab.memory import refuse_beyond_memory
 from attributionlab.nets import (
     Network,
@@ -27,7 +28,8 @@ from attributionlab.nets import (
     equivalent,
     with_softmax,
 )
-from attributionlab.truth import Counting, Output, SampledShapley, Truth, Truths, mask
+from attributionlab.rules.rule import Rule
+from attributionlab.truth import Counting, Output, SampledShapley, Truth, Truths
 from attributionlab.validation import MOST_IMAGES, Replacement, integer_problem, number_problem
 
 
@@ -46,7 +48,7 @@ class Sample(NamedTuple):
 class Accept:
     """Which images a data set keeps: a truth that is there, and a count the network can handle."""
 
-    counting: Counting
+    counting: Counting | Rule
     max_count: int
     keep_degenerate: bool
 
@@ -64,7 +66,7 @@ class Accept:
 class SampleDataset(Dataset[Sample]):
     """Samples 0 to n - 1 of an environment; each depends on (recipe, seed, index) alone."""
 
-    def __init__(self, recipe: Recipe, accept: Accept, n: int, seed: int) -> None:
+    def __init__(self, recipe: ImageRecipe, accept: Accept, n: int, seed: int) -> None:
         self.recipe, self.accept, self.n, self.seed = recipe, accept, n, seed
 
     def __len__(self) -> int:
@@ -103,13 +105,14 @@ class Environment:
         "gradcam" and "iba": where map-based methods attach.
     spec : EnvironmentSpec
         What it was made from.
-    reference, overrides : str and dict
-        What `attributionlab.load` was called with.
+    maker, reference, overrides : str, str and dict
+        Which function made it, "load" or "world", and what it was called with.
     """
 
-    def __init__(self, spec: EnvironmentSpec, network: Network, recipe: Recipe) -> None:
+    def __init__(self, spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
         self.spec, self.network, self.recipe = spec, network, recipe
         self.name = self.reference = spec.name
+        self.maker: Literal["load", "world"] = "load"
         self.overrides: dict[str, Any] = {}
         self.model: nn.Module = network.model
         self.layers = network.layers
@@ -128,6 +131,20 @@ class Environment:
             self.softmax_model = with_softmax(self.model, network.classes, self.temperature)
         self.baseline = torch.tensor(recipe.background).float()[:, None, None]
         self.device = torch.device("cpu")
+
+    @property
+    def rule(self) -> str | dict[str, str]:
+        """The rule of a world, as text or by class; empty for all other environments."""
+        stated = self.spec.constants.get("rule", "")
+        return stated if isinstance(stated, str) else dict(stated)
+
+    @property
+    def colors(self) -> dict[str, tuple[int, ...]]:
+        """The colors of a world by name; empty for all other environments."""
+        constants = self.spec.constants
+        return dict(
+            zip(constants.get("color_names", ()), constants.get("colors", ()), strict=False)
+        )
 
     def __repr__(self) -> str:
         return f"Environment({self.name!r}, {self.task}, {self.recipe.image_size} px)"
@@ -296,7 +313,8 @@ class Environment:
         """The same environment with another network, and the constant by which `load` makes it."""
         constants = dict(sorted({**self.spec.constants, key: value}.items()))
         env = Environment(replace(self.spec, constants=constants), network, self.recipe)
-        env.reference, env.overrides = self.reference, {**self.overrides, key: value}
+        env.maker, env.reference = self.maker, self.reference
+        env.overrides = {**self.overrides, key: value}
         return env.to(self.device)
 
     def summary(self) -> str:
@@ -367,7 +385,7 @@ class Environment:
         self.admission.check_colors(images)
         targets = self.admission.targets(targets, len(images))
         self.admission.check_counts(images)
-        return mask(self.counting.classes_of(images), targets, output)
+        return self.counting.truth(images, targets, output, self.temperature)
 
     @own_arithmetic()
     def truths(
@@ -469,6 +487,8 @@ class Environment:
         remedy = "there is no closed form; `sampled_shapley` estimates the values"
         self.admission.check_colors(contributions.images, remedy)
         self.admission.check_colors(contributions.baselines, remedy)
+        if not contributions.has_closed_shapley:
+            raise AttributionLabError(f"{self.name}: {remedy}")
         return contributions.games[0].shapley().values.to(image.device)
 
     @own_arithmetic()
@@ -541,6 +561,8 @@ class Environment:
         )
         self.admission.check_counts(images, baselines)
         disturbed = self.admission.unseen(images).any() or self.admission.unseen(baselines).any()
+        if self.rule:  # a rule's game is known for baselines that it does not count
+            disturbed |= (self.counting.classes_of(baselines) >= 0).any()
         return Contributions(
             model=self.model,
             explained=self.explained_model(output),

@@ -19,9 +19,10 @@ from attributionlab.device import own_arithmetic, plain_torch
 from attributionlab.environment.catalog import network_of
 from attributionlab.environment.environment import Environment
 from attributionlab.environment.spec import shown_distractors
+from attributionlab.environment.world_questions import WorldQuestion, WorldQuestions
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.images import BernoulliInk, Recipe, draw
-from attributionlab.truth import Counting
+from attributionlab.images import BernoulliInk, Drawing, Recipe, draw
+from attributionlab.truth import Counting, Output, Truth
 from attributionlab.validation import integer_problem
 
 LIGHTEST = 60
@@ -55,6 +56,9 @@ class Question(NamedTuple):
         For each class the cell that it counts.
     values : tuple of tuple of int
         For each cell the value of its pixels.
+    world : WorldQuestion or None
+        What may be asked in a world from a rule, which has no such roles and values: its cells are the
+        pixels that the same counts of some role see.
     """
 
     env: Environment
@@ -64,6 +68,20 @@ class Question(NamedTuple):
     cells: Int[Tensor, "height width"]
     roles: tuple[int, ...]
     values: tuple[tuple[int, ...], ...]
+    world: WorldQuestion | None = None
+
+    def other_network(self, output: Output) -> Truth | None:
+        """The truth in the next role of a world that has another one; None where there is none."""
+        if self.world is None:
+            return None
+        roles, own = self.world.roles, self.world.role
+        truth = roles.truth(own, self.target, output)
+        for step in range(1, len(roles.renamings)):
+            role = (own + step) % len(roles.renamings)
+            other = roles.truth(role, self.target, output)
+            if bool(other.positive.any()) and not other.signed.equal(truth.signed):
+                return other
+        return None
 
 
 class Questions:
@@ -94,8 +112,9 @@ class Questions:
         refuse_if(integer_problem("seed", seed, 0), f"questions of {env.name}")
         constants = env.spec.constants
         self.env, self.seed = env, int(seed)
-        self.shows_colors = "colors" in constants
-        self._recipe: Recipe = env.recipe
+        self._world = WorldQuestions(env) if env.rule else None
+        self.shows_colors = "colors" in constants and self._world is None
+        self._recipe = env.recipe
         self._accept: Callable[[Any], bool] = env.dataset(1).accept
         if self.shows_colors:
             shown = [*constants["colors"], *shown_distractors(constants)]
@@ -128,14 +147,14 @@ class Questions:
             If the image has one cell only, so that no network has other roles.
         """
         own = self.question(index)
-        if len(own.values) < 2:
+        if own.world is None and len(own.values) < 2:
             raise AttributionLabError(
                 f"image {index} of {self.env.name} shows {len(own.values)} cell of pixels that may "
                 "count, so no other network has other roles: take an environment with several colors"
             )
         for attempt in range(1, MOST_TWINS + 1):
             other = self.question(index, attempt)
-            if other.roles[other.target] != own.roles[own.target]:
+            if _differ(own, other):
                 return other
         raise AttributionLabError(
             f"question {index} of seed {self.seed}: {MOST_TWINS} networks have the same roles; take "
@@ -173,6 +192,8 @@ class Questions:
         )
         drawing = draw(self._recipe, self.seed, index, self._accept)
         image = torch.from_numpy(drawing.image).float()
+        if self._world is not None:
+            return self._world_question(drawing, image, looks, rng, index)
         cells, values = self._cells(image)
         background = self.env.recipe.background
         if self.shows_colors:
@@ -193,6 +214,30 @@ class Questions:
             cells=cells,
             roles=tuple(roles[:classes]),
             values=tuple(values),
+        )
+
+    def _world_question(
+        self,
+        drawing: Drawing,
+        image: Tensor,
+        looks: np.random.Generator,
+        rng: np.random.Generator,
+        index: int,
+    ) -> Question:
+        """A question in a world."""
+        assert self._world is not None
+        roles = self._world.roles_of(image, looks, index)
+        role, target = self._world.drawn(roles, rng)
+        labels = torch.from_numpy(np.append(0, 1 + rng.permutation(self._recipe.patches)))
+        return Question(
+            env=self._world.environment(roles.renamings[role]),
+            image=image,
+            target=target,
+            patches=labels[torch.from_numpy(drawing.patches).long()],
+            cells=torch.from_numpy(roles.kinds.labels),
+            roles=(),
+            values=(),
+            world=WorldQuestion(roles, role),
         )
 
     def reference_images(
@@ -232,6 +277,7 @@ class Questions:
         """The cell of each pixel of an image as it was drawn, and the value of each cell."""
         if "number" not in self.env.spec.constants:
             counting = self._counting if self.shows_colors else self.env.counting
+            assert isinstance(counting, Counting)
             return counting.classes_of(image[None])[0, 0], list(counting.values)
         numbers = torch.unique(image[0]).long()
         numbers = numbers[numbers != self.env.recipe.background[0]]
@@ -267,6 +313,19 @@ class Questions:
         return env.to(self.env.device)
 
 
+def _differ(own: Question, other: Question) -> bool:
+    """Whether two networks before one image have other roles."""
+    if own.world is None or other.world is None:
+        return own.roles[own.target] != other.roles[other.target]
+    output = own.env.outputs[0]
+    truths = [
+        each.world.roles.truth(each.world.role, each.target, output).signed
+        for each in (own, other)
+        if each.world is not None
+    ]
+    return not truths[0].equal(truths[1])
+
+
 @dataclass(frozen=True)
 class ShowsAll:
     """Which images are kept: those that show every color, since each may be asked about."""
@@ -286,6 +345,7 @@ def showing(
 ) -> Recipe:
     """A recipe with each of some colors in as many patches as a counted color of an environment has."""
     each = env.spec.constants["patches_per_color"]
+    assert isinstance(env.recipe, Recipe)  # patches of one color each
     ink = BernoulliInk(tuple(colors) * each, env.spec.constants["fill"])
     return replace(env.recipe, background=background, patches=len(colors) * each, ink=ink)
 

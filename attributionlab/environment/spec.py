@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from attributionlab.rules.rule import Rule, read_rule
 from attributionlab.truth import Counting
 
 
@@ -54,9 +55,19 @@ def shown_distractors(constants: Mapping[str, Any]) -> tuple[tuple[int, ...], ..
     return colors[: constants.get("distractors", 0)]
 
 
-def counting_of(spec: EnvironmentSpec) -> Counting:
+def rule_of(spec: EnvironmentSpec) -> Rule | None:
+    """The rule of a world, None for all other environments."""
+    if spec.builder != "rule":
+        return None
+    keys = ("rule", "image_size", "colors", "color_names", "background", "regions")
+    return read_rule(**{key: spec.constants[key] for key in keys})
+
+
+def counting_of(spec: EnvironmentSpec) -> Counting | Rule:
     """What counts, from the constants alone and not from the network: two independent parts."""
-    constants = spec.constants
+    constants, rule = spec.constants, rule_of(spec)
+    if rule is not None:
+        return rule
     if "colors" in constants:
         return Counting(tuple(constants["colors"]))
     if "number" in constants:

@@ -249,17 +249,25 @@ def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
         offered["nudge"] = repeat
     if any(method.function is control for control in CONTROLS.values()):
         if method.asks_for("truth"):
-            offered["truth"] = Truth(batch.truth.signed.to(env.device))
+            offered["truth"] = batch.truth.to(env.device)
         if method.asks_for("ideal"):
             offered["ideal"] = batch.ideal.to(env.device)
         if method.asks_for("other_target"):
             others = (batch.targets + 1) % env.network.classes
-            offered["other_target"] = mask(batch.classes, others, setup.truth_output)
+            offered["other_target"] = env.truth(batch.images, others, setup.truth_output)
         if method.asks_for("other_network"):
-            offered["other_network"] = mask(
-                _other_classes(batch), batch.targets, setup.truth_output
-            )
+            offered["other_network"] = _other_network(batch, setup.truth_output)
     return offered
+
+
+def _other_network(batch: Batch, output: Output) -> Truth:
+    """The truth before a network with other roles; nothing in worlds that have no others."""
+    if batch.env.rule:
+        others = [each.other_network(output) for each in batch.questions]
+        if batch.questions and all(each is not None for each in others):
+            return Truth.joined([each for each in others if each is not None])
+        return Truth(torch.zeros_like(batch.truth.signed))
+    return mask(_other_classes(batch), batch.targets, output)
 
 
 def _other_classes(batch: Batch) -> Tensor:

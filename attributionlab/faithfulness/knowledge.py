@@ -45,18 +45,21 @@ LEAST_CELL = 1e-9
 """Of a cell that is not empty, as a share of all: below it 1 / size is no longer exact enough."""
 LEAST_TOLERANCE = 1e-8
 """Ten times the rounding: intervals would be halved without end."""
-SEARCHED = 8
-"""Images among which the weights of the parts are looked for."""
+SEARCHED = 48
+"""Cells of all images together among which the weights of the parts are looked for: 8 images of 6."""
 PARTS = "positive", "negative", "overall"
 """In the order of the kinds of `attributionlab.faithfulness.mass_boxes`."""
 CLAIMED = {"signed": PARTS, "overall": ("overall",), "positive": ("positive",)}
 
 
+Shares = NDArray[np.bool_] | Numbers
+
+
 class Truths(NamedTuple):
     """Possible truths of one part, as sets of cells."""
 
-    members: NDArray[np.bool_]
-    """(T, m): which cells belong to each; all different"""
+    members: Numbers
+    """(T, m): which cells belong to each, as far as they do; all different"""
     weights: Numbers
     """(T,): their probabilities, which sum to 1"""
 
@@ -67,27 +70,28 @@ class Possible:
 
     Parameters
     ----------
-    targets : array of int, (Q,)
-        The cell that counts for the target, which is the positive truth.
-    others : array of bool, (Q, m)
-        The cells of all other classes, which are the negative truth. All False for logits, where only
-        the target's cell matters.
+    positive : array of bool or float64, (Q, m)
+        The cells that raise the output: where colors count, that of the target. Of a cell that does so
+        in part only, its share that does, of which a map that is the same all over it knows no more.
+    negative : array of bool or float64, (Q, m)
+        The cells that lower it: those of all other classes, none for logits, where only the target's
+        cell matters.
     weights : array of float, (Q,)
         Probabilities, which sum to 1.
     """
 
-    targets: NDArray[np.intp]
-    others: NDArray[np.bool_]
+    positive: Shares
+    negative: Shares
     weights: Numbers
 
     @property
     def cells(self) -> int:
         """The number m of cells."""
-        return int(self.others.shape[1])
+        return int(self.positive.shape[1])
 
     def asked(self, sizes: Numbers) -> Numbers:
-        """Probabilities (Q,) given that the image shows the target's color; all 0 if it shows none."""
-        weights = self.weights * (sizes[self.targets] > 0)
+        """Probabilities (Q,) given that the image shows a positive cell; all 0 if it shows none."""
+        weights = self.weights * (self.positive @ sizes > 0)
         return weights / (weights.sum() or 1.0)
 
     def truths(self, sizes: Numbers) -> dict[str, Truths]:
@@ -100,13 +104,13 @@ class Possible:
         return found
 
     @cached_property
-    def _distinct(self) -> dict[str, tuple[NDArray[np.bool_], NDArray[np.intp]]]:
+    def _distinct(self) -> dict[str, tuple[Numbers, NDArray[np.intp]]]:
         """By part the different sets of cells, and which of them each question has."""
-        positive = np.arange(self.cells) == self.targets[:, None]
+        both = self.positive.astype(float) + self.negative
         found = {}
-        for part, sets in zip(PARTS, (positive, self.others, positive | self.others), strict=True):
+        for part, sets in zip(PARTS, (self.positive, self.negative, both), strict=True):
             members, which = np.unique(sets, axis=0, return_inverse=True)
-            found[part] = members, which.reshape(-1)
+            found[part] = members.astype(float), which.reshape(-1)
         return found
 
 
@@ -154,7 +158,7 @@ def unknown_roles(cells: int, classes: int, output: Output) -> Possible:
         for chosen in combinations(rest, against):
             others[question, list(chosen)] = True
             question += 1
-    return Possible(targets, others, np.full(count, 1 / count))
+    return Possible(targets[:, None] == np.arange(cells), others, np.full(count, 1 / count))
 
 
 def unknown_target(roles: Sequence[int], cells: int, output: Output) -> Possible:
@@ -187,7 +191,7 @@ def known_questions(
     Examples
     --------
     >>> from attributionlab.faithfulness.knowledge import known_questions
-    >>> known_questions([((2, 0), 0), ((1, 2), 0)], 3, "probability").targets
+    >>> known_questions([((2, 0), 0), ((1, 2), 0)], 3, "probability").positive.argmax(1)
     array([2, 1])
     """
     problems = [] if len(questions) else ["there is no question: pass at least one"]
@@ -205,7 +209,8 @@ def known_questions(
             row[list(roles)] = True
             row[roles[target]] = False
     targets = np.array([roles[target] for roles, target in questions], dtype=np.intp)
-    return Possible(targets, others, np.full(len(targets), 1 / len(targets)))
+    positive = targets[:, None] == np.arange(cells)
+    return Possible(positive, others, np.full(len(targets), 1 / len(targets)))
 
 
 def ceiling(
@@ -234,7 +239,7 @@ def ceiling(
 
     with the *same* weights for all images: the mean of each image's own best minimum is no bound, since
     one image may serve one part and the next another. Every choice is valid. A good one is looked for
-    on up to 8 of the images, and then all are bounded with it (`attributionlab.faithfulness.mass_boxes`
+    on a few of the images, and then all are bounded with it (`attributionlab.faithfulness.mass_boxes`
     proves how). A part that some images do not have has its mean over those that do.
 
     Parameters
@@ -304,7 +309,7 @@ def _ceiling(images: _Images, claim: str, tolerance: float) -> float:
         return _signed_ceiling([sizes for _, sizes in known], truths, tolerance)
     part = "overall" if claim == "overall" else "positive"  # without negatives they have one truth
     bounds = [
-        _largest_f1(each[part].members.astype(float), each[part].weights, sizes, tolerance)
+        _largest_f1(each[part].members, each[part].weights, sizes, tolerance)
         for each, (_, sizes) in zip(truths, known, strict=True)
     ]
     return min(1.0, float(np.mean(bounds)) + ROUNDING)
@@ -451,7 +456,7 @@ def checked_sizes(images: Sequence[tuple[Possible, Any]]) -> list[tuple[Possible
             problems.append(
                 f"image {place} shows the target of no possible question: leave it out or draw it again"
             )
-        elif len(set((possible.others[asked] @ sizes > 0).tolist())) > 1:
+        elif len(set((possible.negative[asked] @ sizes > 0).tolist())) > 1:
             problems.append(
                 f"image {place} has sizes {sizes.tolist()}, with which some possible questions have a "
                 "negative truth and others none: draw an image that shows more of the colors"
@@ -471,7 +476,8 @@ def _signed_ceiling(
         bounds = [_largest_mix(sizes[i], truths[i], scaled, tolerance) for i in places]
         return float(np.mean(bounds))
 
-    few = np.unique(np.linspace(0, len(sizes) - 1, SEARCHED).astype(np.intp))
+    images = max(1, SEARCHED // max(map(len, sizes)))
+    few = np.unique(np.linspace(0, len(sizes) - 1, images).astype(np.intp))
     best: tuple[float, ...] = (0.5, 0.25, 0.25)
     step = 0.125
     lowest = mean(best, few)

@@ -56,7 +56,7 @@ def solve_corner(
     positive_mass: float,
     negative_mass: float,
     sizes: Numbers,
-    members: NDArray[np.bool_],
+    members: Numbers,
     kinds: NDArray[np.int64],
     weights: Numbers,
     truth_sizes: Numbers,
@@ -75,9 +75,9 @@ def solve_corner(
         for cell in range(cells):
             if members[truth, cell]:
                 if kinds[truth] != NEGATIVE:
-                    alpha[cell] += share
+                    alpha[cell] += share * members[truth, cell]
                 if kinds[truth] != POSITIVE:
-                    beta[cell] += share
+                    beta[cell] += share * members[truth, cell]
     best = np.inf
     # Crossings of vertical with horizontal lines (last = 0), and of each with the diagonals.
     for first in range(cells + 1):
@@ -106,7 +106,7 @@ def solve_corner(
 @compiled
 def largest_mix(
     sizes: Numbers,
-    members: NDArray[np.bool_],
+    members: Numbers,
     kinds: NDArray[np.int64],
     weights: Numbers,
     truth_sizes: Numbers,
@@ -121,8 +121,8 @@ def largest_mix(
     ----------
     sizes : array of float64, (m,)
         Of the cells, above 0.
-    members : array of bool, (T, m)
-        Cells of each possible truth.
+    members : array of float64, (T, m)
+        In [0, 1], how far each cell belongs to each possible truth.
     kinds : array of int64, (T,)
         `POSITIVE`, `NEGATIVE`, or 2 for both together.
     weights : array of float64, (T,)

@@ -10,8 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attributionlab.environment.questions import Question
+from attributionlab.environment.world_questions import KindTruths
 from attributionlab.faithfulness.knowledge import (
     CLAIMED,
+    Numbers,
     Possible,
     ceiling,
     known_questions,
@@ -26,8 +29,29 @@ from attributionlab.truth import Output, smoothed
 
 LEVEL = 0.01
 """Chance of a blind map to be taken for one that is not, in an environment."""
-NEEDED = "without-network-and-target", "without-network", "without-target"
+NEEDED = "without-network-and-target", "without-network", "without-target", "without-place"
 """What maps are made without. A pass says enough only if none of these maps can pass everywhere."""
+
+
+class View(NamedTuple):
+    r"""What is left of a question for who cannot tell the pixels of a group apart.
+
+    A map puts the mass a_g on group g, of which a share r_g belongs to a part of the truth. Its expected
+    hits are :math:`\sum_g a_g r_g`, its mass and the truth's size are what they are, so its expected F1
+    is :math:`2 \sum_g a_g r_g / (A + |T|)`, what `knowledge.ceiling` bounds for cells that belong to a
+    truth in part. That holds
+
+    - for maps with one value on each group, whose hits are exactly these;
+    - for maps that are made without the network, where groups are those of
+      `attributionlab.environment.roles.Roles.orbits`: a role permutes the cells of a group, which have
+      equal sizes, and all roles are equally likely. So every cell of the group belongs to the truth with
+      the same probability, which is r_g as the truth has equally many of the group's cells in every role.
+    """
+
+    groups: Possible
+    """the one question; a group is a part of its truth as far as its cells are"""
+    sizes: NDArray[np.float64]
+    """pixels of each group"""
 
 
 class AskedMasses(NamedTuple):
@@ -37,6 +61,10 @@ class AskedMasses(NamedTuple):
     """possible are all roles"""
     targets: Possible
     """questions that are possible for who sees the network and not the target"""
+    views: Mapping[str, View] = {}
+    """what is left of the question for who does not see something else; empty where that is nothing"""
+    provable: bool = True
+    """whether the same pixels are asked, each with a sign or none, whatever is asked"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +76,7 @@ class Proof:
     ceilings : mapping of str to float or None
         By what the maps' maker does not see (`NEEDED` and "without-place") the most that they reach, in
         expectation over questions (`knowledge`); None where no ceiling is known for the claim. Colors
-        and network without places give all that the environments of today ask for: 1.
+        and network without places give all that is asked where only counts of colors matter: 1.
     gamma : float
         The F1 that must be reached.
     p_network, p_target : float or None
@@ -95,11 +123,15 @@ def asked_masses(maps: Tensor, batch: Batch, setup: Setup) -> list[AskedMasses]:
     """Sums of scaled maps over each cell of their images; nothing where all have one network."""
     found = []
     for question, values in zip(batch.questions, maps[: len(batch.questions), 0], strict=True):
-        cells, places = len(question.values), (question.cells + 1).flatten().numpy()
+        cells = int(question.cells.max()) + 1 if question.world else len(question.values)
+        places = (question.cells + 1).flatten().numpy()
         positive, negative, sizes = (
-            np.bincount(places, each.double().flatten().numpy(), cells + 1)
+            np.bincount(places, each.double().flatten().numpy(), cells + 1).astype(np.float64)
             for each in (values.clamp(min=0), -values.clamp(max=0), torch.ones_like(values))
         )
+        if question.world is not None:
+            found.append(_in_world(question, positive, negative, sizes, setup.truth_output))
+            continue
         masses = CellMasses(
             positive=positive[1:],
             negative=negative[1:],
@@ -113,6 +145,71 @@ def asked_masses(maps: Tensor, batch: Batch, setup: Setup) -> list[AskedMasses]:
         targets = unknown_target(question.roles, cells, setup.truth_output)
         found.append(AskedMasses(masses, targets))
     return found
+
+
+def _in_world(
+    question: Question,
+    positive: Numbers,
+    negative: Numbers,
+    sizes: Numbers,
+    output: Output,
+) -> AskedMasses:
+    """Sums over the kinds of pixels of a world, the first of pixels of no kind."""
+    assert question.world is not None
+    roles, role = question.world.roles, question.world.role
+    own = KindTruths.of([roles.asked(role, question.target, output)])
+    others = targets = own
+    exact = roles.is_exact(role, question.target, output)
+    if exact:
+        others = roles.in_all_roles(question.target, output)
+        targets = roles.of_all_targets(role, output)
+    # Ceilings add up masses on the same cells for every question: what is not asked must not differ.
+    same = [
+        np.array_equal(each, own.asked.repeat(len(each), 0))
+        for each in (others.asked, targets.asked)
+    ]
+    provable = (
+        exact
+        and all(same)
+        and not any(
+            (each.relevant & (each.signed == 0) & each.asked).any() for each in (others, targets)
+        )
+    )
+    asked = own.asked[0]
+    shown = np.where(asked, sizes[1:], 0.0)
+    masses = CellMasses(
+        positive=np.where(asked, positive[1:], 0.0),
+        negative=np.where(asked, negative[1:], 0.0),
+        outside=(float(positive[0]), float(negative[0])),
+        sizes=shown,
+        question=_possible(own),
+        possible=_possible(others if provable else own),
+    )
+    signed = own.signed[0] * asked
+    views = {
+        "without-place": _view(signed, shown, roles.kinds.grouped("colors")),
+        "without-color": _view(signed, shown, roles.kinds.grouped("region")),
+    }
+    if roles.orbits is not None:
+        views["without-network"] = _view(signed, shown, roles.orbits)
+    return AskedMasses(masses, _possible(targets if provable else own), views, provable)
+
+
+def _possible(truths: KindTruths) -> Possible:
+    """Questions, equally likely."""
+    count = len(truths.signed)
+    return Possible(truths.signed > 0, truths.signed < 0, np.full(count, 1 / count))
+
+
+def _view(signed: NDArray[np.int8], sizes: Numbers, groups: NDArray[np.int64]) -> View:
+    """A question about groups of cells: which share of each raises the output, and which lowers it."""
+    total, raising, lowering = (
+        np.bincount(groups, sizes * part).astype(np.float64)
+        for part in (np.ones_like(signed), signed > 0, signed < 0)
+    )
+    filled = np.where(total > 0, total, 1.0)
+    possible = Possible(raising[None] / filled, lowering[None] / filled, np.ones(1))
+    return View(possible, total)
 
 
 @lru_cache(maxsize=64)
@@ -161,10 +258,12 @@ def proof_of(
             name: tail_bound(mean, min(1.0, float(bounds.mean())), len(asked))
             for name, bounds in smooth.items()
         }
-    elif setup.claim in CLAIMED:
+    elif setup.claim in CLAIMED and all(each.provable for each in asked):
+        symmetric = all("without-network" in each.views for each in asked)
+        without_network = [] if symmetric else masses
         network, target = (
-            ceiling([(each.possible, each.sizes) for each in those], setup.claim)
-            for those in (masses, without_target)
+            ceiling([(each.possible, each.sizes) for each in those], setup.claim) if those else None
+            for those in (without_network, without_target)
         )
         if len(masses[0].sizes) > 1:
             p_network = role_swap_test(masses, setup.claim, seed=setup.seed).p_value
@@ -174,11 +273,19 @@ def proof_of(
             chances["without-target"] = p_target
     if "without-network" in chances:
         chances["without-network-and-target"] = chances["without-network"]
+    seen = {}
+    if setup.claim in CLAIMED and all(each.provable for each in asked):
+        for without in set.intersection(*(set(each.views) for each in asked)):
+            views = [each.views[without] for each in asked]
+            seen[without] = ceiling([(view.groups, view.sizes) for view in views], setup.claim)
+            chances.setdefault(without, tail_bound(mean, seen[without], len(asked)))
+        network = seen.pop("without-network", network)
     blind = {
         # The number of a class tells nothing of its color: to know the target is no help.
         "without-network-and-target": network,
         "without-network": network,
         "without-target": target,
         "without-place": 1.0,
+        **seen,
     }
     return Proof(blind, setup.gamma, p_network, p_target, chances)

@@ -124,7 +124,7 @@ def role_swap_test(
     rng = np.random.default_rng(seed)
     sums, counts = np.zeros((len(PARTS), 1 + draws)), np.zeros(len(PARTS))
     for each, (possible, sizes) in zip(maps, known, strict=True):
-        drawn = rng.choice(len(possible.targets), draws, p=possible.asked(sizes))
+        drawn = rng.choice(len(possible.weights), draws, p=possible.asked(sizes))
         scores = np.concatenate(
             [_scores(each, each.question, sizes), _scores(each, possible, sizes)[:, drawn]], axis=1
         )
@@ -149,11 +149,12 @@ def _mass_problems(masses: CellMasses, sizes: Numbers) -> list[str]:
             f"{sizes.tolist()}: pass sums of magnitudes of at most 1"
         ]
     asked, possible = masses.question, masses.possible
-    if len(asked.targets) != 1 or asked.cells != possible.cells:
+    if len(asked.weights) != 1 or asked.cells != possible.cells:
         return [
-            f"was asked {len(asked.targets)} questions of {asked.cells} cells: pass one of each"
+            f"was asked {len(asked.weights)} questions of {asked.cells} cells: pass one of each"
         ]
-    same = (possible.targets == asked.targets) & (possible.others == asked.others).all(1)
+    pairs = (possible.positive, asked.positive), (possible.negative, asked.negative)
+    same = np.logical_and(*((each == one).all(1) for each, one in pairs))
     if not (same & (possible.asked(sizes) > 0)).any():
         return ["was asked what is not among the possible questions: pass the one that was drawn"]
     return []
@@ -162,11 +163,11 @@ def _mass_problems(masses: CellMasses, sizes: Numbers) -> list[str]:
 def _scores(masses: CellMasses, questions: Possible, sizes: Numbers) -> Numbers:
     """F1 (3, Q) of the parts for each question: 2 hits / (mass + truth), NaN without any truth."""
     positive, negative = (np.asarray(each, float) for each in (masses.positive, masses.negative))
-    target, others = questions.targets, questions.others
+    raising, lowering = questions.positive, questions.negative
     mass = positive.sum() + masses.outside[0], negative.sum() + masses.outside[1]
     both = positive + negative
-    hits = positive[target], others @ negative, both[target] + others @ both
-    truths = sizes[target], others @ sizes, sizes[target] + others @ sizes
+    hits = raising @ positive, lowering @ negative, raising @ both + lowering @ both
+    truths = raising @ sizes, lowering @ sizes, raising @ sizes + lowering @ sizes
     return np.stack(
         [
             2 * hit / np.where(truth > 0, total + truth, np.nan)

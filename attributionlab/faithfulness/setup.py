@@ -74,11 +74,15 @@ class Batch(NamedTuple):
 
     @property
     def ideal(self) -> Tensor:
-        """The best possible map for the claim."""
-        return self.truth.signed.float() if self.smooth is None else best_map(self.smooth)
+        """The best possible map for the claim; a mixed pixel may have any sign."""
+        if self.smooth is not None:
+            return best_map(self.smooth)
+        return (self.truth.signed + self.truth.mixed).float()
 
     def counted(self, maps: Tensor) -> Tensor:
-        """Maps with nothing on the pixels that do not count."""
+        """Maps with nothing on the pixels that are not asked, or do not count."""
+        if not self.truth.asked.all():
+            maps = maps * self.truth.asked
         return maps if self.agreed is None else maps * self.agreed
 
     def scaled(self, maps: Tensor) -> Tensor:
@@ -88,6 +92,14 @@ class Batch(NamedTuple):
         """
         return normalize(self.counted(maps)).float()
 
+    def seen(self, maps: Tensor, part: Part) -> Tensor:
+        """Scaled maps as a part of the truth is held against them.
+
+        Mixed pixels have no sign: without them the largest value of a sign may be another one.
+        """
+        mixed = self.truth.mixed
+        return maps if part == "overall" or not mixed.any() else normalize(maps * ~mixed)
+
     def part(self, start: int, stop: int) -> "Batch":
         """Some of the images."""
         chosen = slice(start, stop)
@@ -96,7 +108,7 @@ class Batch(NamedTuple):
         )
         return Batch(
             *(self.images[chosen], self.targets[chosen], self.patches[chosen], self.envs[chosen]),
-            Truth(self.truth.signed[chosen]),
+            self.truth.part(chosen),
             self.first + start,
             agreed,
             smooth,
@@ -125,7 +137,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
     return Batch(
         *(whole("images"), whole("targets"), whole("patches")),
         tuple(env for batch in batches for env in batch.envs),
-        Truth(torch.cat([batch.truth.signed for batch in batches])),
+        Truth.joined([batch.truth for batch in batches]),
         *(batches[0].first, whole("agreed"), whole("smooth")),
         tuple(question for batch in batches for question in batch.questions),
     )
@@ -203,7 +215,7 @@ class Setup:
     def scores(self, maps: Tensor, batch: Batch) -> dict[str, Alignment]:
         """Precision, recall and F1 of scaled maps for each part, and for a smoothed claim."""
         scores: dict[str, Alignment] = {
-            part: alignment(magnitudes(maps, part), getattr(batch.truth, part))
+            part: alignment(magnitudes(batch.seen(maps, part), part), getattr(batch.truth, part))
             for part in get_args(Part)
         }
         if batch.smooth is not None:
@@ -215,7 +227,7 @@ class Setup:
         maps = batch.counted(maps)
         if batch.smooth is not None:
             return {self.claim: alignment(magnitudes(normalize(maps), "positive"), batch.smooth).f1}
-        at_once = parts_f1(maps, batch.truth.signed)
+        at_once = parts_f1(maps, batch.truth.signed, batch.truth.mixed)
         return {part: f1 for part, f1 in at_once.items() if part in self.claimed_parts}
 
     def batches(self, title: str = "", show_progress: bool = False) -> Iterator[Batch]:
@@ -261,9 +273,9 @@ class Setup:
 
     def runner_up(self, batch: Batch) -> Batch:
         """The same images, with the class of the second-most pixels as their target."""
-        counts = batch.env.counting.counts(batch.images)
-        counts[torch.arange(len(counts)), batch.targets] = -1
-        return self._batch(batch.env, batch.images, counts.argmax(1), batch.patches, batch.first)
+        outputs = batch.env.counting.outputs(batch.images)
+        outputs[torch.arange(len(outputs)), batch.targets] = torch.iinfo(outputs.dtype).min
+        return self._batch(batch.env, batch.images, outputs.argmax(1), batch.patches, batch.first)
 
     def _batch(
         self, env: Environment, images: Tensor, targets: Tensor, patches: Tensor, first: int

@@ -1,6 +1,7 @@
 """A run studied beyond its verdict: what was attainable, what is missing, what the maps look like."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from attributionlab.diagnosis.evidence import Evidence
 from attributionlab.diagnosis.likeness import look_alikes
+from attributionlab.errors import AttributionLabError
 from attributionlab.faithfulness.ceilings import (
     EXACT_SHAPLEY,
     POSITIVE_ONLY,
@@ -19,7 +21,6 @@ from attributionlab.faithfulness.run import Outcome
 from attributionlab.faithfulness.setup import Batch, Setup
 from attributionlab.methods import observe
 from attributionlab.stats.intervals import mean_score
-from attributionlab.truth import mask
 
 OWN_REGIONS = "own regions"
 
@@ -64,16 +65,19 @@ def _ceilings(outcome: Outcome, batch: Batch, setup: Setup) -> tuple[dict[str, f
         own = _cells(sizes["own"])
     elif setup.form == "signed" and never_negative:
         own = POSITIVE_ONLY
-    values = [
-        env.shapley(image, int(target), setup.truth_output)
-        for image, target, env in zip(batch.images, batch.targets, batch.envs, strict=True)
-    ]
+    shapley = None
+    with suppress(AttributionLabError):  # worlds may have no closed form
+        values = [
+            env.shapley(image, int(target), setup.truth_output)
+            for image, target, env in zip(batch.images, batch.targets, batch.envs, strict=True)
+        ]
+        shapley = batch.counted(torch.stack(values))
     ceilings = part_ceilings(
         batch.truth,
         batch.smooth,
         regions=regions,
         grids=grids,
-        shapley=batch.counted(torch.stack(values)),
+        shapley=shapley,
     )
     best = claim_ceilings(ceilings, setup.form)
     return best, own if own in best else None
@@ -138,10 +142,13 @@ def _truths(batch: Batch, setup: Setup) -> list[Tensor]:
     """The signed truth of each class; none where there is one output."""
     if setup.env.task == "regression":
         return []
-    return [
-        mask(batch.classes, torch.full_like(batch.targets, index), setup.truth_output).signed
-        for index in range(setup.env.network.classes)
-    ]
+    found = []
+    for index in range(setup.env.network.classes):
+        target = torch.tensor([index])
+        pairs = zip(batch.images, batch.envs, strict=True)
+        truths = [env.truth(image[None], target, setup.truth_output) for image, env in pairs]
+        found.append(torch.cat([truth.signed for truth in truths]))
+    return found
 
 
 def _cells(size: tuple[int, ...]) -> str:

@@ -147,7 +147,7 @@ class Panels:
         device = case.image.device
         swap = Swap(
             *(twin.env, others, candidates, other.batch.targets.to(device)),
-            *(Truth(other.batch.truth.signed.to(device)), other.shapley.to(device)),
+            *(other.batch.truth.to(device), other.shapley.to(device)),
         )
         return Panel(number, own.env, 0, case, asked.candidates, swap)
 
@@ -184,7 +184,7 @@ class Panels:
             image=asked.batch.images[0].to(device),
             target=asked.batch.targets.to(device),
             maps=torch.cat([asked.maps, asked.shapley]).to(device),
-            truth=Truth(asked.batch.truth.signed.to(device)),
+            truth=asked.batch.truth.to(device),
             values=asked.shapley.to(device),
             baseline=env.baseline,
             highest=env.max_value,

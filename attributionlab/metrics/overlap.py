@@ -130,7 +130,9 @@ def alignment(attributions: Maps, truth: Masks) -> Alignment:
 
 
 def parts_f1(
-    attributions: Maps, signed: Int8[Tensor, "batch 1 height width"]
+    attributions: Maps,
+    signed: Int8[Tensor, "batch 1 height width"],
+    mixed: Bool[Tensor, "batch 1 height width"] | None = None,
 ) -> dict[Part, Scores]:
     """F1 of every part at once: `normalize`, `magnitudes` and `alignment` in one.
 
@@ -143,6 +145,9 @@ def parts_f1(
         On any scale.
     signed : Tensor of int8, (B, 1, H, W)
         The truth: +1, -1 or 0.
+    mixed : Tensor of bool, (B, 1, H, W), optional
+        Pixels that are relevant without a sign: they are part of "overall", and are dropped from the
+        map for the two others.
 
     Returns
     -------
@@ -158,6 +163,10 @@ def parts_f1(
     >>> {part: round(float(f1), 2) for part, f1 in parts_f1(maps, truth).items()}
     {'overall': 0.8, 'positive': 0.67, 'negative': 1.0}
     """
+    if mixed is not None and mixed.any():
+        # The overall part of all relevant pixels, each with any sign; the others without the mixed.
+        overall = parts_f1(attributions, torch.where(mixed, 1, signed).to(torch.int8))["overall"]
+        return {**parts_f1(attributions * ~mixed, signed), "overall": overall}
     values, signs = attributions.double().flatten(1), signed.flatten(1)
     masks = (signs > 0).double(), (signs < 0).double()
     sides = values.clamp(min=0), -values.clamp(max=0)  # what raises, what lowers: (B, P) each

@@ -24,7 +24,6 @@ from attributionlab.metric_trials.conditions import conditions_of
 from attributionlab.store.cells import Cell
 from attributionlab.store.outcomes import Reference
 from attributionlab.sweep.spec import OPTIONS, Dose, Scorer, SweepSpec, find_metric
-from attributionlab.truth import Truth
 
 MAPS, METRIC = "maps", "metric"
 """Kinds of cells."""
@@ -278,7 +277,7 @@ def _case(asked: _Question, maps: Tensor, setup: Setup) -> Case:
         image=batch.images[0].to(device),
         target=batch.targets.to(device),
         maps=maps.to(device),
-        truth=Truth(batch.truth.signed.to(device)),
+        truth=batch.truth.to(device),
         values=asked.values.to(device),
         baseline=env.baseline,
         highest=env.max_value,

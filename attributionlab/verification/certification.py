@@ -11,6 +11,7 @@ from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.progress import follow, track
+from attributionlab.rules.rule import Rule
 from attributionlab.verification.certificate import Certificate, Check, Precision, Tally
 from attributionlab.verification.execution import run
 from attributionlab.verification.interventions import intervention_checks
@@ -21,6 +22,7 @@ from attributionlab.verification.outputs import (
     output_checks,
 )
 from attributionlab.verification.pixels import detector_checks
+from attributionlab.verification.rules import irrelevance_checks, rule_checks
 from attributionlab.verification.sums import head_checks, sum_checks
 
 
@@ -115,11 +117,20 @@ def verify(
     costly = len(oracle.background) > 1 and env.recipe.image_size >= 100
     few, moves = (samples[:2], MOVES_OF_COSTLY) if costly else (samples, MOVES)
     anywhere = anywhere_in_the_box(env, samples, generator())
-    parts: list[Callable[[], list[Check]]] = [
+    of_kind: list[Callable[[], list[Check]]] = [
         lambda: sum_checks(env, oracle, generator()),
         lambda: head_checks(env, oracle, generator()),
         lambda: output_checks(env, oracle, samples, labels, generator()),
         lambda: intervention_checks(env, oracle, few, moves, generator()),
+    ]
+    if isinstance(env.counting, Rule):
+        rule = env.counting
+        of_kind = [
+            lambda: rule_checks(env, rule.expressions, rule.places, generator()),
+            lambda: irrelevance_checks(env, few, moves, generator()),
+        ]
+    parts: list[Callable[[], list[Check]]] = [
+        *of_kind,
         lambda: arithmetic_checks(env, torch.cat([samples[:1], anywhere])),
         lambda: camouflage_checks(env, oracle, torch.cat([samples, anywhere]), generator()),
     ]

@@ -73,7 +73,10 @@ class Oracle:
         background: Pixel = tuple(env.recipe.background)
         irrelevant: tuple[Pixel, ...] = ()
         channels = 1
-        if "colors" in constants:
+        if env.rule:  # of the parts that a world shares with others: all its colors are known
+            counted = tuple(env.colors.values())
+            channels = len(counted)
+        elif "colors" in constants:
             *known, background = known_colors(env.spec)
             counted = tuple(constants["colors"])
             irrelevant = tuple(known[len(counted) :])

@@ -16,7 +16,7 @@ import attributionlab as al
 import oracles
 from attributionlab.environment.environment import Accept
 from attributionlab.environment.spec import known_colors
-from cases import SMALL_ENVIRONMENTS
+from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 NAMES = [name for name, _ in SMALL_ENVIRONMENTS]
 
@@ -45,7 +45,7 @@ def refused(text: str):
 
 
 def test_every_environment_of_the_catalog_is_tested_here():
-    assert sorted(NAMES) == al.environments()
+    assert sorted([*NAMES, *(name for name, _ in SMALL_WORLDS)]) == al.environments()
 
 
 # Data sets

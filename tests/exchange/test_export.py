@@ -18,7 +18,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab.environment.catalog import from_spec
 from attributionlab.exchange.network import listed_network
-from cases import SMALL_ENVIRONMENTS
+from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 FILES = {"arrays.npz", "images", "manifest.json", "metadata.csv", "network.json"}
 FILES |= {"network.safetensors"}
@@ -97,8 +97,8 @@ def test_the_manifest_has_the_sum_of_every_file_and_all_to_build_the_environment
 
 
 def test_a_specification_alone_builds_any_environment(tmp_path):
-    for name in al.environments():
-        small = al.load(name, image_size=16)
+    for name, overrides in (*SMALL_WORLDS, *SMALL_ENVIRONMENTS):
+        small = al.load(name, **overrides)
         assert from_spec(json.loads(json.dumps(asdict(small.spec)))).spec == small.spec
     for spec, message in (
         ({}, "has the name None"),

@@ -81,11 +81,11 @@ def test_possible_questions_are_those_of_all_orders_of_the_colors(cells, classes
     found = {
         (int(target), frozenset(np.flatnonzero(others).tolist())): weight
         for target, others, weight in zip(
-            possible.targets, possible.others, possible.weights, strict=True
+            possible.positive.argmax(1), possible.negative, possible.weights, strict=True
         )
     }
     expected = oracles.questions(cells, classes, output)
-    assert len(found) == len(possible.targets)
+    assert len(found) == len(possible.weights)
     assert found == pytest.approx({each: float(share) for each, share in expected.items()})
 
 
@@ -217,8 +217,8 @@ def climbed(possible, images, claim, seed, steps=250, starts=16, weights=None):
     generator = torch.Generator().manual_seed(seed)
     sizes = torch.tensor(np.array(images), dtype=torch.float64)  # (n, m)
     cells = sizes.shape[1]
-    target = torch.nn.functional.one_hot(torch.from_numpy(possible.targets), cells).double()
-    others = torch.from_numpy(possible.others).double()
+    target = torch.from_numpy(possible.positive).double()
+    others = torch.from_numpy(possible.negative).double()
     sets = {"positive": target, "negative": others, "overall": target + others}
     asked = torch.from_numpy(np.stack([possible.asked(each) for each in sizes.numpy()]))  # (n, Q)
     free = torch.randn(starts, len(sizes), cells, 3, dtype=torch.float64, generator=generator) * 2
@@ -293,11 +293,10 @@ def test_gradient_ascent_reaches_the_largest_mix_of_the_parts(weights):
 
 def mixed(possible, sizes, weights):
     """What the search for the largest mix takes, written out question by question."""
-    target = np.arange(len(sizes)) == possible.targets[:, None]
-    sets = target, possible.others, target | possible.others
+    sets = possible.positive, possible.negative, possible.positive | possible.negative
     members = np.concatenate(sets)
     shares = np.concatenate([w * possible.weights for w in weights])
-    return sizes, members, np.repeat([0, 1, 2], len(target)), shares, members @ sizes
+    return sizes, members, np.repeat([0, 1, 2], len(possible.weights)), shares, members @ sizes
 
 
 # Corners and boxes of masses

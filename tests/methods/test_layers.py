@@ -19,6 +19,7 @@ from attributionlab.methods.layers import (
     resume,
     returned,
 )
+from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 INPUTS = torch.arange(32.0).reshape(1, 2, 4, 4)
 
@@ -282,9 +283,9 @@ def test_blocks_of_common_networks_are_proven(kind, inner):
     assert layout_of(net, layer, PICTURES, None, "gradcam") == (LAST if kind == "swin" else FIRST)
 
 
-@pytest.mark.parametrize("name", al.environments())
-def test_the_layers_of_environments_are_proven(name):
-    env = al.load(name, image_size=24)
+@pytest.mark.parametrize(("name", "overrides"), [*SMALL_ENVIRONMENTS, *SMALL_WORLDS])
+def test_the_layers_of_environments_are_proven(name, overrides):
+    env = al.load(name, **overrides)
     for output in ("logit", "probability"):
         for layer in env.layers.values():
             model = env.explained_model(output)

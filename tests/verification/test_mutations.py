@@ -9,6 +9,7 @@ import torch
 import attributionlab as al
 from attributionlab.verification.oracle import Oracle
 from attributionlab.verification.outputs import anywhere_in_the_box
+from cases import COUNTING
 from verification.mutants import Mutant, draw_mutant, equivalence, grid_of, mutated, parameters
 
 # Sides with all three paddings; single-color-modulo with a head small enough to be sampled well, and
@@ -21,7 +22,7 @@ def mutants(count: int):
     """Environments in turn, a random weight of each."""
     rng = random.Random(0)
     environments = []
-    for index, name in enumerate(al.environments()):
+    for index, name in enumerate(sorted(COUNTING)):
         modulo = name == "single-color-modulo"
         overrides = {"image_size": SIDES[index % len(SIDES)]} | (SMALL_MODULO if modulo else {})
         environments.append((al.load(name, **overrides), ""))

@@ -1,0 +1,173 @@
+"""Questions in worlds: an image, and a network with the same rule in other roles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab.environment.catalog import network_of
+from attributionlab.environment.environment import Environment
+from attributionlab.environment.roles import Renaming, Roles, renamed_counts
+from attributionlab.errors import AttributionLabError
+from attributionlab.rules.game import Asked
+from attributionlab.rules.kinds import Kinds, kinds_of
+from attributionlab.rules.rule import Rule
+from attributionlab.truth import Output, Truth
+
+
+class KindTruths(NamedTuple):
+    """Truths of several questions about the kinds of an image, (Q, m) each."""
+
+    signed: NDArray[np.int8]
+    relevant: NDArray[np.bool_]
+    asked: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, found: Sequence[Asked]) -> "KindTruths":
+        """Those of several games."""
+        return cls(*(np.stack([getattr(each, name) for each in found]) for name in cls._fields))
+
+    @property
+    def has_positive(self) -> NDArray[np.bool_]:
+        """Questions (Q,) that some kind raises."""
+        return np.asarray((self.signed > 0).any(1))
+
+
+@dataclass(frozen=True, eq=False)
+class WorldRoles:
+    """What may be asked about an image of a world.
+
+    Parameters
+    ----------
+    rule : Rule
+        Of the world as it stands.
+    kinds : Kinds
+        Of the image's pixels, for every role.
+    renamings : sequence of Renaming
+        The roles, equally likely.
+    orbits : array of int64, (m,), or None
+        Groups of kinds of equal sizes that roles put in each other's place, if roles do nothing else.
+    temperature : float or None
+        Of the softmax.
+    """
+
+    rule: Rule
+    kinds: Kinds
+    renamings: Sequence[Renaming]
+    orbits: NDArray[np.int64] | None
+    temperature: float | None
+
+    @cached_property
+    def _found(self) -> dict[tuple[int, int, Output], tuple[Asked, bool]]:
+        return {}
+
+    def asked(self, role: int, target: int, output: Output) -> Asked:
+        """What is asked of each kind in a role."""
+        return self._solved(role, target, output)[0]
+
+    def is_exact(self, role: int, target: int, output: Output) -> bool:
+        """Whether that is no estimate; estimates for all roles would take minutes."""
+        return self._solved(role, target, output)[1]
+
+    def _solved(self, role: int, target: int, output: Output) -> tuple[Asked, bool]:
+        key = role, target, output
+        if key not in self._found:
+            self._found[key] = self.kinds.asked(
+                self.rule.expressions,
+                renamed_counts(self.rule, self.renamings[role]),
+                target,
+                self.temperature if output == "probability" else None,
+            )
+        return self._found[key]
+
+    def in_all_roles(self, target: int, output: Output) -> KindTruths:
+        """Truths that are possible for who does not see the network."""
+        roles = range(len(self.renamings))
+        return KindTruths.of([self.asked(role, target, output) for role in roles])
+
+    def of_all_targets(self, role: int, output: Output) -> KindTruths:
+        """Truths that are possible for who does not see the target."""
+        targets = range(len(self.rule.expressions))
+        return KindTruths.of([self.asked(role, target, output) for target in targets])
+
+    def truth(self, role: int, target: int, output: Output) -> Truth:
+        """The truth of the image in a role."""
+        found = self.asked(role, target, output)
+        outside = {"signed": 0, "relevant": False, "asked": True}
+        maps = [
+            np.append(getattr(found, name), other).astype(getattr(found, name).dtype)
+            for name, other in outside.items()
+        ]
+        return Truth(*(torch.from_numpy(each[self.kinds.labels][None, None]) for each in maps))
+
+
+@dataclass(frozen=True, eq=False)
+class WorldQuestion:
+    """What a question in a world has instead of cells with roles.
+
+    Parameters
+    ----------
+    roles : WorldRoles
+        All that may be asked.
+    role : int
+        What was drawn.
+    """
+
+    roles: WorldRoles
+    role: int
+
+
+class WorldQuestions:
+    """Draws roles and targets for the images of a world.
+
+    Parameters
+    ----------
+    env : Environment
+        A world.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        assert isinstance(env.counting, Rule)
+        self.env, self.rule = env, env.counting
+        self.space = Roles(self.rule, env.recipe)  # type: ignore[arg-type]
+        self._kept: tuple[Any, WorldRoles] | None = None
+
+    def roles_of(self, image: Tensor, looks: np.random.Generator, key: Any) -> WorldRoles:
+        """What may be asked about an image; `looks` draws roles where there are too many."""
+        if self._kept is None or self._kept[0] != key:  # twins ask about the same image
+            renamings = self.space.drawn(looks)
+            kinds = kinds_of(image.numpy(), self.rule.places, self.space.counts)
+            orbits = self.space.orbits(kinds)
+            roles = WorldRoles(self.rule, kinds, renamings, orbits, self.env.temperature)
+            self._kept = key, roles
+        return self._kept[1]
+
+    def drawn(self, roles: WorldRoles, rng: np.random.Generator) -> tuple[int, int]:
+        """A role and a target, uniform over those that have a positive truth."""
+        targets = range(len(self.rule.expressions))
+        output = self.env.outputs[0]
+        order = rng.permutation(len(roles.renamings) * len(targets)).tolist()
+        for place in order:
+            role, target = divmod(place, len(targets))
+            if (roles.asked(role, target, output).signed > 0).any():
+                return role, target
+        raise AttributionLabError(
+            f"{self.env.name}: an image shows nothing that raises an output in any role: change its "
+            "items, so that every color that the rule counts is there"
+        )
+
+    def environment(self, renaming: Renaming) -> Environment:
+        """The world with its rule in another role."""
+        text = self.space.renamed(renaming).text
+        spec = self.env.spec
+        constants = dict(sorted({**spec.constants, "rule": text}.items()))
+        spec = replace(spec, constants=constants)
+        env = Environment(spec, network_of(spec), self.env.recipe)
+        env.maker, env.reference = self.env.maker, self.env.reference
+        env.overrides = {**self.env.overrides, "rule": text}
+        return env.to(self.env.device)

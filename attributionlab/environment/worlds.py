@@ -1,0 +1,158 @@
+"""Worlds from rules: what a rule leaves open (colors, images) is filled in."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attributionlab.device import plain_torch
+from attributionlab.environment import Environment
+from attributionlab.environment.catalog import from_spec
+from attributionlab.errors import AttributionLabError, cut
+from attributionlab.images.checks import SMALLEST_IMAGE
+from attributionlab.images.regions import QUADRANTS
+from attributionlab.rules.expressions import Count
+from attributionlab.rules.rule import read_rule
+from attributionlab.validation import integer_problem
+
+PALETTE = {
+    "red": (255, 0, 0),
+    "green": (0, 255, 0),
+    "blue": (0, 0, 255),
+    "yellow": (255, 255, 0),
+    "cyan": (0, 255, 255),
+    "magenta": (255, 0, 255),
+}
+"""The colors of every world that names none of its own."""
+MORE_COLORS = {
+    "white": (255, 255, 255),
+    "black": (0, 0, 0),
+    "gray": (127, 127, 127),
+    "orange": (255, 127, 0),
+    "purple": (127, 0, 127),
+    "brown": (127, 63, 0),
+    "pink": (255, 127, 191),
+    "teal": (0, 127, 127),
+}
+"""Colors that a world has if its rule names them."""
+BACKGROUND = (20, 20, 20)
+AREA = (0.003, 0.008)
+"""Pixels of a patch as shares of the image: 16 to 41 at 72 x 72."""
+LONGEST_NAME = 60
+RULE_SIZE, RULE_SEED = 256, 0
+
+
+@plain_torch()
+def world(
+    rule: str | Mapping[str, str],
+    image_size: int = 72,
+    seed: int = 0,
+    *,
+    colors: Mapping[str, tuple[int, int, int]] | None = None,
+    regions: Mapping[str, tuple[float, float, float, float]] | None = None,
+    **constants: Any,
+) -> Environment:
+    """Make a world from a rule: an exact network, its images and its truth.
+
+    Parameters
+    ----------
+    rule : str or dict of str to str
+        An expression over counts of pixels, such as "min(red, blue@left) > 40", for one output (a
+        regression); or one for each class by its name. `attributionlab.rules.parsing.parse` has the
+        grammar, docs/worlds.md examples.
+    image_size : int
+        Side of the images in pixels, 8 to 1024.
+    seed : int
+        Seed of the images.
+    colors : dict of str to (int, int, int), optional
+        All colors that images show, by name; by default red, green, blue, yellow, cyan and magenta,
+        and those of white, black, gray, orange, purple, brown, pink and teal that the rule names.
+    regions : dict of str to (float, float, float, float), optional
+        Regions of one's own: top, left, bottom and right edge as fractions of the image side.
+    **constants
+        Other constants: `items` (which patches images have), `area`, `fill`, `shapes`, `background`
+        (see `attributionlab.images.scenes.scenes`), `temperature`, `smoothing`, `size`. By default each
+        color has a patch in each quadrant, and whatever the rule counts in another region, or as a
+        motif, has one there.
+
+    Returns
+    -------
+    Environment
+        With `rule`, the text, and `colors`, the colors by name.
+
+    Raises
+    ------
+    AttributionLabError
+        With all that is wrong with the rule (columns, nearest names, remedies) and the constants.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.world("min(red, blue@left) > 4", image_size=24)
+    >>> images, labels = env.batch(2)
+    >>> bool((env.model(images)[:, 0] == labels).all())
+    True
+    """
+    if not isinstance(rule, str | Mapping):
+        raise AttributionLabError(f"rule is {rule!r}: write a text such as 'red > 40'")
+    given: dict[str, Any] = {"rule": rule, "image_size": image_size, "seed": seed, **constants}
+    given |= {"colors": colors} if colors is not None else {}
+    given |= {"regions": regions} if regions is not None else {}
+    texts = dict(rule) if isinstance(rule, Mapping) else {"": rule}
+    whole = " ".join(map(str, texts.values()))
+    if colors is None:
+        named = set(re.findall(r"\w+", whole))
+        colors = PALETTE | {name: MORE_COLORS[name] for name in MORE_COLORS if name in named}
+    stated: dict[str, Any] = {
+        "image_size": image_size,
+        "rule": rule,
+        "colors": list(colors.values()),
+        "color_names": list(colors),
+        "background": BACKGROUND,
+        "regions": [(name, *edges) for name, edges in (regions or {}).items()],
+        "area": AREA,
+    }
+    size = constants.pop("size", RULE_SIZE)
+    stated |= constants
+    if "items" not in stated:
+        stated["items"] = _items(stated)
+    title = whole if isinstance(rule, str) else "; ".join(f"{k}: {v}" for k, v in texts.items())
+    env = from_spec(
+        {
+            "name": cut(title, LONGEST_NAME),
+            "claim": f"The rule {title}.",
+            "formula": title,
+            "source": "a rule of the user's",
+            "builder": "rule",
+            "generator": "scenes",
+            "constants": stated,
+            "size": size,
+            "seed": seed,
+        }
+    )
+    env.maker, env.reference = "world", title
+    env.overrides = {key: value for key, value in given.items() if key != "rule"}
+    return env
+
+
+def _items(stated: Mapping[str, Any]) -> list[str]:
+    """A patch of every color in every quadrant, and one for each other place that the rule names."""
+    if integer_problem("image_size", stated["image_size"], SMALLEST_IMAGE):
+        return ["each"]  # refused with all other problems when the world is made
+    try:
+        read = read_rule(
+            stated["rule"] if isinstance(stated["rule"], str) else tuple(stated["rule"].items()),
+            **{
+                key: stated[key]
+                for key in ("image_size", "colors", "color_names", "background", "regions")
+            },
+        )
+    except AttributionLabError:
+        return ["each"]  # as above
+    quadrants = [f"{name}@{place}" for place in QUADRANTS for name in stated["color_names"]]
+    return quadrants + [str(count) for count in read.counts_used if _is_apart(count)]
+
+
+def _is_apart(count: Count) -> bool:
+    """Whether patches in the quadrants may leave a count at 0."""
+    covered = {"", "left", "right", "top", "bottom", *QUADRANTS}
+    return bool(count.motif) or count.region not in covered

@@ -1,0 +1,308 @@
+"""Worlds: of the catalog and of one's own, their truth, and the questions that are asked in them."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attributionlab as al
+from attributionlab.environment.catalog import from_spec, load_call
+from attributionlab.environment.roles import MOST_ROLES, Roles, renamed_counts
+from attributionlab.images.regions import QUADRANTS
+from attributionlab.metrics import parts_f1
+from attributionlab.rules.kinds import kinds_of
+from cases import SMALL_WORLDS
+
+WORLDS = pytest.mark.parametrize("name", [name for name, _ in SMALL_WORLDS])
+
+
+@pytest.fixture(scope="module")
+def worlds():
+    return {name: al.load(name, **overrides) for name, overrides in SMALL_WORLDS}
+
+
+@WORLDS
+def test_the_network_gives_the_labels_and_the_rule_gives_both(worlds, name):
+    env = worlds[name]
+    images, labels = env.batch(6)
+    logits = env.model(images)
+    assert torch.equal(logits, env.counting.outputs(images).float())
+    answers = logits.argmax(1) if env.task == "classification" else logits[:, 0]
+    assert answers.tolist() == labels.tolist()
+
+
+@WORLDS
+def test_exact_shapley_values_find_what_is_asked(worlds, name):
+    """Every world asks what the game's own answer finds; parity alone has pixels without a sign."""
+    env = worlds[name]
+    images, labels = env.batch(4)
+    targets = env.targets(labels)
+    truth = env.truth(images, targets)
+    assert bool(truth.relevant.flatten(1).any(1).all())
+    assert bool((truth.relevant <= truth.asked).all())
+    assert not bool((truth.signed != 0)[~truth.relevant].any())
+    games = [
+        env.counting.game(image, int(target), env.outputs[0], env.temperature)
+        for image, target in zip(images, targets, strict=True)
+    ]
+    maps = torch.stack([game.shapley().values for game in games]) * truth.asked
+    found = parts_f1(maps, truth.signed, truth.mixed)
+    if name == "parity":
+        assert bool(truth.mixed.any())
+        assert not bool(truth.signed.any())
+        return
+    assert not bool(truth.mixed.any())
+    assert all(float(f1.nanmean()) >= 0.8 for f1 in found.values() if not bool(f1.isnan().all()))
+
+
+@WORLDS
+def test_a_world_is_made_again_from_its_specification(worlds, name):
+    spec = worlds[name].spec
+    again = from_spec(json.loads(json.dumps(asdict(spec))))
+    assert again.spec == spec
+    assert again.spec.digest == spec.digest
+    assert torch.equal(again.batch(2)[0], worlds[name].batch(2)[0])
+
+
+def test_the_order_of_classes_is_part_of_a_world():
+    one, other = (
+        al.world(dict(pairs), image_size=24)
+        for pairs in (
+            [("warm", "red"), ("cold", "blue")],
+            [("cold", "blue"), ("warm", "red")],
+        )
+    )
+    assert one.spec.digest != other.spec.digest
+    images = one.batch(3)[0]
+    assert torch.equal(one.model(images), other.model(images).flip(1))
+
+
+@pytest.mark.parametrize("name", ["quadrants", "stripes-or-checks", "several-objects"])
+def test_worlds_are_verified(worlds, name):
+    certificate = al.verify(worlds[name])
+    assert certificate.passed
+    assert {"rule-counts", "rule-head", "rule-logits", "irrelevance"} <= {
+        check.name for check in certificate.checks
+    }
+
+
+def test_a_wrong_truth_is_noticed(monkeypatch):
+    """The truth of another rule: some pixel that it calls irrelevant changes the output."""
+    env = al.world("red@left - blue", image_size=24)
+    other = al.world("red@right - blue", image_size=24)
+    monkeypatch.setattr(env, "truth", other.truth)
+    [check] = [check for check in al.verify(env).checks if check.name == "irrelevance"]
+    assert not check.passed
+
+
+# A user's own
+
+
+def test_a_text_makes_a_world():
+    env = al.world("min(red, blue@left) > 40", image_size=72)
+    assert env.rule == "min(red, blue@left) > 40"
+    assert env.colors["blue"] == (0, 0, 255)
+    images, labels = env.batch(8)
+    counted = (images == torch.tensor([255.0, 0, 0])[:, None, None]).all(1).sum((1, 2))
+    left = images[..., :36]
+    beside = (left == torch.tensor([0.0, 0, 255])[:, None, None]).all(1).sum((1, 2))
+    assert labels.tolist() == (torch.minimum(counted, beside) > 40).long().tolist()
+    assert load_call(env) == (
+        "attributionlab.world('min(red, blue@left) > 40', image_size=72, seed=0)"
+    )
+
+
+def test_colors_and_regions_of_ones_own():
+    env = al.world(
+        "teal@door - gold",
+        image_size=40,
+        colors={"teal": (0, 128, 128), "gold": (255, 215, 0)},
+        regions={"door": (0.0, 0.25, 0.5, 0.75)},
+    )
+    assert env.colors == {"teal": (0, 128, 128), "gold": (255, 215, 0)}
+    images, labels = env.batch(4)
+    assert env.model(images)[:, 0].tolist() == labels.tolist()
+    again = eval(load_call(env), {"attributionlab": al})
+    assert torch.equal(again.batch(4)[0], images)
+
+
+def test_a_share_of_the_image_fits_every_size():
+    for image_size in (24, 48):
+        env = al.world("red - {0.01}", image_size=image_size)
+        assert str(env.counting.expressions[0]) == f"red - {round(0.01 * image_size**2)}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("rde > 3", ["column 1", "rde", "red"]),
+        ("red@lef + (3 + 4.5)", ["column 5", "left", "column", "4.5"]),
+        ("3 > 2", ["every image"]),
+        ({"one": "red"}, ["one", "at least two"]),
+        ({"a": "red +", "b": "blu"}, ["'a'", "'b'", "blue"]),
+        (7, ["7", "red > 40"]),
+    ],
+)
+def test_what_is_wrong_with_a_rule_is_said(rule, told):
+    with pytest.raises(al.AttributionLabError) as refused:
+        al.world(rule, image_size=24)
+    assert all(each in str(refused.value) for each in told)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("constants", "told"),
+    [
+        ({"image_size": 4}, ["image_size", "4"]),
+        ({"colors": {"left": (1, 2, 3), "red": (255, 0, 0)}}, ["left", "another name"]),
+        ({"colors": {"red": (20, 20, 20)}}, ["red", "background"]),
+        ({"regions": {"left": (0, 0, 1, 1)}}, ["left", "another name"]),
+        ({"items": ["red@nowhere"]}, ["nowhere"]),
+        ({"redundant_channels": 2}, ["redundant_channels"]),
+        ({"patchsize": 2}, ["patchsize"]),
+    ],
+)
+def test_what_is_wrong_with_a_worlds_constants_is_said(constants, told):
+    with pytest.raises(al.AttributionLabError) as refused:
+        al.world("red > 3", **{"image_size": 24, **constants})
+    assert all(each in str(refused.value) for each in told)
+
+
+# Roles
+
+
+def symmetric(env):
+    return Roles(env.counting, env.recipe)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("quadrants", 360 * 24),
+        ("all-four", 360 * 24),
+        ("marker-flips", 360 * 24),
+        ("at-least", 6),
+        ("more-than", 30),
+        ("no-orange", 5),
+        ("stripes-or-checks", 2),
+    ],
+)
+def test_colors_quadrants_and_motifs_change_places_where_patches_stay_the_same(
+    worlds, name, number
+):
+    assert symmetric(worlds[name]).number == number
+
+
+def test_what_an_image_tells_apart_keeps_its_role():
+    """Only green has a patch at the top: neither it nor the quadrants change places."""
+    items = [f"{name}@{place}" for name in ("red", "blue") for place in QUADRANTS]
+    env = al.world("red@left - green", image_size=40, items=[*items, "green@top"])
+    renamings = symmetric(env).drawn(np.random.default_rng(0))
+    texts = {str(symmetric(env).renamed(each).text) for each in renamings}
+    assert texts == {
+        "red@left - green",
+        "blue@left - green",
+        "red@right - green",
+        "blue@right - green",
+    }
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32), name=st.sampled_from(["quadrants", "marker-flips", "either"]))
+def test_kinds_answer_as_the_pixels_do(worlds, seed, name):
+    env = worlds[name]
+    image = env.batch(1, seed)[0][0]
+    space = symmetric(env)
+    renamings = space.drawn(np.random.default_rng(seed))
+    assert len(renamings) <= MOST_ROLES
+    kinds = kinds_of(image.numpy(), env.counting.places, space.counts)
+    assert kinds.sizes.sum() == (kinds.labels >= 0).sum()
+    for renaming in renamings[:3]:
+        found, exact = kinds.asked(
+            env.counting.expressions, renamed_counts(env.counting, renaming), 0, None
+        )
+        assert exact
+        target = torch.zeros(1, dtype=torch.int64)
+        truth = space.renamed(renaming).truth(image[None], target, "logit")
+        for name_, outside in (("signed", 0), ("relevant", False), ("asked", True)):
+            on_pixels = np.append(getattr(found, name_), outside)[kinds.labels]
+            assert (on_pixels == getattr(truth, name_)[0, 0].numpy()).all()
+
+
+# Questions
+
+
+@pytest.mark.parametrize(
+    "name", ["quadrants", "marker-flips", "stripes-or-checks", "watermark-read"]
+)
+def test_a_question_has_the_truth_of_its_network(worlds, name):
+    questions = al.Questions(worlds[name], seed=3)
+    for index in range(3):
+        question = questions[index]
+        target = torch.tensor([question.target])
+        truth = question.env.truth(question.image[None], target)
+        stated = question.world.roles.truth(
+            question.world.role, question.target, question.env.outputs[0]
+        )
+        assert torch.equal(truth.signed, stated.signed)
+        assert torch.equal(truth.asked, stated.asked)
+        assert bool(truth.positive.any())
+        again = al.Questions(worlds[name], seed=3)[index]
+        assert torch.equal(again.image, question.image)
+        assert again.env.rule == question.env.rule
+
+
+def test_a_twin_has_the_image_and_another_truth(worlds):
+    questions = al.Questions(worlds["quadrants"], seed=1)
+    own, twin = questions[0], questions.twin(0)
+    assert torch.equal(own.image, twin.image)
+    assert own.env.rule != twin.env.rule
+    target = torch.tensor([0])
+    truths = [each.env.truth(own.image[None], target).signed for each in (own, twin)]
+    assert not torch.equal(*truths)
+
+
+@pytest.fixture(scope="module")
+def tested(worlds):
+    return {
+        name: al.faithfulness_test("oracle", worlds[name], n=6, diagnosed=False).environments[0]
+        for name in ("quadrants", "marker-flips", "all-four")
+    }
+
+
+@pytest.mark.parametrize("name", ["quadrants", "marker-flips", "all-four"])
+def test_blind_maps_are_bounded_below_gamma(tested, name):
+    proof = tested[name].proof
+    assert tested[name].verdict == "pass"
+    for without in ("without-network", "without-place", "without-color"):
+        assert proof.ceilings[without] < 0.5
+        assert without in proof.excluded
+    for name_, control in tested[name].claim_score.controls.items():
+        if control.ceiling is not None and control.ceiling < 0.5:
+            assert control.claim_f1 < 0.5, name_
+
+
+@pytest.mark.parametrize("name", ["quadrants", "marker-flips", "all-four"])
+def test_no_color_map_and_no_place_map_exceeds_its_ceiling(worlds, tested, name):
+    """The best of many maps that are constant on colors, or on quadrants, is no better than proved."""
+    env, rng = worlds[name], np.random.default_rng(0)
+    questions = al.Questions(env, seed=0)
+    for without, key in (("without-place", "colors"), ("without-color", "region")):
+        best = []
+        for index in range(6):
+            question = questions[index]
+            truth = question.env.truth(question.image[None], torch.tensor([0]))
+            kinds = question.world.roles.kinds
+            groups = np.append(kinds.grouped(key), -1)[kinds.labels]
+            values = rng.choice([-1.0, 0.0, 1.0, 0.5], (400, groups.max() + 2))
+            values[:, -1] = 0
+            maps = torch.from_numpy(values[:, groups])[:, None] * truth.asked
+            signed = truth.signed.expand(len(maps), -1, -1, -1)
+            scores = torch.stack(list(parts_f1(maps, signed).values()))
+            has = ~scores.isnan().all(1)
+            best.append(float(scores[has].amin(0).max()))
+        assert np.mean(best) <= tested[name].proof.ceilings[without] + 1e-9
