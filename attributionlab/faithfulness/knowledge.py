@@ -289,7 +289,7 @@ class _Images:
         self.known = known
         content = hashlib.sha256()
         for possible, sizes in known:
-            for each in (possible.targets, possible.others, possible.weights, sizes):
+            for each in (possible.positive, possible.negative, possible.weights, sizes):
                 content.update(str((each.dtype, each.shape)).encode() + each.tobytes())
         self._content = content.digest()
 

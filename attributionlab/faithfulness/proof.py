@@ -36,16 +36,16 @@ NEEDED = "without-network-and-target", "without-network", "without-target", "wit
 class View(NamedTuple):
     r"""What is left of a question for who cannot tell the pixels of a group apart.
 
-    A map puts the mass a_g on group g, of which a share r_g belongs to a part of the truth. Its expected
-    hits are :math:`\sum_g a_g r_g`, its mass and the truth's size are what they are, so its expected F1
+    A map puts the mass a_g on group g, of which a share r_g belongs to a part of the truth. Its
+    expected hits are :math:`\sum_g a_g r_g`, its mass and the truth's size are what they are, so its expected F1
     is :math:`2 \sum_g a_g r_g / (A + |T|)`, what `knowledge.ceiling` bounds for cells that belong to a
     truth in part. That holds
 
     - for maps with one value on each group, whose hits are exactly these;
     - for maps that are made without the network, where groups are those of
       `attributionlab.environment.roles.Roles.orbits`: a role permutes the cells of a group, which have
-      equal sizes, and all roles are equally likely. So every cell of the group belongs to the truth with
-      the same probability, which is r_g as the truth has equally many of the group's cells in every role.
+      equal sizes, and all roles are equally likely. So every cell of the group belongs to the truth
+      with the same probability, which is r_g as the truth has as many of them in every role.
     """
 
     groups: Possible
