@@ -101,6 +101,7 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
             "without-network": 0.38,
             "without-target": 0.38 if classifier else 1.0,
             "without-place": 1.0,
+            "without-color": None,
         },
         "decisive": ["without-network-and-target", "without-network"]
         + ["without-target"] * classifier,

@@ -29,7 +29,13 @@ from attributionlab.truth import Output, smoothed
 
 LEVEL = 0.01
 """Chance of a blind map to be taken for one that is not, in an environment."""
-NEEDED = "without-network-and-target", "without-network", "without-target", "without-place"
+NEEDED = (
+    "without-network-and-target",
+    "without-network",
+    "without-target",
+    "without-place",
+    "without-color",
+)
 """What maps are made without. A pass says enough only if none of these maps can pass everywhere."""
 
 
@@ -37,9 +43,9 @@ class View(NamedTuple):
     r"""What is left of a question for who cannot tell the pixels of a group apart.
 
     A map puts the mass a_g on group g, of which a share r_g belongs to a part of the truth. Its
-    expected hits are :math:`\sum_g a_g r_g`, its mass and the truth's size are what they are, so its expected F1
-    is :math:`2 \sum_g a_g r_g / (A + |T|)`, what `knowledge.ceiling` bounds for cells that belong to a
-    truth in part. That holds
+    expected hits are :math:`\sum_g a_g r_g`, its mass and the truth's size are what they are, so its
+    expected F1 is :math:`2 \sum_g a_g r_g / (A + |T|)`, what `knowledge.ceiling` bounds for cells that
+    belong to a truth in part. That holds
 
     - for maps with one value on each group, whose hits are exactly these;
     - for maps that are made without the network, where groups are those of
@@ -219,11 +225,12 @@ def _all_roles(cells: int, classes: int, output: Output) -> Possible:
 
 
 def smooth_ceilings(batch: Batch) -> dict[str, Tensor]:
-    """Ceilings of blind maps on each image, (B,), for the claim "positive-smoothed"; else nothing.
+    """Ceilings of blind maps on each image, (B,), for the claim "positive-smoothed"; else nothing,
+    nor in worlds.
 
     The possible truths are the smoothed masks of all cells, or of those that count.
     """
-    if batch.smooth is None or not batch.questions:
+    if batch.smooth is None or not batch.questions or batch.questions[0].world is not None:
         return {}
     bounds = []
     for question in batch.questions:
@@ -286,6 +293,7 @@ def proof_of(
         "without-network": network,
         "without-target": target,
         "without-place": 1.0,
+        "without-color": None,
         **seen,
     }
     return Proof(blind, setup.gamma, p_network, p_target, chances)

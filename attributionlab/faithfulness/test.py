@@ -40,7 +40,8 @@ from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
 from attributionlab.versions import library_versions
 
-DEFAULT_ENVIRONMENTS = ("multi-color-sum", "multi-color-sum-distractors", "single-color-sum")
+DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips", "all-four")
+"""Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
 FRESH_SEEDS = 2**53
 """Seeds that may be drawn, so many that none is guessed, and every one a number of JSON."""
 MOST_SEEDS = 1_000
@@ -77,10 +78,11 @@ def faithfulness_test(
     interval of its mean over questions, and so over networks, lies below. Where gamma lies inside the
     interval, the questions do not suffice for a verdict; fewer than 6 never do.
 
-    A method passes if it does so in every environment and there is one in which maps that are made
-    without the network cannot reach gamma, and one in which those without the target cannot; what they
-    reach at most is proved (`attributionlab.faithfulness.knowledge`). Passing does not make a method
-    faithful. Controls are run on the same questions; if one has the wrong result, there is no verdict.
+    A method passes if it does so in every environment, and if there is one in which maps that are made
+    without the network cannot reach gamma, one in which those without the target cannot, and so for
+    those made without places and those made without colors; what they reach at most is proved
+    (`attributionlab.faithfulness.proof`). Passing does not make a method faithful. Controls are run on
+    the same questions; if one has the wrong result, there is no verdict.
 
     Parameters
     ----------

@@ -21,8 +21,16 @@ BLIND = {
     "without-network": "without the network",
     "without-target": "without the target",
     "without-place": "from colors and network without places",
+    "without-color": "from places and network without colors",
 }
 """What each kind of blind maps is made of."""
+SHOWS = {
+    "without-network": "the network",
+    "without-target": "the target",
+    "without-place": "places",
+    "without-color": "colors",
+}
+"""What maps depend on that are not of such a kind."""
 SPACE = "\N{NO-BREAK SPACE}"
 VERBS = {
     "pass": "passes in",
@@ -77,13 +85,12 @@ def proof_sentence(document: Mapping[str, Any]) -> str:
             "pass does not prove that the maps depend on the network."
         )
     if document["verdict"] == "pass":
-        most = {name: _lowest_ceiling(document, name) for name in BLIND}
+        bounded = [name for name in SHOWS if _lowest_ceiling(document, name) < document["gamma"]]
         chance = f" (the chance of a blind map is at most {SHOWN:.0%} in each environment)"
+        most = [f"{_lowest_ceiling(document, name):.2f} {BLIND[name]}" for name in bounded]
         return (
-            f"This shows that the maps depend on the network and on the target{chance}: on average "
-            f"over questions, maps made {BLIND['without-network']} score at most "
-            f"{most['without-network']:.2f}, maps made {BLIND['without-target']} at most "
-            f"{most['without-target']:.2f}."
+            f"This shows that the maps depend on {listed([SHOWS[name] for name in bounded])}{chance}: "
+            f"on average over questions, maps score at most {listed(most)}."
         )
     passed = {result["verdict"] for result in document["environments"]} == {"pass"}
     if passed and document["unproven"]:
@@ -101,7 +108,7 @@ def proof_sentence(document: Mapping[str, Any]) -> str:
 
 def _lowest_ceiling(document: Mapping[str, Any], name: str) -> float:
     """Ceiling of such maps in the environment where they reach least."""
-    ceilings = [result["blind_ceilings"][name] for result in document["environments"]]
+    ceilings = [result["blind_ceilings"].get(name) for result in document["environments"]]
     return min((most for most in ceilings if most is not None), default=1.0)
 
 

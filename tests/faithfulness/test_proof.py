@@ -19,11 +19,12 @@ from attributionlab.methods.controls import BLIND, CONTROLS
 from attributionlab.metrics import parts_f1
 from attributionlab.report.reading import SHOWN
 from attributionlab.stats.intervals import least_mean_interval, verdict_of
+from attributionlab.truth import Truth
 
 # Of methods that take gradients where ReLUs switch on.
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 
-SIZE, SMALL = 24, 16
+SIZE, SMALL = 48, 40  # the marker of marker-flips has 9 pixels at 40: fewer would leave signs mixed
 FEW, MANY = 32, pytest.param(256, marks=pytest.mark.slow)
 Asked = dict[str, tuple[Tensor, Tensor, Tensor]]
 
@@ -33,8 +34,7 @@ def asked(n: int) -> Asked:
     """For each default environment: images, targets and signed truths of its questions."""
     found = {}
     for name in DEFAULT_ENVIRONMENTS:
-        # Redundant channels and weights change no truth, and cost time.
-        env = al.load(name, image_size=SMALL, redundant_channels=0, accumulator="uniform")
+        env = al.load(name, image_size=SMALL)
         questions = [al.Questions(env)[index] for index in range(n)]
         targets = torch.tensor([question.target for question in questions])
         images = torch.stack([question.image for question in questions])
@@ -87,7 +87,7 @@ def blind_method(seed: int) -> Callable[[Tensor, Tensor], Tensor]:
 def test_no_blind_control_passes(name, n):
     found = verdicts(functools.partial(CONTROLS[name], None), n)
     assert "pass" not in found
-    assert n == FEW or found == ["fail"] * 3
+    assert n == FEW or found == ["fail"] * 4
 
 
 @pytest.mark.parametrize("n", [FEW, MANY])
@@ -95,7 +95,7 @@ def test_no_blind_control_passes(name, n):
 def test_no_random_blind_method_passes(seed, n):
     found = verdicts(blind_method(seed), n)
     assert "pass" not in found
-    assert n == FEW or found == ["fail"] * 3
+    assert n == FEW or found == ["fail"] * 4
 
 
 @pytest.fixture(scope="module")
@@ -105,43 +105,48 @@ def places():
 
 @pytest.mark.parametrize("name", sorted(BLIND.keys() - {"color-lookup", "half-and-half"}))
 def test_a_blind_control_is_refused_by_the_whole_test(name, places):
-    report = al.faithfulness_test(name, places[1:2], n=12, diagnosed=False)
+    report = al.faithfulness_test(name, places[:1], n=12, diagnosed=False)
     assert report.verdict in ("fail", "inconclusive")
 
 
-def test_a_table_of_colors_that_asks_the_network_passes(places):
-    """Nothing in these environments depends on places: the ceiling of such maps is 1, and reached."""
+def test_a_table_of_colors_that_asks_the_network_fails_where_places_count(places):
     report = al.faithfulness_test("color-lookup", places, n=6, diagnosed=False)
-    assert report.verdict == "pass"
-    assert report.least.claim_f1 == 1
-    assert all(result.proof.ceilings["without-place"] == 1 for result in report.environments)
+    counting, *worlds = report.environments
+    assert counting.claim_f1 == counting.proof.ceilings["without-place"] == 1
+    assert [result.verdict for result in worlds] == ["fail"] * 3
+    assert report.verdict == "fail"
+    for result in worlds:
+        assert result.claim_f1 <= result.proof.ceilings["without-place"] < 0.5
 
 
-@pytest.mark.parametrize("name", ["guided-backprop", "feature-ablation-true-baseline"])
-def test_good_methods_score_above_three_quarters(name, places):
-    report = al.faithfulness_test(name, places, n=6, diagnosed=False)
+@pytest.mark.parametrize(
+    ("name", "environments"), [("guided-backprop", 3), ("feature-ablation-true-baseline", 4)]
+)
+def test_good_methods_score_above_three_quarters(name, environments, places):
+    """Guided backprop follows one branch of the minimum in all-four, the last one."""
+    report = al.faithfulness_test(name, places[:environments], n=6, diagnosed=False)
     assert report.verdict == "pass"
     assert report.least.claim_f1 > 0.75
 
 
-def test_exact_shapley_values_score_above_three_quarters(places):
+def test_exact_shapley_values_score_at_least_four_fifths(places):
     for env in places:
         questions = [al.Questions(env)[index] for index in range(8)]
         maps = [each.env.shapley(each.image, each.target)[None] for each in questions]
-        signed = [
-            each.env.truth(each.image[None], torch.tensor([each.target])).signed
-            for each in questions
-        ]
-        scores = parts_f1(torch.cat(maps), torch.cat(signed))
-        assert lowest_mean({part: f1.numpy() for part, f1 in scores.items()})[1] > 0.75
+        truth = Truth.joined(
+            [each.env.truth(each.image[None], torch.tensor([each.target])) for each in questions]
+        )
+        assert not truth.mixed.any()
+        scores = parts_f1(torch.cat(maps) * truth.asked, truth.signed)
+        assert lowest_mean({part: f1.numpy() for part, f1 in scores.items()})[1] >= 0.8
 
 
 def test_ceilings_are_those_of_the_questions_own_cells(places):
-    report = al.faithfulness_test("oracle", places[1], n=6, diagnosed=False)
+    report = al.faithfulness_test("oracle", places[0], n=6, diagnosed=False)
     [result] = report.environments
     images, without_target = [], []
     for index in range(6):
-        question = al.Questions(places[1])[index]
+        question = al.Questions(places[0])[index]
         sizes = [int((question.cells == cell).sum()) for cell in range(6)]
         images.append((unknown_roles(6, 4, "probability"), sizes))
         without_target.append((unknown_target(question.roles, 6, "probability"), sizes))
@@ -155,7 +160,7 @@ def test_ceilings_are_those_of_the_questions_own_cells(places):
 
 
 def test_a_pass_where_no_environment_excludes_maps_without_the_target_is_inconclusive(places):
-    report = al.faithfulness_test("oracle", places[2], n=6, diagnosed=False)
+    report = al.faithfulness_test("oracle", places[1], n=6, diagnosed=False)
     assert [result.verdict for result in report.environments] == ["pass"]
     assert report.unproven == ["without-target"]
     assert report.verdict == "inconclusive"
@@ -165,21 +170,28 @@ def test_a_pass_where_no_environment_excludes_maps_without_the_target_is_inconcl
 @pytest.mark.parametrize(
     ("claim", "gamma", "unproven"),
     [
-        ("positive", 0.5, []),
-        ("positive-smoothed", 0.6, []),
-        ("overall", 0.9, ["without-target"]),
-        ("signed", 0.25, ["without-network-and-target", "without-network", "without-target"]),
-        ("agreed", 0.5, ["without-network-and-target", "without-network", "without-target"]),
+        ("positive", 0.5, NEEDED[3:]),
+        ("positive-smoothed", 0.6, NEEDED[3:]),
+        ("overall", 0.9, NEEDED[2:]),
+        ("signed", 0.25, NEEDED),
+        ("agreed", 0.5, NEEDED),
     ],
 )
 def test_which_blind_maps_are_excluded_depends_on_claim_and_gamma(claim, gamma, unproven, places):
     n = 16 if claim == "positive-smoothed" else 6  # its bound on chance is a coarse one
     report = al.faithfulness_test(
-        "oracle", places[1], n=n, claim=claim, gamma=gamma, diagnosed=False
+        "oracle", places[0], n=n, claim=claim, gamma=gamma, diagnosed=False
     )
     assert [result.verdict for result in report.environments] == ["pass"]
-    assert report.unproven == unproven
-    assert report.verdict == ("inconclusive" if unproven else "pass")
+    assert report.unproven == list(unproven)  # and nothing here depends on places
+    assert report.verdict == "inconclusive"
+
+
+def test_counts_and_places_together_exclude_all_blind_maps(places):
+    report = al.faithfulness_test("oracle", places[:2], n=6, diagnosed=False)
+    assert report.unproven == []
+    assert report.verdict == "pass"
+    assert "the network, the target, places and colors" in repr(report)
 
 
 def test_maps_that_stay_just_above_gamma_for_most_roles_do_not_pass_by_luck():
@@ -232,9 +244,9 @@ SHARE = 0.65
 
 def test_fewer_than_six_questions_give_no_verdict(places):
     for n, verdict in ((5, "inconclusive"), (6, "pass")):
-        report = al.faithfulness_test("oracle", places[1], n=n, diagnosed=False)
+        report = al.faithfulness_test("oracle", places[:2], n=n, diagnosed=False)
         assert report.verdict == verdict
-    assert al.faithfulness_test("oracle", places[1], n=2, one_network=True).verdict == "pass"
+    assert al.faithfulness_test("oracle", places[0], n=2, one_network=True).verdict == "pass"
 
 
 def test_the_role_swap_test_tells_a_method_that_fails_from_a_blind_one(places):
@@ -245,8 +257,8 @@ def test_the_role_swap_test_tells_a_method_that_fails_from_a_blind_one(places):
         gradient = torch.autograd.grad(out, inputs)[0].sum(1, keepdim=True)
         return gradient * (torch.arange(gradient.shape[-1]) % 3 == 0)
 
-    seeing = al.faithfulness_test(half_right, places[1], n=16, diagnosed=False)
-    blind = al.faithfulness_test("majority", places[1], n=16, diagnosed=False)
+    seeing = al.faithfulness_test(half_right, places[0], n=16, diagnosed=False)
+    blind = al.faithfulness_test("majority", places[0], n=16, diagnosed=False)
     assert seeing.verdict == "fail"
     assert seeing.environments[0].proof.p_network < 0.001
     assert "depend on the network (p" in repr(seeing).replace("\n", " ")
@@ -261,7 +273,7 @@ def test_a_method_that_ignores_the_target_is_told_so(places):
         return torch.autograd.grad(logits.sum(), inputs)[0].sum(1, keepdim=True)
 
     report = al.faithfulness_test(
-        every_class, places[1], n=32, seed=1, diagnosed=False, claim="positive"
+        every_class, places[0], n=32, seed=1, diagnosed=False, claim="positive"
     )
     [result] = report.environments
     assert result.proof.p_network < 0.001 < 0.05 < result.proof.p_target
@@ -272,23 +284,23 @@ def test_a_method_that_ignores_the_target_is_told_so(places):
 def test_what_is_bound_to_one_network_needs_one_network(places):
     from captum.attr import Saliency
 
-    images, _ = places[1].batch(6)
-    for bound in (Saliency(places[1].model), images[:, :1].numpy()):
+    images, _ = places[0].batch(6)
+    for bound in (Saliency(places[0].model), images[:, :1].numpy()):
         with pytest.raises(al.AttributionLabError, match="--one-network"):
-            al.faithfulness_test(bound, places[1], n=6)
-        assert al.faithfulness_test(bound, places[1], n=6, one_network=True, output="logit")
+            al.faithfulness_test(bound, places[0], n=6)
+        assert al.faithfulness_test(bound, places[0], n=6, one_network=True, output="logit")
 
 
 def test_a_fresh_seed_is_drawn_stated_and_repeats_the_test(places):
     first, second = (
-        al.faithfulness_test("majority", places[1], n=2, seed="fresh", diagnosed=False)
+        al.faithfulness_test("majority", places[0], n=2, seed="fresh", diagnosed=False)
         for _ in range(2)
     )
     assert first.seed != second.seed
     assert first.seed_drawn
     assert first.to_dict()["seed_drawn"]
     assert f"seed {first.seed}" in repr(first).replace("\n", " ")
-    again = al.faithfulness_test("majority", places[1], n=2, seed=first.seed, diagnosed=False)
+    again = al.faithfulness_test("majority", places[0], n=2, seed=first.seed, diagnosed=False)
     assert not again.seed_drawn
     assert dataclasses.asdict(again.environments[0].proof) == dataclasses.asdict(
         first.environments[0].proof
@@ -297,7 +309,7 @@ def test_a_fresh_seed_is_drawn_stated_and_repeats_the_test(places):
 
 def test_another_word_than_fresh_is_refused(places):
     with pytest.raises(al.AttributionLabError, match="seed is 'new'"):
-        al.faithfulness_test("majority", places[1], n=2, seed="new")
+        al.faithfulness_test("majority", places[0], n=2, seed="new")
 
 
 def test_the_level_that_decides_is_the_one_that_is_printed():

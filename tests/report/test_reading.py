@@ -36,7 +36,10 @@ def test_all_environments_of_one_kind_are_counted_not_named():
     assert sentences(invalid)[0] == "The method could not be judged in any of the 2 environments."
     first, second, proof = sentences(cases.DOCUMENTS["pass"]())
     assert first == "The method passes in all 3 environments."
-    assert re.findall(r"at most ([\d.]+)[,.]", proof) == ["0.38", "0.38"]
+    assert re.findall(r"([\d.]+) without the (\w+)", proof) == [
+        ("0.38", "network"),
+        ("0.38", "target"),
+    ]
     assert plain(second) == (
         "Its lowest score, that in multi-color-sum-distractors, is F1 0.93; its 95 % interval, "
         "0.88 to 0.98, lies wholly at or above gamma = 0.5."

@@ -53,6 +53,7 @@ RUNS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
         SMALL[1:],
         {"n": 2, "seed": "fresh", "diagnosed": False, "settings": {"n_steps": 5}},
     ),
+    "world": ("oracle", ("quadrants",), {"n": 2, "diagnosed": False}),
     "one network": ("input-x-gradient", SMALL, {"n": 2, "one_network": True}),
     "camouflage": (
         "saliency",
@@ -268,9 +269,9 @@ def test_names_are_those_of_the_code():
     part, smoothed = get_args(ScoredPart)
     assert environment["claim_part"]["enum"] == [*get_args(part), *get_args(smoothed)]
     assert said["unproven"]["items"]["enum"] == list(NEEDED)
-    assert set(environment["decisive"]["items"]["enum"]) == {*NEEDED, "without-place"}
+    assert set(environment["decisive"]["items"]["enum"]) == {*NEEDED}
     assert environment["excluded"]["items"]["enum"] == list(NEEDED)
-    assert list(defs["blind_ceilings"]["properties"]) == [*NEEDED, "without-place"]
+    assert list(defs["blind_ceilings"]["properties"]) == [*NEEDED]
     assert environment["bar"]["items"]["enum"] == list(INPUT_ONLY)
     assert tuple(defs["shares"]["properties"]) == SHARES
     for name in ("form", "lowest_form"):
