@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.rules.cells import Place, Unit, cells_of, merged
+from attributionlab.rules.cells import Merged, Place, Unit, cells_of, merged
 from attributionlab.rules.forms import (
     Coefficients,
     Form,
@@ -172,13 +172,6 @@ class Component(NamedTuple):
     members: tuple[int, ...]
 
 
-class _Part(NamedTuple):
-    """Units that feed some trees, merged, and where each cell went."""
-
-    units: tuple[Unit, ...]
-    places: dict[Place, Place]
-
-
 class _Along(NamedTuple):
     """Parts of the differences of a unit, the bound of the error of each, and signs."""
 
@@ -262,14 +255,14 @@ class _Solver:
             if members:  # a form may be constant although its counts are not
                 yield Component(tuple(some), tuple(sorted(members)))
 
-    def part(self, trees: Sequence[Tree], members: Sequence[int]) -> _Part:
+    def part(self, trees: Sequence[Tree], members: Sequence[int]) -> Merged:
         """Units that feed trees, of some members only."""
         chosen = [self.index[form] for form in forms_in(trees)]
         found = merged([self.game.units[at] for at in members], chosen)
         places = {(members[at], role): new for (at, role), new in found.places.items()}
-        return _Part(found.units, places)
+        return Merged(found.units, places)
 
-    def grid(self, part: _Part) -> tuple[CountGrid | SumGrid | None, Route]:
+    def grid(self, part: Merged) -> tuple[CountGrid | SumGrid | None, Route]:
         """The table of a part, and what kind it is; None where all are too large."""
         if fits(part.units):
             return CountGrid(part.units), "table"
@@ -321,7 +314,7 @@ class _Solver:
     def _by_table(
         self,
         component: Component,
-        part: _Part,
+        part: Merged,
         grid: CountGrid | SumGrid,
         route: Route,
         found: dict[Place, _Cell],

@@ -214,6 +214,65 @@ def test_estimates_agree_with_enumeration(seed, monkeypatch):
     check(Case(seed, players=7))
 
 
+def tiled():
+    """Two tiles of stripes, one of checks, and single pixels: 14 players."""
+    image = blank(6)
+    patterns = ((0, 0, "rbrb"), (0, 2, "rbrb"), (2, 0, "rbbr"))
+    for y, x, colors in patterns:
+        for at, name in enumerate(colors):
+            name = "red" if name == "r" else "blue"
+            image[:, y + at // 2, x + at % 2] = COLORS[name]
+    for y in (4, 5):
+        image[:, y, 5] = COLORS["green"]
+    return image
+
+
+@pytest.mark.parametrize(
+    ("rule", "routes"),
+    [
+        (
+            "relu(2 * stripes(red, blue) + green - 1)",
+            ("table", "sums", "sub-expressions", "estimate"),
+        ),
+        (
+            "min(stripes(red, blue), green) - relu(checks(red, blue) - green)",
+            ("table", "table", "sub-expressions", "estimate"),
+        ),
+        ("relu(stripes(red, blue) + red - 2)", ("estimate",)),  # its pixels count alone, too
+        ("relu(red - 2) + stripes(red, blue)", ("table",)),
+    ],
+)
+def test_tiles_equal_enumeration_by_every_route(rule, routes, monkeypatch):
+    monkeypatch.setattr("attributionlab.rules.walks.ARRIVALS", 2**17)
+    image = tiled()
+    pixels = named_pixels(image)
+    n = len(pixels)
+    values, _ = oracles.outputs([rule], pixels, 6, 0, None)
+    expected = np.array(
+        [
+            [of_player(values, player, n) for player in range(n)]
+            for of_player in (oracles.shapley, oracles.rising, oracles.falling)
+        ]
+    )
+    for route, limit in zip(
+        routes, ({}, {"table": 0}, {"sum_work": 0}, {"widest": 0}), strict=False
+    ):
+        limits(monkeypatch, **limit)
+        game = rule_game(image, places_of(6), [parse(rule, list(COLORS), [])])
+        if rule.startswith("relu"):
+            assert route in game.solved.value_routes
+        for solution, of_players in zip(
+            (game.shapley(), game.rising(), game.falling()), expected, strict=True
+        ):
+            off = [
+                abs(float(solution.values[0, y, x]) - of_players[player])
+                for player, (y, x, _) in enumerate(pixels)
+            ]
+            allowed = [5 / 3 * float(solution.bounds[0, y, x]) + ROUNDINGS for y, x, _ in pixels]
+            assert (np.array(off) <= allowed).all()
+            assert max(allowed) < 0.05
+
+
 # Closed formulas
 
 
@@ -327,6 +386,7 @@ def test_a_tile_shares_what_its_motif_adds():
         "min(red, blue) - relu(green - 20)",
         "(red - blue) if green > 10 else (blue - red)",
         "max(red - blue, green) % 7",
+        "(red - blue) if green + red > 40 else blue",
         ["red - green", "blue"],
         ["relu(red - 20) - blue", "min(green, 30)"],
     ],

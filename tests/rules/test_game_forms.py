@@ -18,7 +18,7 @@ from attributionlab.rules.forms import (
 )
 from attributionlab.rules.game import asked, rule_game
 from attributionlab.rules.parsing import parse
-from attributionlab.rules.signs import signs
+from attributionlab.rules.signs import Structure, signs, steps_of
 from attributionlab.rules.sums import SumGrid, axes_of_sums
 from attributionlab.rules.tables import CountGrid, binomial_pmf, parts
 from rules.random_games import COLORS, Drawing, blank, places_of
@@ -236,6 +236,34 @@ def test_a_change_of_branch_has_the_sign_of_their_difference():
     found = signs(game.game.roots, game.game.units, game.readout)
     assert found.rises.tolist() == [1, 1]
     assert found.falls.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("red == 0", (False, True)),
+        ("red == 6", (True, False)),
+        ("red == 3", (True, True)),
+        ("not red > 2", (False, True)),
+        ("abs(red - 3)", (True, True)),
+        ("abs(red@left - red) + blue", (True, False)),  # of the right: the left is no player
+        ("abs(red - red@left) + blue", (True, False)),
+        ("min(red, blue) - max(red, 3)", (True, True)),
+        ("blue + 5 if red > 2 else blue", (True, False)),
+        ("blue if red > 2 else blue + 5", (False, True)),
+        ("green if blue > red else green - 1", (False, True)),
+        ("xor(red > 2, blue > 2)", (True, True)),
+    ],
+)
+def test_structure_bounds_what_a_pixel_may_do(text, expected):
+    image = blank(8)
+    for row, name in enumerate(("red", "blue", "green")):
+        image[:, row, 1:7] = np.array(COLORS[name])[:, None]
+    game = rule_game(image, places_of(8), [parse(text, list(COLORS), ["left"])])
+    root, units = game.game.roots[0], game.game.units
+    label = cells_of(units)[int(game.labels[0, 6])]
+    steps = steps_of(units)[cells_of(units).index(label)]
+    assert Structure(forms_in([root]), units).moves(root, steps) == expected
 
 
 def test_asked_follows_its_thresholds():
