@@ -394,14 +394,7 @@ class _Solver:
         label = {place: at for at, place in enumerate(cells_of(part.units))}
         for cell in set(open_cells):
             one, at = found[cell], label[part.places[cell]]
-            ups, downs, changes = (int(each[at]) for each in bounds)
-            if one.value_route != "estimate" and abs(one.value) > one.value_error:
-                ups, downs, changes = (
-                    (1 if one.value > 0 else ups),
-                    (1 if one.value < 0 else downs),
-                    1,
-                )
-            one.signs = ups, downs, changes
+            one.signs = int(bounds.rises[at]), int(bounds.falls[at]), int(bounds.changes[at])
             if one.value_route != "estimate" and 0 in one.signs[:2]:  # all of its value is one part
                 one.parts = Parts(max(0.0, one.value), max(0.0, -one.value))
                 one.part_error, one.part_route = one.value_error, one.value_route

@@ -74,7 +74,7 @@ def blind_method(seed: int) -> Callable[[Tensor, Tensor], Tensor]:
                 )]  # fmt: skip
                 values = np.random.default_rng(key).choice([-1.0, 0.0, 0.5, 1.0], 2)
                 places = (pixels == color).nonzero()[:, 0]
-                share = len(places) // 2 if seed % 5 == 0 else len(counting)
+                share = len(places) // 2 if seed % 5 == 0 else len(places)
                 one.view(-1)[places[:share]] = float(values[0])
                 one.view(-1)[places[share:]] = float(values[1])
         return maps

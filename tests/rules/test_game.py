@@ -240,6 +240,8 @@ def tiled():
         ),
         ("relu(stripes(red, blue) + red - 2)", ("estimate",)),  # its pixels count alone, too
         ("relu(red - 2) + stripes(red, blue)", ("table",)),
+        ("relu(stripes(red, blue) - 1) * -3 + stripes(red, blue) - red", ("table",)),
+        ("red - blue - 3 * relu(stripes(red, blue) - 1) + 2 * stripes(red, blue)", ("table",)),
     ],
 )
 def test_tiles_equal_enumeration_by_every_route(rule, routes, monkeypatch):
@@ -467,11 +469,19 @@ def test_counts_of_four_colors_have_the_values_of_the_game_of_counts(temperature
     assert (game.strict().signed[0][game.labels >= 0].abs() == 1).all()
 
 
+TWICE = (["min(red, 2 * red - 2)", "blue", "green"],)
+"""A pixel feeds two operands of one logit."""
+
+
 def test_logits_that_share_pixels_are_not_taken_apart(monkeypatch):
     limits(monkeypatch, table=0, sum_work=0)
     monkeypatch.setattr("attributionlab.rules.walks.ARRIVALS", 2**14)
     counts = {"red": 3, "blue": 3, "green": 2}
-    for rules in (["red", "blue + 2 * green", "green"], ["min(red, blue)", "blue", "green"]):
+    for rules in (
+        ["red", "blue + 2 * green", "green"],
+        ["min(red, blue)", "blue", "green"],
+        *TWICE,
+    ):
         game = world(rules, counts, side=6, temperature=2.0)
         assert "estimate" in game.solved.value_routes
 
@@ -547,6 +557,18 @@ def test_what_all_logits_share_is_null_for_a_probability():
     assert (game.labels >= 0).sum() == 50
     logit = world("red + relu(green - 3)", counts)
     assert (logit.labels >= 0).sum() == 55
+
+
+@pytest.mark.parametrize("temperature", [None, 2.0])
+def test_a_form_whose_counts_cancel_has_no_players(temperature):
+    counts = {"red": 3, "blue": 2}  # red lies on the left
+    rules = ["abs(red@left - red) + blue", "relu(red@left - red)"][
+        : 1 if temperature is None else 2
+    ]
+    game = world(rules, counts, side=12, temperature=temperature)
+    assert (game.labels >= 0).sum() == 2
+    assert game.strict().relevant.sum() == 2
+    assert float(game.shapley().values.sum()) == pytest.approx(game.full - game.empty)
 
 
 def test_equal_games_are_solved_once():

@@ -267,19 +267,19 @@ def test_structure_bounds_what_a_pixel_may_do(text, expected):
 
 
 def test_asked_follows_its_thresholds():
-    rising = np.array([10.0, 2.5, 2.4, 0.0, 5.0, 9.0])
-    falling = np.array([0.0, 0.0, 0.0, 0.0, 5.0, 1.0])
-    null = np.array([False, False, False, True, False, False])
-    errors = np.array([0.0, 0.0, 0.06, 0.0, 0.0, 0.1])
+    rising = np.array([10.0, 2.5, 2.4, 0.0, 5.0, 9.0, 8.0])
+    falling = np.array([0.0, 0.0, 0.0, 0.0, 5.0, 1.0, 0.0])
+    null = np.array([False, False, False, True, False, False, False])
+    errors = np.array([0.0, 0.0, 0.06, 0.0, 0.0, 0.1, 0.1])
     found = asked(rising, falling, null, errors)
-    assert found.relevant.tolist() == [True, True, False, False, True, True]
-    assert found.signed.tolist() == [1, 1, 0, 0, 0, 1]
-    assert found.mixed.tolist() == [False, False, False, False, True, False]
-    assert found.asked.tolist() == [True, True, False, True, True, True]
-    assert found.sure.tolist() == [True, True, False, True, True, False]
+    assert found.relevant.tolist() == [True, True, False, False, True, True, True]
+    assert found.signed.tolist() == [1, 1, 0, 0, 0, 1, 1]
+    assert found.mixed.tolist() == [False, False, False, False, True, False, False]
+    assert found.asked.tolist() == [True, True, False, True, True, True, True]
+    assert found.sure.tolist() == [True, True, False, True, True, False, True]
     loose = asked(rising, falling, null, errors, share=0.1, purity=0.9)
-    assert loose.relevant.tolist() == [True, True, True, False, True, True]
-    assert loose.signed.tolist() == [1, 1, 1, 0, 0, 0]
+    assert loose.relevant.tolist() == [True, True, True, False, True, True, True]
+    assert loose.signed.tolist() == [1, 1, 1, 0, 0, 0, 1]
 
 
 @given(
