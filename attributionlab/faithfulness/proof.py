@@ -29,14 +29,10 @@ from attributionlab.truth import Output, smoothed
 
 LEVEL = 0.01
 """Chance of a blind map to be taken for one that is not, in an environment."""
-NEEDED = (
-    "without-network-and-target",
-    "without-network",
-    "without-target",
-    "without-place",
-    "without-color",
-)
+NEEDED = "without-network-and-target", "without-network", "without-target"
 """What maps are made without. A pass says enough only if none of these maps can pass everywhere."""
+BLIND_MAPS = (*NEEDED, "without-place", "without-color")
+"""Where an environment asks for places, maps from colors alone, and from places alone, are bounded, too."""
 
 
 class View(NamedTuple):

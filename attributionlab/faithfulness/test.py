@@ -79,10 +79,11 @@ def faithfulness_test(
     interval, the questions do not suffice for a verdict; fewer than 6 never do.
 
     A method passes if it does so in every environment, and if there is one in which maps that are made
-    without the network cannot reach gamma, one in which those without the target cannot, and so for
-    those made without places and those made without colors; what they reach at most is proved
-    (`attributionlab.faithfulness.proof`). Passing does not make a method faithful. Controls are run on
-    the same questions; if one has the wrong result, there is no verdict.
+    without the network cannot reach gamma, and one in which those without the target cannot; what they
+    reach at most is proved (`attributionlab.faithfulness.proof`). The report says whether maps are
+    excluded, too, that know colors and no places, or places and no colors; the default environments
+    exclude them. Passing does not make a method faithful. Controls are run on the same questions; if
+    one has the wrong result, there is no verdict.
 
     Parameters
     ----------

@@ -87,10 +87,14 @@ def proof_sentence(document: Mapping[str, Any]) -> str:
     if document["verdict"] == "pass":
         bounded = [name for name in SHOWS if _lowest_ceiling(document, name) < document["gamma"]]
         chance = f" (the chance of a blind map is at most {SHOWN:.0%} in each environment)"
+        open_ = [SHOWS[name] for name in SHOWS if name not in bounded]
+        unasked = (
+            f" No environment here shows whether they depend on {listed(open_)}." if open_ else ""
+        )
         most = [f"{_lowest_ceiling(document, name):.2f} {BLIND[name]}" for name in bounded]
         return (
             f"This shows that the maps depend on {listed([SHOWS[name] for name in bounded])}{chance}: "
-            f"on average over questions, maps score at most {listed(most)}."
+            f"on average over questions, maps score at most {listed(most)}.{unasked}"
         )
     passed = {result["verdict"] for result in document["environments"]} == {"pass"}
     if passed and document["unproven"]:

@@ -15,7 +15,7 @@ import attributionlab as al
 from attributionlab.diagnosis.shares import SHARES, ScoredPart
 from attributionlab.environment import Environment
 from attributionlab.faithfulness import report as reports
-from attributionlab.faithfulness.proof import NEEDED
+from attributionlab.faithfulness.proof import BLIND_MAPS, NEEDED
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.verdicts import Verdict
 from attributionlab.methods.controls import INPUT_ONLY
@@ -269,9 +269,9 @@ def test_names_are_those_of_the_code():
     part, smoothed = get_args(ScoredPart)
     assert environment["claim_part"]["enum"] == [*get_args(part), *get_args(smoothed)]
     assert said["unproven"]["items"]["enum"] == list(NEEDED)
-    assert set(environment["decisive"]["items"]["enum"]) == {*NEEDED}
+    assert set(environment["decisive"]["items"]["enum"]) == {*BLIND_MAPS}
     assert environment["excluded"]["items"]["enum"] == list(NEEDED)
-    assert list(defs["blind_ceilings"]["properties"]) == [*NEEDED]
+    assert list(defs["blind_ceilings"]["properties"]) == [*BLIND_MAPS]
     assert environment["bar"]["items"]["enum"] == list(INPUT_ONLY)
     assert tuple(defs["shares"]["properties"]) == SHARES
     for name in ("form", "lowest_form"):
