@@ -32,7 +32,7 @@ LEVEL = 0.01
 NEEDED = "without-network-and-target", "without-network", "without-target"
 """What maps are made without. A pass says enough only if none of these maps can pass everywhere."""
 BLIND_MAPS = (*NEEDED, "without-place", "without-color")
-"""Where an environment asks for places, maps from colors alone, and from places alone, are bounded, too."""
+"""Where an environment asks for places, maps from colors, or from places, alone are bounded, too."""
 
 
 class View(NamedTuple):

@@ -10,6 +10,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab.exact import route_of, trajectories, trajectory
 from attributionlab.exact.stepwise import replacement
+from cases import COUNTING
 from exact.random_networks import Opaque
 from exact.stepwise.small_networks import by_passes, followed, pair
 
@@ -100,7 +101,7 @@ def random_configuration(seed, sizes):
     def one_of(*choices):
         return choices[int(torch.randint(len(choices), (), generator=generator))]
 
-    name = one_of(*al.environments())
+    name = one_of(*sorted(COUNTING))
     constants = {"accumulator": one_of("uniform", "nonuniform"), "image_size": one_of(*sizes)}
     constants["weight_seed"] = one_of(0, 1, 2)
     if name.startswith("multi-color-sum"):
