@@ -3,8 +3,8 @@
     python benchmarks/passes.py [--size 48] [--n 8] [--limit 120] [--jobs 1] [--out DIR] [METHOD ...]
 
 One row for each built-in method and control, kept in DIR as it is found and not run again, and in
-DIR/passes.csv at the end: verdict and lowest F1 of the claim where only counts of colors matter, with one
-network for all images (and single-color-modulo) and on questions, and the second verdict with the
+DIR/passes.csv at the end: verdict and lowest F1 of the claim where only counts of colors matter, with
+one network for all images (and single-color-modulo) and on questions, and the second verdict with the
 lowest score before five equivalent forms. `attributionlab compare --all --env WORLD` has the worlds.
 """
 
