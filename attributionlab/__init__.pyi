@@ -21,6 +21,10 @@ from .errors import AttributionLabError as AttributionLabError
 from .errors import AttributionLabWarning as AttributionLabWarning
 from .errors import AttributionWarning as AttributionWarning
 from .errors import GuardWarning as GuardWarning
+from .exams import RandomWorlds as RandomWorlds
+from .exams import WorldsReport as WorldsReport
+from .exams import random_worlds as random_worlds
+from .exams import worlds_test as worlds_test
 from .exchange.export import export_environment as export_environment
 from .exchange.score import score_export as score_export
 from .faithfulness.calls import attribute as attribute

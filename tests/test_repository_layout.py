@@ -77,6 +77,10 @@ MAY_IMPORT = {
         *("metrics", "progress", "ranking", "report", "stats", "store", "truth", "validation"),
         "versions",
     },
+    "exams": {
+        *("device", "environment", "faithfulness", "images", "methods", "metrics", "progress"),
+        *("rules", "stats", "store", "validation", "versions"),
+    },
     "exchange": {
         *("environment", "faithfulness", "files", "progress", "references", "truth", "validation"),
         "versions",

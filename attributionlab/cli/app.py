@@ -24,10 +24,12 @@ from attributionlab.cli.options import (
     Explained,
     FreshSeed,
     Gamma,
-    Images,
     ImageSize,
+    Jobs,
     OneNetwork,
+    Out,
     Quick,
+    RetryFailed,
     Settings,
     arguments,
     check_paths,
@@ -46,6 +48,7 @@ from attributionlab.cli.studies import (
     run_metric_test,
 )
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
+from attributionlab.cli.worlds import check_options, examine
 from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
@@ -139,7 +142,17 @@ def run_test(
         str, typer.Argument(help="A built-in name, path/to/file.py:name, module:name, or maps.npy.")
     ],
     env: Environments = None,
-    n: Images = 32,
+    worlds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Test in N random worlds, of which --seed says which."),
+    ] = None,
+    difficulty: Annotated[
+        str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
+    ] = None,
+    n: Annotated[
+        int | None,
+        typer.Option(help="Images in each environment; 32 by default, 6 in random worlds."),
+    ] = None,
     seed: FreshSeed = "0",
     gamma: Gamma = 0.5,
     claim: Claimed = None,
@@ -170,6 +183,9 @@ def run_test(
         ),
     ] = 0,
     device: Device = "cpu",
+    out: Out = None,
+    jobs: Jobs = None,
+    retry_failed: RetryFailed = False,
     html: Annotated[
         Path | None, typer.Option(help="Write one page with everything to this file.")
     ] = None,
@@ -186,6 +202,9 @@ def run_test(
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
+    With --worlds the environments are drawn; --out, --jobs and --retry-failed are for them. The verdict
+    is by the 95 % interval of the share of worlds passed: all of it must reach one half.
+
     Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few questions, or blind maps may pass,
     too), 4 invalid (a control has the wrong result), 70 a crash, 130 interrupted, 141 the reader of the
     table has stopped.
@@ -194,6 +213,38 @@ def run_test(
     from attributionlab.files import write_atomically
     from attributionlab.report import print_table, report_figure, report_table, to_png
 
+    check_options(
+        worlds,
+        {
+            "env": env,
+            "quick": quick,
+            "output": output,
+            "seeds": seeds != 1,
+            "truths": truths,
+            "one_network": one_network,
+            "equivalent": equivalent,
+            "camouflage": camouflage,
+            "html": html,
+            "figure": figure,
+            "difficulty": difficulty,
+            "out": out,
+            "jobs": jobs,
+            "retry_failed": retry_failed,
+        },
+    )
+    if worlds is not None:
+        verdict = examine(
+            *(method, worlds, seed, difficulty, image_size, n, out),
+            {"json": json, "csv": csv, "parquet": parquet},
+            gamma=gamma,
+            claim=claim,
+            settings=parse_settings(set_ or []),
+            preset=preset,
+            device=device,
+            jobs=jobs,
+            retry_failed=retry_failed,
+        )
+        raise typer.Exit(STATUSES[verdict])
     places = check_paths(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
         read=[method, *(env or [])],
@@ -202,7 +253,7 @@ def run_test(
         report = faithfulness_test(
             method,
             load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
-            n,
+            32 if n is None else n,
             parse_seed(seed),
             gamma,
             claim,  # type: ignore[arg-type]

@@ -49,6 +49,7 @@ def world(
     *,
     colors: Mapping[str, tuple[int, int, int]] | None = None,
     regions: Mapping[str, tuple[float, float, float, float]] | None = None,
+    name: str | None = None,
     **constants: Any,
 ) -> Environment:
     """Make a world from a rule: an exact network, its images and its truth.
@@ -68,6 +69,8 @@ def world(
         and those of white, black, gray, orange, purple, brown, pink and teal that the rule names.
     regions : dict of str to (float, float, float, float), optional
         Regions of one's own: top, left, bottom and right edge as fractions of the image side.
+    name : str, optional
+        What the world is called; its rule by default.
     **constants
         Other constants: `items` (which patches images have), `area`, `fill`, `shapes`, `background`
         (see `attributionlab.images.scenes.scenes`), `temperature`, `smoothing`, `size`. By default each
@@ -97,6 +100,7 @@ def world(
     given: dict[str, Any] = {"rule": rule, "image_size": image_size, "seed": seed, **constants}
     given |= {"colors": colors} if colors is not None else {}
     given |= {"regions": regions} if regions is not None else {}
+    given |= {"name": name} if name is not None else {}
     texts = dict(rule) if isinstance(rule, Mapping) else {"": rule}
     whole = " ".join(map(str, texts.values()))
     if colors is None:
@@ -118,7 +122,7 @@ def world(
     title = whole if isinstance(rule, str) else "; ".join(f"{k}: {v}" for k, v in texts.items())
     env = from_spec(
         {
-            "name": cut(title, LONGEST_NAME),
+            "name": cut(title, LONGEST_NAME) if name is None else name,
             "claim": f"The rule {title}.",
             "formula": title,
             "source": "a rule of the user's",

@@ -153,7 +153,7 @@ def compare(
         "equivalent": equivalent,
     }
     cells = [
-        _cell(label, method, pair, env, options, device)
+        method_cell(label, method, pair, env, options, device)
         for env in chosen
         for label, method, pair in zip(named, resolved, pairs, strict=True)
     ]
@@ -187,7 +187,7 @@ def compare(
     return comparison
 
 
-def _cell(
+def method_cell(
     label: str,
     method: Method,
     pair: tuple[Any, Mapping[str, Any]],

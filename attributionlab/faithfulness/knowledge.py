@@ -89,6 +89,12 @@ class Possible:
         """The number m of cells."""
         return int(self.positive.shape[1])
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is one question only, of whole cells, so that a map can be its truth."""
+        whole = all(np.isin(each, (0, 1)).all() for each in (self.positive, self.negative))
+        return len(self.weights) == 1 and whole
+
     def asked(self, sizes: Numbers) -> Numbers:
         """Probabilities (Q,) given that the image shows a positive cell; all 0 if it shows none."""
         weights = self.weights * (self.positive @ sizes > 0)
@@ -279,7 +285,10 @@ def ceiling(
     refuse_if(
         [*claim_problem(claim), *number_problem("tolerance", tolerance, least=LEAST_TOLERANCE)]
     )
-    return _ceiling(_Images(checked_sizes(images)), claim, tolerance)
+    known = checked_sizes(images)
+    if all(possible.is_known for possible, _ in known):
+        return 1.0  # the truth itself is such a map
+    return _ceiling(_Images(known), claim, tolerance)
 
 
 class _Images:

@@ -189,11 +189,11 @@ def _in_world(
     )
     signed = own.signed[0] * asked
     views = {
-        "without-place": _view(signed, shown, roles.kinds.grouped("colors")),
-        "without-color": _view(signed, shown, roles.kinds.grouped("region")),
+        "without-place": view_of(signed, shown, roles.kinds.grouped("colors")),
+        "without-color": view_of(signed, shown, roles.kinds.grouped("region")),
     }
     if roles.orbits is not None:
-        views["without-network"] = _view(signed, shown, roles.orbits)
+        views["without-network"] = view_of(signed, shown, roles.orbits)
     return AskedMasses(masses, _possible(targets if provable else own), views, provable)
 
 
@@ -203,7 +203,7 @@ def _possible(truths: KindTruths) -> Possible:
     return Possible(truths.signed > 0, truths.signed < 0, np.full(count, 1 / count))
 
 
-def _view(signed: NDArray[np.int8], sizes: Numbers, groups: NDArray[np.int64]) -> View:
+def view_of(signed: NDArray[np.int8], sizes: Numbers, groups: NDArray[np.int64]) -> View:
     """A question about groups of cells: which share of each raises the output, and which lowers it."""
     total, raising, lowering = (
         np.bincount(groups, sizes * part).astype(np.float64)

@@ -1,7 +1,7 @@
 """Kinds of pixels: what rules of other counts see in an image, without a look at each pixel again."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -41,6 +41,7 @@ class Kinds:
     labels: NDArray[np.int64]
     sees: Mapping[Count, NDArray[np.bool_]]
     sizes: NDArray[np.int64]
+    _known: dict[Any, tuple[Asked, bool]] = field(default_factory=dict, init=False, repr=False)
 
     def grouped(self, key: Literal["colors", "region"]) -> NDArray[np.int64]:
         """Groups (m,) of kinds with the same colors, or in the same regions."""
@@ -77,8 +78,33 @@ class Kinds:
         if any(count.motif for count in renamed):
             return self._asked_of_pixels(expressions, renamed, target, temperature)
         hits = {old: self.sees[new] for old, new in renamed.items()}
-        most = {count: int(self.sizes[seen].sum()) for count, seen in hits.items()}
-        roots, readout = roots_of(tuple(most.items()), tuple(expressions), target, temperature)
+        most = tuple((count, int(self.sizes[seen].sum())) for count, seen in hits.items())
+        game = most, tuple(expressions), target, temperature
+        if np.stack(list(hits.values())).sum(0).max() > 1:
+            return self._solved(hits, *game)
+        # Each kind is seen by one count at most: its answer is that of the count.
+        if game not in self._known:
+            found, exact = self._solved(hits, *game)
+            places = [int(np.argmax(seen)) for seen in hits.values()]
+            self._known[game] = Asked(*(each[places] for each in found)), exact
+        answers, exact = self._known[game]
+        maps = []
+        for answer, other in zip(answers, OF_OUTSIDE, strict=True):
+            maps.append(np.full(len(self.sizes), other, dtype=answer.dtype))
+            for seen, value in zip(hits.values(), answer, strict=True):
+                maps[-1][seen] = value
+        return Asked(*maps), exact
+
+    def _solved(
+        self,
+        hits: Mapping[Count, NDArray[np.bool_]],
+        most: tuple[tuple[Count, int], ...],
+        expressions: tuple[Expression, ...],
+        target: int,
+        temperature: float | None,
+    ) -> tuple[Asked, bool]:
+        """The same, from the kinds that each count sees."""
+        roots, readout = roots_of(most, expressions, target, temperature)
         forms = [dict(form) for form in forms_in(roots)]
         vectors = np.zeros((len(self.sizes), len(forms)), dtype=np.int64)
         for count, seen in hits.items():

@@ -226,6 +226,50 @@ def least_mean_interval(
     return Interval(min(lows), min(highs))
 
 
+def share_interval(hits: int, n: int, confidence: float = CONFIDENCE) -> Interval:
+    r"""Interval of a share: that of Clopper and Pearson.
+
+    For k hits of n its ends are the quantile a of Beta(k, n - k + 1) and the quantile 1 - a of
+    Beta(k + 1, n - k), a = (1 - confidence) / 2; 0 where k = 0, and 1 where k = n. Means of resamples
+    would not do: of n hits each resample is one of n hits. Source: Clopper and Pearson, "The Use of
+    Confidence or Fiducial Limits Illustrated in the Case of the Binomial" (Biometrika, 1934).
+
+    It holds the true share with at least its confidence where each hit is equally probable. Where
+    probabilities differ, as of things of several kinds, the number of hits varies less around the same
+    mean (Hoeffding, "On the Distribution of the Number of Successes in Independent Trials", Annals of
+    Mathematical Statistics, 1956), from one hit beside that mean on.
+
+    Parameters
+    ----------
+    hits, n : int
+        0 <= hits <= n, n at least 1.
+    confidence : float
+        In (0, 1).
+
+    Returns
+    -------
+    Interval
+
+    Raises
+    ------
+    AttributionLabError
+        For numbers outside these ranges.
+
+    Examples
+    --------
+    >>> from attributionlab.stats.intervals import share_interval
+    >>> low, high = share_interval(8, 10)
+    >>> print(f"{low:.2f} to {high:.2f}")
+    0.44 to 0.97
+    """
+    tail = tail_of(0, confidence)
+    if not 0 <= hits <= n or n < 1:
+        raise AttributionLabError(f"{hits} hits of {n}: take 0 <= hits <= n, and n of at least 1")
+    low = special.betaincinv(hits, n - hits + 1, tail) if hits else 0.0
+    high = special.betaincinv(hits + 1, n - hits, 1 - tail) if hits < n else 1.0
+    return Interval(float(low), float(high))
+
+
 def verdict_of(
     interval: Interval | None, gamma: float, mean: float
 ) -> Literal["pass", "fail", "inconclusive"]:

@@ -1,0 +1,6 @@
+from .drawing import DIFFICULTIES as DIFFICULTIES
+from .drawing import FEATURES as FEATURES
+from .test import WorldsReport as WorldsReport
+from .test import worlds_test as worlds_test
+from .worlds import RandomWorlds as RandomWorlds
+from .worlds import random_worlds as random_worlds

@@ -1,0 +1,473 @@
+"""Random worlds: what is drawn, what is kept, and the exam in them."""
+
+import itertools
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attributionlab as al
+from attributionlab.cli.app import main as command
+from attributionlab.environment.catalog import load_call
+from attributionlab.exams.drawing import (
+    DIFFICULTIES,
+    FEATURES,
+    RuleDrawing,
+    canonical,
+    features_of,
+    has_idle_part,
+    is_linear,
+)
+from attributionlab.exams.worlds import AREA, LINEAR, REJECTED, WorldDrawing
+from attributionlab.images.regions import QUADRANTS
+from attributionlab.metrics import parts_f1
+from attributionlab.rules.expressions import Count, counts_in, operations_in
+from attributionlab.rules.parsing import parse
+from attributionlab.stats.intervals import share_interval
+
+COLORS = ("red", "green", "blue", "yellow", "cyan", "magenta")
+COUNTS = [Count((color,), "", place) for color in COLORS for place in QUADRANTS] + [
+    Count(("red", "blue"), motif, place) for motif in ("stripes", "checks") for place in QUADRANTS
+]
+SIDE = 32
+
+
+def read(text):
+    return parse(text, COLORS, QUADRANTS)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Seven worlds of each difficulty: of medium every feature once, and a sum."""
+    return {
+        name: al.random_worlds(7, seed=3, difficulty=name, image_size=SIDE)
+        for name in ("easy", "medium")
+    } | {"hard": al.random_worlds(2, seed=3, difficulty="hard", image_size=SIDE)}
+
+
+@pytest.fixture(scope="module")
+def worlds(drawn):
+    return [env for some in drawn.values() for env in some]
+
+
+# What is drawn
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    difficulty=st.sampled_from(list(DIFFICULTIES)),
+    wanted=st.sampled_from([*FEATURES, "linear"]),
+)
+def test_rules_are_of_the_grammar(seed, difficulty, wanted):
+    level = DIFFICULTIES[difficulty]
+    if wanted not in (*level.features, "linear"):
+        return
+    drawing = RuleDrawing(np.random.default_rng(seed), level, COUNTS, 5, wanted)
+    rule = drawing.rule()
+    assert str(read(str(rule))) == str(rule)
+    allowed = {*level.numbers, *level.conditions, "*", "+", "-", ">", ">=", "<", "<=", "min", "max"}
+    assert operators(rule) <= allowed | {"if"}
+    assert is_linear(rule) == (operators(rule) <= {"+", "-", "*"})
+    assert wanted not in ("negation", "xor") or wanted in features_of(rule)
+    if not level.repeats:
+        counts = list(counts_in(rule))
+        assert len(counts) == len(set(counts))
+
+
+def operators(rule):
+    if not operations_in(rule):
+        return set()
+    return {rule.operator}.union(*map(operators, rule.operands))
+
+
+@pytest.mark.parametrize(
+    ("text", "features"),
+    [
+        ("red@top_left - blue@top_left", ""),
+        ("min(red@top_left, 3)", "saturation"),
+        ("max(red@top_left, blue@top_left)", ""),
+        ("min(red@top_left, blue@top_left)", "conjunction"),
+        ("min(red@top_left, blue@top_left, 3)", "conjunction saturation"),
+        ("red@top_left if not blue@top_left > 2 else 0", "negation saturation"),
+        ("0 if xor(red@top_left > 2, blue@top_left < 1) else green@top_left", "saturation xor"),
+        ("0 if red@top_left > 2 and blue@top_left < 1 else 7", "conjunction saturation"),
+        ("relu(4 * (stripes(red, blue)@top_left) - green@top_left)", "texture"),
+    ],
+)
+def test_features_stand_in_the_text(text, features):
+    assert features_of(read(text)) == set(features.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "idle"),
+    [
+        ("min(red, blue)", False),
+        ("min(red, red)", True),
+        ("min(red, red + blue)", True),
+        ("min(red, blue, red)", True),
+        ("max(red, 30)", True),
+        ("max(red, 6)", False),
+        ("relu(red + blue)", True),
+        ("relu(red - blue)", False),
+        ("abs(2 * red - blue)", False),
+        ("(red + blue) % 100", True),
+        ("(red + blue) % 7", False),
+        ("blue if red > 4 else green", False),
+        ("blue if red > 40 else green", True),
+        ("blue if red > 4 and red > 2 else green", True),
+        ("blue if red > 4 or green > 2 else 0", False),
+        ("blue if xor(red > 4, green > 40) else 0", True),
+        ("min(blue, 3) if not red > 4 else 0", False),
+        ("red - 2 * blue", False),
+    ],
+)
+def test_a_part_is_idle_if_the_rule_is_the_same_without_it(text, idle):
+    """Counts up to 18: where a part matters, it does so in more than 1 of 19 cases, so that 256 drawn
+    ones miss it with a probability below (18/19)^256 = 1e-6."""
+    assert has_idle_part(read(text), 18, np.random.default_rng(0)) is idle
+
+
+# What two rules have in common
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), difficulty=st.sampled_from(list(DIFFICULTIES)))
+def test_other_names_and_another_order_are_the_same_rule(seed, difficulty):
+    rng = np.random.default_rng(seed)
+    rule = RuleDrawing(rng, DIFFICULTIES[difficulty], COUNTS[:24], 5, "place").rule()
+    names = dict(zip(COLORS, rng.permutation(COLORS), strict=True))
+    names |= dict(zip(QUADRANTS, rng.permutation(list(QUADRANTS)), strict=True))
+    renamed = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), str(rule))
+    renamed = re.sub(r"(min|max)\((\w+@\w+), (\w+@\w+)\)", r"\1(\3, \2)", renamed)
+    assert canonical(read(renamed)) == canonical(rule)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("red@top_left + blue@top_left", "green@top_right + cyan@top_right", True),
+        ("red@top_left + blue@top_left", "green@top_right + cyan@top_left", False),
+        ("red@top_left + red@top_right", "green@top_right + cyan@top_left", False),
+        ("red@top_left - blue@top_left", "red@top_left + blue@top_left", False),
+        ("min(red@top_left, 3)", "min(cyan@top_right, 5)", True),
+        ("min(red@top_left, 3)", "max(red@top_left, 3)", False),
+        ("relu(red@top_left - blue@top_left)", "max(0, cyan@top_left - red@top_left)", True),
+        ("abs(2 * red - blue)", "abs(red - 2 * blue)", True),
+        ("abs(2 * red - blue)", "abs(red - blue)", False),
+        ("red if blue > 3 else 0", "red if 4 <= blue else 0", True),
+        ("red if blue > 3 else 0", "0 if blue > 3 else red", False),
+        ("red if xor(blue > 3, cyan < 4) else 0", "red if xor(cyan < 6, blue > 5) else 0", True),
+        ("4 * (stripes(red, blue)@top_left)", "4 * (checks(red, blue)@top_right)", True),
+        ("4 * (stripes(red, blue)@top_left)", "4 * (green@top_left)", False),
+        (
+            "stripes(red, blue)@top_left - checks(red, blue)@top_left",
+            "stripes(red, blue)@top_left - stripes(red, blue)@top_right",
+            False,
+        ),
+    ],
+)
+def test_which_rules_are_the_same(one, other, same):
+    assert (canonical(read(one)) == canonical(read(other))) is same
+
+
+# What is kept
+
+
+def test_worlds_are_named_and_made_again(worlds):
+    assert [env.name for env in worlds[:2]] == ["random-world-3-0-easy", "random-world-3-1-easy"]
+    for env in worlds[::5]:
+        again = eval(load_call(env), {"attributionlab": al})
+        assert again.spec == env.spec
+        assert torch.equal(again.batch(2)[0], env.batch(2)[0])
+
+
+def test_each_world_has_images_of_its_own(drawn, worlds):
+    other = al.random_worlds(2, seed=3, difficulty="easy", image_size=SIDE + 1)
+    seeds = [env.spec.seed for env in [*worlds, *other]]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_the_first_of_many_are_those_of_fewer(drawn):
+    few = al.random_worlds(3, seed=3, difficulty="easy", image_size=SIDE)
+    assert [env.spec for env in few] == [env.spec for env in drawn["easy"][:3]]
+    other = al.random_worlds(3, seed=4, difficulty="easy", image_size=SIDE)
+    assert not {env.rule for env in few} & {env.rule for env in other}
+
+
+def test_no_two_worlds_are_the_same(drawn):
+    for some in drawn.values():
+        texts = [canonical(env.counting.expressions[0]) for env in some]
+        assert len(set(texts)) == len(texts)
+
+
+def test_each_feature_has_its_turn(drawn):
+    for name, some in drawn.items():
+        level = DIFFICULTIES[name]
+        plain = iter(some.features)
+        in_turn = itertools.cycle(level.features)
+        for index, (env, features) in enumerate(zip(some, plain, strict=True)):
+            rule = env.counting.expressions[0]
+            assert features_of(rule) <= features
+            if name != "hard" and index % LINEAR == LINEAR - 1:
+                assert is_linear(rule)
+                continue
+            assert next(in_turn) in features
+            assert not is_linear(rule)
+            assert len(features) >= level.least_features
+            assert len(set(counts_in(rule))) <= level.most_counts
+    sums = sum(is_linear(env.counting.expressions[0]) for env in drawn["medium"])
+    assert sums / len(drawn["medium"]) <= 0.23
+
+
+def test_rejections_are_counted(drawn):
+    for some in drawn.values():
+        assert set(some.rejected) <= set(REJECTED)
+        assert all(count > 0 for count in some.rejected.values())
+    assert sum(drawn["medium"].rejected.values()) > 0
+
+
+def test_every_color_is_in_every_quadrant_in_equal_areas(worlds):
+    for env in worlds:
+        pixels = set()
+        for image in env.batch(4)[0].numpy().astype(int):
+            of_image = set()
+            for place in QUADRANTS:
+                inside = env.counting.places.mask(place)
+                rgb, counts = np.unique(image[:, inside], axis=1, return_counts=True)
+                assert rgb.shape[1] == 1 + len(COLORS)
+                background = (rgb == np.array([[20], [20], [20]])).all(0)
+                of_image |= set(counts[~background].tolist())
+            textured = "stripes" in env.rule or "checks" in env.rule
+            if not textured and "stripes(red, blue)@top_left" not in env.spec.constants["items"]:
+                assert len(of_image) == 1
+            pixels |= of_image
+        assert len(pixels) > 1  # other areas in other images
+        least, most = (round(area * SIDE**2) for area in AREA)
+        assert min(pixels) >= min(least, 4)
+        assert max(pixels) <= 2 * most + 8  # a color of two motifs
+
+
+def test_the_conditions_hold_on_the_first_images(worlds):
+    """From the truth of the environment, with maps by brute force."""
+    for env in worlds:
+        images, _ = env.batch(3)
+        targets = torch.zeros(3, dtype=torch.int64)
+        truth = env.truth(images, targets)
+        read = env.counting.classes_of(images) == 0
+        assert torch.equal(truth.relevant, read)  # every count matters, nothing else does
+        assert bool(truth.asked.all())
+        assert not bool(truth.mixed.any())
+        assert bool(truth.positive.flatten(1).any(1).all())
+        games = [env.counting.game(image, 0, "logit") for image in images]
+        assert {game.source for game in games} == {"closed form"}
+        exact = torch.stack([game.shapley().values for game in games])
+        assert lowest(exact, truth.signed) >= 0.8
+        colors = [
+            image.float() @ torch.tensor([1.0, 256.0, 65536.0]) for image in images.movedim(1, -1)
+        ]
+        quadrants = sum(k * env.counting.places.mask(place) for k, place in enumerate(QUADRANTS))
+        for groups in (torch.stack(colors), torch.from_numpy(quadrants).expand(3, -1, -1)):
+            assert best_constant(groups, truth.signed, images) < 0.45
+
+
+def lowest(maps, signed):
+    found = [f1 for f1 in parts_f1(maps, signed).values() if not f1.isnan().all()]
+    return min(float(f1.nanmean()) for f1 in found)
+
+
+def best_constant(groups, signed, images):
+    """The best lowest mean F1 of maps with -1, 0 or 1 on each group, 0 on the background."""
+    shown = (images != 20).any(1)
+    values = torch.unique(groups[shown])
+    index = torch.searchsorted(values, groups.contiguous()).clamp(max=len(values) - 1)
+    choices = torch.tensor(list(itertools.product((-1.0, 0.0, 1.0), repeat=len(values))))
+    best = [
+        torch.stack(
+            [
+                torch.nan_to_num(f1, nan=2.0)  # parts that an image lacks never are the lowest
+                for f1 in parts_f1(
+                    (choices[:, index[k]] * shown[k])[:, None],
+                    signed[k].expand(len(choices), -1, -1, -1),
+                ).values()
+            ]
+        )
+        for k in range(len(images))
+    ]
+    return float(torch.stack(best).mean(0).amin(0).max())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("red@top_left - red@top_right", ""),
+        ("red@top_left % 1", "constant"),
+        ("red@top_left + blue@top_left % 1", "a count changes nothing"),
+        ("5 * (red@top_left) + blue@top_left", "a count changes too little"),
+        ("abs(red@top_left - blue@top_left)", "a count has no sign"),
+        ("0 - red@top_left", "nothing raises the output"),
+        (
+            "4 * (red@top_left) + blue@top_left + green@top_right + cyan@top_right + blue@top_right",
+            "Shapley values do not find it",
+        ),
+        (" + ".join(f"red@{place}" for place in QUADRANTS), "a map without place suffices"),
+        (" + ".join(f"{color}@top_left" for color in COLORS), "a map without color suffices"),
+    ],
+)
+def test_why_a_rule_is_not_kept(text, reason):
+    drawing = WorldDrawing(seed=0, difficulty="medium", image_size=SIDE, index=4)
+    assert drawing.wanted == "linear"  # no feature is missed
+    assert drawing.effect_reason(read(text))[0] == reason
+
+
+def test_networks_compute_their_rules(worlds):
+    for env in worlds:
+        images, labels = env.batch(4)
+        assert torch.equal(env.model(images)[:, 0], labels.float())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"n": 0, "seed": -1}, ["n is 0", "seed is -1"]),
+        ({"n": 2, "difficulty": "medum"}, ["difficulty is 'medum'", "'medium'"]),
+        ({"n": 2, "difficulty": ["easy"]}, ["difficulty is ['easy']"]),
+        ({"n": 2, "image_size": 16}, ["image_size is 16"]),
+        ({"n": 1.5}, ["n is 1.5"]),
+    ],
+)
+def test_what_is_wrong_is_said(arguments, told):
+    with pytest.raises(al.AttributionLabError) as refused:
+        al.random_worlds(**arguments)
+    assert all(each in str(refused.value) for each in told)
+
+
+# The exam
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 5), (3, 10), (10, 10), (25, 50)])
+def test_the_interval_of_a_share_is_that_of_the_binomial(hits, n):
+    """Its ends are where so many hits, or so few, have a probability of 2.5 %."""
+    from math import comb
+
+    low, high = share_interval(hits, n)
+
+    def at_least(k, p):
+        return sum(comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k, n + 1))
+
+    # The quantile is exact to float64; the sum has at most 51 terms below 1.
+    assert low == 0 if hits == 0 else at_least(hits, low) == pytest.approx(0.025, abs=1e-9)
+    assert (
+        high == 1 if hits == n else 1 - at_least(hits + 1, high) == pytest.approx(0.025, abs=1e-9)
+    )
+
+
+@pytest.mark.parametrize(("hits", "n"), [(-1, 3), (4, 3), (0, 0)])
+def test_no_share_of_nothing(hits, n):
+    with pytest.raises(al.AttributionLabError, match=f"{hits} hits of {n}"):
+        share_interval(hits, n)
+
+
+def exam(method, **options):
+    chosen = {"worlds": 6, "seed": 3, "difficulty": "easy", "image_size": 24}
+    return al.worlds_test(method, **{**chosen, **options})
+
+
+def test_the_oracle_passes_every_world_and_random_maps_none():
+    report = exam("oracle")
+    assert (report.share.passed, report.share.worlds, report.verdict) == (6, 6, "pass")
+    assert exam("random").verdict == "fail"
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.errors.AttributionWarning")
+def test_a_report_says_what_was_asked():
+    report = exam("saliency", worlds=3)
+    assert report.exam == {"worlds": 3, "seed": 3, "difficulty": "easy", "image_size": 24}
+    document = report.to_dict()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    by_feature = report.by_feature().set_index("feature")
+    assert list(by_feature.index) == list(FEATURES)
+    for feature in FEATURES:
+        asked = [each for each in report.results if feature in each.features]
+        passed = [each for each in asked if each.verdict == "pass"]
+        row = by_feature.loc[feature]
+        assert (row.worlds_with, row.passed_with) == (len(asked), len(passed))
+        assert row.passed_with + row.passed_without == report.share.passed
+        assert row.worlds_with + row.worlds_without == 3
+    assert len(report.to_frame()) == 3
+    # Each world is the faithfulness test in it, with questions of its own.
+    env = al.random_worlds(3, seed=3, difficulty="easy", image_size=24)[2]
+    own = al.faithfulness_test("saliency", env, n=6, seed=env.spec.seed, diagnosed=False)
+    assert report.results[2].claim_f1 == own.environments[0].claim_f1
+    assert report.results[2].call == load_call(env)
+    again = eval(report.command, {"attributionlab": al})
+    assert again.to_frame().equals(report.to_frame())
+
+
+CALLS = []
+"""One entry for each image that `counted` explains, which images share by chance only."""
+
+
+def counted(model, inputs, targets):
+    places = torch.arange(inputs[0].numel()).reshape(inputs.shape[1:]) % 1009
+    CALLS.extend(int((image * places).sum()) for image in inputs.double())
+    return inputs
+
+
+def test_what_is_done_is_not_done_again(tmp_path):
+    CALLS.clear()
+    first = exam(counted, worlds=2, out=tmp_path)
+    done = len(CALLS)
+    assert len(set(CALLS)) >= 2 * 6  # six questions in each world, on other images
+    second = exam(counted, worlds=3, out=tmp_path)
+    assert done < len(CALLS) < 2 * done
+    assert second.results[:2] == first.results
+
+
+def test_a_method_that_no_world_can_run_is_refused():
+    def broken(model, inputs, targets):
+        raise RuntimeError("no weights")
+
+    with pytest.raises(al.AttributionLabError, match="no weights"):
+        exam(broken, worlds=2)
+
+
+def test_a_gamma_that_random_maps_reach_makes_the_exam_invalid():
+    assert exam("oracle", worlds=2, claim="overall", gamma=1e-3).verdict == "invalid"
+
+
+def test_the_command_prints_the_share_and_writes_it(tmp_path, capsys):
+    path = tmp_path / "exam.json"
+    words = ["--difficulty", "easy", "--image-size", "24", "--jobs", "1", "--worlds"]
+    assert command(["test", "oracle", *words, "6", "--seed", "3", "--json", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "passed 6 of 6 random worlds" in printed
+    assert "--worlds 6 --seed 3 (given) --difficulty easy --image-size 24" in printed
+    assert "not kept: " in printed
+    assert all(feature in printed for feature in FEATURES)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["verdict"] == "pass"
+    assert document["passed"]["passed"] == 6
+    assert document["seed_drawn"] is False
+    assert command(["test", "oracle", *words, "1", "--seed", "fresh", "--json", str(path)]) == 3
+    fresh = json.loads(path.read_text(encoding="utf-8"))
+    assert fresh["seed_drawn"] is True
+    assert f"--seed {fresh['exam']['seed']}" in fresh["command"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--worlds", "2", "--env", "quadrants"], "--env is given with --worlds"),
+        (["--worlds", "2", "--truths", "--html", "a.html"], "--html is given with --worlds"),
+        (["--difficulty", "hard"], "--difficulty is given without --worlds"),
+        (["--worlds", "0"], "n is 0"),
+    ],
+)
+def test_options_that_do_not_belong_are_refused(words, told, capsys):
+    assert command(["test", "oracle", *words]) == 2
+    assert told in capsys.readouterr().err
