@@ -13,6 +13,15 @@ def environments() -> list[str]:
     return sorted(path.stem for path in specs_folder("designs").glob("*.toml"))
 
 
+def counting_environments() -> list[str]:
+    """Those that count colors, numbers or white pixels; all others are worlds from rules."""
+    builders = {
+        name: read_spec(find_spec(name, "designs", "environment")).get("builder")
+        for name in environments()
+    }
+    return [name for name, builder in builders.items() if builder != "rule"]
+
+
 def describe(name: str) -> str:
     """What an environment of the catalog computes, in a sentence, without building it."""
     return str(read_spec(find_spec(name, "designs", "environment")).get("claim", ""))

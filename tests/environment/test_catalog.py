@@ -10,7 +10,7 @@ import torch
 
 import attributionlab as al
 from attributionlab.environment.catalog import BUILDERS, load_call, nearest
-from attributionlab.environment.files import describe, specs_folder
+from attributionlab.environment.files import counting_environments, describe, specs_folder
 from attributionlab.images import GENERATORS
 from cases import COUNTING, SMALL_ENVIRONMENTS, SMALL_WORLDS
 
@@ -87,6 +87,7 @@ def problems(path: str, **overrides) -> list[str]:
 def test_the_catalog_lists_every_design_in_alphabetical_order():
     assert al.environments() == [path.stem for path in DESIGNS]
     assert len(DESIGNS) == len(SMALL_ENVIRONMENTS) + len(SMALL_WORLDS)
+    assert counting_environments() == sorted(COUNTING)
 
 
 @pytest.mark.parametrize("name", [path.stem for path in DESIGNS])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab.environment import Environment
-from attributionlab.environment.files import environments
+from attributionlab.environment.files import counting_environments
 from attributionlab.errors import refuse_if
 from attributionlab.exact.rounding import UNIT
 from attributionlab.faithfulness.drift import Drift, camouflage_seeds, drift_on
@@ -58,7 +58,7 @@ def camouflage_weights(run: Run) -> Found:
     """
     rows: list[dict[str, Any]] = []
     octaves: list[pd.DataFrame] = []
-    for name in run.track(environments()):
+    for name in run.track(counting_environments()):
         plain = environment_of(name, run.quick)
         pair = {"plain": plain, "camouflaged": plain.camouflaged(run.seed)}
         compared = _compared(pair, plain.batch(run.n, run.seed)[0])

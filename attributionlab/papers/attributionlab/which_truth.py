@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.environment import Environment
-from attributionlab.environment.files import environments
+from attributionlab.environment.files import counting_environments
 from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import Part, alignment, cosine, magnitudes, normalize, rank_correlation
 from attributionlab.papers.attributionlab.comparison_plan import environment_of
@@ -295,7 +295,7 @@ def temperature_rows(env: Environment, image: Tensor, truths: Truths) -> Iterato
 
 
 def _cases(quick: bool) -> Iterator[Case]:
-    for name in environments():
+    for name in counting_environments():
         env = environment_of(name, quick)
         yield from (Case(name, env, output) for output in env.outputs)
     size = QUICK_BLACK_SIZE if quick else BLACK_SIZE

@@ -29,7 +29,7 @@ SOME = ["number-checker", "multi-color-sum"]
 def weights():
     """The item on two small environments; the others differ in nothing that is tested here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "environments", lambda: SOME)
+        patch.setattr(module, "counting_environments", lambda: SOME)
         patch.setattr(module, "environment_of", lambda name, _, **__: al.load(name, image_size=24))
         return camouflage_weights(Run(WEIGHTS, n=2, quick=True))
 

@@ -9,6 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 import attributionlab as al
+from attributionlab.environment.files import counting_environments
 from attributionlab.papers.attributionlab import which_truth
 from attributionlab.papers.attributionlab.which_truth import (
     BLACK,
@@ -322,7 +323,7 @@ def test_a_quick_run_has_every_table():
     outcome = reproduce("which-truth", n=1, quick=True)
     tables = outcome.tables
     assert all(isinstance(figure, Figure) for figure in outcome.figures.values())
-    cases = [(n, o) for n in al.environments() for o in al.load(n, image_size=16).outputs]
+    cases = [(n, o) for n in counting_environments() for o in al.load(n, image_size=16).outputs]
     cases.append((BLACK, "probability"))
     listed = tables["environments"][["environment", "output"]]
     assert [tuple(row) for row in listed.to_numpy()] == cases
