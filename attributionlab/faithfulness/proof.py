@@ -161,8 +161,9 @@ def _in_world(
     roles, role = question.world.roles, question.world.role
     own = KindTruths.of([roles.asked(role, question.target, output)])
     others = targets = own
-    exact = roles.is_exact(role, question.target, output)
-    if exact:
+    # Where roles only permute the kinds all have one game, solved once; else estimates take minutes.
+    solvable = roles.orbits is not None or roles.is_exact(role, question.target, output)
+    if solvable:
         others = roles.in_all_roles(question.target, output)
         targets = roles.of_all_targets(role, output)
     # Ceilings add up masses on the same cells for every question: what is not asked must not differ.
@@ -171,7 +172,7 @@ def _in_world(
         for each in (others.asked, targets.asked)
     ]
     provable = (
-        exact
+        solvable
         and all(same)
         and not any(
             (each.relevant & (each.signed == 0) & each.asked).any() for each in (others, targets)
