@@ -28,6 +28,7 @@ from attributionlab.nets import (
     equivalent,
     with_softmax,
 )
+from attributionlab.rules.networks import head_size
 from attributionlab.rules.rule import Rule
 from attributionlab.truth import Counting, Output, SampledShapley, Truth, Truths
 from attributionlab.validation import MOST_IMAGES, Replacement, integer_problem, number_problem
@@ -338,6 +339,8 @@ class Environment:
             "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items()),
             "smoothed truth": f"Gaussian, sigma {self.smoothing_sigma:g} pixels",
         }
+        if self.rule:
+            rows["behind the counts"] = str(head_size(network))
         if self.temperature is not None:
             rows["temperature"] = f"{self.temperature:g}"
         rows |= {f"  {name}": json.dumps(value) for name, value in spec.constants.items()}

@@ -153,16 +153,18 @@ class Roles:
 
         used = {count.motif for count in self.rule.counts_used if count.motif}
         shown = {patch.motif for patch in self._patches if patch.motif}
-        found: list[Renaming] = []
+        groups: list[list[str]] = []
         for colors in sorted({motif_colors(motif) for motif in shown}):
             alike = [motif for motif in MOTIFS if motif in shown and motif_colors(motif) == colors]
-            found += [
-                dict(zip(group, chosen, strict=True))
-                for group in self._groups(alike, swapped)
-                if used & set(group)
-                for chosen in permutations(group)
-            ]
-        return found or [{}]
+            groups += [group for group in self._groups(alike, swapped) if used & set(group)]
+        return [  # of each group one exchange: all together are equally likely
+            {
+                old: new
+                for group, chosen in zip(groups, all_, strict=True)
+                for old, new in zip(group, chosen, strict=True)
+            }
+            for all_ in product(*map(permutations, groups))
+        ]
 
     @cached_property
     def _regions(self) -> list[Renaming]:

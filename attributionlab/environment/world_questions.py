@@ -32,11 +32,6 @@ class KindTruths(NamedTuple):
         """Those of several games."""
         return cls(*(np.stack([getattr(each, name) for each in found]) for name in cls._fields))
 
-    @property
-    def has_positive(self) -> NDArray[np.bool_]:
-        """Questions (Q,) that some kind raises."""
-        return np.asarray((self.signed > 0).any(1))
-
 
 @dataclass(frozen=True, eq=False)
 class WorldRoles:

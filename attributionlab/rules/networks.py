@@ -47,6 +47,9 @@ class HeadSize:
     layers: int
     parameters: int
 
+    def __str__(self) -> str:
+        return f"neurons {self.neurons:,}, layers {self.layers}, parameters {self.parameters:,}"
+
 
 def rule_network(
     expressions: Sequence[Expression],

@@ -15,6 +15,7 @@ from attributionlab.environment.roles import MOST_ROLES, Roles, renamed_counts
 from attributionlab.images.regions import QUADRANTS
 from attributionlab.metrics import parts_f1
 from attributionlab.rules.kinds import kinds_of
+from attributionlab.rules.networks import head_size
 from cases import SMALL_WORLDS
 
 WORLDS = pytest.mark.parametrize("name", [name for name, _ in SMALL_WORLDS])
@@ -172,6 +173,15 @@ def test_what_is_wrong_with_a_worlds_constants_is_said(constants, told):
     assert all(each in str(refused.value) for each in told)
 
 
+def test_show_states_what_stands_behind_the_counts():
+    env = al.world("min(red, blue) % 7", image_size=24)
+    size = head_size(env.network)
+    assert (
+        f"neurons {size.neurons}, layers {size.layers}, parameters {size.parameters}"
+        in env.summary()
+    )
+
+
 # Roles
 
 
@@ -209,6 +219,17 @@ def test_what_an_image_tells_apart_keeps_its_role():
         "red@right - green",
         "blue@right - green",
     }
+
+
+def test_motifs_of_one_color_and_of_two_are_exchanged_independently():
+    """Identity once and the exchange once: they are equally likely."""
+    items = ["stripes(red, blue):0.03", "checks(red, blue):0.03", "corner(green):0.03"]
+    env = al.world("stripes(red, blue) - corner(green)", image_size=48, items=items)
+    texts = [symmetric(env).renamed(each).text for each in symmetric(env).drawn(None)]
+    assert sorted(texts) == [
+        "checks(red, blue) - corner(green)",
+        "stripes(red, blue) - corner(green)",
+    ]
 
 
 @settings(max_examples=12, deadline=None)
