@@ -1,6 +1,6 @@
 # make lab: install and test Captum's Integrated Gradients. make test: lint, types, tests.
-# make notebooks: the course, apart from the tests. make quick: in a minute, what most mistakes break.
-# make pages: the generated tables of docs/.
+# make long: tests of more than 1.5 seconds each. make notebooks: the course.
+# make quick: in a minute, what most mistakes break. make pages: the generated tables of docs/.
 PYTHON ?= python3
 BIN := .venv/bin
 export MPLBACKEND := Agg
@@ -9,7 +9,7 @@ LAB := $(BIN)/attributionlab test captum.attr:IntegratedGradients --set internal
 # Exit statuses 1 and 3 are verdicts (fail, inconclusive), no errors.
 OR_VERDICT := || case $$? in 1|3) ;; *) exit 1 ;; esac
 
-.PHONY: lab quick test notebooks pages
+.PHONY: lab quick test long notebooks pages
 lab: .venv/installed
 	mkdir -p lab
 	@echo "first on images of 72 x 72 pixels, then of 224 x 224 (some minutes)"
@@ -23,7 +23,7 @@ QUICK := $(addprefix tests/,ranking images nets environment/test_catalog.py envi
 	test_ci.py test_dyadic.py test_files.py test_repository_layout.py test_validation.py)
 
 # One torch thread each: two test processes share two cores.
-quick test notebooks: export OMP_NUM_THREADS := 1
+quick test long notebooks: export OMP_NUM_THREADS := 1
 quick: .venv/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/python -m pytest -n 2 $(QUICK)
@@ -33,6 +33,9 @@ test: .venv/installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+long: .venv/installed-dev
+	$(BIN)/python -m pytest -n 2 -m "long and not slow"
 
 notebooks: .venv/installed-dev
 	$(BIN)/python -m pytest -m "notebooks and not slow" tests/test_notebooks.py

@@ -139,6 +139,7 @@ def test_methods_draw_from_a_generator_on_either_device(name, accelerator):
     assert torch.equal(*maps)  # the stand-in's generator gives the CPU's numbers
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 def test_a_whole_report_is_made_on_the_device(accelerator, tmp_path):
     reports = [
@@ -312,6 +313,7 @@ def test_truths_are_answered_on_the_images_device(accelerator):
     assert torch.equal(shapley.cpu(), plain.shapley(images[0], int(labels[0])))
 
 
+@pytest.mark.long
 def test_a_metric_is_tested_on_the_device(accelerator):
     def anybodys(model, images, targets, attributions, *, replacement, truth):
         assert {each.device for each in (images, targets, attributions, replacement, truth)} == {

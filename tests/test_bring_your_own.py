@@ -96,6 +96,7 @@ def test_the_page_has_snippets_for_python_and_shell_each_a_few_lines_long():
     assert max(code.count("\n") for _, code in BLOCKS) <= 15
 
 
+@pytest.mark.long
 def test_every_snippet_runs_in_the_order_of_the_page(folder, capsys):
     ran = 0
     for language, code in BLOCKS:
@@ -117,6 +118,7 @@ def test_every_snippet_runs_in_the_order_of_the_page(folder, capsys):
         assert (folder / name).stat().st_size > 100
 
 
+@pytest.mark.long
 def test_the_file_for_pytest_passes(folder, pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     options = ("--strict-markers", "-p", "no:cacheprovider", str(folder / "test_my_method.py"))

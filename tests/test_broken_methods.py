@@ -63,6 +63,7 @@ def one_network(request):
     return request.param
 
 
+@pytest.mark.long
 def test_the_method_that_is_broken_below_is_right_before(one_network):
     environments = [al.load(name, image_size=48) for name in COUNTED]
     report = al.faithfulness_test(right, environments, n=6, one_network=one_network)
@@ -78,10 +79,12 @@ def first_cause(method, environments, one_network, n=8):
     return report.hints[0].cause
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", BROKEN, ids=lambda method: method.__name__)
 def test_it_fails_and_the_first_cause_is_how_it_was_broken(environments, method, one_network):
     assert first_cause(method, environments, one_network) == BROKEN[method]
 
 
+@pytest.mark.long
 def test_signs_that_are_wrong_in_three_of_four_images_are_named(environments, one_network):
     assert first_cause(flipped, environments, one_network, 32) == "sign-flips"

@@ -88,12 +88,16 @@ def test_the_workflow_runs_the_commands_of_make_test():
         assert f"python -m {command.replace('-n 2', '-n auto')}" in suite
 
 
-def test_the_workflow_and_ci_run_the_notebooks_apart():
+def test_the_workflow_runs_long_tests_and_notebooks_apart():
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    suite = (WORKFLOWS / "suite.yml").read_text(encoding="utf-8")
+    [command] = re.findall(r"^long: .*\n\t\$\(BIN\)/(python .*)\n", makefile, re.MULTILINE)
+    assert '-m "long and not slow"' in command
+    assert f"run: {command.replace('-n 2', '-n auto')} $ARGUMENTS\n" in suite
     [command] = re.findall(r"^notebooks: .*\n\t\$\(BIN\)/(python .*)\n", makefile, re.MULTILINE)
     assert '-m "notebooks and not slow"' in command
-    assert f"run: {command} $ARGUMENTS\n" in (WORKFLOWS / "suite.yml").read_text(encoding="utf-8")
-    assert "not notebooks" in PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
+    assert f"run: {command} $ARGUMENTS\n" in suite
+    assert "not long and not notebooks" in PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
 
 
 def test_a_missing_browser_fails_where_one_is_required(tmp_path):
@@ -120,5 +124,5 @@ def test_ci_is_red_where_a_browser_cannot_be_installed(tmp_path, installs, statu
     command = [str(tmp_path / "bash"), str(REPOSITORY / ".ci" / "run")]
     done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == status
-    assert done.stdout.split("\n")[:-1] == ["made test", "made notebooks"] * installs
+    assert done.stdout.split("\n")[:-1] == ["made test", "made long", "made notebooks"] * installs
     assert ("apt-get install chromium" in done.stderr) != installs

@@ -59,6 +59,7 @@ def without_torch(tmp_path):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["multi-color-sum", "number-checker"])
 def test_the_script_gives_our_logits_and_our_f1(tmp_path, without_torch, name):
     env = al.load(name, image_size=24)

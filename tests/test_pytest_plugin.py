@@ -220,6 +220,7 @@ class TestClass:
     ]
 
 
+@pytest.mark.long
 def test_methods_and_environments_come_in_every_form(suite):
     result = suite(
         """

@@ -15,6 +15,7 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
 
 
+@pytest.mark.long
 def test_the_snippet_runs_and_is_short(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = [al.load(name, image_size=48) for name in faithfulness.DEFAULT_ENVIRONMENTS]
@@ -77,6 +78,7 @@ def test_commands_name_what_exists():
     assert "make test" in (REPOSITORY / ".ci" / "run").read_text()
 
 
+@pytest.mark.long
 @ON_KINKS
 @pytest.mark.parametrize(("method", "count"), [("saliency", 3), ("input-x-gradient", 1)])
 def test_plain_gradients_pass_as_the_limits_say_and_not_before_every_equal_network(method, count):

@@ -67,6 +67,7 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
     assert {top for top in tops if not top.endswith(".dist-info")} == {"attributionlab"}
 
 
+@pytest.mark.long
 def test_the_command_works_elsewhere(installed, tmp_path):
     where = run("-c", "import attributionlab as a; print(a.__file__)", cwd=tmp_path, path=installed)
     assert Path(where.strip()).is_relative_to(installed)
@@ -83,6 +84,7 @@ assert 0.3 < ceiling([(unknown_roles(4, 2, "probability"), [5.0, 6, 7, 8])]) < 0
 """
 
 
+@pytest.mark.long
 def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(
     installed, tmp_path, pytestconfig
 ):

@@ -446,6 +446,7 @@ def test_help_without_arguments_says_nothing_more(capsys):
     assert "attributionlab: \n" not in captured.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("given", ["--help", "--version", "show multi-color-sum", "list"])
 def test_a_reader_that_leaves_is_141(given):
     reading, writing = os.pipe()
@@ -461,6 +462,7 @@ def test_a_reader_that_leaves_is_141(given):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_takes_no_verdict_and_no_file_with_it(folder):
     package = str(Path(al.__file__).parents[1])
     arguments = ["test", "mine.py:right", "--env", "small.toml", "--n", "1", "--json", "out.json"]

@@ -95,6 +95,7 @@ def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
     assert "distance" not in shown.partition("\nby dose")[2].partition("\n-")[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -110,6 +111,7 @@ def test_the_exit_status_is_the_verdict(run, arguments, status, said):
     assert said in run(*arguments, "--dose", "share=0", status=status)
 
 
+@pytest.mark.long
 def test_files_hold_the_report_and_the_table(run, tmp_path):
     files = ["--json", "report.json", "--csv", "table.csv", "--html", "page.html"]
     run("mine.py:size", *files, "--figure", "figure.png", "--threshold", "0.9")
@@ -157,6 +159,7 @@ def test_what_cannot_be_done_is_refused(run, arguments, message):
         run(*arguments)
 
 
+@pytest.mark.long
 def test_a_stopped_test_writes_its_files_and_the_same_command_goes_on(
     run, tmp_path, monkeypatch, capsys
 ):

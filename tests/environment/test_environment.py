@@ -120,6 +120,7 @@ def test_a_batch_is_the_first_samples_of_the_data_set_channels_last(small):
     assert images.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.long
 def test_a_worker_process_makes_the_same_bytes(small):
     dataset = small["multi-color-sum-distractors"].dataset(6, seed=3)
     direct = list(dataset)
@@ -555,6 +556,7 @@ def test_digests_tell_environments_and_constants_apart(small):
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests.values())
 
 
+@pytest.mark.long
 def test_digests_are_the_same_in_every_process(small):
     code = (
         "import json, attributionlab as al\n"

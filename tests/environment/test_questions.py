@@ -86,6 +86,7 @@ def test_roles_targets_colors_backgrounds_and_weights_vary(drawn):
     assert channels == {1, 2, 3, 4}
 
 
+@pytest.mark.long
 def test_roles_are_independent_of_what_the_image_shows(env):
     """The target's cell by its rank of size, and by its color, is uniform.
 

@@ -183,6 +183,7 @@ def test_the_first_images_score_the_same_whatever_n_is(env, one_network, n):
     assert (merged.f1_x == merged.f1_y).all()
 
 
+@pytest.mark.long
 def test_randomness_differs_from_seed_to_seed_and_from_image_to_image(env):
     drawn = []
 

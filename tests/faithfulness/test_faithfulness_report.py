@@ -49,6 +49,7 @@ def test_a_notebook_shows_a_small_table_in_which_names_are_text(environments):
     assert "single-color-modulo" in shown
 
 
+@pytest.mark.long
 def test_every_gamma_has_its_share_of_images_and_its_verdict(environments):
     def judged(gamma):
         asked = {"n": 8, "gamma": gamma, "claim": "overall", "diagnosed": False}
@@ -105,6 +106,7 @@ def test_files_hold_what_the_report_holds(report, tmp_path):
             assert f"ample {example.sample}" in page
 
 
+@pytest.mark.long
 def test_what_is_missing_is_split_without_a_remainder(environments):
     for claim in ("signed", "overall", "positive", "positive-smoothed"):
         report = al.faithfulness_test("random", environments, n=5, claim=claim)

@@ -82,6 +82,7 @@ def blind_method(seed: int) -> Callable[[Tensor, Tensor], Tensor]:
     return attribute
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [FEW, MANY])
 @pytest.mark.parametrize("name", ["majority", "majority-hedged", "half-and-half", "catalog-table"])
 def test_no_blind_control_passes(name, n):
@@ -114,6 +115,7 @@ def test_a_blind_control_is_refused_by_the_whole_test(name, counting):
     assert report.verdict in ("fail", "inconclusive")
 
 
+@pytest.mark.long
 def test_a_table_of_colors_that_asks_the_network_fails_where_places_count(places):
     report = al.faithfulness_test("color-lookup", places, n=6, diagnosed=False)
     counting, *worlds = report.environments
@@ -124,6 +126,7 @@ def test_a_table_of_colors_that_asks_the_network_fails_where_places_count(places
         assert result.claim_f1 <= result.proof.ceilings["without-place"] < 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "environments"), [("guided-backprop", 2), ("feature-ablation-true-baseline", 4)]
 )
@@ -246,6 +249,7 @@ def hedged(model: object, inputs: Tensor, targets: Tensor) -> Tensor:
 SHARE = 0.65
 
 
+@pytest.mark.long
 def test_fewer_than_six_questions_give_no_verdict(places):
     for n, verdict in ((5, "inconclusive"), (6, "pass")):
         report = al.faithfulness_test("oracle", places[:2], n=n, diagnosed=False)

@@ -23,6 +23,7 @@ def saliency(env):
     return al.faithfulness_test("saliency", env, n=6, equivalent=5, diagnosed=False)
 
 
+@pytest.mark.long
 def test_each_form_is_scored_on_the_same_questions(env, saliency):
     [result] = saliency.environments
     assert [each.form for each in result.robustness.forms] == list(FORMS)
@@ -51,6 +52,7 @@ def test_a_method_that_a_rewritten_kink_silences_depends_on_the_implementation(s
     assert "depends on the implementation (plateau: 0.00)" in repr(saliency)
 
 
+@pytest.mark.long
 def test_a_method_that_shows_integer_images_only_is_robust(env):
     report = al.faithfulness_test(
         "feature-ablation-true-baseline", env, n=6, equivalent=5, diagnosed=False
@@ -107,6 +109,7 @@ def test_the_reading_rests_on_the_verdicts_before_all_forms(plain, verdicts, rea
     assert Robustness(plain, forms).reading == reading
 
 
+@pytest.mark.long
 def test_a_comparison_has_the_lowest_form_in_its_table_and_figure(env):
     comparison = al.compare(["saliency", "feature-ablation-true-baseline"], env, n=6, equivalent=3)
     table = comparison.to_frame().set_index(["method", "part"])

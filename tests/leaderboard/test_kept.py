@@ -47,6 +47,7 @@ def test_pairs_that_share_their_maps_are_computed_together(undisturbed):
     assert [case.name for case in undisturbed.cases] == names
 
 
+@pytest.mark.long
 def test_a_stopped_ranking_is_of_what_is_done_and_goes_on(undisturbed, tmp_path):
     at_call[1] = KeyboardInterrupt()
     with pytest.raises(Stopped, match="1 of 4 pairs were done") as stopped:
@@ -80,6 +81,7 @@ def test_the_order_in_which_pairs_are_done_changes_nothing(undisturbed, monkeypa
     assert ranked().to_dict() == undisturbed.to_dict()
 
 
+@pytest.mark.long
 def test_pairs_keep_their_numbers_wherever_they_were_computed(undisturbed, tmp_path):
     ranked(out=tmp_path / "kept")
     other = ranked(pairs=FOUR[1:], out=tmp_path / "kept")

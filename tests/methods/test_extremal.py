@@ -130,6 +130,7 @@ def images():
     return image
 
 
+@pytest.mark.long
 def test_the_mask_covers_the_square_that_the_output_reads(images):
     common = {"area": 64 / 576, "blur_sigma": 8.0, "iterations": 200}
     masks = extremal_perturbation(Square(2, 12), images, TARGETS, **common)

@@ -185,6 +185,7 @@ def test_a_higher_price_shows_less(net, images):
 
 
 # Few steps amplify rounding: how far the critic moves depends on the processor's kernels.
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*the critic could move less than half")
 def test_images_are_explained_alone_and_the_model_stays_as_it_was():
     env = al.load("single-color-modulo", image_size=24)

@@ -76,6 +76,7 @@ def rows(folder):
         return list(store.rows("metric"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one_network", [False, True])
 def test_a_stopped_test_reports_what_is_done_and_goes_on(env, undisturbed, tmp_path, one_network):
     def again():
@@ -108,6 +109,7 @@ def test_fewer_than_two_images_are_no_report(env, tmp_path):
     assert [row.place["question"] for row in rows(tmp_path / "kept")] == [0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one_network", [False, True])
 def test_more_images_are_computed_beside_those_that_are_there(
     env, undisturbed, tmp_path, one_network
@@ -241,6 +243,7 @@ def mine(model, images, targets, attributions):
 """
 
 
+@pytest.mark.long
 def test_two_processes_find_what_one_does_with_a_metric_of_a_file(env, tmp_path):
     (tmp_path / "mine.py").write_text(FILE)
     (tmp_path / "beside.py").write_text("FACTOR = 2")

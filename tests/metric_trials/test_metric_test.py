@@ -112,6 +112,7 @@ def test_a_function_named_like_a_built_in_method_does_not_get_the_paper_s_settin
     assert set(got) == {(1, True)}
 
 
+@pytest.mark.long
 def test_roads_answers_at_a_dose_do_not_depend_on_the_other_axes(env):
     # ROAD imputes colors that are unseen to a network with redundant channels, whatever the share.
     alone = on_one_network("road", env, 2, doses={"strength": [0]})

@@ -168,6 +168,7 @@ def test_blind_scores_are_what_they_say():
     assert BLIND["sparsity"](torch.zeros(1, 1, 2, 3)).tolist() == [0]
 
 
+@pytest.mark.long
 def test_a_metric_with_the_wrong_direction_is_reversed_and_told_the_remedy(env):
     # Quantus states ScoreDirection.LOWER for what falls more the better the attribution is.
     report = metric_test(region_perturbation, env, 6, doses=CLEAN, higher_is_better=False)

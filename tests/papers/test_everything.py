@@ -150,6 +150,7 @@ def cheap(tmp_path_factory):
     return found, folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CHEAP)
 def test_files_are_those_that_the_item_alone_writes(cheap, name, tmp_path):
     command = f"attributionlab reproduce {name} --quick"
@@ -186,6 +187,7 @@ def test_the_page_has_every_item_with_its_claims_tables_and_figures(cheap):
     assert 'published">1,227,594</td>' in html
 
 
+@pytest.mark.long
 def test_two_processes_write_what_one_does(cheap, tmp_path):
     reproduce_all(CHEAP, quick=True, out=tmp_path, jobs=2).save(tmp_path)
     assert contents(tmp_path) == contents(cheap[1])
@@ -277,6 +279,7 @@ def test_items_that_are_run_together_compute_once_what_they_share(mine, tmp_path
     assert shared[2:] == ["a", "b"]
 
 
+@pytest.mark.long
 def test_an_item_that_is_run_with_another_is_what_it_is_alone(monkeypatch):
     monkeypatch.setattr(manipulated_model, "PENALTIES", (0.1,))  # one model instead of many
     names = ["unified-table-3", "unified-appendix-figure-6"]
@@ -376,6 +379,7 @@ def test_an_interrupted_command_writes_what_is_done_and_exits_130(mine, tmp_path
     assert cli.main(["reproduce", "all", "--out", str(tmp_path)]) == 0
 
 
+@pytest.mark.long
 def test_sigterm_ends_the_command_with_what_is_done(tmp_path):
     command = [sys.executable, "-m", "attributionlab", "reproduce", "table-1", "soco-figure-6"]
     options = ["--quick", "--out", str(tmp_path), "--jobs", "1"]

@@ -377,12 +377,14 @@ def exam(method, **options):
     return al.worlds_test(method, **{**chosen, **options})
 
 
+@pytest.mark.long
 def test_the_oracle_passes_every_world_and_random_maps_none():
     report = exam("oracle")
     assert (report.share.passed, report.share.worlds, report.verdict) == (6, 6, "pass")
     assert exam("random").verdict == "fail"
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.errors.AttributionWarning")
 def test_a_report_says_what_was_asked():
     report = exam("saliency", worlds=3)
@@ -440,6 +442,7 @@ def test_a_gamma_that_random_maps_reach_makes_the_exam_invalid():
     assert exam("oracle", worlds=2, claim="overall", gamma=1e-3).verdict == "invalid"
 
 
+@pytest.mark.long
 def test_the_command_prints_the_share_and_writes_it(tmp_path, capsys):
     path = tmp_path / "exam.json"
     words = ["--difficulty", "easy", "--image-size", "24", "--jobs", "1", "--worlds"]

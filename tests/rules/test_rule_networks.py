@@ -97,6 +97,7 @@ def hold(rules: int, largest: int) -> None:
     assert not wrong
 
 
+@pytest.mark.long
 def test_40_random_rules_equal_their_oracle():
     hold(rules=40, largest=36)
 

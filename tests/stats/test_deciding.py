@@ -117,6 +117,7 @@ def test_to_fail_one_part_below_is_enough_and_the_fastest_decides():
     assert images_to_decide({"overall": never, "positive": fast}, 0.5) is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("parts", "undecided"),
     [

@@ -238,6 +238,7 @@ print(Cell("k", {"seed": 1}, inputs, print).key)
 """
 
 
+@pytest.mark.long
 def test_keys_are_equal_in_every_process():
     runs = [
         store_cases.run_python(ELSEWHERE, env=store_cases.environment(PYTHONHASHSEED=seed))

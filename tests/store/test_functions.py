@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import torch
 
 from attributionlab.store.cells import fingerprint
@@ -55,6 +56,7 @@ print(fingerprint(torch.arange(3.0)), fingerprint({"a": torch.ones(2)}), fingerp
 """
 
 
+@pytest.mark.long
 def test_tensors_are_known_by_their_values_in_every_process():
     found = [
         subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)

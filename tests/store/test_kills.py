@@ -113,6 +113,7 @@ def survive(tmp_path, count, jobs, patience, moments):
     return log
 
 
+@pytest.mark.long
 def test_a_killed_run_ends_as_an_undisturbed_one(tmp_path):
     assert 3 <= survive(tmp_path, 12, 1, 1.0, [3])[0] < 12
 

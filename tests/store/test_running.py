@@ -106,6 +106,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
         assert (len(done), stopped) == (2, None)
 
 
+@pytest.mark.long
 def test_what_a_process_loads_before_its_first_cell_is_little():
     """Each of these takes half a second, in every process of a sweep or a comparison."""
     code = (
@@ -215,6 +216,7 @@ def workers_alive():
     ]
 
 
+@pytest.mark.long
 def test_two_processes_give_what_one_gives(tmp_path):
     """One start of two processes for several questions: starting them takes most of the time."""
     lock = threading.Lock()

@@ -175,6 +175,7 @@ def test_a_relative_folder_stays_where_it_is(tmp_path, monkeypatch):
 # Who may write
 
 
+@pytest.mark.long
 def test_a_second_run_is_refused_with_process_and_age(tmp_path):
     with Store(tmp_path):
         code = "import sys; from attributionlab.store.store import Store; Store(sys.argv[1])"
@@ -370,6 +371,7 @@ def shared():
             path.chmod(0o755)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="another user must read")
 def test_where_nothing_can_be_written(shared):
     cells = fill(shared / "s", 3)

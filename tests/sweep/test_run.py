@@ -81,6 +81,7 @@ def maps_in(folder, spec):
         }
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 @pytest.mark.parametrize("one_network", [False, True])
 def test_maps_cells_have_the_numbers_of_the_faithfulness_test(tmp_path, one_network):
@@ -136,6 +137,7 @@ def scores_of(table, **where):
     return table.sort_values("image").score.to_numpy()
 
 
+@pytest.mark.long
 def test_metric_cells_have_the_numbers_of_the_metric_test(tmp_path):
     """At strength 0, which has no unseen data, `metric_test` lists the scores of each method's maps."""
     names = ["insertion", "sensitivity-n", "true-soundness", "f1"]
@@ -204,6 +206,7 @@ def test_what_is_there_is_not_computed_again_and_what_is_added_is_said(tmp_path)
     ]
 
 
+@pytest.mark.long
 def test_a_failing_method_is_a_row_and_is_run_again_when_asked(folder):
     spec = sweep_of(methods=["mine.py:moody", "gradcam"], metrics=["sparsity"])
     said = []
@@ -263,6 +266,7 @@ LARGER = {
 }
 
 
+@pytest.mark.long
 def test_results_are_the_same_for_two_processes_and_for_shards_that_are_merged(folder):
     spec = sweep_of(**LARGER)
     run_sweep(spec, folder / "one")

@@ -60,6 +60,7 @@ def small(folder, methods='[[methods]]\nname = "gradcam"'):
     return folder / "small.toml"
 
 
+@pytest.mark.long
 def test_sigterm_leaves_results_status_sees_the_work_and_the_same_command_goes_on(folder, capsys):
     command = [sys.executable, "-m", "attributionlab", "sweep", "sweep.toml", "--out", "out"]
     with subprocess.Popen([*command, "--jobs", "1"], stderr=subprocess.PIPE, text=True) as process:

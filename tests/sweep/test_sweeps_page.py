@@ -18,6 +18,7 @@ def code(language):
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 def test_the_sweep_by_hand_equals_the_spec(tmp_path):
     [text] = code("toml")

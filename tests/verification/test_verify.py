@@ -25,6 +25,7 @@ def test_every_environment_of_the_catalog_is_certified(name, overrides):
     assert failures(al.load(name, **overrides)) == {}
 
 
+@pytest.mark.long
 def test_the_main_environment_is_certified_at_its_own_size():
     assert failures(al.load("multi-color-sum")) == {}
 

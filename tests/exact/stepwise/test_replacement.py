@@ -122,6 +122,7 @@ def random_configuration(seed, sizes):
     return env.explained_model(one_of(*env.outputs)), image, end, order, counts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_random_steps_of_random_configurations_are_exact(seed):
     asked = random_configuration(seed, range(18, 29))

@@ -342,6 +342,7 @@ def run(code, **environment):
     return done.stdout.strip()
 
 
+@pytest.mark.long
 def test_numba_is_imported_when_a_network_is_followed_and_not_before():
     code = """
 import sys, torch

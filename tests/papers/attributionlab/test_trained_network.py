@@ -69,6 +69,7 @@ def test_an_outcome_has_three_accuracies_and_the_share_of_the_edge(detector, exp
     assert tuple(outcome(detector)) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("head", ["flatten", "pooling"])
 def test_training_depends_on_the_seed_alone_and_ends_right_on_both_images(head):
     before = torch.get_rng_state()
@@ -102,6 +103,7 @@ def reproduction():
     return figure_3(Run(ITEM, n=2, seed=5))
 
 
+@pytest.mark.long
 def test_every_network_has_a_row_that_says_how_it_ends(reproduction):
     networks = reproduction.tables["networks"]
     assert networks[["head", "seed"]].values.tolist() == [

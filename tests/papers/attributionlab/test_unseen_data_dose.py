@@ -8,6 +8,8 @@ from attributionlab.papers.attributionlab import unseen_data_dose as study
 from attributionlab.papers.catalog import reproduce
 from claims_held import all_hold
 
+pytestmark = pytest.mark.long
+
 NAMES = [metric.name for metric in study.METRICS]
 
 

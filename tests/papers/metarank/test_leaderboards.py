@@ -39,6 +39,7 @@ def test_boards_are_of_the_paper_s_methods_and_of_consecutive_seeds(monkeypatch)
         leaderboards.fused_leaderboard(Run(FUSED, n=2), image_size=12, seeds=0)
 
 
+@pytest.mark.long
 def test_the_leaderboard_averages_draws_and_compares_orders(small_boards, with_small_boards):
     tables = leaderboards.fused_leaderboard(Run(FUSED, n=1), **SIZES).tables
     table = tables["leaderboard"].set_index("method")

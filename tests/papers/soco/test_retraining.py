@@ -197,6 +197,7 @@ def accuracies(outcome):
     return table.set_index(["trained_on", "tested_on"])["mean"]
 
 
+@pytest.mark.long
 def test_retraining_learns_the_class_from_the_place_and_not_from_random_places(one):
     found = accuracies(one)
     assert found["strategy 2", "strategy 2"] > 0.9
@@ -205,6 +206,7 @@ def test_retraining_learns_the_class_from_the_place_and_not_from_random_places(o
     assert found["strategy 2", "random places"] < 0.3
 
 
+@pytest.mark.long
 def test_follows_place_is_the_share_of_answers_that_the_place_stands_for(one):
     table = one.tables["summary"].set_index(["trained_on", "tested_on"])
     follows = table.follows_place
@@ -213,6 +215,7 @@ def test_follows_place_is_the_share_of_answers_that_the_place_stands_for(one):
     assert follows[[pair for pair in follows.index if pair[1] != "random places"]].isna().all()
 
 
+@pytest.mark.long
 def test_tables_have_every_pair_of_sets_and_what_is_published_and_possible(one):
     networks, summary = one.tables["networks"], one.tables["summary"]
     assert len(networks) == len(summary) == 17
@@ -237,6 +240,7 @@ def test_tables_have_every_pair_of_sets_and_what_is_published_and_possible(one):
     assert [len(axis.get_title()) > 0 for axis in one.figures["accuracies"].axes] == [True] * 4
 
 
+@pytest.mark.long
 def test_road_has_every_method_order_and_retraining(one):
     each, table = one.tables["road-each"], one.tables["road"]
     keys = ["order", "retrained", "method"]

@@ -301,6 +301,7 @@ def test_figures_show_what_the_paper_s_do_and_how_many_images_there_were(found):
     assert "2 images, 2 networks for" in found.figures["road"].get_suptitle()
 
 
+@pytest.mark.long
 def test_no_more_images_are_counted_than_there_are(tiny, monkeypatch):
     monkeypatch.setattr(watermarks, "natural_images", lambda *_, **__: tiny)
     monkeypatch.setattr(watermarks, "FRACTIONS", (0.0, 0.1, 0.4))
