@@ -30,6 +30,7 @@ class Sample(NamedTuple):
     highest: int
     truth: Any
     attribution: Any
+    signless: dict
 
 
 def scores(f1, spread=0.05):
@@ -235,7 +236,7 @@ def sample(number, rank, f1, size=56, channels=3):
     noise = rng.normal(0, 0.25 * (1 - f1), truth.shape)
     flipped = -1 if rank == "worst" else 1
     attribution = np.clip(flipped * found + noise, -1, 1).astype(np.float32)
-    return Sample(number, rank, f1, image, 255, truth, attribution)
+    return Sample(number, rank, f1, image, 255, truth, attribution, {})
 
 
 def panels(document, size=56):

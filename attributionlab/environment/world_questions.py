@@ -143,16 +143,25 @@ class WorldQuestions:
         return self._kept[1]
 
     def drawn(self, roles: WorldRoles, rng: np.random.Generator) -> tuple[int, int]:
-        """A role and a target, uniform over those that have a positive truth."""
+        """A role and a target, uniform over those that have a positive truth.
+
+        Where none has, as in a world of parities, uniform over those that have a relevant pixel.
+        """
         targets = range(len(self.rule.expressions))
         output = self.env.outputs[0]
         order = rng.permutation(len(roles.renamings) * len(targets)).tolist()
+        relevant = None
         for place in order:
             role, target = divmod(place, len(targets))
-            if (roles.asked(role, target, output).signed > 0).any():
+            found = roles.asked(role, target, output)
+            if (found.signed > 0).any():
                 return role, target
+            if relevant is None and found.relevant.any():
+                relevant = role, target
+        if relevant is not None:
+            return relevant
         raise AttributionLabError(
-            f"{self.env.name}: an image shows nothing that raises an output in any role: change its "
+            f"{self.env.name}: an image shows nothing that changes an output in any role: change its "
             "items, so that every color that the rule counts is there"
         )
 

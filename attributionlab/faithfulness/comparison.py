@@ -338,6 +338,7 @@ class Comparison(Files):
                     picture.astype(np.float32),
                     env.max_value,
                     result.truth[index],
+                    {name: where[index] for name, where in result.signless.items()},
                     {report.label: result.attributions[index] for report, result in shown},
                     {
                         report.label: f"truth of the {result.truth_output}"

@@ -52,6 +52,8 @@ class Example(NamedTuple):
     """(H, W), -1, 0, +1"""
     attribution: NDArray[np.float32]
     """(H, W), normalized to [-1, 1]"""
+    signless: Mapping[str, NDArray[np.bool_]]
+    """(H, W) by "mixed" and "not asked", where there are such pixels"""
 
 
 class TruthScore(NamedTuple):
@@ -137,6 +139,9 @@ class EnvironmentResult:
         all of up to 83 images at 224 pixels.
     images, truth : array
         (k, C, H, W) of integers, and (k, H, W) of -1, 0 and +1: what was explained, and its truth.
+    signless : dict of str to array
+        (k, H, W) of bool by "mixed" (relevant, its sign is not asked) and "not asked"; what is nowhere
+        is left out.
     examples : sequence of Example
         From the worst to the best of these images.
     robustness : Robustness or None
@@ -177,6 +182,7 @@ class EnvironmentResult:
     attributions: NDArray[np.float32] = field(repr=False)
     images: NDArray[np.uint8] = field(repr=False)
     truth: NDArray[np.int8] = field(repr=False)
+    signless: Mapping[str, NDArray[np.bool_]] = field(repr=False)
     examples: Sequence[Example] = field(repr=False)
     robustness: Robustness | None = None
     truth_scores: Sequence[TruthScore] = ()

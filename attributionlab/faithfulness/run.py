@@ -116,7 +116,7 @@ def run_method(
     asked: list[AskedMasses] = []
     seconds, stochastic = 0.0, False
     start, warned = time.monotonic(), False
-    kept = maps, images, signed = _room(setup)
+    kept = maps, images, *known = _room(setup)
     for batch in setup.batches(setup.title, show_progress):
         began = time.perf_counter()
         with collect_notices() as found:
@@ -131,7 +131,9 @@ def run_method(
         runs.append([_listed(setup.scores(scaled, batch)), *again])
         numbers.append(_listed(_numbers(scaled, setup, batch, controls)))
         asked += asked_masses(scaled, batch, setup)
-        for room, values in zip(kept, (scaled, batch.images, batch.truth.signed), strict=True):
+        truth = batch.truth
+        values_kept = scaled, batch.images, truth.signed, truth.relevant, truth.asked
+        for room, values in zip(kept, values_kept, strict=True):
             free = room[batch.first : batch.first + len(values)]  # nothing behind the last one kept
             free.copy_(values[: len(free)])
         few = batch.part(0, max(0, STUDIED_IMAGES - batch.first))
@@ -160,7 +162,7 @@ def run_method(
     return Outcome(
         maps=maps,
         images=images,
-        truth=Truth(signed),
+        truth=Truth(*known),
         studied=first_ones,
         studied_maps=torch.cat(studied_maps) if studied else maps[:0],
         regions=torch.cat(regions)[:STUDIED_IMAGES] if regions else None,
@@ -211,17 +213,20 @@ def _warn_of_cost(setup: Setup, done: int, seconds: float) -> None:
         )
 
 
-def _room(setup: Setup) -> tuple[Tensor, Tensor, Tensor]:
+def _room(setup: Setup) -> tuple[Tensor, ...]:
     """Memory for the maps that are kept, their images and truth.
 
     Taken at once: small pieces that last, between those of a batch, would leave holes.
     """
     side, channels = setup.env.recipe.image_size, setup.env.recipe.channels
     kept = min(setup.n, max(STUDIED_IMAGES, KEPT_BYTES // (4 * side**2)))
+    shape = (kept, 1, side, side)
     return (
-        torch.empty((kept, 1, side, side)),
+        torch.empty(shape),
         torch.empty((kept, channels, side, side), dtype=torch.uint8),
-        torch.empty((kept, 1, side, side), dtype=torch.int8),
+        torch.empty(shape, dtype=torch.int8),
+        torch.empty(shape, dtype=torch.bool),
+        torch.empty(shape, dtype=torch.bool),
     )
 
 
@@ -258,10 +263,13 @@ def _compared_runs(
 def _shares(maps: Tensor, setup: Setup, batch: Batch) -> dict[str, dict[str, Tensor]]:
     """Where the missing F1 goes, of every part that may turn out to decide."""
     kinds = pixel_kinds(batch.images, batch.patches, batch.classes, batch.baselines)
-    return {
-        part: missing_shares(maps, batch.truth.signed, kinds, part, batch.smooth)  # type: ignore[arg-type]
-        for part in setup.claimed_parts
-    }
+    truth, shares = batch.truth, {}
+    for part in setup.claimed_parts:
+        # A mixed pixel is relevant, whatever its sign; the other parts leave it out.
+        signed = truth.signed + truth.mixed.to(torch.int8) if part == "overall" else truth.signed
+        seen = batch.seen(maps, part)  # type: ignore[arg-type]
+        shares[part] = missing_shares(seen, signed, kinds, part, batch.smooth)  # type: ignore[arg-type]
+    return shares
 
 
 def _runner_up(setup: Setup, batch: Batch) -> dict[str, Any] | Notice | None:

@@ -31,7 +31,7 @@ from attributionlab.stats.intervals import (
     mean_interval,
     mean_score,
 )
-from attributionlab.truth import Definition
+from attributionlab.truth import Definition, Truth
 
 SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "rank_correlation": rank_correlation,
@@ -154,6 +154,7 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         attributions=outcome.maps[:, 0].numpy(),
         images=outcome.images.numpy(),
         truth=outcome.truth.signed[:, 0].numpy(),
+        signless=_signless(outcome.truth),
         examples=_examples(outcome, first[decisive]["f1"], setup),
         truth_scores=truth_scores(outcome, setup),
     )
@@ -166,6 +167,12 @@ def _seed_sd(runs: Sequence[NDArray[np.float64]]) -> float | None:
     return float(np.sqrt(np.nanmean(np.var(runs, axis=0, ddof=1))))
 
 
+def _signless(truth: Truth) -> dict[str, NDArray[np.bool_]]:
+    """Pixels (k, H, W) whose sign is not asked, by why, where there are any."""
+    found = {"mixed": truth.mixed[:, 0].numpy(), "not asked": ~truth.asked[:, 0].numpy()}
+    return {name: where for name, where in found.items() if where.any()}
+
+
 def _examples(outcome: Outcome, f1: NDArray[np.float64], setup: Setup) -> list[Example]:
     """From the worst to the best of the images whose maps are kept, the median one among them."""
     f1 = f1[: len(outcome.maps)]
@@ -176,6 +183,7 @@ def _examples(outcome: Outcome, f1: NDArray[np.float64], setup: Setup) -> list[E
     places = {rank: round(share * (scored - 1)) for rank, share in RANKS.items()}
     places["median"] = scored // 2
     shown: dict[int, str] = {}
+    signless = _signless(outcome.truth)
     for rank, place in places.items():
         shown.setdefault(place, rank)
     return [
@@ -187,6 +195,9 @@ def _examples(outcome: Outcome, f1: NDArray[np.float64], setup: Setup) -> list[E
             highest=setup.env.max_value,
             truth=outcome.truth.signed[sample, 0].numpy(),
             attribution=outcome.maps[sample, 0].numpy(),
+            signless={
+                name: where[sample] for name, where in signless.items() if where[sample].any()
+            },
         )
         for place in sorted(shown)
         for sample in [int(order[place])]

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from attributionlab.digits import score_text
-from attributionlab.report.palette import LINE_COLORS
+from attributionlab.report.palette import LINE_COLORS, SIGNLESS_COLORS
 from attributionlab.report.terminal import explained
 
 ACROSS = 16
@@ -55,6 +57,8 @@ class MapsRow(NamedTuple):
     highest: int
     truth: NDArray[np.int8]
     """(H, W), -1, 0, +1"""
+    signless: Mapping[str, NDArray[np.bool_]]
+    """(H, W) by names of `SIGNLESS_COLORS`"""
     maps: Mapping[str, NDArray[np.float32]]
     """(H, W) in [-1, 1] by method"""
     notes: Mapping[str, str]
@@ -80,7 +84,7 @@ def maps_figure(rows: Sequence[MapsRow]) -> Figure:
         for row, (image_axis, truth_axis, *map_axes) in zip(rows, here, strict=True):
             show_image(image_axis, row.image, row.highest)
             image_axis.set_ylabel(_wrapped(row.label), fontsize=8)
-            drawn = show_map(truth_axis, row.truth)
+            drawn = show_map(truth_axis, row.truth, row.signless)
             for axis, method in itertools.zip_longest(map_axes, shown):
                 if method in row.maps:
                     show_map(axis, row.maps[method])
@@ -88,6 +92,7 @@ def maps_figure(rows: Sequence[MapsRow]) -> Figure:
                 else:
                     axis.set_axis_off()
     color_bar(figure, drawn, axes)
+    signless_legend(figure, [row.signless for row in rows])
     return figure
 
 
@@ -106,9 +111,11 @@ def _examples_figure(title: str, rows: Sequence[_Row]) -> Figure:
     for (heading, example), (image_axis, truth_axis, map_axis) in zip(rows, axes, strict=True):
         show_image(image_axis, example.image, example.highest)
         image_axis.set_ylabel(heading, fontsize=8)
-        show_map(truth_axis, example.truth)
-        drawn = show_map(map_axis, example.attribution)
+        show_map(truth_axis, example.truth, example.signless)
+        dropped = {name: where for name, where in example.signless.items() if name != "mixed"}
+        drawn = show_map(map_axis, example.attribution, dropped)
     color_bar(figure, drawn, axes)
+    signless_legend(figure, [example.signless for _, example in rows])
     return figure
 
 
@@ -122,10 +129,24 @@ def show_image(axis: Axes, image: NDArray[np.float32], highest: int) -> None:
     axis.set(xticks=[], yticks=[])
 
 
-def show_map(axis: Axes, values: NDArray[Any]) -> AxesImage:
-    """Signed values (H, W) in [-1, 1], without ticks."""
+def show_map(
+    axis: Axes, values: NDArray[Any], signless: Mapping[str, NDArray[np.bool_]] | None = None
+) -> AxesImage:
+    """Signed values (H, W) in [-1, 1], without ticks; `signless` pixels have colors of their own."""
     axis.set(xticks=[], yticks=[])
-    return axis.imshow(values, cmap=SIGNED, vmin=-1, vmax=1, interpolation="nearest")
+    drawn = axis.imshow(values, cmap=SIGNED, vmin=-1, vmax=1, interpolation="nearest")
+    for name, where in (signless or {}).items():
+        color = ListedColormap([SIGNLESS_COLORS[name]])
+        axis.imshow(np.ma.masked_where(~where, where), cmap=color, interpolation="nearest")
+    return drawn
+
+
+def signless_legend(figure: Figure, shown: Sequence[Mapping[str, Any]]) -> None:
+    """What the colors of pixels without a sign mean, at the figure's lower edge."""
+    names = [name for name in SIGNLESS_COLORS if any(name in each for each in shown)]
+    if names:
+        patches = [Patch(color=SIGNLESS_COLORS[name], label=name) for name in names]
+        figure.legend(handles=patches, loc="outside lower right", fontsize=8, frameon=False)
 
 
 def color_bar(figure: Figure, drawn: AxesImage, axes: Any) -> None:

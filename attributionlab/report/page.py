@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import AttributionLabError, cut, printable
 from attributionlab.report.figures import to_png
+from attributionlab.report.palette import SIGNLESS_COLORS
 from attributionlab.report.pictures import (
     ERROR_COLORS,
     SIGNED_COLORS,
@@ -23,6 +24,7 @@ from attributionlab.report.pictures import (
     errors,
     image_picture,
     map_picture,
+    unasked_only,
 )
 from attributionlab.report.reading import (
     BLIND,
@@ -249,6 +251,11 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         "compared_with_shapley": any(EXACT_SHAPLEY in result["ceilings"] for result in results),
         "gammas": sorted({*GAMMAS_TABLED, document["gamma"]}),
         "error_colors": ERROR_COLORS,
+        "signless_colors": {
+            name: color
+            for name, color in SIGNLESS_COLORS.items()
+            if any(name in each.signless for panel in panels for each in panel.examples)
+        },
         "signed_colors": [f"#{bytes(color).hex()}" for color in SIGNED_COLORS[:: 127 // 4]],
         "ranks": RANKS,
         # The page runs its own script and style only, and loads nothing.
@@ -334,11 +341,13 @@ def _samples(
         for example in panel.examples:
             if example.rank not in plan.ranks:
                 continue
-            found = errors(example.truth, example.attribution, document["claim"])
+            found = errors(example.truth, example.attribution, document["claim"], example.signless)
             pictures = {
                 "image": image_picture(example.image, example.highest, plan.side),
-                "truth": map_picture(example.truth, plan.side),
-                "attribution": map_picture(example.attribution, plan.side),
+                "truth": map_picture(example.truth, plan.side, example.signless),
+                "attribution": map_picture(
+                    example.attribution, plan.side, unasked_only(example.signless)
+                ),
                 "errors": error_picture(found, plan.side),
             }
             size += sum(map(len, pictures.values()))
@@ -357,6 +366,10 @@ def _samples(
                     "width": example.truth.shape[1],
                     "raises": float((example.truth > 0).mean()),
                     "lowers": float((example.truth < 0).mean()),
+                    "signless": "".join(
+                        f", {100 * float(where.mean()):.1f} % are {name}"
+                        for name, where in example.signless.items()
+                    ),
                     "missed": missed,
                     "wrong": wrong,
                     "false": false,

@@ -3,6 +3,7 @@
 import base64
 import struct
 import zlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.report.figures import SIGNED
+from attributionlab.report.palette import SIGNLESS_COLORS
 
 ERROR_COLORS = {
     "found": "#d4d7db",
@@ -34,10 +36,34 @@ def image_picture(image: NDArray[Any], highest: int, side: int) -> str:
     return data_uri(np.moveaxis(levels, 0, -1))
 
 
-def map_picture(values: NDArray[Any], side: int) -> str:
-    """Signed values (H, W) in [-1, 1]: red raises the output, blue lowers it, white is 0."""
-    shown = averaged(np.asarray(values, dtype=np.float64), side)
-    return data_uri(np.rint(127 + 127 * shown.clip(-1, 1)).astype(np.uint8), SIGNED_COLORS)
+def map_picture(
+    values: NDArray[Any], side: int, signless: Mapping[str, NDArray[np.bool_]] | None = None
+) -> str:
+    """Signed values (H, W) in [-1, 1]: red raises the output, blue lowers it, white is 0.
+
+    `signless` are the pixels (H, W) that have the colors of `SIGNLESS_COLORS` instead, by its names.
+    """
+    shown = np.asarray(values, dtype=np.float64)
+    if not signless:
+        shown = averaged(shown, side)
+        return data_uri(np.rint(127 + 127 * shown.clip(-1, 1)).astype(np.uint8), SIGNED_COLORS)
+    colors = SIGNED_COLORS[np.rint(127 + 127 * shown.clip(-1, 1)).astype(int)].astype(np.float64)
+    for name, where in signless.items():
+        colors[where] = _rgb(SIGNLESS_COLORS[name])
+    return _colored(colors, side)
+
+
+def unasked_only(
+    signless: Mapping[str, NDArray[np.bool_]],
+) -> dict[str, NDArray[np.bool_]]:
+    """Pixels of which an attribution's values were dropped; those of mixed ones count."""
+    return {name: where for name, where in signless.items() if name == "not asked"}
+
+
+def _colored(colors: NDArray[np.float64], side: int) -> str:
+    """A picture of colors (H, W, 3), which are averaged, since what they stand for does not mix."""
+    mixed = averaged(np.moveaxis(colors, -1, 0), side)
+    return data_uri(np.rint(np.moveaxis(mixed, 0, -1)).astype(np.uint8))
 
 
 class Errors(NamedTuple):
@@ -51,11 +77,13 @@ class Errors(NamedTuple):
     """In [0, 1] where the truth is 0, 0 elsewhere."""
     relevant: NDArray[np.bool_]
     """Where the truth is not 0."""
+    asked: NDArray[np.bool_]
+    """What the claim is about; elsewhere all of the above is 0."""
 
     @property
     def shares(self) -> tuple[float, float, float]:
         """The missed value and the pixels of wrong sign of the relevant, the value of the others."""
-        relevant, others = max(self.relevant.sum(), 1), max((~self.relevant).sum(), 1)
+        relevant, others = max(self.relevant.sum(), 1), max((self.asked & ~self.relevant).sum(), 1)
         return (
             float(self.missed.sum() / relevant),
             float((self.wrong_sign > 0).sum() / relevant),
@@ -63,14 +91,27 @@ class Errors(NamedTuple):
         )
 
 
-def errors(truth: NDArray[Any], attribution: NDArray[Any], claim: str) -> Errors:
+def errors(
+    truth: NDArray[Any],
+    attribution: NDArray[Any],
+    claim: str,
+    signless: Mapping[str, NDArray[np.bool_]] | None = None,
+) -> Errors:
     """Truth s in {-1, 0, 1} against attribution a in [-1, 1].
 
     Under the claim "signed": where s is not 0, |s - a| up to 1 is missed, and what exceeds 1 has the
     wrong sign; where s is 0, |a| is false. The claim "overall" compares magnitudes, "positive" the
-    positive sides only.
+    positive sides only. Of the pixels `signless` (names of `SIGNLESS_COLORS`, (H, W) each) mixed ones
+    are relevant under "overall"; no other claim asks for them.
     """
     sign, value = np.sign(truth).astype(np.float64), np.asarray(attribution, dtype=np.float64)
+    asked = np.ones(sign.shape, dtype=bool)
+    for name, where in (signless or {}).items():
+        if name == "mixed" and claim == "overall":
+            sign = np.where(where, 1.0, sign)
+        else:
+            asked &= ~where
+    value = np.where(asked, value, 0.0)
     if claim == "overall":
         sign, value = np.abs(sign), np.abs(value)
     elif claim.startswith("positive"):
@@ -81,21 +122,26 @@ def errors(truth: NDArray[Any], attribution: NDArray[Any], claim: str) -> Errors
         np.where(relevant, (error - 1).clip(min=0), 0),
         np.where(relevant, 0, error),
         relevant,
+        asked,
     )
 
 
 def error_picture(found: Errors, side: int) -> str:
-    """Errors in the colors of `ERROR_COLORS`, the fuller the larger; white is rightly without value."""
+    """Errors in the colors of `ERROR_COLORS`, the fuller the larger; white is rightly without value.
+
+    What is not asked has its color of `SIGNLESS_COLORS`.
+    """
     kind = np.where(found.relevant, np.where(found.wrong_sign > 0, 1, 0), 2)
     size = np.choose(kind, [found.missed, found.wrong_sign, found.false])
     hit, missed, false, wrong = (_rgb(color) for color in ERROR_COLORS.values())
     ramps = [(hit, missed), (missed, wrong), (_rgb("#ffffff"), false)]
     palette = np.rint(np.concatenate([np.linspace(*ends, LEVELS) for ends in ramps]))
     indices = kind * LEVELS + np.rint((LEVELS - 1) * size).astype(int)
+    palette = np.concatenate([palette, [_rgb(SIGNLESS_COLORS["not asked"])]])
+    indices = np.where(found.asked, indices, len(palette) - 1)
     if max(indices.shape) <= side:
         return data_uri(indices.astype(np.uint8), palette)
-    mixed = averaged(np.moveaxis(palette[indices], -1, 0), side)  # colors, since kinds do not mix
-    return data_uri(np.rint(np.moveaxis(mixed, 0, -1)).astype(np.uint8))
+    return _colored(palette[indices], side)
 
 
 def averaged(values: NDArray[np.float64], side: int) -> NDArray[np.float64]:

@@ -57,7 +57,7 @@ def test_a_png_has_the_size_of_the_figure_and_is_not_blank():
 def row(methods, label="somewhere"):
     maps = {name: np.full((2, 2), value) for name, value in methods.items()}
     truth = np.array([[1, 0], [0, -1]], dtype=np.int8)
-    return MapsRow(label, np.zeros((1, 2, 2), np.float32), 1, truth, maps, {})
+    return MapsRow(label, np.zeros((1, 2, 2), np.float32), 1, truth, {}, maps, {})
 
 
 def shown(figure):

@@ -462,7 +462,7 @@ def test_pages_of_noise_stay_under_five_megabytes_and_say_what_is_left_out(size,
     )
     image, truth, attribution = noise(size, 0)
     examples = [
-        cases.Sample(i, rank, 0.5, image, 255, truth, attribution)
+        cases.Sample(i, rank, 0.5, image, 255, truth, attribution, {})
         for i, rank in enumerate(cases.RANKS)
     ]
     html = faithfulness_page(document, [Panel(examples, np.full(32, 0.5))] * environments)

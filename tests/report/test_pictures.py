@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attributionlab.report.palette import SIGNLESS_COLORS
 from attributionlab.report.pictures import (
     ERROR_COLORS,
     averaged,
@@ -106,6 +107,42 @@ def test_errors_are_those_of_the_naive_twin(claim, sign, value):
         wrong,
         false,
     )
+
+
+@pytest.mark.parametrize("claim", ["signed", "overall", "positive"])
+@given(
+    sign=st.sampled_from([-1, 0, 1]),
+    value=st.integers(-64, 64).map(lambda k: k / 64),
+    kind=st.sampled_from(["mixed", "not asked"]),
+)
+def test_pixels_without_a_sign_are_asked_for_their_relevance_or_not_at_all(
+    claim, sign, value, kind
+):
+    """One pixel of the kind beside one that is asked."""
+    signless = {kind: np.array([[True, False]])}
+    truth = np.array([[0, sign]], dtype=np.int8)
+    found = errors(truth, np.array([[value, value]]), claim, signless)
+    relevant = kind == "mixed" and claim == "overall"
+    missed, wrong, false = naive_error(1, abs(value), claim) if relevant else (0, 0, 0)
+    beside = naive_error(sign, value, claim)
+    assert found.missed.tolist() == [[missed, beside[0]]]
+    assert found.wrong_sign.tolist() == [[wrong, beside[1]]]
+    assert found.false.tolist() == [[false, beside[2]]]
+    assert found.asked.tolist() == [[relevant, True]]
+    of_others = found.shares[2]
+    assert of_others == (0 if beside[2] == 0 else beside[2])
+
+
+def test_pixels_without_a_sign_have_the_colors_of_the_legend():
+    signless = {"mixed": np.array([[True, False, False]]), "not asked": np.array([[0, 1, 0]]) > 0}
+    drawn = read(map_picture(np.array([[1.0, -1.0, 0.0]]), 9, signless))[0]
+    zero = read(map_picture(np.zeros((1, 1)), 9))[0, 0].tolist()
+    assert drawn.tolist() == [*map(rgb, SIGNLESS_COLORS.values()), zero]
+    shown = errors(np.array([[1, -1, 0]]), np.zeros((1, 3)), "signed", signless)
+    assert read(error_picture(shown, 9))[0].tolist() == [
+        *[rgb(SIGNLESS_COLORS["not asked"])] * 2,
+        [255] * 3,
+    ]
 
 
 def test_shares_are_of_the_relevant_pixels_and_of_the_others():

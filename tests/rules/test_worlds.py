@@ -327,3 +327,25 @@ def test_no_color_map_and_no_place_map_exceeds_its_ceiling(worlds, tested, name)
             has = ~scores.isnan().all(1)
             best.append(float(scores[has].amin(0).max()))
         assert np.mean(best) <= tested[name].proof.ceilings[without] + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")  # zeros, kinks
+@pytest.mark.parametrize(
+    ("name", "kind", "color"),
+    [("parity", "mixed", "#8a63b0"), ("several-objects", "not asked", "#9aa0a6")],
+)
+def test_a_report_shows_what_has_no_sign_and_misses_nothing_for_it(tmp_path, name, kind, color):
+    report = al.faithfulness_test("saliency", [al.load(name, image_size=36)], n=2)
+    [result] = report.environments
+    where = result.signless[kind]
+    assert where.any()
+    assert not (where & (result.truth != 0)).any()
+    for example in result.examples:
+        assert np.array_equal(example.signless[kind], where[example.sample])
+        if kind == "not asked":
+            assert (example.attribution[example.signless[kind]] == 0).all()
+    # The split of 1 - F1 is exact up to the rounding of some thousand float64 numbers in [0, 1].
+    assert sum(result.evidence.shares.values()) == pytest.approx(1 - result.claim_f1, abs=1e-12)
+    report.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f'fill="{color}"/></svg>{kind}' in page
