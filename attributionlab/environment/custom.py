@@ -158,6 +158,13 @@ class CustomEnvironment(Environment):
 
     It has what a test needs of an `Environment`, and refuses the rest: other networks, questions, and
     definitions of the truth that follow from counts.
+
+    Attributes
+    ----------
+    images, image_targets : Tensor, (N, C, H, W) and (N,)
+        The user's images, and the output that is explained in each.
+    intervened : Intervened or None
+        What interventions found; None where nothing was checked.
     """
 
     has_roles: ClassVar[bool] = False
@@ -341,7 +348,7 @@ class CustomEnvironment(Environment):
         names = {module: path for path, module in self.model.named_modules()}
         maps = "a function of images and targets"
         if self.own_truth.function is None:
-            maps = "for every class" if self.own_truth.has_all_targets else "for a target each"
+            maps = "for every output" if self.own_truth.has_all_targets else "for a target each"
         stated = self.own_truth.maps
         kinds = {
             "positive": sum(int(each.positive.sum()) for each in stated),

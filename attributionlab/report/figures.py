@@ -112,15 +112,16 @@ def _examples_figure(title: str, rows: Sequence[_Row]) -> Figure:
     return figure
 
 
-def visible(image: NDArray[Any], highest: float) -> NDArray[np.float64]:
+def visible(image: NDArray[Any], highest: float) -> NDArray[Any]:
     """An image (C, H, W) as it can be shown: (1, H, W) or (3, H, W), in [0, 1].
 
     `highest` is the length of the value range, 0 included. A user's own images may have negative
     values, which the smallest value of the image lifts, and other channels, of which the mean is shown.
     """
-    lifted = (np.asarray(image, dtype=np.float64) - min(0.0, float(image.min()))) / highest
+    lifted = (image - min(0.0, float(image.min()))) / highest
     shown = lifted if len(image) in (1, 3) else lifted.mean(0, keepdims=True)
-    return shown.clip(0, 1)
+    clipped: NDArray[Any] = shown.clip(0, 1)
+    return clipped
 
 
 def show_image(axis: Axes, image: NDArray[np.float32], highest: float) -> None:

@@ -27,7 +27,8 @@ Pixels = NDArray[np.uint8]
 
 def image_picture(image: NDArray[Any], highest: float, side: int) -> str:
     """An image (C, H, W) as `figures.visible` shows it, at most `side` wide."""
-    levels = np.rint(255 * averaged(visible(image, highest), side)).astype(np.uint8)
+    values = np.asarray(image, dtype=np.float64)
+    levels = np.rint(255 * averaged(visible(values, highest), side)).astype(np.uint8)
     if len(levels) == 1:
         return data_uri(levels[0], np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1))
     return data_uri(np.moveaxis(levels, 0, -1))
