@@ -116,16 +116,16 @@ def custom_environment(
 
     Examples
     --------
-    The network sums the left half of an image and ignores the right half.
+    The network adds up the two columns on the left of an image and ignores the others.
 
     >>> import torch
     >>> import attributionlab as al
     >>> left = torch.nn.Conv2d(1, 1, 8)
-    >>> _ = left.weight.data.zero_()[..., :4].fill_(1)
+    >>> _ = left.weight.data.zero_()[..., :2].fill_(1)
     >>> model = torch.nn.Sequential(left, torch.nn.Flatten()).eval()
     >>> images = torch.rand(8, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     >>> truth = torch.zeros(8, 8, 8)
-    >>> truth[:, :, :4] = 1
+    >>> truth[:, :, :2] = 1
     >>> env = al.custom_environment(model, images, truth, baseline=0)
     >>> al.faithfulness_test("input-x-gradient", env, n=8, one_network=True).verdict
     'pass'
