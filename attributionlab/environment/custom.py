@@ -383,8 +383,8 @@ class CustomEnvironment(Environment):
         return {
             "interventions": f"{found.passes:,} forward passes in {precision}, one target each of the "
             f"images {images}",
-            "  irrelevant": "no pixel changed the output in the coalitions tried"
-            + (f" (by more than {self.tolerance:g})" if self.tolerance else ""),
+            "  irrelevant": f"{found.null:,} pixels tried in random sets, of which none changed the "
+            "output" + (f" (by more than {self.tolerance:g})" if self.tolerance else ""),
             "  relevant": f"{found.tried:,} pixels tried, of which {len(found.unmoved):,} never "
             f"changed the output and {len(found.opposed):,} only against their sign",
             "  not checked": "other images, targets and coalitions; pixels that are not asked",

@@ -50,6 +50,8 @@ class Intervened:
     passes: int = 0
     wrong: list[str] = field(default_factory=list)
     """irrelevant pixels that change the output, at most one an image"""
+    null: int = 0
+    """irrelevant pixels, all of those in these images"""
     tried: int = 0
     """relevant pixels that were replaced alone, and in random orders"""
     unmoved: list[tuple[int, int, int]] = field(default_factory=list)
@@ -105,6 +107,7 @@ def intervene(
             each.flatten() for each in (truth.asked, truth.relevant & truth.asked, truth.signed)
         )
         null = asked & ~relevant
+        found.null += int(null.sum())
         if null.any():
             found.wrong += _wrong_null(game, null, index, generator)
         effects = _effects(game, relevant, null, passes // len(truths), generator)

@@ -379,6 +379,8 @@ def test_the_budget_holds_and_what_was_checked_is_stated():
     text = env.summary()
     assert f"{env.intervened.passes} forward passes in float64" in text
     assert "not checked" in text
+    nulls = sum(int((TRUTH[image, 0] == 0).sum()) for image in env.intervened.images)
+    assert f"irrelevant         {nulls} pixels tried in random sets, of which none" in text
     assert "a pass               does not show that maps depend on the network" in text
 
 
@@ -396,6 +398,37 @@ def test_nothing_is_checked_without_a_baseline_or_passes_and_that_is_stated(opti
 def test_checks_are_the_same_for_a_seed_and_differ_for_another():
     drawn = [make(seed=seed).intervened.images for seed in (3, 3, 4)]
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_digest_tells_weights_images_truth_targets_and_baseline_apart():
+    def digest(model=MODEL, images=IMAGES, truth=TRUTH, **options):
+        options = {"baseline": 0, "interventions": 0, **options}
+        return al.custom_environment(model, images, truth, **options).spec.digest
+
+    scaled = difference()
+    scaled[3].weight.data *= 2
+    unasked = TRUTH.clone()
+    unasked[0, 0, 0, 0] = torch.nan
+    others = [
+        digest(),
+        digest(scaled),
+        digest(nn.Sequential(MODEL).eval()),
+        digest(images=IMAGES * 2),
+        digest(truth=-TRUTH),
+        digest(truth=unasked),
+        digest(targets=torch.zeros(10, dtype=torch.int64)),
+        digest(baseline=1),
+        digest(name="other"),
+    ]
+    assert len(set(others)) == len(others)
+    assert digest(difference()) == digest()
+
+
+def test_the_environment_keeps_its_own_copy_of_the_images():
+    images = IMAGES.clone()
+    env = al.custom_environment(MODEL, images, TRUTH, baseline=0)
+    images += 1
+    assert torch.equal(env.images, IMAGES)
 
 
 # What is refused

@@ -229,3 +229,16 @@ def test_pixels_that_are_not_asked_count_for_nothing():
         for method in (ablation, wrong_there)
     ]
     assert scores[0] == scores[1] > 0.8
+
+
+def test_images_that_are_not_square_are_tested_and_stated():
+    weights = torch.zeros(4, 10)
+    weights[:, 0], weights[:, 1] = 1, -1
+    model = nn.Sequential(nn.Flatten(), nn.Linear(40, 1, bias=False)).eval()
+    model[1].weight.data = weights.reshape(1, -1)
+    images = torch.rand(6, 1, 4, 10, generator=torch.Generator().manual_seed(0))
+    env = al.custom_environment(model, images, weights.expand(6, -1, -1), baseline=0)
+    report = al.faithfulness_test("input-x-gradient", env, n=6)
+    assert report.environments[0].verdict == "pass"
+    assert "6 images of 4 x 10 pixels each" in " ".join(repr(report).split())
+    assert al.attribute("saliency", env, *env.batch(2)).shape == (2, 1, 4, 10)
