@@ -384,6 +384,22 @@ def test_the_budget_holds_and_what_was_checked_is_stated():
     assert "a pass               does not show that maps depend on the network" in text
 
 
+def test_of_more_relevant_pixels_than_passes_some_are_tried():
+    images = torch.ones(1, 2, 12, 12) * torch.tensor([2.0, 1.0])[:, None, None]
+    truth = torch.stack([torch.ones(1, 12, 12), -torch.ones(1, 12, 12)], 1)
+    env = al.custom_environment(difference(12), images, truth, baseline=0, interventions=64)
+    # Each is replaced alone and put back in one order, from a pass without any: 2 (31 + 1) passes.
+    assert (env.intervened.tried, env.intervened.passes) == (31, 64)
+    assert env.intervened.notices() == []
+
+
+def test_truths_of_classes_that_do_not_win_are_checked_too():
+    wrong = TRUTH.clone()
+    wrong[torch.arange(10), 1 - MODEL(IMAGES).argmax(1)] = 0
+    with pytest.raises(al.AttributionLabError, match="the truth says irrelevant"):
+        al.custom_environment(MODEL, IMAGES, wrong, baseline=0)
+
+
 @pytest.mark.parametrize("options", [{"baseline": None}, {"interventions": 0}])
 def test_nothing_is_checked_without_a_baseline_or_passes_and_that_is_stated(options):
     env = make(**options)
