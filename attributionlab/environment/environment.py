@@ -498,8 +498,9 @@ class Environment:
         if output not in get_args(Output):
             raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
         if output not in self.outputs:
+            what = "regression" if self.has_roles else "network of the user's"
             raise AttributionLabError(
-                f"{self.name} is a regression: its only output is 'logit', not {output!r}"
+                f"{self.name} is a {what}: its only output is 'logit', not {output!r}"
             )
         return output
 

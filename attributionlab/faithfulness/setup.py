@@ -314,6 +314,9 @@ def prepared(
     if stated.settings:
         method = replace(method, settings={**stated.settings, **method.settings})
     if len(env.outputs) == 1:
+        if env.task == "classification":  # a user's own: only he can ask for what it has not
+            env.checked_output(output)
+            env.checked_output(truth_output)
         return Setup(method, env, env.outputs[0], env.outputs[0], **options)
     explained = env.checked_output(output or stated.output or method.output)
     stated_truth = None if output else stated.truth_output

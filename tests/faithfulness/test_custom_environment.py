@@ -242,3 +242,23 @@ def test_images_that_are_not_square_are_tested_and_stated():
     assert report.environments[0].verdict == "pass"
     assert "6 images of 4 x 10 pixels each" in " ".join(repr(report).split())
     assert al.attribute("saliency", env, *env.batch(2)).shape == (2, 1, 4, 10)
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_map_an_image_is_enough_for_a_test():
+    images, truth = questions(8)
+    model = network()
+    own = truth[torch.arange(8), model(images).argmax(1)]
+    env = al.custom_environment(model, images, own, baseline=0)
+    assert al.faithfulness_test(ablation, env, n=8).environments[0].verdict == "pass"
+
+
+def test_what_the_network_returns_is_explained_also_where_a_method_names_another_output(env):
+    def method(model, inputs, targets):
+        return inputs
+
+    method.output = "probability"
+    assert al.faithfulness_test(method, env, n=6).environments[0].output == "logit"
+    for option in ("output", "truth_output"):
+        with pytest.raises(al.AttributionLabError, match="its only output is 'logit', not 'prob"):
+            al.faithfulness_test("saliency", env, n=6, **{option: "probability"})
