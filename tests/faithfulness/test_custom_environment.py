@@ -73,6 +73,8 @@ def test_shapley_values_reach_gamma_and_prove_nothing_of_blind_maps(env):
     assert "does not show that the maps depend on the network or the target" in text
     assert "8 images of 8 x 8 pixels each" in text
     assert "wrong-network" not in text
+    assert result.diagnosis is None
+    assert set(result.ceilings) == {"5 x 5 patches", "positive only", "8 x 8 cells"}
     for name in ("wrong-network", "wrong-target"):
         assert result.controls[name].claim_f1 is None
 
