@@ -12,10 +12,11 @@ from . import truth as truth
 from .device import exact_arithmetic as exact_arithmetic
 from .environment import Environment as Environment
 from .environment.catalog import load as load
-from .environment.environment import Sample as Sample
+from .environment.custom import custom_environment as custom_environment
 from .environment.files import environments as environments
 from .environment.questions import Question as Question
 from .environment.questions import Questions as Questions
+from .environment.samples import Sample as Sample
 from .environment.worlds import world as world
 from .errors import AttributionLabError as AttributionLabError
 from .errors import AttributionLabWarning as AttributionLabWarning

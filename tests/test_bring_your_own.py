@@ -113,7 +113,13 @@ def test_every_snippet_runs_in_the_order_of_the_page(folder, capsys):
             assert status in ({0, 1, 3} if "--gamma" in arguments else {0}), line
             ran += 1
     assert ran >= 8
-    assert "InputXGradient: pass" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "InputXGradient: pass" in printed
+    assert "\ninconclusive pass\npass\n" in printed
+    rows = "interventions|irrelevant|relevant|not checked"
+    said = re.findall(rf"^    ( *(?:{rows}) .*)$", TEXT, re.MULTILINE)
+    assert len(said) == 4
+    assert all(f"\n  {line}\n" in printed for line in said)
     for name in ("report.html", "report.json", "scores.csv"):
         assert (folder / name).stat().st_size > 100
 

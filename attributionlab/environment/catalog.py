@@ -201,7 +201,7 @@ def from_spec(spec: Mapping[str, Any]) -> Environment:
 
 def load_call(env: Environment) -> str:
     """How Python would make an environment again."""
-    arguments = [repr(env.reference)]
+    arguments = [repr(env.reference)] if env.has_roles else ["model", "images", "truth"]
     arguments += [f"{key}={value!r}" for key, value in env.overrides.items()]
     return f"attributionlab.{env.maker}({', '.join(arguments)})"
 

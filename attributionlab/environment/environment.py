@@ -5,20 +5,20 @@ truth.
 import json
 import math
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self, get_args
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
 from jaxtyping import Float, Float64, Int, Real
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from attributionlab.device import as_device, own_arithmetic, plain_torch, rounds_products
 from attributionlab.environment.admission import Admission
 from attributionlab.environment.contributions import MOST_PERMUTATIONS, Contributions
+from attributionlab.environment.samples import Accept, Sample, SampleDataset
 from attributionlab.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
-from attributionlab.images import draw
 from attributionlab.images.recipe import ImageRecipe
 from attributionlab.memory import refuse_beyond_memory
 from attributionlab.nets import (
@@ -29,59 +29,8 @@ from attributionlab.nets import (
     with_softmax,
 )
 from attributionlab.rules.networks import head_size
-from attributionlab.rules.rule import Rule
-from attributionlab.truth import Counting, Output, SampledShapley, Truth, Truths
+from attributionlab.truth import Output, SampledShapley, Truth, Truths
 from attributionlab.validation import MOST_IMAGES, Replacement, integer_problem, number_problem
-
-
-class Sample(NamedTuple):
-    """One image with its right answer; batches collate field by field."""
-
-    image: Tensor
-    """(C, H, W) float32, integers in the valid box."""
-    label: Tensor
-    """() int64: the winning class, or the exact output of a regression."""
-    patches: Tensor
-    """(H, W) int64 label map: 0 is background, 1, 2, ... the patches."""
-
-
-@dataclass(frozen=True)
-class Accept:
-    """Which images a data set keeps: a truth that is there, and a count the network can handle."""
-
-    counting: Counting | Rule
-    max_count: int
-    keep_degenerate: bool
-
-    def __str__(self) -> str:
-        truth = "" if self.keep_degenerate else "no empty or tied truth, and "
-        return f"the data set ({truth}at most {self.max_count:,} counted pixels)"
-
-    def __call__(self, image: Any) -> bool:
-        tensor = torch.from_numpy(image).float()
-        if int(self.counting.counts(tensor[None]).max()) > self.max_count:
-            return False
-        return self.keep_degenerate or not self.counting.is_degenerate(tensor)
-
-
-class SampleDataset(Dataset[Sample]):
-    """Samples 0 to n - 1 of an environment; each depends on (recipe, seed, index) alone."""
-
-    def __init__(self, recipe: ImageRecipe, accept: Accept, n: int, seed: int) -> None:
-        self.recipe, self.accept, self.n, self.seed = recipe, accept, n, seed
-
-    def __len__(self) -> int:
-        return self.n
-
-    @own_arithmetic()
-    def __getitem__(self, index: int) -> Sample:
-        if not -self.n <= index < self.n:
-            raise IndexError(f"sample {index} of {self.n}")
-        drawing = draw(self.recipe, self.seed, index % self.n, self.accept)
-        image = torch.from_numpy(drawing.image).float()
-        label = self.accept.counting.labels(image[None])[0]
-        return Sample(image, label, torch.from_numpy(drawing.patches).long())
-
 
 PIXELS_AT_ONCE = 224 * 224
 HIGHEST_SEED = 2**64 - 1
@@ -107,22 +56,28 @@ class Environment:
     spec : EnvironmentSpec
         What it was made from.
     maker, reference, overrides : str, str and dict
-        Which function made it, "load" or "world", and what it was called with.
+        Which function made it ("load", "world", "custom_environment"), and what it was called with.
+    classes, image_shape : int and tuple of int
+        Number of the network's outputs, and (C, H, W).
+    has_roles : bool
+        Whether colors or weights can be drawn anew, so that each image is a question with a network of
+        its own. Not where network and images are a user's.
     """
+
+    has_roles: ClassVar[bool] = True
 
     def __init__(self, spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
         self.spec, self.network, self.recipe = spec, network, recipe
         self.name = self.reference = spec.name
-        self.maker: Literal["load", "world"] = "load"
+        self.maker: Literal["load", "world", "custom_environment"] = "load"
         self.overrides: dict[str, Any] = {}
         self.model: nn.Module = network.model
         self.layers = network.layers
         self.counting = counting_of(spec)
         self.admission = Admission(spec, network, recipe, self.counting)
         self.max_value = network.highest
-        self.task: Literal["classification", "regression"] = (
-            "classification" if network.classes > 1 else "regression"
-        )
+        self.classes = network.classes
+        self.image_shape = (recipe.channels, recipe.image_size, recipe.image_size)
         self.softmax_model: nn.Module | None = None
         self.temperature: float | None = None
         if self.task == "classification":
@@ -132,6 +87,11 @@ class Environment:
             self.softmax_model = with_softmax(self.model, network.classes, self.temperature)
         self.baseline = torch.tensor(recipe.background).float()[:, None, None]
         self.device = torch.device("cpu")
+
+    @property
+    def task(self) -> Literal["classification", "regression"]:
+        """Several outputs, one for each class, or one output."""
+        return "classification" if self.classes > 1 else "regression"
 
     @property
     def rule(self) -> str | dict[str, str]:
@@ -153,7 +113,7 @@ class Environment:
     @property
     def smoothing_sigma(self) -> float:
         """Standard deviation, in pixels, of the Gaussian of the smoothed truth."""
-        return float(self.spec.constants["smoothing"]) * self.recipe.image_size
+        return self.recipe.image_size * float(self.spec.constants["smoothing"])
 
     def to(self, device: str | torch.device) -> Self:
         """Move the network to a device; images are made on the CPU and moved by the caller.
@@ -209,7 +169,7 @@ class Environment:
         # A loader without a generator of its own would draw from the global one.
         return DataLoader(
             self.dataset(n, seed),
-            batch_size=max(1, PIXELS_AT_ONCE // self.recipe.image_size**2),
+            batch_size=max(1, PIXELS_AT_ONCE // math.prod(self.image_shape[1:])),
             generator=torch.Generator(),
         )
 
@@ -232,7 +192,8 @@ class Environment:
         dataset = self.dataset(n, seed)
         # Each image twice, to be stacked, and a label map of int64; the stack once more as it is laid
         # out anew.
-        needed = n * (3 * 4 * self.recipe.channels + 8) * self.recipe.image_size**2
+        channels, *size = self.image_shape
+        needed = n * (3 * 4 * channels + 8) * math.prod(size)
         what = f"{self.name}: n is {n}: a batch of so many images"
         refuse_beyond_memory(needed, what, "take fewer, or pass over env.dataset")
         samples = [dataset[index] for index in range(len(dataset))]
@@ -537,8 +498,9 @@ class Environment:
         if output not in get_args(Output):
             raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
         if output not in self.outputs:
+            what = "regression" if self.has_roles else "network of the user's"
             raise AttributionLabError(
-                f"{self.name} is a regression: its only output is 'logit', not {output!r}"
+                f"{self.name} is a {what}: its only output is 'logit', not {output!r}"
             )
         return output
 

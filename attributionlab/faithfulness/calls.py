@@ -1,5 +1,6 @@
 """Calls of a method: what it is offered, under which seed, how many images at once."""
 
+import math
 import warnings
 from collections.abc import Mapping
 from copy import copy
@@ -112,7 +113,7 @@ def attribute(
     setup = prepared(resolved, env, output, n=len(images), seed=int(seed))
     truth = env.truth(images, targets, setup.truth_output)
     whole = Batch(images.cpu(), targets.cpu(), patches.cpu(), (env,) * len(images), truth)
-    at_once = max(1, PIXELS_AT_ONCE // env.recipe.image_size**2)
+    at_once = max(1, PIXELS_AT_ONCE // math.prod(env.image_shape[1:]))
     with collect_notices() as notices:
         maps = [
             attribute_batch(setup, whole.part(start, start + at_once)).maps
@@ -235,10 +236,13 @@ def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
         dtype = batch.images.dtype if value.is_floating_point() else value.dtype
         return value.to(env.device, dtype, copy=True)
 
+    any_control = any(method.function is control for control in CONTROLS.values())
     offered: dict[str, Any] = {
         "layers": dict(env.layers)
     }  # Captum's classes get them without asking
-    values = {"baseline": env.baseline, "highest": env.max_value, "patches": batch.patches}
+    values = {"baseline": env.baseline, "highest": env.max_value}
+    if any_control or batch.patches.any():  # a user's own images have none
+        values["patches"] = batch.patches
     offered |= {name: fresh(value) for name, value in values.items() if method.asks_for(name)}
     if method.asks_for("reference_images"):
         offered["reference_images"] = fresh(_reference_images(setup, batch))
@@ -247,22 +251,29 @@ def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
         offered["generator"] = torch.Generator().manual_seed(seed)
     if method.runs > 1 and method.asks_for("nudge"):
         offered["nudge"] = repeat
-    if any(method.function is control for control in CONTROLS.values()):
+    if any_control:
         if method.asks_for("truth"):
             offered["truth"] = batch.truth.to(env.device)
         if method.asks_for("ideal"):
             offered["ideal"] = batch.ideal.to(env.device)
         if method.asks_for("other_target"):
-            others = (batch.targets + 1) % env.network.classes
-            offered["other_target"] = env.truth(batch.images, others, setup.truth_output)
+            offered["other_target"] = _other_target(batch, setup.truth_output)
         if method.asks_for("other_network"):
             offered["other_network"] = _other_network(batch, setup.truth_output)
     return offered
 
 
+def _other_target(batch: Batch, output: Output) -> Truth:
+    """The truth of the next class; nothing where a user may have stated it for one target only."""
+    if not batch.env.has_roles:
+        return Truth(torch.zeros_like(batch.truth.signed))
+    others = (batch.targets + 1) % batch.env.classes
+    return batch.env.truth(batch.images, others, output)
+
+
 def _other_network(batch: Batch, output: Output) -> Truth:
     """The truth before a network with other roles; nothing in worlds that have no others."""
-    if batch.env.rule:
+    if batch.env.rule or not batch.env.has_roles:
         others = [each.other_network(output) for each in batch.questions]
         if batch.questions and all(each is not None for each in others):
             return Truth.joined([each for each in others if each is not None])
@@ -274,7 +285,7 @@ def _other_classes(batch: Batch) -> Tensor:
     """The class of each pixel if every cell had the role of the one before it, (B, 1, H, W)."""
     if not batch.questions:  # the colors that count are all that is known to differ
         classes = batch.classes
-        return torch.where(classes >= 0, (classes + 1) % batch.env.network.classes, -1)
+        return torch.where(classes >= 0, (classes + 1) % batch.env.classes, -1)
     found = []
     for question in batch.questions:
         table = torch.full((len(question.values) + 1,), -1)
@@ -292,6 +303,8 @@ def _reference_images(setup: Setup, batch: Batch) -> Tensor:
         return images.to(batch.env.device)
     if "reference_images" not in setup.drawn:
         stream = _stream(setup.seed, 1)
-        images = setup.env.batch(REFERENCE_IMAGES, stream)[0].to(setup.env.device)
+        # A user's own images have no others beside them: all of them, the tested ones among them.
+        n = REFERENCE_IMAGES if setup.env.has_roles else min(REFERENCE_IMAGES, setup.env.spec.size)
+        images = setup.env.batch(n, stream)[0].to(setup.env.device)
         setup.drawn["reference_images"] = images
     return setup.drawn["reference_images"]

@@ -245,9 +245,13 @@ def proof_of(
     setup: Setup,
     mean: float,
 ) -> Proof | None:
-    """What a run with the mean score `mean` proves; None where all images have one network."""
+    """What a run with the mean score `mean` proves; None where the user asked for one network.
+
+    Nothing before a user's own network: no others are known in which pixels have other roles.
+    """
     if not asked:
-        return None
+        known = setup.one_network or setup.env.has_roles
+        return None if known else Proof(dict.fromkeys(BLIND_MAPS), setup.gamma, None, None, {})
     masses = [each.masses for each in asked]
     without_target = [each.masses._replace(possible=each.targets) for each in asked]
     network: float | None
@@ -272,7 +276,7 @@ def proof_of(
         if len(masses[0].sizes) > 1:
             p_network = role_swap_test(masses, setup.claim, seed=setup.seed).p_value
             chances["without-network"] = p_network
-        if setup.env.network.classes > 1:
+        if setup.env.classes > 1:
             p_target = role_swap_test(without_target, setup.claim, seed=setup.seed).p_value
             chances["without-target"] = p_target
     if "without-network" in chances:

@@ -1,5 +1,6 @@
 """A run of a method, and of every control, on the same images."""
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +49,7 @@ class Outcome(NamedTuple):
     """(k, 1, H, W), summed over channels and normalized to [-1, 1]; of the first seed and the first
     k images, for which `KEPT_BYTES` suffice"""
     images: Tensor
-    """(k, C, H, W), uint8"""
+    """(k, C, H, W), uint8; float32 for a user's own"""
     truth: Truth
     """of these k"""
     studied: Batch | None
@@ -188,7 +189,7 @@ def _numbers(
     else:  # from the definition and past the oracle
         best = alignment(batch.ideal, batch.smooth).f1
     return {
-        "shares": _shares(maps, setup, batch) if setup.diagnosed else {},
+        "shares": _shares(maps, setup, batch) if setup.diagnosed and batch.env.has_roles else {},
         "highest": maps.flatten(1).amax(1),
         "lowest": maps.flatten(1).amin(1),
         "controls": {
@@ -218,12 +219,13 @@ def _room(setup: Setup) -> tuple[Tensor, ...]:
 
     Taken at once: small pieces that last, between those of a batch, would leave holes.
     """
-    side, channels = setup.env.recipe.image_size, setup.env.recipe.channels
-    kept = min(setup.n, max(STUDIED_IMAGES, KEPT_BYTES // (4 * side**2)))
-    shape = (kept, 1, side, side)
+    channels, *size = setup.env.image_shape
+    kept = min(setup.n, max(STUDIED_IMAGES, KEPT_BYTES // (4 * math.prod(size))))
+    values = torch.uint8 if setup.env.has_roles else torch.float32  # of a user's own range
+    shape = (kept, 1, *size)
     return (
         torch.empty(shape),
-        torch.empty((kept, channels, side, side), dtype=torch.uint8),
+        torch.empty((kept, channels, *size), dtype=values),
         torch.empty(shape, dtype=torch.int8),
         torch.empty(shape, dtype=torch.bool),
         torch.empty(shape, dtype=torch.bool),
@@ -278,6 +280,8 @@ def _runner_up(setup: Setup, batch: Batch) -> dict[str, Any] | Notice | None:
     """
     if setup.env.task == "regression" or computed(setup.method) or batch.questions:
         return None  # the target of a question is any class already
+    if not setup.env.has_roles:
+        return None  # the truth may be stated for one target only
     other = setup.runner_up(batch)
     try:
         return _again(setup, other)

@@ -23,7 +23,7 @@ from attributionlab.faithfulness.run import Outcome
 from attributionlab.faithfulness.setup import Setup
 from attributionlab.faithfulness.study import study_of
 from attributionlab.faithfulness.verdicts import ClaimScore, control_score
-from attributionlab.methods.controls import INPUT_ONLY
+from attributionlab.methods.controls import INPUT_ONLY, OF_OTHER_TRUTHS
 from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
 from attributionlab.stats.intervals import (
     images_to_decide,
@@ -101,8 +101,12 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         )
     proof = proof_of(outcome.asked, outcome.smooth_ceilings, setup, mean)
     ceilings: Mapping[str, float | None] = {} if proof is None else proof.ceilings
+    unknown = () if env.has_roles else OF_OTHER_TRUTHS
     controls = {
-        name: control_score(name, setup.form, lowest_mean(f1)[1], setup.gamma, ceilings, setup.n)
+        name: control_score(
+            *(name, setup.form, None if name in unknown else lowest_mean(f1)[1]),
+            *(setup.gamma, ceilings, setup.n),
+        )
         for name, f1 in outcome.controls.items()
     }
     interval, best = least_mean_interval(claimed, setup.seed), mean_score(outcome.best)

@@ -174,6 +174,8 @@ class Setup:
     questions : Questions or None
         Questions, each with a network of its own; None where all images have the network of `env`, and
         their labels as targets.
+    one_network : bool
+        Whether the user asked for that.
     options : mapping
         The user's options of the test that differ from the defaults, for commands of hints.
     drawn : dict
@@ -194,6 +196,7 @@ class Setup:
     camouflage: int = 0
     equivalent: int = 0
     questions: Questions | None = None
+    one_network: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     drawn: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
@@ -310,7 +313,10 @@ def prepared(
     stated = preset_of(preset, env.task, method.name if method.built_in else "")
     if stated.settings:
         method = replace(method, settings={**stated.settings, **method.settings})
-    if env.task == "regression":
+    if len(env.outputs) == 1:
+        if env.task == "classification":  # a user's own: only he can ask for what it has not
+            env.checked_output(output)
+            env.checked_output(truth_output)
         return Setup(method, env, env.outputs[0], env.outputs[0], **options)
     explained = env.checked_output(output or stated.output or method.output)
     stated_truth = None if output else stated.truth_output

@@ -35,12 +35,15 @@ class Study(NamedTuple):
     """the claim's best possible F1 by constraint"""
     own_ceiling: str | None
     """which of them is about this method's own resolution"""
-    evidence: Evidence
+    evidence: Evidence | None
+    """None before a network of the user's: causes are known for the laboratory's only"""
 
 
 def study_of(outcome: Outcome, batch: Batch, setup: Setup, part: str) -> Study:
     """Study the maps of a batch of the first images; `part` decides over the claim."""
     ceilings, own = _ceilings(outcome, batch, setup)
+    if not setup.env.has_roles:
+        return Study(ceilings, own, None)
     return Study(ceilings, own, _evidence(outcome, batch, setup, part, ceilings, own))
 
 
@@ -55,7 +58,7 @@ def _ceilings(outcome: Outcome, batch: Batch, setup: Setup) -> tuple[dict[str, f
     image = batch.images[:1].to(env.device)
     sizes = {key: tuple(observe(model, layer, image)[0].shape[2:]) for key, layer in layers.items()}
     grids = {_cells(size): (size[0], size[1]) for size in sizes.values()}
-    regions = {"true patches": batch.patches}
+    regions = {"true patches": batch.patches} if batch.patches.any() else {}
     own = None
     never_negative = bool((outcome.highest > 0).any()) and not (outcome.lowest < 0).any()
     if outcome.regions is not None:
@@ -143,7 +146,7 @@ def _truths(batch: Batch, setup: Setup) -> list[Tensor]:
     if setup.env.task == "regression":
         return []
     found = []
-    for index in range(setup.env.network.classes):
+    for index in range(setup.env.classes):
         target = torch.tensor([index])
         pairs = zip(batch.images, batch.envs, strict=True)
         truths = [env.truth(image[None], target, setup.truth_output) for image, env in pairs]

@@ -92,7 +92,8 @@ def faithfulness_test(
         ``f(model, inputs, targets, **settings)``, or, with `one_network`, attributions for
         ``env.batch(n, seed)``.
     environments : str, Environment, or a sequence of them, optional
-        Where to test; `DEFAULT_ENVIRONMENTS` by default.
+        Where to test; `DEFAULT_ENVIRONMENTS` by default. One of `custom_environment` has one network,
+        which proves nothing of blind maps: alone it gives no "pass" without `one_network`.
     n : int
         How many questions (images) of each environment.
     seed : int or "fresh"
@@ -177,16 +178,32 @@ def faithfulness_test(
         one_network=one_network,
     )
     seed = int(number)
-    if not one_network and (reason := bound_to_one_network(resolved)):
+    chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
+    several_networks = not one_network and any(env.has_roles for env in chosen)
+    if several_networks and (reason := bound_to_one_network(resolved)):
         raise AttributionLabError(
             f"{resolved.name}: each question has a network of its own, and {reason}; or set "
             "one_network (--one-network)"
         )
-    chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
     names = [env.name for env in chosen]
     if len({(env.name, env.spec.digest) for env in chosen}) < len(chosen):
         raise AttributionLabError(f"environments are {names}: name each once")
+    beyond = {
+        f"claim is {claim!r}": claim in ("agreed", "positive-smoothed"),
+        f"truths is {truths}": truths,
+        f"camouflage is {camouflage}": camouflage,
+        f"equivalent is {equivalent}": equivalent,
+    }
     for env in chosen:
+        if not env.has_roles:
+            refuse_if(
+                [
+                    f"{what}, which takes a network and images of the laboratory: leave it out"
+                    for what, given in beyond.items()
+                    if given
+                ],
+                f"{env.name}, a user's own environment",
+            )
         if equivalent and {"camouflage_seed", "equivalent_form"} & env.spec.constants.keys():
             raise AttributionLabError(
                 f"equivalent is {equivalent}, but {env.name} is rewritten already: pass the plain one"
@@ -218,7 +235,8 @@ def faithfulness_test(
                     gamma=gamma,
                     n=int(n),
                     seed=seed,
-                    questions=None if one_network else Questions(env, seed),
+                    questions=Questions(env, seed) if env.has_roles and not one_network else None,
+                    one_network=one_network,
                     seeds=int(seeds),
                     diagnosed=diagnosed or truths,
                     truths=truths,

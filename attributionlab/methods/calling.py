@@ -204,7 +204,8 @@ def call_captum_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) 
     def run() -> Any:
         arguments = [call.model]
         if "layer" in inspect.signature(kind).parameters:
-            arguments.append(call.offered["layers"]["gradcam"])
+            layers = call.offered["layers"]
+            arguments.append(find_layer(call.model, None, layers, "gradcam"))
         return _attribute(kind(*arguments), call, settings)
 
     return _guarded(kind.__name__, run, call.environment)

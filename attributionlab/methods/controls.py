@@ -198,5 +198,7 @@ BLIND = {
 """What a control does not see, which bounds its score (`attributionlab.faithfulness.proof`)."""
 MUST_FAIL = ("random", "constant", "inverted-oracle")
 """Controls whose passing invalidates a test; the last one where the claim is about signs."""
+OF_OTHER_TRUTHS = ("wrong-network", "wrong-target")
+"""Controls made from truths that a user does not state with his own network."""
 INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")
 """Controls that see nothing of the network: what they reach is the bar that an environment sets."""

@@ -119,9 +119,21 @@ def _examples_figure(title: str, rows: Sequence[_Row]) -> Figure:
     return figure
 
 
-def show_image(axis: Axes, image: NDArray[np.float32], highest: int) -> None:
+def visible(image: NDArray[Any], highest: float) -> NDArray[Any]:
+    """An image (C, H, W) as it can be shown: (1, H, W) or (3, H, W), in [0, 1].
+
+    `highest` is the length of the value range, 0 included. A user's own images may have negative
+    values, which the smallest value of the image lifts, and other channels, of which the mean is shown.
+    """
+    lifted = (image - min(0.0, float(image.min()))) / highest
+    shown = lifted if len(image) in (1, 3) else lifted.mean(0, keepdims=True)
+    clipped: NDArray[Any] = shown.clip(0, 1)
+    return clipped
+
+
+def show_image(axis: Axes, image: NDArray[np.float32], highest: float) -> None:
     """An image (C, H, W), gray or in color, without ticks."""
-    shown = np.moveaxis(image, 0, -1) / highest
+    shown = np.moveaxis(visible(image, highest), 0, -1)
     gray = shown.shape[-1] == 1
     axis.imshow(
         shown[..., 0] if gray else shown, cmap="gray", vmin=0, vmax=1, interpolation="nearest"

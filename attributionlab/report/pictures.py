@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.report.figures import SIGNED
+from attributionlab.report.figures import SIGNED, visible
 from attributionlab.report.palette import SIGNLESS_COLORS
 
 ERROR_COLORS = {
@@ -27,10 +27,10 @@ SIGNED_COLORS = matplotlib.colormaps[SIGNED](np.linspace(0, 1, 255), bytes=True)
 Pixels = NDArray[np.uint8]
 
 
-def image_picture(image: NDArray[Any], highest: int, side: int) -> str:
-    """An image (C, H, W) with values from 0 to `highest`, gray or in color, at most `side` wide."""
-    shown = averaged(np.asarray(image, dtype=np.float64), side) / highest
-    levels = np.rint(255 * shown.clip(0, 1)).astype(np.uint8)
+def image_picture(image: NDArray[Any], highest: float, side: int) -> str:
+    """An image (C, H, W) as `figures.visible` shows it, at most `side` wide."""
+    values = np.asarray(image, dtype=np.float64)
+    levels = np.rint(255 * averaged(visible(values, highest), side)).astype(np.uint8)
     if len(levels) == 1:
         return data_uri(levels[0], np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1))
     return data_uri(np.moveaxis(levels, 0, -1))

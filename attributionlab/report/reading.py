@@ -96,6 +96,13 @@ def proof_sentence(document: Mapping[str, Any]) -> str:
             f"This shows that the maps depend on {listed([SHOWS[name] for name in bounded])}{chance}: "
             f"on average over questions, maps score at most {listed(most)}.{unasked}"
         )
+    if has_no_questions(document):
+        return (
+            "The network and its truth are the user's own: no other networks are known in which "
+            "pixels have other roles, so a high score does not show that the maps depend on the "
+            "network or the target. Add environments of the laboratory, or set one_network for a "
+            "verdict without this."
+        )
     passed = {result["verdict"] for result in document["environments"]} == {"pass"}
     if passed and document["unproven"]:
         # Where maps without the network might pass, those without network and target might, too.
@@ -108,6 +115,18 @@ def proof_sentence(document: Mapping[str, Any]) -> str:
         )
     parts = [_dependence(document, what) for what in ("network", "target")]
     return " ".join(filter(None, parts))
+
+
+def has_no_questions(document: Mapping[str, Any]) -> bool:
+    """Whether every environment has one network, asked for (`one_network`) or a user's own.
+
+    Of blind maps before networks of the laboratory something is always known.
+    """
+    return document.get("one_network", True) or not any(
+        most is not None
+        for result in document["environments"]
+        for most in result["blind_ceilings"].values()
+    )
 
 
 def _lowest_ceiling(document: Mapping[str, Any], name: str) -> float:

@@ -20,6 +20,7 @@ from attributionlab.report.reading import (
     first_images,
     forms_text,
     gap_text,
+    has_no_questions,
     labels,
     listed,
     proof_sentence,
@@ -67,13 +68,14 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
 
 
 def _asked(document: Mapping[str, Any]) -> str:
-    return "images" if document.get("one_network", True) else "questions (one network each)"
+    return "images" if has_no_questions(document) else "questions (one network each)"
 
 
 def _size(document: Mapping[str, Any]) -> str:
     """Size of the images, where all environments have the same."""
-    sizes = {result["constants"]["image_size"] for result in document["environments"]}
-    return f" of {(side := sizes.pop())} x {side} pixels" if len(sizes) == 1 else ""
+    stated = [result["constants"]["image_size"] for result in document["environments"]]
+    sizes = {tuple(size) if isinstance(size, list) else (size, size) for size in stated}
+    return " of {} x {} pixels".format(*sizes.pop()) if len(sizes) == 1 else ""
 
 
 def _scores_table(document: Mapping[str, Any]) -> Table:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 import attributionlab as al
 import oracles
-from attributionlab.environment.environment import Accept
+from attributionlab.environment.samples import Accept
 from attributionlab.environment.spec import known_colors
 from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 

@@ -34,6 +34,21 @@ def rgb(color):
     return [int(color[i : i + 2], 16) for i in (1, 3, 5)]
 
 
+@pytest.mark.parametrize(
+    ("image", "highest", "shown"),
+    [
+        ([[[-1.0, 0.0, 1.0]]], 2.0, [0, 128, 255]),
+        ([[[-1.0, 0.0, 0.0]]], 4.0, [0, 64, 64]),
+        ([[[0.0, 1.0, 1.0]], [[1.0, 1.0, 0.0]]], 1.0, [128, 255, 128]),
+        ([[[0.0, 2.0, 9.0]]], 4.0, [0, 128, 255]),
+    ],
+    ids=["negative values", "a part of the range", "two channels", "beyond the range"],
+)
+def test_images_of_any_range_and_number_of_channels_are_shown(image, highest, shown):
+    drawn = read(image_picture(np.array(image), highest, 16))
+    assert drawn.tolist() == [[[level] * 3 for level in shown]]
+
+
 def naive_average(values, block):
     height, width = len(values), len(values[0])
     rows = []

@@ -22,7 +22,7 @@ from attributionlab.diagnosis.moves import blurred
 from attributionlab.diagnosis.shares import pixel_kinds
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
-from attributionlab.environment.environment import Sample
+from attributionlab.environment.samples import Sample
 from attributionlab.metric_trials.agreement import lowest_part
 from attributionlab.metric_trials.graded import graded_attributions
 from attributionlab.metrics import (
