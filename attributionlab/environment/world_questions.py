@@ -152,8 +152,9 @@ class WorldQuestions:
             if (roles.asked(role, target, output).signed > 0).any():
                 return role, target
         raise AttributionLabError(
-            f"{self.env.name}: an image shows nothing that raises an output in any role: change its "
-            "items, so that every color that the rule counts is there"
+            f"{self.env.name}: an image shows nothing that raises an output in any role, or nothing "
+            "that has a sign: change its items, so that every color that the rule counts is there, or "
+            "the rule"
         )
 
     def environment(self, renaming: Renaming) -> Environment:
