@@ -78,8 +78,8 @@ MAY_IMPORT = {
         "versions",
     },
     "exams": {
-        *("device", "environment", "faithfulness", "images", "methods", "metrics", "progress"),
-        *("rules", "stats", "store", "validation", "versions"),
+        *("device", "environment", "faithfulness", "images", "methods", "metric_trials", "metrics"),
+        *("progress", "ranking", "rules", "stats", "store", "validation", "versions"),
     },
     "exchange": {
         *("environment", "faithfulness", "files", "progress", "references", "truth", "validation"),

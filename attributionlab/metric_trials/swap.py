@@ -37,8 +37,8 @@ Pair = tuple[Numbers, Numbers]
 """(candidates, images) before the question's own network, and before the twin's"""
 
 Verdict = Literal["valid", "blind", "reversed", "undecided"]
-STATUS: dict[Verdict, int] = {"valid": 0, "blind": 1, "reversed": 1, "undecided": 3}
-"""Exit status of `attributionlab metric`; 2 is a refusal."""
+STATUS = {"valid": 0, "faulty": 1, "blind": 1, "reversed": 1, "undecided": 3}
+"""Exit status of `attributionlab metric`; "faulty" is said of many worlds only, 2 is a refusal."""
 
 
 class Contrast(NamedTuple):
