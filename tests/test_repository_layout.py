@@ -73,7 +73,8 @@ MAY_IMPORT = {
         *("validation", "versions"),
     },
     "leaderboard": {
-        *("device", "environment", "exact", "faithfulness", "files", "methods", "metric_trials"),
+        *("device", "environment", "exact", "exams", "faithfulness", "files", "methods"),
+        "metric_trials",
         *("metrics", "progress", "ranking", "report", "stats", "store", "truth", "validation"),
         "versions",
     },

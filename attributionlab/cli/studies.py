@@ -186,9 +186,18 @@ def run_leaderboard(
         int | None, typer.Option("--n", help="Images of each pair; 16, or 6 with --quick.")
     ] = None,
     seed: Seed = 0,
+    worlds: Annotated[
+        int, typer.Option(metavar="N", help="Rank in N random worlds of --seed as well.")
+    ] = 0,
+    difficulty: Annotated[
+        str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
+    ] = None,
     indicator: Annotated[
         str,
-        typer.Option(help="What measures the effect of removal: accuracy or label-probability."),
+        typer.Option(
+            help="What measures the effect of removal: accuracy or label-probability; in random worlds "
+            "it is the output."
+        ),
     ] = "accuracy",
     device: Device = "cpu",
     out: Out = None,
@@ -200,7 +209,10 @@ def run_leaderboard(
         Path | None, typer.Option(help="Write scores, truth and ranks to this PNG.")
     ] = None,
 ) -> None:
-    """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth."""
+    """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
+
+    --worlds adds two cases for each random world. Nothing is unseen there.
+    """
     from attributionlab.files import write_atomically
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
     from attributionlab.leaderboard.cases import ALL
@@ -210,6 +222,7 @@ def run_leaderboard(
         {"json": json, "csv": csv, "figure": figure},
         read=methods or [],
     )
+    check_options(worlds or None, {"difficulty": difficulty}, {}, ("difficulty",))
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
 
     def run(folder: Path) -> "Leaderboard":
@@ -217,6 +230,8 @@ def run_leaderboard(
             [*DEFAULT_METHODS, *named] if all_ else named or None,
             n,
             seed,
+            worlds=worlds,
+            difficulty=difficulty or "medium",
             indicator=indicator,  # type: ignore[arg-type]
             quick=quick,
             device=device,
@@ -240,6 +255,7 @@ def run_leaderboard(
             ("What follows", board.checks()),
             ("Places that the others change where one is left out", board.left_out()),
             ("Fused for each set of images alone, correlation with its truth", board.by_images()),
+            ("Random worlds with and without a feature, fused alone", board.by_feature()),
             ("Missing", board.missing()),
         ):
             if len(table):

@@ -260,8 +260,7 @@ def seed_score(attributions, truth, seed):
 )
 def test_the_verdict_is_by_the_interval_of_a_share(verdicts, said):
     """Clopper and Pearson: 6 of 6 reach from 0.54, 5 of 5 from 0.48, 6 of 8 from 0.35, 9 of 10 from
-    0.55;
-    0 of 6 reach to 0.46."""
+    0.55; 0 of 6 reach to 0.46."""
     no = CorrelationInterval(*[float("nan")] * 3)
     results = [
         MetricResult("w", "red", "call", (), verdict, "", no, no)
