@@ -120,10 +120,12 @@ class Leaderboard:
         """What was ranked, and where."""
         pairs = self.pairs
         stopped = f"; stopped after {pairs} of {self.wanted} pairs" if self.stopped else ""
-        worlds = ", in regressions by the output" if any(c.in_world for c in self.cases) else ""
+        seen_by = self.indicator.replace("-", " ")
+        if any(case.in_world for case in self.cases):
+            seen_by += ", in regressions by the output"
         return (
             f"{sum(self.is_method)} methods and a control ranked in {len(self.cases)} cases ({pairs} "
-            f"pairs of images and network, each MoRF and LeRF) by {self.indicator.replace('-', ' ')}{worlds}; "
+            f"pairs of images and network, each MoRF and LeRF) by {seen_by}; "
             f"{self.n} images of {self.size} x {self.size} pixels each{stopped}"
         )
 
