@@ -24,6 +24,7 @@ from .errors import AttributionWarning as AttributionWarning
 from .errors import GuardWarning as GuardWarning
 from .exams import RandomWorlds as RandomWorlds
 from .exams import WorldsReport as WorldsReport
+from .exams import metric_worlds_test as metric_worlds_test
 from .exams import random_worlds as random_worlds
 from .exams import worlds_test as worlds_test
 from .exchange.export import export_environment as export_environment

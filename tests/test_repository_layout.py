@@ -73,13 +73,14 @@ MAY_IMPORT = {
         *("validation", "versions"),
     },
     "leaderboard": {
-        *("device", "environment", "exact", "faithfulness", "files", "methods", "metric_trials"),
+        *("device", "environment", "exact", "exams", "faithfulness", "files", "methods"),
+        "metric_trials",
         *("metrics", "progress", "ranking", "report", "stats", "store", "truth", "validation"),
         "versions",
     },
     "exams": {
-        *("device", "environment", "faithfulness", "images", "methods", "metrics", "progress"),
-        *("rules", "stats", "store", "validation", "versions"),
+        *("device", "environment", "faithfulness", "images", "methods", "metric_trials", "metrics"),
+        *("progress", "ranking", "rules", "stats", "store", "validation", "versions"),
     },
     "exchange": {
         *("environment", "faithfulness", "files", "progress", "references", "truth", "validation"),

@@ -233,8 +233,10 @@ def run_test(
         },
     )
     if worlds is not None:
+        from attributionlab.exams import worlds_test
+
         verdict = examine(
-            *(method, worlds, seed, difficulty, image_size, n, out),
+            *(worlds_test, method, method, worlds, seed, difficulty, image_size, n, out),
             {"json": json, "csv": csv, "parquet": parquet},
             gamma=gamma,
             claim=claim,

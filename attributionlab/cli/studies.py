@@ -29,6 +29,7 @@ from attributionlab.cli.options import (
     parse_seed,
     write_all,
 )
+from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
 from attributionlab.errors import AttributionLabError
 from attributionlab.progress import follow
 
@@ -185,9 +186,18 @@ def run_leaderboard(
         int | None, typer.Option("--n", help="Images of each pair; 16, or 6 with --quick.")
     ] = None,
     seed: Seed = 0,
+    worlds: Annotated[
+        int, typer.Option(metavar="N", help="Rank in N random worlds of --seed as well.")
+    ] = 0,
+    difficulty: Annotated[
+        str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
+    ] = None,
     indicator: Annotated[
         str,
-        typer.Option(help="What measures the effect of removal: accuracy or label-probability."),
+        typer.Option(
+            help="What measures the effect of removal: accuracy or label-probability; in random worlds "
+            "it is the output."
+        ),
     ] = "accuracy",
     device: Device = "cpu",
     out: Out = None,
@@ -199,7 +209,10 @@ def run_leaderboard(
         Path | None, typer.Option(help="Write scores, truth and ranks to this PNG.")
     ] = None,
 ) -> None:
-    """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth."""
+    """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
+
+    --worlds adds two cases for each random world. Nothing is unseen there.
+    """
     from attributionlab.files import write_atomically
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
     from attributionlab.leaderboard.cases import ALL
@@ -209,6 +222,7 @@ def run_leaderboard(
         {"json": json, "csv": csv, "figure": figure},
         read=methods or [],
     )
+    check_options(worlds or None, {"difficulty": difficulty}, {}, ("difficulty",))
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
 
     def run(folder: Path) -> "Leaderboard":
@@ -216,6 +230,8 @@ def run_leaderboard(
             [*DEFAULT_METHODS, *named] if all_ else named or None,
             n,
             seed,
+            worlds=worlds,
+            difficulty=difficulty or "medium",
             indicator=indicator,  # type: ignore[arg-type]
             quick=quick,
             device=device,
@@ -239,6 +255,7 @@ def run_leaderboard(
             ("What follows", board.checks()),
             ("Places that the others change where one is left out", board.left_out()),
             ("Fused for each set of images alone, correlation with its truth", board.by_images()),
+            ("Random worlds with and without a feature, fused alone", board.by_feature()),
             ("Missing", board.missing()),
         ):
             if len(table):
@@ -267,15 +284,27 @@ def run_metric_test(
         ),
     ],
     env: Annotated[
-        str, typer.Option("--env", help="Environment with a color detector (name or TOML file).")
-    ] = "multi-color-sum",
-    n: Annotated[
-        int,
+        str | None,
         typer.Option(
-            "--n", help="Questions (an image, a target, a network), at least 2; 6 to decide."
+            "--env", help="A name, or the path of a TOML file; multi-color-sum by default."
         ),
-    ] = 8,
-    seed: Seed = 0,
+    ] = None,
+    worlds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Test in N random worlds, of which --seed says which."),
+    ] = None,
+    difficulty: Annotated[
+        str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
+    ] = None,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "--n",
+            help="Questions (an image, a target, a network), at least 2; 6 to decide. 8 by default, 6 "
+            "in each random world.",
+        ),
+    ] = None,
+    seed: FreshSeed = "0",
     quick: Quick = False,
     image_size: ImageSize = None,
     dose: Annotated[
@@ -293,8 +322,9 @@ def run_metric_test(
     ] = None,
     output: Explained = None,
     threshold: Annotated[
-        float, typer.Option(help="The correlation below which a metric counts as broken.")
-    ] = 0.5,
+        float | None,
+        typer.Option(help="The correlation below which a metric counts as broken; 0.5 by default."),
+    ] = None,
     lower_is_better: Annotated[
         bool,
         typer.Option(
@@ -312,8 +342,13 @@ def run_metric_test(
 ) -> None:
     """Test whether a metric ranks attributions as the truth does, and because of the network.
 
-    Exit status: 0 valid, 1 blind or reversed, 2 refused, 3 undecided.
+    In worlds from rules nothing is unseen: there are no doses. With --worlds the environments are
+    drawn, and the verdict is by the 95 % interval of the share of worlds in which the metric is valid:
+    all of it must reach one half.
+
+    Exit status: 0 valid, 1 faulty, blind or reversed, 2 refused, 3 undecided.
     """
+    from attributionlab.exams import metric_worlds_test
     from attributionlab.files import write_atomically
     from attributionlab.methods import as_method
     from attributionlab.metric_trials.registry import says_direction
@@ -321,24 +356,52 @@ def run_metric_test(
     from attributionlab.metric_trials.swap import STATUS
     from attributionlab.report import data_table, notes_list, print_table, to_png
 
-    paths = {"json": json, "csv": csv, "html": html, "figure": figure}
-    places = check_paths(paths, read=[metric, *(method or []), env])
-    doses = parse_doses(dose) if dose else None
-    [place] = load_all([env], quick, image_size)
+    check_options(
+        worlds,
+        {
+            "env": env,
+            "difficulty": difficulty,
+            "quick": quick,
+            "dose": dose,
+            "output": output,
+            "threshold": threshold is not None,
+            "html": html,
+            "figure": figure,
+        },
+        ONE_METRIC_ONLY,
+        ("difficulty",),
+    )
     scorer: Any = metric if ":" not in metric else as_method(metric, {}).function
     says_so = isinstance(scorer, str) or says_direction(scorer)
     if lower_is_better and says_so:
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
+    higher_is_better = None if says_so else not lower_is_better
+    if worlds is not None:
+        verdict = examine(
+            *(metric_worlds_test, metric, scorer, worlds, seed, difficulty, image_size, n, out),
+            {"json": json, "csv": csv},
+            higher_is_better=higher_is_better,
+            methods=method or (),
+            device=device,
+            jobs=jobs,
+            retry_failed=retry_failed,
+        )
+        raise typer.Exit(STATUS[verdict])
+    name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
+    paths = {"json": json, "csv": csv, "html": html, "figure": figure}
+    places = check_paths(paths, read=[metric, *(method or []), name])
+    doses = parse_doses(dose) if dose else None
+    [place] = load_all([name], quick, image_size)
 
     def run(folder: Path) -> "MetricReport":
         return metric_test(
             scorer,
             place,
-            n,
-            seed,
-            higher_is_better=None if says_so else not lower_is_better,
+            8 if n is None else n,
+            parse_seed(seed),  # type: ignore[arg-type]
+            higher_is_better=higher_is_better,
             methods=method or (),
             doses=doses,
             output=output,  # type: ignore[arg-type]

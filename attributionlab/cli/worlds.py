@@ -1,6 +1,6 @@
-"""`attributionlab test METHOD --worlds N`: an exam in random worlds."""
+"""`attributionlab test METHOD --worlds N`, and metric: an exam in random worlds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,18 @@ from attributionlab.errors import printable, refuse_if
 from attributionlab.progress import follow
 
 if TYPE_CHECKING:
-    from attributionlab.exams import WorldsReport
+    from attributionlab.exams import MetricWorldsReport, WorldsReport
 
+ONE_METRIC_ONLY = {
+    "env": "the environments are drawn",
+    "quick": "random worlds have images of 48 x 48 pixels",
+    "dose": "nothing is unseen in worlds",
+    "output": "every world is a regression",
+    "threshold": "it is about doses of unseen data",
+    "html": "the report is --json",
+    "figure": "the report is --json",
+}
+"""As `ONE_TEST_ONLY`, of a test of a metric."""
 ONE_TEST_ONLY = {
     "env": "the environments are drawn",
     "quick": "random worlds have images of 48 x 48 pixels",
@@ -34,18 +44,25 @@ ONE_TEST_ONLY = {
 }
 """Options of a test in named environments, and why random worlds have none of them."""
 WORLDS_ONLY = ("difficulty", "out", "jobs", "retry_failed")
-"""Options that nothing but --worlds uses."""
+"""Options of a test that nothing but --worlds uses."""
+MEANS = ("agreement", "contrast")
+"""What an exam of a metric has the mean of."""
 
 
-def check_options(worlds: int | None, given: Mapping[str, Any]) -> None:
+def check_options(
+    worlds: int | None,
+    given: Mapping[str, Any],
+    one_only: Mapping[str, str] = ONE_TEST_ONLY,
+    worlds_only: tuple[str, ...] = WORLDS_ONLY,
+) -> None:
     """Refuse options that do not belong to what is asked for; those that are not given are false."""
     if worlds is None:
-        names = [name for name in WORLDS_ONLY if given.get(name)]
+        names = [name for name in worlds_only if given.get(name)]
         problems = [f"{_option(name)} is given without --worlds: add --worlds" for name in names]
     else:
         problems = [
             f"{_option(name)} is given with --worlds, but {reason}: leave one of them out"
-            for name, reason in ONE_TEST_ONLY.items()
+            for name, reason in one_only.items()
             if given.get(name)
         ]
     refuse_if(problems)
@@ -56,7 +73,9 @@ def _option(name: str) -> str:
 
 
 def examine(
-    method: str,
+    exam: Callable[..., Any],
+    name: str,
+    subject: Any,
     worlds: int,
     seed: str,
     difficulty: str | None,
@@ -66,23 +85,24 @@ def examine(
     files: Mapping[str, Path | None],
     **options: Any,
 ) -> str:
-    """Run the exam, print it, write its files; the verdict."""
-    from attributionlab.exams import worlds_test
+    """Run the exam of a method or a metric, print it, write its files; the verdict.
 
-    places = check_paths(files, read=[method])
+    `name` is how the command names the subject.
+    """
+    places = check_paths(files, read=[name, *options.get("methods", ())])
     chosen = {"difficulty": difficulty, "image_size": image_size, "n": n}
-    options |= {name: value for name, value in chosen.items() if value is not None}
+    options |= {key: value for key, value in chosen.items() if value is not None}
 
-    def run(folder: Path) -> "WorldsReport":
-        return worlds_test(
-            *(method, worlds, parse_seed(seed)),
+    def run(folder: Path) -> Any:
+        return exam(
+            *(subject, worlds, parse_seed(seed)),
             out=folder,
             show_progress=True,
             command=command_line(),
             **options,
         )
 
-    with follow(f"test {method}"):
+    with follow(f"exam of {name}"):
         report, stop = as_far_as_done(run, out)
     if report.seed_drawn:
         report = replace(report, command=command_line(report.exam["seed"]))
@@ -95,10 +115,10 @@ def examine(
         )
     if stop is not None:
         raise stop
-    return report.verdict
+    return str(report.verdict)
 
 
-def _print(report: "WorldsReport") -> None:
+def _print(report: "WorldsReport | MetricWorldsReport") -> None:
     """The share of worlds passed, by feature too, and what was drawn."""
     import pandas as pd
 
@@ -108,14 +128,25 @@ def _print(report: "WorldsReport") -> None:
     exam, passed = document["exam"], document["passed"]
     low, high = passed["interval"]
     drawn = "fresh" if document["seed_drawn"] else "given"
+    if "metric" in document:
+        name, did, further = document["metric"], "valid in", ""
+        means = [f"{key} {_mean(document[key])}" for key in MEANS]
+        last = (
+            f"means over worlds: {', '.join(means)}\n"
+            "Nothing is unseen in worlds, so no drop was measured."
+        )
+    else:
+        name, did = document["method"], "passed"
+        further = f", claim {document['claim']}, F1 of at least {document['gamma']:g}"
+        last = "Passing is necessary for faithfulness, never sufficient."
     typer.echo(
-        f"{printable(report.method)}: {report.verdict}\n"
-        f"passed {passed['passed']} of {passed['worlds']} random worlds, a share of "
+        f"{printable(name)}: {report.verdict}\n"
+        f"{did} {passed['passed']} of {passed['worlds']} random worlds, a share of "
         f"{passed['share']:.2f}, 95 % interval over worlds {low:.2f} to {high:.2f}; it must reach "
         f"{document['majority']:g}\n"
         f"worlds: --worlds {exam['worlds']} --seed {exam['seed']} ({drawn}) --difficulty "
         f"{exam['difficulty']} --image-size {exam['image_size']}; in each {report.n} questions (one "
-        f"network each), claim {report.claim}, F1 of at least {report.gamma:g}\n"
+        f"network each){further}\n"
     )
     rows = [
         {
@@ -128,24 +159,30 @@ def _print(report: "WorldsReport") -> None:
         }
         for feature, shares in document["by_feature"].items()
     ]
-    print_table(data_table(pd.DataFrame(rows)))
+    print_table(data_table(pd.DataFrame(rows)), width=140)
     verdicts = report.to_frame()["verdict"].value_counts()
-    others = [f"{count} {name}" for name, count in verdicts.items() if name != "pass"]
+    others = [f"{count} {name}" for name, count in verdicts.items() if name != report.PASSED]
     kept = len(document["worlds"])
     rejected = "; ".join(f"{reason} {count}" for reason, count in document["rejected"].items())
     typer.echo(
-        f"\nnot passed: {', '.join(others) or 'none'}\n"
+        f"\nothers: {', '.join(others) or 'none'}\n"
         f"rules drawn: {kept + sum(document['rejected'].values())}; not kept: {rejected or 'none'}\n"
-        "Passing is necessary for faithfulness, never sufficient."
+        f"{last}"
     )
 
 
 def _share_texts(share: Mapping[str, Any]) -> dict[str, str]:
     """A share as it is shown."""
+    means = {key: _mean(share[key]) for key in MEANS if key in share}
     if not share["worlds"]:
-        return {"passed": "no world", "interval": ""}
+        return {"passed": "no world", "interval": "", **means}
     low, high = share["interval"]
     return {
         "passed": f"{share['passed']} of {share['worlds']}",
         "interval": f"{low:.2f} to {high:.2f}",
+        **means,
     }
+
+
+def _mean(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

@@ -154,7 +154,7 @@ class Questions:
             )
         for attempt in range(1, MOST_TWINS + 1):
             other = self.question(index, attempt)
-            if _differ(own, other):
+            if have_other_roles(own, other):
                 return other
         raise AttributionLabError(
             f"question {index} of seed {self.seed}: {MOST_TWINS} networks have the same roles; take "
@@ -313,8 +313,8 @@ class Questions:
         return env.to(self.env.device)
 
 
-def _differ(own: Question, other: Question) -> bool:
-    """Whether two networks before one image have other roles."""
+def have_other_roles(own: Question, other: Question) -> bool:
+    """Whether two questions about one image have other truths, by the roles of their networks."""
     if own.world is None or other.world is None:
         return own.roles[own.target] != other.roles[other.target]
     output = own.env.outputs[0]

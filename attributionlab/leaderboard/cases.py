@@ -10,7 +10,7 @@ import numpy as np
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
 from attributionlab.environment.spec import known_colors
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metrics import Order
 from attributionlab.truth import Counting
@@ -29,8 +29,8 @@ SHAPES = ["triangle", "square", "circle"]
 class Pair(NamedTuple):
     """Images and a network for them: a case of the paper without its protocol."""
 
-    environment: str
-    """name in the catalog, or path of a TOML file"""
+    environment: str | Environment
+    """name in the catalog, path of a TOML file, or a world from a rule as it is"""
     dose: float | None = None
     """how strongly redundant channels weigh unseen colors, a multiple of 0.25 (0: none are weighed);
     None: as the environment says"""
@@ -39,10 +39,14 @@ class Pair(NamedTuple):
     """other constants of the environment that are overridden"""
     label: str = ""
     """what to call the images; the environment's name by default"""
+    features: tuple[str, ...] | None = None
+    """what a random world asks, of `attributionlab.exams.FEATURES`; None elsewhere"""
 
     @property
     def data(self) -> str:
         """The images."""
+        if isinstance(self.environment, Environment):
+            return self.label or self.environment.name
         return self.label or PurePath(self.environment).stem
 
     @property
@@ -65,15 +69,16 @@ class Pair(NamedTuple):
         Parameters
         ----------
         size : int, optional
-            Side of the images in pixels; the environment's own without.
+            Side of the images in pixels, that of a world as it is; the environment's own without.
         seed : int
             Seed for random weights.
 
         Raises
         ------
         AttributionLabError
-            For what `attributionlab.load` refuses, a regression, which has no accuracy, an unknown
-            replacement and a dose that is no multiple of 0.25.
+            For what `attributionlab.load` refuses, a regression that is no world, an unknown
+            replacement and a dose that is no multiple of 0.25; for a world whose pixels become black,
+            or that has images of another size.
         """
         if self.removed_to not in get_args(RemovedTo):
             raise AttributionLabError(
@@ -85,18 +90,42 @@ class Pair(NamedTuple):
         overrides = dict(self.changes)
         overrides |= {} if size is None else {"image_size": size}
         overrides |= {} if self.dose is None else {"redundant_strength": float(self.dose)}
-        stream = np.random.SeedSequence([seed, zlib.crc32(self.data.encode())])
-        weight_seed = int(stream.generate_state(1)[0])
-        env = load(self.environment, **{"weight_seed": weight_seed, **overrides})
+        if isinstance(self.environment, Environment):
+            return self._world(self.environment, size)
+        env = load(self.environment, **overrides)
+        if env.rule:
+            return self._world(env, size)
         if env.task != "classification":
             raise AttributionLabError(
                 f"{env.name} is a regression, of which there is no accuracy: name a classification, "
-                "such as multi-color-sum"
+                "such as multi-color-sum, or a world from a rule"
             )
+        stream = np.random.SeedSequence([seed, zlib.crc32(self.data.encode())])
+        weight_seed = int(stream.generate_state(1)[0])
+        return load(self.environment, **{"weight_seed": weight_seed, **overrides})
+
+    def _world(self, env: Environment, size: int | None) -> Environment:
+        """A world, if it can be ranked in."""
+        side, problems = env.recipe.image_size, []
+        if not env.rule:
+            problems.append(
+                f"{env.name} is no world from a rule: pass its name, not the environment"
+            )
+        if self.removed_to == "black":
+            problems.append(
+                f"removed_to is 'black', but nothing is unseen in {env.name}: take 'true baseline'"
+            )
+        if size not in (None, side):
+            problems.append(
+                f"images of {env.name} have {side} pixels a side, not {size}: pass size={side}"
+            )
+        refuse_if(problems)
         return env
 
     def shows_unseen_data(self, env: Environment) -> bool:
         """Whether removed pixels have a color that sets off redundant channels of this network."""
+        if env.rule:
+            return False
         constants = env.spec.constants
         fires = bool(constants.get("redundant_channels")) and bool(
             constants.get("redundant_strength")
@@ -140,6 +169,10 @@ class CaseScores(NamedTuple):
     """by method and part of the truth: mean F1 on all, on positives, the lowest of all ("signed")"""
     reasons: Mapping[str, str]
     """why a method is missing"""
+    in_world: bool = False
+    """whether the environment is a world from a rule"""
+    features: tuple[str, ...] | None = None
+    """what a random world asks; None elsewhere"""
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int, Int8
+from jaxtyping import Float, Float64, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -27,6 +27,7 @@ from attributionlab.metrics import (
     removal_order,
 )
 from attributionlab.stats.runs import run_name
+from attributionlab.truth import Truth
 
 Numbers = NDArray[np.float64]
 
@@ -39,8 +40,7 @@ class Explained(NamedTuple):
 
     images: Float[Tensor, "images channels height width"]
     targets: Int[Tensor, " images"]
-    signed: Int8[Tensor, "images 1 height width"]
-    """the truth: +1, -1 or 0"""
+    truth: Truth
     maps: Mapping[str, Tensor]
     """by method, (images, 1, H, W); runs of a method that optimizes beside its first by `run_name`"""
     reasons: Mapping[str, str]
@@ -55,8 +55,8 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
     methods : sequence
         Whatever `attributionlab.methods.as_method` takes, with distinct names.
     env : Environment
-        A classification. Its truth is that of the label's probability for every method, also for those
-        that explain logits.
+        A classification, whose truth is that of the label's probability for every method, also for
+        those that explain logits; or a world from a rule.
     n, seed : int
         How many images, and which.
 
@@ -89,14 +89,17 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
     return Explained(
         torch.cat([batch.images for batch in batches]),
         torch.cat([batch.targets for batch in batches]),
-        torch.cat([batch.truth.signed for batch in batches]),
+        Truth.joined([batch.truth for batch in batches]),
         maps,
         reasons,
     )
 
 
 def indicated(
-    outputs: Float[Tensor, "*points classes"], target: int, name: IndicatorName, temperature: float
+    outputs: Float[Tensor, "*points classes"],
+    target: int,
+    name: IndicatorName | None,
+    temperature: float,
 ) -> Float64[Tensor, " *points"]:
     """`attributionlab.metrics.accuracy` or `label_probability` of many outputs for one label.
 
@@ -106,11 +109,13 @@ def indicated(
         Logits.
     target : int
         The label of all points.
-    name : {"accuracy", "label-probability"}
-        Name of the indicator.
+    name : {"accuracy", "label-probability"} or None
+        Name of the indicator; None: the output itself, of a regression.
     temperature : float
         Temperature of the softmax.
     """
+    if name is None:
+        return outputs[..., target].double()
     points = outputs.flatten(0, -2)
     targets = torch.full((len(points),), target, device=points.device)
     if name == "accuracy":
@@ -132,7 +137,7 @@ def indicator_curves(
     orders: Int[Tensor, "images draws pixels"],
     *,
     replacement: Float[Tensor, "channels 1 1"],
-    indicator: IndicatorName,
+    indicator: IndicatorName | None,
     temperature: float,
 ) -> Iterator[Float64[Tensor, "draws counts"]]:
     """An indicator after 0, 1, ..., P removed pixels, image by image, along each order.
@@ -150,8 +155,8 @@ def indicator_curves(
         Permutations of the flat pixel indices.
     replacement : Tensor, (C, 1, 1)
         What removed pixels become.
-    indicator : {"accuracy", "label-probability"}
-        What the curves show.
+    indicator : {"accuracy", "label-probability"} or None
+        What the curves show; None: the output itself.
     temperature : float
         Temperature of the softmax.
     """
@@ -177,7 +182,7 @@ def areas_of(
     removed_to : {"black", "true baseline"}
         What removed pixels become.
     indicator : {"accuracy", "label-probability"}
-        What the curves show.
+        What the curves show; those of a regression show its output.
     """
     orders = [
         torch.stack([removal_order(maps, order=order) for maps in seen.maps.values()], 1)
@@ -189,7 +194,7 @@ def areas_of(
         seen.targets,
         torch.cat(orders, 1),
         replacement=removed_pixel(env, removed_to),
-        indicator=indicator,
+        indicator=indicator if env.task == "classification" else None,
         temperature=env.temperature or 1.0,
     )
     fractions = curve_fractions(seen.images[0, 0].numel())
@@ -198,6 +203,7 @@ def areas_of(
 
 
 def f1_of(seen: Explained) -> dict[Part, Numbers]:
-    """F1 of the maps with each part of the truth, (methods, images)."""
-    found = [parts_f1(maps, seen.signed) for maps in seen.maps.values()]
+    """F1 of the maps with each part of the truth, (methods, images); what is not asked is dropped."""
+    truth = seen.truth
+    found = [parts_f1(maps * truth.asked, truth.signed, truth.mixed) for maps in seen.maps.values()]
     return {part: np.stack([each[part].numpy() for each in found]) for part in found[0]}

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from attributionlab.exams import FEATURES
 from attributionlab.files import write_atomically, write_csv
 from attributionlab.leaderboard.agreement import (
     SAME_F1,
@@ -24,7 +25,7 @@ from attributionlab.leaderboard.agreement import (
     ranks_of,
     true_scores,
 )
-from attributionlab.leaderboard.cases import ALL, SUBSETS, CaseScores
+from attributionlab.leaderboard.cases import ALL, PROTOCOLS, SUBSETS, CaseScores
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.ranking import CorrelationInterval, spearman
 from attributionlab.ranking.fusion import resampled_meta_rank
@@ -58,6 +59,11 @@ NOTES = (
     "change places among themselves without a method.",
     "The exact signed mask is not ranked. Where a method beats it, removal prefers something else than "
     "the mask says.",
+)
+IN_WORLDS = (
+    "Worlds from rules: nothing is unseen there, and removed pixels take the true baseline; where a "
+    "world is a regression its output takes the indicator's place. by feature: correlation of the "
+    "cases in the worlds with and without it, fused alone, with their truth."
 )
 WHERE_MISSING = (
     "Where a method is missing in some cases the truth, too, is compared within cases: its ranks there "
@@ -114,9 +120,12 @@ class Leaderboard:
         """What was ranked, and where."""
         pairs = self.pairs
         stopped = f"; stopped after {pairs} of {self.wanted} pairs" if self.stopped else ""
+        seen_by = self.indicator.replace("-", " ")
+        if any(case.in_world for case in self.cases):
+            seen_by += ", in regressions by the output"
         return (
             f"{sum(self.is_method)} methods and a control ranked in {len(self.cases)} cases ({pairs} "
-            f"pairs of images and network, each MoRF and LeRF) by {self.indicator.replace('-', ' ')}; "
+            f"pairs of images and network, each MoRF and LeRF) by {seen_by}; "
             f"{self.n} images of {self.size} x {self.size} pixels each{stopped}"
         )
 
@@ -392,6 +401,27 @@ class Leaderboard:
             rows.append((data, correlation_with_truth(*parts, self.is_method)))
         return pd.DataFrame(rows, columns=["data", "correlation"]).dropna(ignore_index=True)
 
+    def by_feature(self) -> "pd.DataFrame":
+        """Columns: feature, and of the random worlds with it and without it how many there are, and the
+        correlation of their cases, fused alone, with their truth; empty without random worlds.
+        """
+        rows = []
+        drawn = {k: each.features for k, each in enumerate(self.cases) if each.features is not None}
+        for feature in FEATURES if drawn else ():
+            row: dict[str, Any] = {"feature": feature}
+            for side, there in (("with", True), ("without", False)):
+                chosen = [k for k, features in drawn.items() if (feature in features) == there]
+                found = math.nan
+                if chosen:
+                    parts = self.ranks[:, chosen], self.truth[:, chosen]
+                    found = correlation_with_truth(*parts, self.is_method)
+                row |= {
+                    f"worlds_{side}": len(chosen) // len(PROTOCOLS),
+                    f"correlation_{side}": found,
+                }
+            rows.append(row)
+        return pd.DataFrame(rows)
+
     def missing(self) -> "pd.DataFrame":
         """Columns: method, pairs (in which it has no rank), of, reason (in the first of them)."""
         pairs = {case.pair: case for case in self.cases}.values()
@@ -412,6 +442,7 @@ class Leaderboard:
         return [
             *([stopped] if self.stopped else []),
             *NOTES,
+            *([IN_WORLDS] if any(case.in_world for case in self.cases) else []),
             *([WHERE_MISSING] if np.isnan(self.truth).any() else []),
         ]
 
@@ -435,12 +466,15 @@ class Leaderboard:
                     "areas": dict(case.areas),
                     "truth": {method: dict(f1) for method, f1 in case.truth.items()},
                     "missing": dict(case.reasons),
+                    "in_world": case.in_world,
+                    "features": None if case.features is None else list(case.features),
                 }
                 for case in self.cases
             ],
             "checks": _rows(self.checks()),
             "left_out": _rows(self.left_out()),
             "by_images": _rows(self.by_images()),
+            "by_feature": _rows(self.by_feature()),
             "missing": _rows(self.missing()),
             "notes": self.notes,
             "command": self.command,

@@ -12,6 +12,7 @@ import torch
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, Stopped, refuse_if
+from attributionlab.exams import RandomWorlds, random_worlds
 from attributionlab.leaderboard.agreement import FEWEST_METHODS
 from attributionlab.leaderboard.cases import PAIRS, CaseScores, Pair
 from attributionlab.leaderboard.evaluation import (
@@ -24,7 +25,7 @@ from attributionlab.leaderboard.evaluation import (
 from attributionlab.leaderboard.report import CONTROL, ORACLE, Leaderboard
 from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.methods.controls import CONTROLS
-from attributionlab.metric_trials.agreement import RankedBy, lowest_part
+from attributionlab.metric_trials.agreement import RankedBy, lowest_part, mean_over_images
 from attributionlab.stats.resampling import confidence_problem
 from attributionlab.store.cells import Cell, fingerprint
 from attributionlab.store.running import Workers, run_cells, values_before_stop
@@ -66,6 +67,8 @@ def rank_methods(
     indicator: IndicatorName = "accuracy",
     quick: bool = False,
     size: int | None = None,
+    worlds: int = 0,
+    difficulty: str = "medium",
     confidence: float = 0.95,
     device: str | torch.device | None = None,
     out: str | Path | None = None,
@@ -96,8 +99,13 @@ def rank_methods(
         Seed for images, random weights, methods that draw, and resampling.
     pairs : sequence of Pair
         Images and networks, each in both orders; 13 by default.
+    worlds : int
+        So many random worlds (`attributionlab.random_worlds` of this seed and size) are further pairs.
+    difficulty : {"easy", "medium", "hard"}
+        Of the random worlds.
     indicator : {"accuracy", "label-probability"}
-        What removal is seen by. The accuracy of an image jumps from 1 to 0 once.
+        What removal is seen by. The accuracy of an image jumps from 1 to 0 once. In a world that is a
+        regression it is the output; nothing is unseen in worlds, and pixels take the true baseline.
     quick : bool
         32 x 32 pixels instead of 48 x 48.
     size : int, optional
@@ -141,17 +149,20 @@ def rank_methods(
             *integer_problem("n", images, 1, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
             *integer_problem("size", side, 8),
+            *integer_problem("worlds", worlds, 0),
             *confidence_problem(confidence),
             *_pairs_problem(pairs),
             *_indicator_problem(indicator),
         ]
     )
+    if worlds:
+        pairs = [*pairs, *_world_pairs(random_worlds(worlds, seed, difficulty, side))]
     resolved = [as_method(each, METHODS | CONTROLS) for each in named]
     names = [each.name for each in resolved]
     ranked = list(dict.fromkeys((*names, CONTROL)))
     everybody = [*named, *(() if CONTROL in names else (CONTROL,)), ORACLE]
     groups = _groups(pairs, side, seed, device)
-    cells = [_cell(each, everybody, images, seed, indicator) for each in groups]
+    cells = [_cell(each, everybody, images, each.seed_of(seed), indicator) for each in groups]
     with stored(out) as store:
         done, stop = values_before_stop(
             cells,
@@ -164,7 +175,7 @@ def rank_methods(
         )
     group_of = {cell.key: group for cell, group in zip(cells, groups, strict=True)}
     cases = [
-        case._replace(pair=number)
+        case._replace(pair=number, features=pairs[number].features)
         for cell, value in done
         for number, of_pair in zip(group_of[cell.key].pairs, value, strict=True)
         for case in of_pair
@@ -196,6 +207,19 @@ class _Group(NamedTuple):
     env: Environment
     pairs: dict[int, Pair]
     """by number"""
+
+    def seed_of(self, seed: int) -> int:
+        """Seed of the images: a random world has its own, or all would have the same ones."""
+        drawn = any(isinstance(each.environment, Environment) for each in self.pairs.values())
+        return self.env.spec.seed if drawn else seed
+
+
+def _world_pairs(worlds: RandomWorlds) -> list[Pair]:
+    """Random worlds, as they are."""
+    return [
+        Pair(env, removed_to="true baseline", features=tuple(sorted(features)))
+        for env, features in zip(worlds, worlds.features, strict=True)
+    ]
 
 
 @own_arithmetic()
@@ -262,7 +286,7 @@ def _cases_of(
         "positive": f1["positive"],
         "signed": lowest_part(f1),
     }
-    means = {name: values.mean(1).tolist() for name, values in by.items()}
+    means = {name: mean_over_images(values).tolist() for name, values in by.items()}
     found = areas_of(seen, env, pair.removed_to, indicator)
     unseen = pair.shows_unseen_data(env)
     return [
@@ -278,6 +302,7 @@ def _cases_of(
                 for row, method in enumerate(seen.maps)
             },
             reasons=seen.reasons,
+            in_world=bool(env.rule),
         )
         for protocol, areas in found.items()
     ]

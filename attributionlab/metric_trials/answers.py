@@ -70,9 +70,9 @@ class Asked:
     @cached_property
     def clean(self) -> Condition:
         """The condition without unseen data; without twins the one with least of it."""
-        if self.panels.questions is None:
+        if self.panels.questions is None and self.conditions:
             return min(self.conditions, key=lambda each: each.unseen)
-        return without_unseen_data(self.conditions[0].env)
+        return without_unseen_data(self.panels.env)
 
     @cached_property
     def blind(self) -> list[Metric]:
@@ -131,7 +131,7 @@ def _answers(asked: Asked, number: int, device: str | None) -> Answers:
 def _scored(asked: Asked, panel: Panel) -> Answers:
     """Score one image's attributions under every condition, each distinct one once."""
     scores: dict[Key, Numbers] = {}
-    models: dict[tuple[int, float], nn.Module] = {}
+    models: dict[tuple[int, float] | None, nn.Module] = {}
     shared: dict[tuple[Any, ...], Numbers] = {}
     swapped: dict[str, Any] = {"others": [], "swapped": {}, "swapped_f1": {}}
     for each in {each.key: each for each in (*asked.conditions, asked.clean)}.values():
@@ -188,6 +188,8 @@ def _swapped(
 
 
 def _f1(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
-    """F1 of many maps of one image, by part."""
-    signed = truth.signed.expand(len(maps), *truth.signed.shape[1:])
-    return {part: f1.cpu().numpy() for part, f1 in parts_f1(maps, signed).items()}
+    """F1 of many maps of one image, by part; what the truth does not ask is dropped before."""
+    signed, mixed = (each.expand(len(maps), -1, -1, -1) for each in (truth.signed, truth.mixed))
+    return {
+        part: f1.cpu().numpy() for part, f1 in parts_f1(maps * truth.asked, signed, mixed).items()
+    }

@@ -50,8 +50,8 @@ class Condition(NamedTuple):
     dose: float
     env: Environment
     """which this is a condition of"""
-    setting: tuple[int, float]
-    """number of redundant channels, and their strength"""
+    setting: tuple[int, float] | None
+    """number of redundant channels, and their strength; None: the network is as it is"""
     distance: float
     """gray levels from the true baseline to the color of replaced pixels"""
     share: float
@@ -81,6 +81,8 @@ class Condition(NamedTuple):
         of redundant weights happens to do would pass for what a dose does. The network of a question
         has them already: its number is 0.
         """
+        if self.setting is None:
+            return self.env
         channels, strength = self.setting
         spec = self.env.spec
         constants = {
@@ -105,7 +107,7 @@ class Condition(NamedTuple):
 def conditions_of(
     env: Environment, doses: Mapping[str, Sequence[float]] | None = None
 ) -> list[Condition]:
-    """The conditions of every axis by rising dose.
+    """The conditions of every axis by rising dose; none where nothing can be unseen.
 
     Strength, channels and share are varied with a replacement that is 20 gray levels from the true
     baseline; all but the axis itself is as in the environment (without any Unseen Data Effect: two
@@ -114,19 +116,23 @@ def conditions_of(
     Parameters
     ----------
     env : Environment
-        With a color detector: redundant channels are a part of that.
+        One without redundant channels, as a world from a rule, has no conditions.
     doses : mapping of str to sequence of float, optional
         Which axes of `AXES`, at which doses; all of `AXES` by default.
 
     Raises
     ------
     AttributionLabError
-        For an environment that cannot have redundant channels, an unknown axis, and impossible doses.
+        For doses in an environment that cannot have redundant channels, an unknown axis, and impossible
+        doses.
     """
     constants = env.spec.constants
     if "redundant_channels" not in constants:
+        if doses is None:
+            return []
         raise AttributionLabError(
-            f"{env.name} has no redundant channels, so no color is unseen to it: take multi-color-sum"
+            f"doses are {doses!r}, but {env.name} has no redundant channels, so no color is unseen to "
+            "it: leave doses out, or take multi-color-sum"
         )
     wanted = {axis: AXES[axis].doses for axis in AXES} if doses is None else doses
     if not isinstance(wanted, Mapping) or not wanted:
@@ -153,13 +159,18 @@ def without_unseen_data(env: Environment) -> Condition:
     It has a key of its own: at the other doses 0 a metric that looks at the replacement itself may see
     another color.
     """
+    key = 0.0, *NOTHING_UNSEEN
+    if not conditions_of(env):
+        return Condition("", 0.0, env, None, 0.0, 0.0, key)
     [condition] = conditions_of(env, {"strength": [0]})
-    return condition._replace(distance=0.0, key=(0.0, *NOTHING_UNSEEN))
+    return condition._replace(distance=0.0, key=key)
 
 
 def replacement_of(env: Environment, distance: float) -> Float[Tensor, "channels 1 1"]:
     """The color at a distance from the true baseline, toward black where there is room for it."""
     baseline = env.baseline.cpu()
+    if not distance:
+        return baseline
     way = -1 if float(baseline.min()) >= distance else 1
     color = baseline + way * distance
     if float(color.max()) > env.max_value:
@@ -168,7 +179,7 @@ def replacement_of(env: Environment, distance: float) -> Float[Tensor, "channels
             f"[0, {env.max_value}]: take a smaller one"
         )
     known = Counting(known_colors(env.spec)).classes_of(color[None]) >= 0
-    if distance and bool(known.any()):
+    if bool(known.any()):
         raise AttributionLabError(
             f"distance {distance:g} leads to {color.flatten().tolist()}, a color that {env.name} "
             "knows: take another"

@@ -1,5 +1,6 @@
 """The attributions that a metric ranks: of one image, for one network or for a pair of twins."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,8 +10,8 @@ from torch import Tensor
 
 from attributionlab.diagnosis.shares import pixel_kinds
 from attributionlab.environment import Environment
-from attributionlab.environment.questions import Question, Questions
-from attributionlab.errors import AttributionLabError
+from attributionlab.environment.questions import Question, Questions, have_other_roles
+from attributionlab.errors import AttributionLabError, AttributionWarning
 from attributionlab.faithfulness.calls import attribute_batch
 from attributionlab.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.methods import (
@@ -160,22 +161,37 @@ class Panels:
         patches: Tensor,
         questions: tuple[Question, ...] = (),
     ) -> _Asked:
-        signed = env.truth(images, targets, self.output).signed
+        truth = env.truth(images, targets, self.output)
         kinds = pixel_kinds(images, patches, env.counting.classes_of(images), env.baseline.cpu())
         constants = env.spec.constants
-        leaks = bool(constants.get("distractors", 0)) or self.output == "logit"
-        graded = graded_attributions(signed, kinds, distractors=leaks, seed=self.seed, first=number)
-        batch = Batch(
-            *(images, targets, patches, (env,), Truth(signed), number), questions=questions
+        leaks = bool(constants.get("distractors", 0) or env.rule) or self.output == "logit"
+        batch = Batch(*(images, targets, patches, (env,), truth, number), questions=questions)
+        graded = graded_attributions(
+            batch.ideal.to(torch.int8), kinds, distractors=leaks, seed=self.seed, first=number
         )
         with collect_notices():  # what is unusual about a method, faithfulness_test tells
             real = [attribute_batch(setup, batch).maps.float() for setup in self.setups]
-        shapley = env.shapley(images[0], int(targets[0]), self.output)[None].float()
+        shapley = self._shapley(env, images[0], int(targets[0]))[None].float()
         candidates = [Candidate(each.name, each.kind) for each in graded]
         names = [setup.method.name for setup in self.setups]
         candidates += [Candidate(name, name) for name in names]
-        maps = torch.cat([*(each.maps for each in graded), *real])
+        # Graded ones say nothing of what is not asked, or no grade would be right.
+        maps = torch.cat([*(each.maps * truth.asked for each in graded), *real])
         return _Asked(batch, shapley, kinds, maps, candidates)
+
+    def _shapley(self, env: Environment, image: Tensor, target: int) -> Tensor:
+        """Shapley values of an image, (1, H, W); of some rules there are estimates only."""
+        if not env.rule:
+            return env.shapley(image, target, self.output)
+        found = env.truths(image[None], torch.tensor([target]), self.output)["shapley"]
+        if found.source == "estimate":
+            warnings.warn(
+                f"Shapley values of {self.env.name}, which metrics are given as values and "
+                "information, are estimates from random orders",
+                AttributionWarning,
+                stacklevel=2,
+            )
+        return found.values[0]
 
     def _case(self, number: int, asked: _Asked) -> Case:
         device = self.env.device
@@ -198,21 +214,26 @@ class Panels:
         batch, classes = asked.batch, own.env.network.classes
         other = own.env.truth(batch.images, (batch.targets + 1) % classes, self.output)
         lures = {
-            "other target": other.signed.float() * (classes > 1),
+            **({"other target": other.signed.float()} if classes > 1 else {}),
             "foreground": (batch.images != own.env.baseline.cpu()).any(1, keepdim=True).float(),
             "distractors": (asked.kinds == DISTRACTOR).float(),
         }
+        if own.env.rule:  # the same ones for all images, whatever each shows
+            return lures
         return {name: maps for name, maps in lures.items() if bool(maps.any())}
 
 
 def refuse_equal_twins(own: Question, twin: Question) -> None:
     """Refuse two questions of which the truth is the same, or which show two images."""
-    alike = own.roles[own.target] == twin.roles[twin.target]
+    alike = not have_other_roles(own, twin)
     if alike or not torch.equal(own.image, twin.image):
         what = "count the same pixels for their targets" if alike else "show two images"
+        first, second = (
+            f"roles {each.env.rule or each.roles}, target {each.target}" for each in (own, twin)
+        )
         raise AttributionLabError(
-            f"twins {what} (roles {own.roles}, target {own.target}, and roles {twin.roles}, target "
-            f"{twin.target}): a swap contrast would say nothing; take Questions.twin"
+            f"twins {what} ({first}, and {second}): a swap contrast would say nothing; take "
+            "Questions.twin"
         )
 
 

@@ -162,6 +162,8 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
 
     def scores(seen: Evaluation) -> Scores:
         case, each = seen.case, []
+        if "truth" in taken:  # what it does not ask is dropped before maps are normalized
+            case = replace(case, maps=case.maps * case.truth.asked)
         for maps in torch.split(case.scaled(scale), max(1, PIXELS_AT_ONCE // case.pixels)):
             n = len(maps)
             # Copies: what a metric writes into, no other metric sees.

@@ -23,21 +23,23 @@ from attributionlab.versions import library_versions
 
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
-    "(the lowest F1 of all masks), within each image; the mean over images with its interval. At the "
-    "dose 0 of every axis the replacement shows the network nothing unseen; colors that a metric "
-    "imputes by itself (ROAD) do where the network has redundant channels.",
+    "(the lowest F1 of all masks), within each image; the mean over images with its interval.",
     "swap contrast: agreement with the truth of the network that was shown, less agreement with that "
     "of its twin, a network with other roles for the same image. 0 for a metric that never looks at "
-    "the network, about 1.6 for the truth itself; agreement alone does not tell the two apart.",
-    "drop: by how much a dose of unseen data lowers the agreement. likeness: correlation of the scores "
-    "with those of a metric that never sees the network. beats exact: in how many questions a wrong "
-    "attribution scores at least as well as the exact mask.",
-    "break: the smallest dose from which on the interval lies below the threshold.",
+    "the network; agreement alone does not tell that.",
+    "likeness: correlation of the scores with those of a metric that never sees the network. beats "
+    "exact: in how many questions a wrong attribution scores at least as well as the exact mask.",
+)
+DOSE_NOTES = (
+    "At the dose 0 of every axis the replacement shows the network nothing unseen; colors that a "
+    "metric imputes by itself (ROAD) do where the network has redundant channels.",
+    "drop: by how much a dose of unseen data lowers the agreement. break: the smallest dose from which "
+    "on the interval lies below the threshold.",
     "undefined: in every image a score is NaN, or all scores are alike.",
     "exact mask beaten: another map scores better than the exact signed mask, by more than 1 % of the "
     "range of all scores. There the metric measures another truth.",
 )
-"""What the columns of the tables mean."""
+"""What the columns of the tables mean, and those about unseen data."""
 
 
 class Trial(NamedTuple):
@@ -124,6 +126,8 @@ class MetricReport:
         Agreement, swap contrast and what else the verdict stands on.
     not_decisive : str
         Why nothing can be decided; "" where it can.
+    has_unseen_data : bool
+        Whether there can be unseen data in the environment; no dose was tried otherwise.
     threshold, confidence : float
         For `breaks`, and for the intervals.
     command : str
@@ -142,6 +146,7 @@ class MetricReport:
     doses: Sequence[DoseScore]
     trial: Trial | None = None
     not_decisive: str = ""
+    has_unseen_data: bool = True
     threshold: float = 0.5
     confidence: float = 0.95
     command: str = field(default="", repr=False)
@@ -181,7 +186,14 @@ class MetricReport:
                 f"; {'higher' if self.higher_is_better else 'lower'} counts as better here: pass "
                 f"higher_is_better={not self.higher_is_better} if that is the wrong way round"
             )
-        return f"{verdict}: {reason}"
+        return f"{verdict}: {reason}{f'. {self._no_drops}' if self._no_drops else ''}"
+
+    @property
+    def _no_drops(self) -> str:
+        """Why there are no drops; "" where there are."""
+        if self.has_unseen_data:
+            return ""
+        return f"Nothing is unseen in {self.environment}, so no drop was measured."
 
     @property
     def _decided(self) -> tuple[Verdict, str]:
@@ -209,10 +221,12 @@ class MetricReport:
 
         Columns: metric, question, network ("own" or "twin"), name, family, made_for ("own", "twin" or
         "none"), score, and F1 against the truth of that network: f1_overall, f1_positive, f1_negative,
-        f1_lowest. Without unseen data; in a test without twins, at the dose that shows least of it.
+        f1_lowest; `attrs["sentence"]` has the verdict and why. Without unseen data; in a test without
+        twins, at the dose that shows least of it.
         """
         table = pd.DataFrame() if self.trial is None else self.trial.attributions.copy()
         table.insert(0, "metric", self.metric)
+        table.attrs["sentence"] = self.sentence
         return table
 
     def figure(self) -> Figure:
@@ -239,7 +253,8 @@ class MetricReport:
             pd.concat([table, pd.DataFrame(blind)], ignore_index=True),
             *("value", "line"),
             color="of",
-            title=f"{self.title}: {self.verdict}, {self.n} questions; lines: 95 % intervals",
+            title=f"{self.title}: {self.verdict}, {self.n} questions; lines: 95 % intervals\n"
+            f"{self._no_drops}".strip(),
             xlabel="Spearman correlation\n(agreement, contrast: higher is better; drop: lower)",
             reference=0,
         )
@@ -367,7 +382,19 @@ class MetricReport:
         return [
             *([stopped] if self.stopped else []),
             *NOTES,
+            *self._possible,
+            *(DOSE_NOTES if self.has_unseen_data else []),
             *([few] if self.n < FEWEST_FOR_ORDER else []),
+        ]
+
+    @property
+    def _possible(self) -> list[str]:
+        """What contrast there could be."""
+        contrast = None if self.trial is None else self.trial.contrast
+        if contrast is None or math.isnan(contrast.possible):
+            return []
+        return [
+            f"The truth itself has a swap contrast of {contrast.possible:.2f} on these questions."
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -380,6 +407,7 @@ class MetricReport:
                 name: getattr(self, name)
                 for name in ("metric", "higher_is_better", "environment", "output", "n", "seed")
             },
+            "has_unseen_data": self.has_unseen_data,
             **self._trial_values(),
             "candidates": list(self.candidates),
             "threshold": self.threshold,

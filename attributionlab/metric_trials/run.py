@@ -14,7 +14,7 @@ from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments
 from attributionlab.environment.questions import Questions
-from attributionlab.errors import AttributionWarning, Stopped, refuse_if
+from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped, refuse_if
 from attributionlab.faithfulness.ceilings import EXACT_SHAPLEY
 from attributionlab.methods import AttributionMethod
 from attributionlab.metric_trials.agreement import (
@@ -115,7 +115,10 @@ def metric_test(
     - *Drops*: by how much unseen data lowers the agreement, paired within questions, along four axes:
       strength and number of the network's redundant channels, distance of the replacement from the
       true baseline, share of the replaced pixels that have an unseen color. Axes that change no score
-      are left out.
+      are left out. Worlds from rules have no redundant channels: nothing is unseen there.
+
+    Pixels that the truth does not ask (`Truth.asked`) count for no F1, and graded attributions say
+    nothing of them.
 
     Intervals are over questions and over families of attributions (kinds of damage, methods).
     `MetricReport.verdict` is "valid", "blind", "reversed" or "undecided" (`metric_trials.swap`).
@@ -132,7 +135,7 @@ def metric_test(
         the same for all of them, as the built-in ones do by name. "infidelity" leaves the scale of a
         map free, from 0 up: ranked attributions have no common one.
     env : str or Environment
-        One with a color detector.
+        Where nothing can be unseen, as in a world from a rule, there are no drops.
     n : int
         Questions, at least 2; with fewer than six nothing is decided but that a metric is blind.
     seed : int
@@ -150,8 +153,9 @@ def metric_test(
     Raises
     ------
     AttributionLabError
-        For an unknown metric or one that cannot be tested, an unknown environment, method or axis, an
-        environment to which no color is unseen, and impossible numbers.
+        For an unknown metric or one that cannot be tested, an unknown environment, method or axis,
+        doses in an environment to which no color is unseen, one that has neither unseen colors nor
+        other roles, and impossible numbers.
 
     Examples
     --------
@@ -203,7 +207,9 @@ def metric_tests(
             chosen = chosen.to(device)
         explained = chosen.checked_output(output)
         conditions = conditions_of(chosen, doses)
-        reason = _why_no_twins(chosen, seed, one_network=one_network)
+        reason = _why_no_twins(chosen, seed, explained, one_network=one_network)
+        if reason and not (conditions or one_network):
+            raise AttributionLabError(f"{reason}; nothing is unseen there either")
         panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
         asked = Asked(panels, metrics, conditions)
         cells = asked.cells(n)
@@ -237,6 +243,7 @@ def metric_tests(
             doses=found.dose_scores(metric, agreement),
             trial=found.trial(metric, agreement, exchange),
             not_decisive=reason,
+            has_unseen_data=bool(conditions),
             threshold=threshold,
             confidence=confidence,
             command=command,
@@ -256,11 +263,19 @@ def _methods_problem(methods: Any) -> list[str]:
     return [f"methods is {methods!r}: give a list, such as ['saliency'], or leave it out"]
 
 
-def _why_no_twins(env: Environment, seed: int, *, one_network: bool) -> str:
+def _why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bool) -> str:
     """Why no other network can be put before an image; "" where one can."""
     if one_network:
         return "all images have networks with the same roles (one_network), and no twins"
-    if len(Questions(env, seed)[0].values) < 2:
+    first = Questions(env, seed)[0]
+    if first.world is not None:
+        if first.other_network(output) is not None:
+            return ""
+        return (
+            f"in no other role of its rule something else raises the output of {env.name}, so no "
+            "network has other roles; take a world whose colors, quadrants or motifs can change places"
+        )
+    if len(first.values) < 2:
         return (
             f"images of {env.name} show one kind of pixels that may count, so no network has other "
             "roles; take an environment with several colors"
@@ -296,7 +311,7 @@ class _Found:
 
     def _unmoved(self, metric: Metric) -> set[str]:
         """Axes of which nothing is said: no score of the metric changes along them."""
-        if not self.others:
+        if not (self.others and self.conditions):
             return set()
         axes, keys = zip(*((each.axis, each.key) for each in self.conditions), strict=True)
         return unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])

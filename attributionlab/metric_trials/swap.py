@@ -16,8 +16,10 @@ is antisymmetric, fl(a - b) = -fl(b - a), and x + (-x) is 0 without rounding.
 
 A metric that looks at the target's number, too, but not at the network, has contrast 0 in expectation:
 given the image and both target numbers, the kinds that are the targets' are exchangeable, since each
-network's roles are a random permutation. The truth itself, s = r, has 1 - rho(r_A, r_B), which is what
-`Contrast.possible` states: more than 1 where the two rankings are opposed.
+network's roles are a random permutation. (In a world from a rule with several classes that holds only
+where the classes are alike; a regression has one target.) The truth itself, s = r, has
+1 - rho(r_A, r_B), which is what `Contrast.possible` states: more than 1 where the two rankings are
+opposed.
 
 An alignment metric, which is given the truth, looks at the network by way of it.
 """
@@ -37,8 +39,8 @@ Pair = tuple[Numbers, Numbers]
 """(candidates, images) before the question's own network, and before the twin's"""
 
 Verdict = Literal["valid", "blind", "reversed", "undecided"]
-STATUS: dict[Verdict, int] = {"valid": 0, "blind": 1, "reversed": 1, "undecided": 3}
-"""Exit status of `attributionlab metric`; 2 is a refusal."""
+STATUS = {"valid": 0, "faulty": 1, "blind": 1, "reversed": 1, "undecided": 3}
+"""Exit status of `attributionlab metric`; "faulty" is said of many worlds only, 2 is a refusal."""
 
 
 class Contrast(NamedTuple):

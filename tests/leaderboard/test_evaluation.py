@@ -34,7 +34,7 @@ def test_maps_are_those_of_the_methods(env, seen):
     assert torch.equal(seen.images, images)
     assert torch.equal(seen.targets, labels)
     truth = env.truth(images, labels, "probability").signed
-    assert torch.equal(seen.signed, truth)
+    assert torch.equal(seen.truth.signed, truth)
     assert torch.equal(seen.maps["oracle"], truth.float())
     assert list(seen.maps) == ["input-x-gradient", "random", "oracle"]
     assert not torch.equal(seen.maps["random"][0], seen.maps["random"][1])
@@ -92,6 +92,6 @@ def test_removed_pixels_are_black_or_background(env):
 def test_f1_is_of_every_part(seen):
     found = f1_of(seen)
     for row, maps in enumerate(seen.maps.values()):
-        for part, values in parts_f1(maps, seen.signed).items():
+        for part, values in parts_f1(maps, seen.truth.signed).items():
             assert np.array_equal(found[part][row], values.numpy())
     assert found["overall"][2].tolist() == pytest.approx([1, 1])

@@ -5,7 +5,7 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.metric_trials.conditions import AXES, conditions_of
+from attributionlab.metric_trials.conditions import AXES, conditions_of, without_unseen_data
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,13 @@ dataset = "gray.toml"
         conditions_of(env, {"distance": [0, 10]})
 
 
-def test_an_environment_to_which_no_color_is_unseen_is_refused():
-    env = al.load("single-color-modulo", image_size=16)
-    with pytest.raises(AttributionLabError, match=r"has no redundant channels.*multi-color-sum"):
-        conditions_of(env)
+@pytest.mark.parametrize("name", ["single-color-modulo", "quadrants"])
+def test_where_no_color_is_unseen_there_are_no_doses_and_one_condition(name):
+    env = al.load(name, image_size=16)
+    with pytest.raises(AttributionLabError, match=r"doses are .*leave doses out.*multi-color-sum"):
+        conditions_of(env, {"share": [0]})
+    assert conditions_of(env) == []
+    clean = without_unseen_data(env)
+    assert clean.network(3) is env
+    assert clean.unseen == 0
+    assert torch.equal(clean.canvas(0, 0), env.baseline.expand(-1, 16, 16))

@@ -1,0 +1,237 @@
+"""What exams have in common: a cell of work for each random world, and shares of the worlds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from attributionlab.environment import Environment
+from attributionlab.environment.catalog import load_call
+from attributionlab.errors import Stopped, refuse_if
+from attributionlab.exams.drawing import FEATURES
+from attributionlab.exams.worlds import random_worlds
+from attributionlab.faithfulness.report import Files, ends
+from attributionlab.progress import follow
+from attributionlab.stats.intervals import Interval, share_interval
+from attributionlab.store.cells import Cell
+from attributionlab.store.running import Workers, done_before_stop, run_cells
+from attributionlab.store.store import stored
+from attributionlab.versions import library_versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAJORITY = 0.5
+"""Share of the worlds that must be passed."""
+SIDES = ("with", "without")
+
+
+class Shown(NamedTuple):
+    """A world, as every result says it: its name, its rule, how Python makes it, what it asks."""
+
+    name: str
+    rule: str
+    call: str
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class InWorld:
+    """What became of one world.
+
+    Parameters
+    ----------
+    name, rule, call : str
+        The world, and how Python makes it.
+    features : tuple of str
+        What it asks, of `attributionlab.exams.FEATURES`.
+    verdict : str
+        Of the test in this world; "refused" where it could not be run.
+    reason : str
+        Why it was refused, or is invalid.
+    """
+
+    name: str
+    rule: str
+    call: str
+    features: tuple[str, ...]
+    verdict: str
+    reason: str
+
+
+Result = TypeVar("Result", bound=InWorld)
+Report = TypeVar("Report")
+
+
+class Share(NamedTuple):
+    """How many of some worlds are passed."""
+
+    worlds: int
+    passed: int
+
+    @property
+    def value(self) -> float | None:
+        """None without any world."""
+        return self.passed / self.worlds if self.worlds else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """95 % interval over worlds."""
+        return share_interval(self.passed, self.worlds) if self.worlds else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON file."""
+        return {**self._asdict(), "share": self.value, "interval": ends(self.interval)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExamReport(Files, Generic[Result]):
+    """What became of random worlds.
+
+    Parameters
+    ----------
+    results : sequence of InWorld
+        One for each world, in the order in which they were drawn.
+    exam : mapping
+        What names the worlds: "worlds", "seed", "difficulty", "image_size".
+    n : int
+        Questions in each world.
+    rejected : mapping of str to int
+        How many drawn rules were not kept, by reason.
+    command : str
+        How to run it again.
+    seed_drawn : bool
+        Whether the seed was drawn for this exam ("fresh").
+    """
+
+    PASSED: ClassVar[str]
+    """the verdict with which a world is passed"""
+
+    results: Sequence[Result]
+    exam: Mapping[str, Any]
+    n: int
+    rejected: Mapping[str, int]
+    command: str
+    seed_drawn: bool = False
+
+    @property
+    def share(self) -> Share:
+        """How many worlds are passed; one without a clear verdict is not, nor a refused one."""
+        return self.share_of(self.results)
+
+    def share_of(self, results: Sequence[Result], verdict: str = "") -> Share:
+        """How many of some worlds have a verdict, or else are passed."""
+        wanted = verdict or self.PASSED
+        return Share(len(results), sum(each.verdict == wanted for each in results))
+
+    def _means(self, results: Sequence[Result]) -> dict[str, float | None]:
+        """Means over some worlds, by name."""
+        return {}
+
+    def by_feature(self) -> "pd.DataFrame":
+        """Share of worlds passed with and without each feature.
+
+        Columns: feature, and for "with" and "without" worlds, passed, share, low, high (95 % interval
+        over worlds), and the means that the test has; NaN where there is no such world.
+        """
+        import pandas as pd
+
+        rows, numbers = [], set[str]()
+        for feature, sides in self._by_feature().items():
+            row: dict[str, Any] = {"feature": feature}
+            for side, found in sides.items():
+                low, high = found["interval"] or (None, None)
+                means = {name: found[name] for name in self._means([])}
+                values = {"share": found["share"], "low": low, "high": high, **means}
+                numbers |= {f"{name}_{side}" for name in values}
+                shown = {"worlds": found["worlds"], "passed": found["passed"], **values}
+                row |= {f"{name}_{side}": value for name, value in shown.items()}
+            rows.append(row)
+        return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+
+    def _by_feature(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """For each feature what worlds with it and without it have."""
+        found = {}
+        for feature in FEATURES:
+            has = [each for each in self.results if feature in each.features]
+            lacks = [each for each in self.results if feature not in each.features]
+            found[feature] = {
+                side: {**self.share_of(some).to_dict(), **self._means(some)}
+                for side, some in zip(SIDES, (has, lacks), strict=True)
+            }
+        return found
+
+    def document(self, **own: Any) -> dict[str, Any]:
+        """What the JSON of every exam has, around what one has of its own."""
+        return {
+            "schema": 1,
+            **own,
+            "exam": dict(self.exam),
+            "seed_drawn": self.seed_drawn,
+            "n": self.n,
+            "majority": MAJORITY,
+            "passed": self.share.to_dict(),
+            "by_feature": self._by_feature(),
+            "rejected": dict(self.rejected),
+            "command": self.command,
+            "versions": library_versions(),
+        }
+
+
+class Sat(NamedTuple, Generic[Result]):
+    """An exam, as far as it is done."""
+
+    results: list[Result]
+    exam: dict[str, Any]
+    rejected: Mapping[str, int]
+    stop: BaseException | None
+
+    def checked(self, report: Report, name: str) -> Report:
+        """The report, or what was done before the stop, or why no world could be run."""
+        if self.stop is not None:
+            said = f"{len(self.results)} of {self.exam['worlds']} worlds were done"
+            raise Stopped(said, report if self.results else None) from self.stop
+        if all(each.verdict == "refused" for each in self.results):
+            refuse_if(list(dict.fromkeys(each.reason for each in self.results)), name)
+        return report
+
+
+def sit(
+    worlds: int,
+    seed: int,
+    difficulty: str,
+    image_size: int,
+    cell_of: Callable[[Environment], Cell],
+    result_of: Callable[[Shown, Any], Result],
+    *,
+    out: str | Path | None,
+    jobs: int | None,
+    retry_failed: bool,
+    show_progress: bool,
+) -> Sat[Result]:
+    """Draw the worlds of an exam and run a cell in each.
+
+    `result_of` gets the value of a cell, or the text of its refusal.
+    """
+    with follow("drawing worlds", show=show_progress):
+        drawn = random_worlds(worlds, seed, difficulty, image_size)
+    cells = [cell_of(env) for env in drawn]
+    with stored(out) as store:
+        done, stop = done_before_stop(
+            run_cells(
+                *(cells, store, Workers(jobs)),
+                retry_failed=retry_failed,
+                what="random worlds",
+                show_progress=show_progress,
+            )
+        )
+    results = []
+    for env, features, cell in zip(drawn, drawn.features, cells, strict=True):
+        if cell.key in done:
+            assert isinstance(env.rule, str)
+            asked = tuple(each for each in FEATURES if each in features)
+            outcome = done[cell.key]
+            found = outcome.error if outcome.refused else outcome.value
+            results.append(result_of(Shown(env.name, env.rule, load_call(env), asked), found))
+    exam = {"worlds": worlds, "seed": seed, "difficulty": difficulty, "image_size": image_size}
+    return Sat(results, exam, drawn.rejected, stop)

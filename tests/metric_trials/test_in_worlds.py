@@ -1,0 +1,347 @@
+"""The test of a metric in worlds from rules, where nothing is unseen and not every pixel is asked."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab import AttributionLabError
+from attributionlab.cli.app import main as command
+from attributionlab.errors import Stopped
+from attributionlab.exams.metric import MetricResult, MetricWorldsReport
+from attributionlab.metric_trials.answers import _f1
+from attributionlab.metric_trials.case import Evaluation
+from attributionlab.metric_trials.panel import Panels, refuse_equal_twins
+from attributionlab.metric_trials.registry import as_metric
+from attributionlab.metric_trials.run import metric_test, metric_tests
+from attributionlab.metrics import metric, parts_f1
+from attributionlab.ranking import CorrelationInterval
+from attributionlab.truth import Truth
+
+SIDE = 24
+NAMES = ("insertion", "deletion", "foreground-share", "edge-share")
+
+
+@pytest.fixture(scope="module")
+def reports():
+    env = al.load("quadrants", image_size=48)
+    return {each.metric: each for each in metric_tests(list(map(as_metric, NAMES)), env, 6)}
+
+
+@pytest.mark.parametrize("name", ["insertion", "deletion"])
+def test_perturbation_ranks_as_the_truth_does_in_quadrants(reports, name):
+    report = reports[name]
+    assert report.verdict == "valid"
+    assert report.doses == report.breaks() == []
+    assert report.trial.drops == []
+    assert [row.what for row in report.headline().itertuples()] == ["agreement", "swap contrast"]
+
+
+@pytest.mark.parametrize("name", ["foreground-share", "edge-share"])
+def test_who_never_looks_at_the_network_is_blind_in_quadrants(reports, name):
+    assert reports[name].verdict == "blind"
+    assert reports[name].trial.contrast.each.tolist() == [0] * 6
+
+
+def test_a_report_says_that_nothing_is_unseen(reports, tmp_path):
+    report, said = reports["insertion"], "Nothing is unseen in quadrants, so no drop was measured."
+    report.to_json(tmp_path / "report.json")
+    report.to_html(tmp_path / "report.html")
+    document = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert document["has_unseen_data"] is False
+    assert document["doses"] == document["summary"] == []
+    for text in (
+        *(str(report), document["sentence"], report.to_frame().attrs["sentence"]),
+        *(report.figure().get_suptitle(), (tmp_path / "report.html").read_text(encoding="utf-8")),
+    ):
+        assert said in text
+    assert not any("dose" in note for note in report.notes)
+    elsewhere = metric_test("sparsity", al.load("multi-color-sum", image_size=12), 2)
+    assert elsewhere.doses == []  # it never sees the replacement, but others do
+    assert "Nothing is unseen" not in str(elsewhere)
+
+
+@pytest.fixture(scope="module")
+def objects():
+    """A classification in which some pixels are too weak to be asked."""
+    env = al.load("several-objects", image_size=SIDE)
+    panels = Panels(env, 6, 0, "probability", ["saliency"], one_network=False)
+    return panels, [panels[number] for number in range(6)]
+
+
+def test_what_is_not_asked_counts_for_no_f1(objects):
+    _, drawn = objects
+    changed = 0
+    for panel in drawn:
+        case = panel.case
+        noise = torch.randn(case.maps.shape, generator=torch.Generator().manual_seed(0))
+        other = torch.where(case.truth.asked, case.maps, noise)
+        changed += int((other != case.maps).sum())
+        before, after = _f1(case.maps, case.truth), _f1(other, case.truth)
+        assert all(np.array_equal(before[part], after[part], equal_nan=True) for part in before)
+    assert changed
+
+
+def test_graded_attributions_say_nothing_of_what_is_not_asked(objects):
+    _, drawn = objects
+    for panel in drawn:
+        graded = [k for k, each in enumerate(panel.candidates) if each.family != "saliency"]
+        assert not panel.case.maps[graded][:, ~panel.case.truth.asked[0]].any()
+        exact = {part: f1[0] for part, f1 in _f1(panel.case.maps, panel.case.truth).items()}
+        assert set(exact.values()) == {1.0}
+
+
+def test_a_metric_that_is_given_the_truth_gets_maps_of_what_is_asked(objects):
+    panel = objects[1][0]
+    kept = []
+
+    @metric(higher_is_better=True, per_sample=True)
+    def seen(attributions, truth):
+        kept.append(attributions)
+        return parts_f1(attributions, truth.to(torch.int8))["positive"]
+
+    as_metric(seen).scores(Evaluation(panel.case, panel.env.model, panel.case.image))
+    assert not torch.cat(kept)[:, ~panel.case.truth.asked[0]].any()
+    assert panel.case.maps[:, ~panel.case.truth.asked[0]].any()
+
+
+def test_a_mixed_pixel_may_have_any_sign():
+    truth = Truth(
+        torch.tensor([[[[1, 0, 0, -1]]]], dtype=torch.int8),
+        torch.tensor([[[[True, True, False, True]]]]),
+    )
+    maps = torch.tensor([[[[1.0, sign, 0.0, -1.0]]] for sign in (1, -1)])
+    assert {part: f1.tolist() for part, f1 in _f1(maps, truth).items()} == {
+        "overall": [1, 1],
+        "positive": [1, 1],
+        "negative": [1, 1],
+    }
+    env = al.world("2 * red - abs(blue - green)", image_size=SIDE)
+    panel = Panels(env, 1, 0, "logit", [], one_network=False)[0]
+    assert panel.case.truth.mixed.any()
+    assert {f1[0] for f1 in _f1(panel.case.maps, panel.case.truth).values() if f1[0] == f1[0]} == {
+        1
+    }
+
+
+def test_one_process_or_two_give_the_same_report():
+    env = al.load("all-four", image_size=SIDE)
+    one, two = (metric_test("ids", env, 3, jobs=jobs) for jobs in (1, 2))
+    assert one.to_dict() == two.to_dict()
+
+
+def test_values_are_the_exact_shapley_values_of_each_network(objects):
+    panels, drawn = objects
+    for number, panel in enumerate(drawn):
+        question = panels.questions[number]
+        values = question.env.shapley(question.image, question.target, "probability")
+        assert torch.equal(panel.case.values, values[None].float())
+
+
+def test_estimated_values_are_said_to_be_estimates(monkeypatch):
+    env = al.load("all-four", image_size=SIDE)
+    found = al.Environment.truths
+    monkeypatch.setattr(
+        al.Environment,
+        "truths",
+        lambda *given: {"shapley": replace(found(*given)["shapley"], source="estimate")},
+    )
+    with pytest.warns(al.AttributionWarning, match="Shapley values of all-four.*are estimates"):
+        metric_test("cosine", env, 2)
+
+
+def test_twins_in_a_world_have_other_truths():
+    questions = al.Questions(al.load("quadrants", image_size=SIDE), 0)
+    refuse_equal_twins(questions[0], questions.twin(0))
+    with pytest.raises(AttributionLabError, match=r"count the same pixels.*@.*Questions\.twin"):
+        refuse_equal_twins(questions[0], questions[0])
+
+
+ASYMMETRIC = partial(
+    al.world, items=["red@left:0.05", "blue@right:0.1", "green@top:0.02"], image_size=SIDE
+)
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        (lambda: al.load("parity", image_size=SIDE), "in no other role of its rule"),
+        (lambda: ASYMMETRIC("red - blue"), "in no other role of its rule"),
+        (lambda: al.load("single-color-modulo", image_size=SIDE), "one kind of pixels"),
+    ],
+)
+def test_worlds_in_which_nothing_can_be_decided_are_refused(env, said):
+    with pytest.raises(AttributionLabError, match=said):
+        metric_test("insertion", env(), 2)
+
+
+def test_in_one_network_nothing_is_decided():
+    env = al.load("quadrants", image_size=SIDE)
+    report = metric_test("insertion", env, 2, one_network=True)
+    assert report.sentence.startswith("undecided: not decisive: ")
+    assert report.trial.contrast is None
+
+
+def test_the_command_tests_a_metric_in_a_world(capsys):
+    words = ["metric", "sparsity", "--env", "all-four", "--n", "2", "--image-size", "24"]
+    assert command([*words, "--dose", "share=0", "--jobs", "1"]) == 2
+    assert "leave doses out" in capsys.readouterr().err
+    assert command([*words, "--jobs", "1"]) == 1
+    shown = capsys.readouterr().out
+    assert "Nothing is unseen in all-four, so no drop was measured." in shown
+    assert "by dose" not in shown
+
+
+# Random worlds
+
+
+def exam(tested="insertion", **options):
+    chosen = {"worlds": 2, "seed": 3, "difficulty": "easy", "image_size": SIDE, "n": 2}
+    return al.metric_worlds_test(tested, **{**chosen, **options})
+
+
+def test_each_world_of_an_exam_is_one_test_of_the_metric():
+    report = exam("deletion", methods=["saliency"])
+    for world, result in zip(al.random_worlds(2, 3, "easy", SIDE), report.results, strict=True):
+        own = metric_test("deletion", world, 2, world.spec.seed, methods=["saliency"])
+        assert (result.verdict, result.rule) == (own.verdict, world.rule)
+        # Repeated to ==, but for NaN of intervals that so few questions lack.
+        np.testing.assert_array_equal(result.agreement, own.trial.agreement)
+        np.testing.assert_array_equal(result.contrast, own.trial.contrast.mean)
+    document = report.to_dict()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert document["agreement"] == np.mean([each.agreement.value for each in report.results])
+    pd.testing.assert_frame_equal(
+        eval(report.command, {"attributionlab": al}).to_frame(), report.to_frame()
+    )
+
+
+def test_an_exam_has_means_with_and_without_each_feature():
+    report = exam("sparsity", worlds=4)
+    table = report.by_feature().set_index("feature")
+    asked = [each for each in report.results if "place" in each.features]
+    row = table.loc["place"]
+    assert row.worlds_with == len(asked) > 0
+    assert row.agreement_with == pytest.approx(np.mean([each.agreement.value for each in asked]))
+    assert (row.contrast_with, row.share_with) == (0, 0)
+    assert np.isnan(table.loc["xor"].agreement_with)
+    assert (report.share.passed, report.verdict) == (0, "blind")
+
+
+def test_processes_and_what_is_kept_change_nothing(tmp_path):
+    one = exam(seed_score, jobs=2, out=tmp_path)
+    again = exam(seed_score, out=tmp_path)
+    other = exam(seed_score)
+    for report in (again, other):
+        assert report.to_dict() == one.to_dict()
+
+
+@metric(higher_is_better=True, per_sample=True)
+def seed_score(attributions, truth, seed):
+    return parts_f1(attributions, truth.to(torch.int8))["positive"] + seed
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ({"valid": 5}, "undecided"),
+        ({"valid": 6}, "valid"),
+        ({"valid": 6, "undecided": 1, "refused": 1}, "undecided"),
+        ({"blind": 2}, "blind"),
+        ({"blind": 9, "valid": 1}, "blind"),
+        ({"reversed": 6}, "reversed"),
+        ({"reversed": 3, "undecided": 3}, "faulty"),
+    ],
+)
+def test_the_verdict_is_by_the_interval_of_a_share(verdicts, said):
+    """Clopper and Pearson: 6 of 6 reach from 0.54, 5 of 5 from 0.48, 6 of 8 from 0.35, 9 of 10 from
+    0.55; 0 of 6 reach to 0.46."""
+    no = CorrelationInterval(*[float("nan")] * 3)
+    results = [
+        MetricResult("w", "red", "call", (), verdict, "", no, no)
+        for verdict, times in verdicts.items()
+        for _ in range(times)
+    ]
+    report = MetricWorldsReport(
+        metric="m", higher_is_better=True, results=results, exam={}, n=6, rejected={}, command=""
+    )
+    assert report.verdict == said
+
+
+def test_a_stopped_exam_reports_the_worlds_that_are_done(tmp_path):
+    seen = []
+
+    def stopping(attributions, seed):
+        seen.append(seed)
+        if len(set(seen)) > 2:  # two questions in the first world
+            raise KeyboardInterrupt
+        return attributions.sum((1, 2, 3))
+
+    with pytest.raises(Stopped, match="1 of 2 worlds were done") as stop:
+        exam(stopping, higher_is_better=True, out=tmp_path)
+    assert len(stop.value.result.results) == 1
+
+
+def test_a_metric_that_no_world_can_test_is_refused():
+    def broken(attributions):
+        raise RuntimeError("no luck")
+
+    with pytest.raises(AttributionLabError, match="no luck"):
+        exam(broken, higher_is_better=True)
+    with pytest.raises(AttributionLabError, match="n is 1"):
+        exam(n=1)
+
+
+def test_the_command_prints_the_share_of_worlds(tmp_path, capsys):
+    path = tmp_path / "exam.json"
+    words = [
+        "metric",
+        "sparsity",
+        "--worlds",
+        "2",
+        "--seed",
+        "3",
+        "--difficulty",
+        "easy",
+        "--n",
+        "2",
+    ]
+    words += [
+        "--image-size",
+        "24",
+        "--jobs",
+        "1",
+        "--json",
+        str(path),
+        "--csv",
+        str(tmp_path / "a.csv"),
+    ]
+    assert command(words) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("sparsity: blind\nvalid in 0 of 2 random worlds, a share of 0.00")
+    assert "--worlds 2 --seed 3 (given) --difficulty easy --image-size 24" in shown
+    assert "others: 2 blind" in shown
+    assert "contrast 0.00\nNothing is unseen in worlds, so no drop was measured." in shown
+    assert json.loads(path.read_text(encoding="utf-8"))["passed"]["worlds"] == 2
+    assert (tmp_path / "a.csv").read_text().startswith("name,rule,features,verdict,agreement,")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--worlds", "2", "--env", "quadrants"], "--env is given with --worlds"),
+        (["--worlds", "2", "--dose", "share=0"], "nothing is unseen in worlds"),
+        (["--worlds", "2", "--threshold", "0.5", "--quick"], "--threshold is given with --worlds"),
+        (["--difficulty", "hard"], "--difficulty is given without --worlds"),
+        (["--worlds", "0"], "n is 0"),
+        (["--seed", "fresh"], "seed is 'fresh'"),
+    ],
+)
+def test_options_that_do_not_belong_are_refused(words, told, capsys):
+    assert command(["metric", "sparsity", *words]) == 2
+    assert told in capsys.readouterr().err
