@@ -125,13 +125,6 @@ def counts_in(expression: Expression) -> Iterator[Count]:
             yield from counts_in(operand)
 
 
-def operations_in(expression: Expression) -> int:
-    """How many operations an expression has."""
-    if not isinstance(expression, Operation):
-        return 0
-    return 1 + sum(map(operations_in, expression.operands))
-
-
 MEANINGS: Mapping[str, Callable[..., Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,

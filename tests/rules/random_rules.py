@@ -24,6 +24,13 @@ def places_of(side: int) -> Places:
     return Places(COLORS, side, OWN)
 
 
+def operations_in(expression: Expression) -> int:
+    """How many operations an expression has."""
+    if not isinstance(expression, Operation):
+        return 0
+    return 1 + sum(map(operations_in, expression.operands))
+
+
 def random_count(rng: random.Random, *, places: bool) -> Count:
     """A color anywhere, half of the time elsewhere, sometimes a motif."""
     region = rng.choice(EVERYWHERE) if places and rng.random() < 0.5 else ""

@@ -11,11 +11,12 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.images.regions import REGIONS
 from attributionlab.rules import mixtures, softmax, solving, sums, tables
 from attributionlab.rules.cells import cells_of
-from attributionlab.rules.expressions import Expression, operations_in
+from attributionlab.rules.expressions import Expression
 from attributionlab.rules.game import PURITY, SHARE, RuleGame, rule_game
 from attributionlab.rules.parsing import parse
 from attributionlab.truth import CountingGame
 from rules.random_games import COLORS, Drawing, blank, named_pixels, places_of
+from rules.random_rules import operations_in
 
 ROUNDINGS = 2.0**-48
 """Enumeration adds at most 2^14 products, exactly (fsum), of numbers up to 2^7 that are off by some

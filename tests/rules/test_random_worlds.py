@@ -25,9 +25,10 @@ from attributionlab.exams.drawing import (
 from attributionlab.exams.worlds import AREA, LINEAR, REJECTED, WorldDrawing
 from attributionlab.images.regions import QUADRANTS
 from attributionlab.metrics import parts_f1
-from attributionlab.rules.expressions import Count, counts_in, operations_in
+from attributionlab.rules.expressions import Count, counts_in
 from attributionlab.rules.parsing import parse
 from attributionlab.stats.intervals import share_interval
+from rules.random_rules import operations_in
 
 COLORS = ("red", "green", "blue", "yellow", "cyan", "magenta")
 COUNTS = [Count((color,), "", place) for color in COLORS for place in QUADRANTS] + [
