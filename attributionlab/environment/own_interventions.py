@@ -8,8 +8,9 @@ explained output. For each image and target that is drawn:
   (S empty) and with all others absent, then for random S and T: half of the pixels each. Where they
   differ, bisection finds a pixel: replace the first k pixels of T; the change is within the tolerance
   for k = 0 and beyond it for k = \|T\|, so there is a k at which the next pixel takes it beyond.
-- A relevant pixel changes the output in some coalition. Each is replaced alone, and put back in random
-  orders, one pixel after the other, from all absent to all present: a pass for each pixel and order.
+- A relevant pixel changes the output in some coalition. Each is replaced alone; then all that are tried
+  are put back in random orders, one after the other, before irrelevant pixels that are present and
+  others of which half are absent throughout: a pass for each pixel and order.
 
 Passing is no proof: of :math:`2^{HW}` coalitions some are tried. A pixel whose effect shows only in
 others is not refuted.

@@ -81,12 +81,12 @@ class WorldRoles:
         return self._found[key]
 
     def in_all_roles(self, target: int, output: Output) -> KindTruths:
-        """Truths that are possible for who does not see the network."""
+        """Truths that are possible for somebody who does not see the network."""
         roles = range(len(self.renamings))
         return KindTruths.of([self.asked(role, target, output) for role in roles])
 
     def of_all_targets(self, role: int, output: Output) -> KindTruths:
-        """Truths that are possible for who does not see the target."""
+        """Truths that are possible for somebody who does not see the target."""
         targets = range(len(self.rule.expressions))
         return KindTruths.of([self.asked(role, target, output) for target in targets])
 

@@ -1,4 +1,4 @@
-"""Exams: random worlds that no method has seen, and what a method makes of them."""
+"""Exams: random worlds that no method has seen, and what a method or a metric makes of them."""
 
 import lazy_loader
 

@@ -52,6 +52,8 @@ class Difficulty:
         Of which worlds have their share, in turn.
     least_features : int
         How many a world has at least.
+    most_counts : int
+        How many counts a rule has at most.
     repeats : bool
         Whether a count may stand in a rule more than once.
     """
@@ -108,8 +110,8 @@ class RuleDrawing:
     fewest : int
         Pixels of the smallest patch; a number in a rule lies between 1 and what such a patch counts.
     wanted : str
-        A feature that rules are to have; "linear" for weighted sums; empty for any rule. Only what is
-        rare without it is seen to.
+        A feature that rules are to have; "linear" for weighted sums; empty for any rule. Only rare
+        features are forced; for the others rules are drawn until one has it.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class RuleDrawing:
         self.counts, self._left = counts, list(counts)
 
     def rule(self) -> Expression:
-        """A number."""
+        """Draw a rule."""
         self._left = list(self.counts)
         if self.wanted == "linear":
             return self._sum((2, 3, 4), doubled=0.25)
@@ -137,7 +139,7 @@ class RuleDrawing:
         return choices[int(self.rng.integers(len(choices)))]
 
     def _count(self) -> Count:
-        """One that the rule has not, if it has to be so."""
+        """Draw a count, unused so far unless the difficulty allows repeats."""
         count: Count = self._chosen(self._left or self.counts)
         if self._left and not self.difficulty.repeats:
             self._left.remove(count)

@@ -163,8 +163,7 @@ def metric_worlds_test(
         What names the worlds: `attributionlab.random_worlds`. "fresh" draws a seed, which the report
         states: an exam after the metric is fixed.
     n : int
-        Questions in each world, at least 2; no world decides with fewer than 6, but that a metric is
-        blind.
+        Questions in each world, at least 2; with fewer than 6 the only clear verdict is "blind".
     device, out, jobs, retry_failed, show_progress, command
         As for `compare`.
 

@@ -64,7 +64,7 @@ class AskedMasses(NamedTuple):
     targets: Possible
     """questions that are possible for who sees the network and not the target"""
     views: Mapping[str, View] = {}
-    """what is left of the question for who does not see something else; empty where that is nothing"""
+    """the question as somebody sees it who misses something; empty where nothing is missed"""
     provable: bool = True
     """whether the same pixels are asked, each with a sign or none, whatever is asked"""
 

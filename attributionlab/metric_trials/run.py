@@ -137,7 +137,7 @@ def metric_test(
     env : str or Environment
         Where nothing can be unseen, as in a world from a rule, there are no drops.
     n : int
-        Questions, at least 2; with fewer than six nothing is decided but that a metric is blind.
+        Questions, at least 2; with fewer than six the only clear verdict is "blind".
     seed : int
         Seed for questions, damages, subsets and resampling.
     higher_is_better : bool, optional

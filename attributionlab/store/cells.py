@@ -56,7 +56,7 @@ class Cell:
     @cached_property
     def depends_on(self) -> dict[str, Any]:
         """All that the result depends on beside the place, as JSON."""
-        return {**_plain(self.inputs), "code": code_digest(), **library_versions()}
+        return {**_plain(self.inputs), "code": code_digest(), **decisive_versions()}
 
     @cached_property
     def key(self) -> str:
@@ -83,8 +83,11 @@ def digest_of(value: Any) -> str:
 
 
 @cache
-def library_versions() -> Mapping[str, str]:
-    """Versions of the libraries that change results, without their builds."""
+def decisive_versions() -> Mapping[str, str]:
+    """Versions of the libraries that change results, without their builds.
+
+    `attributionlab.versions` also has threads and processor, by which cells must not differ.
+    """
     return {name: version(name).partition("+")[0] for name in LIBRARIES}
 
 

@@ -98,7 +98,7 @@ def run_cells(
                 if store is not None:
                     store.put(cell, outcome)
                 yield cell, outcome
-                # Said when it is taken: whoever stops the work then has it.
+                # Counted after the caller took it, so that a stop loses no result that was shown.
                 title = f"{cell.title} (failed)" if outcome.error else cell.title
                 advance(1, title, bool(outcome.error), outcome.seconds)
 

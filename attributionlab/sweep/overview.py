@@ -68,7 +68,8 @@ def dry_run(
 
 
 def _maps_bytes(work: Any) -> int:
-    return FLOAT32 * int(work.options["n"]) * int(work.env.recipe.image_size) ** 2
+    _, height, width = work.env.image_shape
+    return FLOAT32 * int(work.options["n"]) * int(height) * int(width)
 
 
 def _gib(size: float) -> str:

@@ -11,7 +11,7 @@ from attributionlab.device import as_device
 from attributionlab.errors import AttributionLabError, Stopped
 from attributionlab.faithfulness.report import Files
 from attributionlab.progress import follow
-from attributionlab.store.cells import Cell, code_digest, library_versions
+from attributionlab.store.cells import Cell, code_digest, decisive_versions
 from attributionlab.store.running import Workers, run_cells
 from attributionlab.store.store import Store
 from attributionlab.sweep.cells import MAPS, METRIC, Planned, metric_cell, planned
@@ -70,7 +70,7 @@ class Sweep(Files):
             "schema": 1,
             "sweep": self.document,
             "cells": self.counts,
-            "versions": {**library_versions(), "code": code_digest()},
+            "versions": {**decisive_versions(), "code": code_digest()},
             "rows": rows.to_dict("records"),
         }
 

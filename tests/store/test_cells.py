@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import oracles_store
 import store_cases
 from attributionlab.store import cells
-from attributionlab.store.cells import Cell, code_digest, fingerprint, library_versions
+from attributionlab.store.cells import Cell, code_digest, fingerprint, decisive_versions
 
 JSON = st.recursive(
     st.one_of(
@@ -41,7 +41,7 @@ def key(inputs, place=MappingProxyType({"seed": 0}), kind="compare"):
 @given(PLACES, INPUTS)
 def test_keys_are_what_a_naive_reader_makes_of_them(place, inputs):
     cell = Cell("compare", place, inputs, print)
-    stored = {**inputs, "code": code_digest(), **library_versions()}
+    stored = {**inputs, "code": code_digest(), **decisive_versions()}
     assert cell.depends_on == json.loads(json.dumps(stored))
     assert cell.key == oracles_store.key_of("compare", place, stored)
 
@@ -83,12 +83,12 @@ def test_code_and_versions_count(monkeypatch):
     monkeypatch.setattr(cells, "code_digest", lambda: "other")
     assert key({}) != before
     monkeypatch.undo()
-    monkeypatch.setattr(cells, "library_versions", lambda: {**library_versions(), "torch": "0.1"})
+    monkeypatch.setattr(cells, "decisive_versions", lambda: {**decisive_versions(), "torch": "0.1"})
     assert key({}) != before
     monkeypatch.undo()
     assert key({}) == before
-    assert "torch" in library_versions()
-    assert "+" not in "".join(library_versions().values())
+    assert "torch" in decisive_versions()
+    assert "+" not in "".join(decisive_versions().values())
 
 
 def test_the_code_is_every_python_file(tmp_path, monkeypatch):
