@@ -31,6 +31,8 @@ SHOWS = {
     "without-color": "colors",
 }
 """What maps depend on that are not of such a kind."""
+DECISIVE = "multi-color-sum-distractors"
+"""An environment in which no maps without network or target reach the default gamma."""
 SPACE = "\N{NO-BREAK SPACE}"
 VERBS = {
     "pass": "passes in",
@@ -108,13 +110,33 @@ def proof_sentence(document: Mapping[str, Any]) -> str:
         # Where maps without the network might pass, those without network and target might, too.
         names = [BLIND[name] for name in document["unproven"] if "network-and" not in name]
         return (
-            f"The score does not exclude that the maps are made {' or '.join(names)}: in all of these "
-            f"environments such maps may reach gamma = {document['gamma']:g}, or chance explains a "
-            "score above it. Take more questions, a larger gamma, the claim signed, or an environment "
-            "with more colors."
+            f"The score does not exclude that the maps are made {' or '.join(names)}. "
+            + _what_is_open(document, document["unproven"])
         )
     parts = [_dependence(document, what) for what in ("network", "target")]
     return " ".join(filter(None, parts))
+
+
+def _what_is_open(document: Mapping[str, Any], unproven: Sequence[str]) -> str:
+    """Why blind maps are not excluded, and what would exclude them."""
+    gamma = document["gamma"]
+    if all(_lowest_ceiling(document, name) < gamma for name in unproven):
+        return f"Chance explains a score above gamma = {gamma:g}: take more questions."
+    known = any(
+        result["blind_ceilings"].get(name) is not None
+        for result in document["environments"]
+        for name in unproven
+    )
+    why = (
+        f"In all of these environments such maps may reach gamma = {gamma:g}"
+        if known
+        else "What such maps reach is not known in these environments"
+    )
+    if any(result["name"] == DECISIVE for result in document["environments"]):
+        return f"{why}: take a larger gamma or the claim signed."
+    return (
+        f"{why}: add {DECISIVE}, where they cannot (or set one_network for a verdict without this)."
+    )
 
 
 def has_no_questions(document: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import oracles_store
 import store_cases
 from attributionlab.store import cells
-from attributionlab.store.cells import Cell, code_digest, fingerprint, decisive_versions
+from attributionlab.store.cells import Cell, code_digest, decisive_versions, fingerprint
 
 JSON = st.recursive(
     st.one_of(
