@@ -54,6 +54,12 @@ def random_scores(seed, worlds=3, networks=4, methods=7):
     return {f"w{w}": {name: rng.random(methods) for name in names} for w in range(worlds)}
 
 
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Enough to see what an interval depends on."""
+    monkeypatch.setattr(module, "RESAMPLES", 200)
+
+
 def row(table, compared, world):
     [found] = table[(table.compared == compared) & (table.world == world)].itertuples()
     return found
