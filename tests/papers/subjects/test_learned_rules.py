@@ -75,7 +75,20 @@ def test_removed_patches_are_whole_and_nothing_else_changes(pictures):
         for patch in patches[lost].unique():
             assert torch.equal(lost[patches == patch], shown[patches == patch] > 0)
     assert not removed.shown[gone.view_as(removed.shown)].any()
-    assert 0 < gone.any(1).double().mean() < 1
+    rates = (
+        torch.stack(
+            [
+                gone[i, own == k].any()
+                for i, own in enumerate(pictures.patches.flatten(1))
+                for k in (1, 2, 3)
+            ]
+        )
+        .view(-1, 3)
+        .double()
+        .mean(1)
+    )
+    assert 0.15 < rates.mean() < 0.35  # between 0 and 1/2 for each picture
+    assert not torch.equal(rates, rates[:1].expand(240))
 
 
 def test_removed_pixels_get_the_background_at_rates_of_their_own(pictures):
@@ -158,7 +171,7 @@ class Noisy(nn.Module):
         return self.model(images) + self.size * noise
 
 
-@pytest.mark.parametrize("rule", [RULE, "red > blue"])
+@pytest.mark.parametrize("rule", [RULE, "4 * red - blue", "red > blue"])
 @pytest.mark.parametrize("size", [0, 0.4, 4])
 def test_a_certificate_is_what_loops_find(pictures, rule, size):
     env = world("red", "blue", "green", rule=rule)
@@ -173,7 +186,6 @@ def test_a_certificate_is_what_loops_find(pictures, rule, size):
         questions.single[0].images,
     )
     assert found == pytest.approx(expected, abs=1e-5)
-    assert is_certified(found) == (size < 1)
 
 
 def test_the_exact_network_is_certified_and_single_patches_are_removed(env, pictures, questions):
