@@ -127,6 +127,7 @@ def test_means_weigh_worlds_equally():
     by_world = {
         "w0": {HAND: [1.0, 0.0], "trained 0": [0.0, 0.2]},
         "w1": {HAND: [0.5, 0.0], "trained 0": [0.4, 0.0], "trained 1": [0.8, 0.0]},
+        "none certified": {HAND: [0.0, 1.0]},
     }
     table = mean_scores(scores_of(by_world)).set_index("method")
     assert table[HAND].tolist() == pytest.approx([0.75, 0])
