@@ -141,7 +141,7 @@ def test_every_built_in_method_runs_or_has_a_reason():
 
 
 def test_scores_are_those_of_the_faithfulness_test():
-    env = al.load("no-orange", image_size=24)
+    env = al.load("quadrants", image_size=24)
     names = ("gradcam", "occlusion-true-baseline", "random")
     found = method_scores(env, names, n=4, seed=3)
     for name in names:
