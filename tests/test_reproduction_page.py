@@ -32,6 +32,7 @@ ITEMS = {
         "Which truth",
         "Camouflage",
         "Shapley convergence",
+        "Trained networks",
     ],
     "Soundness and completeness": [
         *numbered("Table", 3),

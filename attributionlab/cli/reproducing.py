@@ -58,14 +58,18 @@ def reproduce_items(
 
     Exit status: 0 all were computed, 1 one of several failed, 2 refused, 130 interrupted.
     """
+    from attributionlab.papers.catalog import items
+
     if names == [ALL] or len(names) > 1:
         _refuse_options_of_one(names, n, set_, device)
         _reproduce_many(None if names == [ALL] else names, quick, seed, out, jobs, retry_failed)
         return
-    problems = [] if jobs is None else [f"--jobs is {jobs}, but {names[0]} is one piece of work"]
+    resumable = names[0] in items() and items()[names[0]].resumable
+    refused = jobs is not None and not resumable
+    problems = [f"--jobs is {jobs}, but {names[0]} is one piece of work"] if refused else []
     problems += ["--retry-failed is for several items"] if retry_failed else []
     refuse_if([f"{problem}: leave it out" for problem in problems])
-    _reproduce_one(names[0], n, seed, quick, set_, device, out)
+    _reproduce_one(names[0], n, seed, quick, set_, device, out, jobs)
 
 
 def _refuse_options_of_one(
@@ -132,6 +136,7 @@ def _reproduce_one(
     set_: list[str] | None,
     device: str,
     out: Path | None,
+    jobs: int | None,
 ) -> None:
     """One item: its tables in the terminal, its files in the folder."""
     from attributionlab.files import make_folder
@@ -148,6 +153,8 @@ def _reproduce_one(
         settings=parse_settings(set_ or []),
         device=device,
         show_progress=True,
+        out=out,
+        jobs=jobs,
     )
     with follow(f"writing into {out}", show=bool(out)):
         written = outcome.save(out, command_line()) if out else []

@@ -62,6 +62,8 @@ class Item:
     run_with : str
         An item of the same function and sizes that computes most of what this one needs; the two are
         run together where both are asked for.
+    resumable : bool
+        Whether it consists of cells, which a store keeps and several processes can share.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Item:
     per_class: int | None = None
     accelerated: bool = False
     run_with: str = ""
+    resumable: bool = False
 
     def load(self) -> Callable[..., "Found | Tables"]:
         """Import the function that computes the item."""
@@ -119,6 +122,10 @@ class Run:
         Whether to show progress on standard error.
     kept : dict, optional
         What items that are run together compute once (`Item.run_with`).
+    out : str or Path, optional
+        Folder of a store for an item of many cells (`Item.resumable`).
+    jobs : int or None
+        Processes for these, as for `attributionlab.compare`.
     """
 
     item: str
@@ -128,6 +135,8 @@ class Run:
     device: str = "cpu"
     show_progress: bool = False
     kept: dict[Any, Any] | None = field(default=None, compare=False, repr=False)
+    out: str | Path | None = None
+    jobs: int | None = 1
 
     def once(self, key: Hashable, compute: Callable[[], Part]) -> Part:
         """Return what `compute` returns, from `kept` where another item of the same run computed it.
@@ -365,6 +374,8 @@ def reproduce(
     device: str | None = None,
     show_progress: bool = False,
     kept: dict[Any, Any] | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = 1,
 ) -> Reproduction:
     """Repeat a table or figure of a paper, and hold its tables against the paper's claims.
 
@@ -387,6 +398,8 @@ def reproduce(
     kept : dict, optional
         The same for items that are run together (`Item.run_with`), with the same n, seed and settings:
         what they have in common is computed once.
+    out, jobs
+        As for `attributionlab.compare`; only `resumable` items use them.
 
     Returns
     -------
@@ -420,7 +433,7 @@ def reproduce(
     if settings.get("images") is not None:
         default = item.per_class or default
     number = default if n is None else int(n)
-    run = Run(name, number, quick, seed, device or "cpu", show_progress, kept)
+    run = Run(name, number, quick, seed, device or "cpu", show_progress, kept, out, jobs)
     with follow(name, show=show_progress):
         found = item.load()(run, **sizes | settings)
     if not isinstance(found, Found):

@@ -269,6 +269,21 @@ def test_the_command_prints_and_writes_everything(tiny, tmp_path, capsys):
     assert summary["run"] == {"n": 3, "quick": True, "seed": 5, "weights": "w.pth"}
 
 
+def test_an_item_of_many_cells_is_told_where_to_keep_them_and_how_many_processes_may_work(
+    register, tmp_path
+):
+    seen = []
+
+    def run(run):
+        seen.append((run.out, run.jobs))
+        return {"table": pd.DataFrame({"x": [1]})}
+
+    register(run, resumable=True)
+    assert cli.main(["reproduce", "tiny", "--jobs", "2", "--out", str(tmp_path)]) == 0
+    assert cli.main(["reproduce", "tiny"]) == 0
+    assert seen == [(tmp_path, 2), (None, None)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
