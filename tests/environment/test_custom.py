@@ -602,7 +602,6 @@ def test_the_truth_of_other_shapes_is_refused(images, message):
         lambda env: al.export_environment(env, "nowhere"),
         lambda env: al.faithfulness_test("saliency", env, n=2, camouflage=1),
     ],
-    ids=str,
 )
 def test_what_only_the_laboratory_knows_is_refused_in_one_sentence(use):
     with pytest.raises(al.AttributionLabError, match="a user's own environment"):

@@ -75,8 +75,9 @@ def test_fifty_nodes_miss_the_part_of_the_path_in_which_a_limit_is_passed():
 
 
 def test_on_a_straight_path_nothing_is_there_without_what_gates_it():
-    """`azure if orange == 0 else 0` in images with both: the output stays near 0 along the path, and azure
-    alone would raise it by one for each of its pixels.
+    """`azure if orange == 0 else 0` in images with both: the output stays near 0 along the path.
+
+    Azure alone would raise it by one for each of its pixels.
     """
     env, images, targets = first_images("no-orange", 12)
     both = [
