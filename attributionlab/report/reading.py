@@ -80,15 +80,54 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
 
 
 def proof_sentence(document: Mapping[str, Any]) -> str:
-    """What a result proves, in one sentence; of documents of schema 1, that it says nothing of it."""
+    """What a result proves; of documents of schema 1, that it says nothing of it.
+
+    Users' own environments are followed by what was checked of the truth that they state.
+    """
+    named = zip(labels(document["environments"]), document["environments"], strict=True)
+    checks = [_own_truth(label, result["constants"]) for label, result in named if _is_own(result)]
+    return " ".join([_proof(document), *checks])
+
+
+def _is_own(result: Mapping[str, Any]) -> bool:
+    """Whether network and truth are a user's (`attributionlab.custom_environment`)."""
+    return "interventions" in result.get("constants", {})
+
+
+def _own_truth(label: str, constants: Mapping[str, Any]) -> str:
+    """What interventions said of a truth that a user states."""
+    passes = constants["interventions"]
+    if not passes:
+        return f"The truth of {label} is as its user states it: nothing of it was checked."
+    open_ = [
+        f"{constants[key]:,} relevant pixels {what}"
+        for key, what in (
+            ("unmoved", "never changed the output"),
+            ("opposed", "changed it only against their sign"),
+        )
+        if constants[key]
+    ]
+    if constants["tolerance"]:
+        open_.insert(0, f"changes of up to {constants['tolerance']:g} counted as none")
+    return (
+        f"The truth of {label} is as its user states it; {passes:,} forward passes with replaced "
+        f"pixels did not refute it{': ' if open_ else ''}{listed(open_)}."
+    )
+
+
+def _proof(document: Mapping[str, Any]) -> str:
+    """What a result proves, in one sentence."""
+    own = [_is_own(result) for result in document["environments"]]
     if document.get("one_network", True):
+        table = "" if all(own) else ": a table of its colors can pass, too"
         return (
-            "All images of an environment have one network: a table of its colors can pass, too, so a "
-            "pass does not prove that the maps depend on the network."
+            f"All images of an environment have one network{table}, so a pass does not prove that the "
+            "maps depend on the network."
         )
     if document["verdict"] == "pass":
         bounded = [name for name in SHOWS if _lowest_ceiling(document, name) < document["gamma"]]
-        chance = f" (the chance of a blind map is at most {SHOWN:.0%} in each environment)"
+        where = " of the laboratory" if any(own) else ""
+        chance = f" (the chance of a blind map is at most {SHOWN:.0%} in each environment{where})"
         open_ = [SHOWS[name] for name in SHOWS if name not in bounded]
         unasked = (
             f" No environment here shows whether they depend on {listed(open_)}." if open_ else ""
