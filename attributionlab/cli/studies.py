@@ -301,6 +301,9 @@ def run_metric_test(
             "--lower-is-better", help="For your own metric, if it does not say so itself."
         ),
     ] = False,
+    checks_only: Annotated[
+        bool, typer.Option("--checks-only", help="Check the metric's code, and test no more.")
+    ] = False,
     device: Device = "cpu",
     out: Out = None,
     jobs: Jobs = None,
@@ -310,12 +313,15 @@ def run_metric_test(
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write a figure (PNG) to this file.")] = None,
 ) -> None:
-    """Test whether a metric ranks attributions as the truth does, and because of the network.
+    """Check a metric's code; then test whether it ranks attributions as the truth does, and because of
+    the network. A metric with a fault is not tested further.
 
-    Exit status: 0 valid, 1 blind or reversed, 2 refused, 3 undecided.
+    Exit status: 0 valid (with --checks-only: no fault), 1 faulty, blind or reversed, 2 refused, 3
+    undecided.
     """
-    from attributionlab.files import write_atomically
+    from attributionlab.files import write_atomically, write_json
     from attributionlab.methods import as_method
+    from attributionlab.metric_kit.run import check_metric
     from attributionlab.metric_trials.registry import says_direction
     from attributionlab.metric_trials.run import metric_test
     from attributionlab.metric_trials.swap import STATUS
@@ -331,6 +337,20 @@ def run_metric_test(
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
+    unused = [name for name in ("csv", "html", "figure") if checks_only and paths[name]]
+    if unused:
+        raise AttributionLabError(
+            f"--{unused[0]} is given, but --checks-only tests nothing that it would hold: leave one out"
+        )
+    direction = None if says_so else not lower_is_better
+    kit = check_metric(scorer, higher_is_better=direction, seed=seed, show_progress=True)
+    typer.echo(kit.title if checks_only else kit.faults_text())
+    if checks_only or not kit.passed:
+        if checks_only:
+            columns = ["id", "status", "expected", "found"]
+            print_table(data_table(kit.to_frame()[columns]), width=140)
+        write_all(places, {"json": kit.to_json})
+        raise typer.Exit(int(not kit.passed))
 
     def run(folder: Path) -> "MetricReport":
         return metric_test(
@@ -338,7 +358,7 @@ def run_metric_test(
             place,
             n,
             seed,
-            higher_is_better=None if says_so else not lower_is_better,
+            higher_is_better=direction,
             methods=method or (),
             doses=doses,
             output=output,  # type: ignore[arg-type]
@@ -375,7 +395,7 @@ def run_metric_test(
         write_all(
             places,
             {
-                "json": report.to_json,
+                "json": lambda path: write_json(path, report.to_dict() | {"checks": kit.to_dict()}),
                 "csv": report.to_csv,
                 "html": report.to_html,
                 "figure": lambda path: write_atomically(path, to_png(report.figure())),
