@@ -102,6 +102,8 @@ def cuda(subject: Subject) -> Found:
     """Network, images and maps on an accelerator."""
     if not torch.cuda.is_available():
         raise Excused("not applicable", "there is no CUDA device here")
+    if subject.of_one is not None:
+        raise Excused("not applicable", "its scores of single images are computed on the CPU")
     lab, maps = half_right(subject)
     return equal(
         subject.scores(lab, maps), subject.scores(replace(lab, device="cuda"), maps.cuda())

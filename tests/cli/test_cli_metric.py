@@ -232,6 +232,7 @@ def test_without_a_folder_what_is_done_stays_where_it_is_said(run, tmp_path, mon
     shutil.rmtree(folder)
 
 
+@pytest.mark.long
 def test_a_metric_with_a_fault_is_not_tested_further(folder, tmp_path, capsys):
     words = ["sparsity", "--json", "a.json", "--env", "small.toml"]
     assert folder(words, standalone_mode=False) == 1

@@ -1,5 +1,6 @@
 """Whatever a metric does when it is called is a result of the checks, never a crash."""
 
+import itertools
 import json
 import os
 import random
@@ -13,6 +14,7 @@ import torch
 import attributionlab as al
 from attributionlab import AttributionLabError, check_metric
 from attributionlab.metric_kit.run import CHECKS
+from attributionlab.metric_kit.subject import Subject
 
 
 def found(function, *only):
@@ -119,6 +121,79 @@ def test_a_generator_of_its_own_is_no_fault():
     assert {status for status, _ in found(draws, *checks).values()} == {"pass"}
 
 
+CALLS = itertools.count()
+
+
+def counts_its_calls(attributions):
+    return attributions.sum((1, 2, 3)) + 100 * next(CALLS)
+
+
+def by_place_in_the_batch(attributions):
+    return attributions.sum((1, 2, 3)) * torch.arange(1, len(attributions) + 1)
+
+
+def total(attributions):
+    return attributions.sum((1, 2, 3))
+
+
+def little(attributions):
+    return -total(attributions)
+
+
+def even(attributions):
+    return -attributions.flatten(1).std(1)
+
+
+def like_the_image(model, images, targets, attributions):
+    return torch.cosine_similarity(attributions.flatten(1), images.flatten(1))
+
+
+def turns_at(threshold):
+    def turns(model, images, targets, attributions):
+        outputs = model(images).gather(1, targets[:, None])[:, 0]
+        return total(attributions) * (outputs - threshold).sign()
+
+    return turns
+
+
+def by_the_weights_of_a_linear_layer(model, images, targets, attributions):
+    values = model[1].weight[targets] * images.flatten(1)
+    return torch.cosine_similarity(attributions.flatten(1), values)
+
+
+WRONG = {
+    "repeatable": counts_its_calls,
+    "batch-order": by_place_in_the_batch,
+    "counting": by_the_weights_of_a_linear_layer,
+    "conjunction": by_the_weights_of_a_linear_layer,
+    "best": total,
+    "corruption": like_the_image,
+    "extremes": total,
+    "added": total,
+    "missing": little,
+    "constant-map": even,
+    "intensity": like_the_image,
+    "target": like_the_image,
+    "network": like_the_image,
+    "output-scale": turns_at(100),
+    "output-constant": turns_at(30),
+}
+
+
+@pytest.mark.parametrize("check", WRONG)
+def test_each_check_finds_what_is_wrong_and_nothing_where_nothing_is(check):
+    assert found(WRONG[check], check)[check][0] == "fault"
+    [row] = check_metric("cosine", only=[check], time_limit=None).checks
+    assert row.status == "pass"
+
+
+def test_every_check_has_a_metric_that_it_finds_wrong():
+    elsewhere = {"one-number", "arguments-kept", "model-kept", "global-seed", "random-states-kept"}
+    elsewhere |= {"nan-map", "zero-map", "float64", "scale", "shift", "relabelled"}
+    twins = {"batch-size", "sign", "order", "chance", "rounding", "replacement", "relabelled-ties"}
+    assert set(CHECKS) - {"cuda"} == elsewhere | twins | WRONG.keys()
+
+
 def test_a_nan_that_is_scored_as_a_number_is_found():
     def forgives(attributions):
         return attributions.nan_to_num().sum((1, 2, 3))
@@ -155,10 +230,26 @@ def test_declared_invariances_are_held_against_the_scores():
 
     report = check_metric(declares_wrongly, only=["scale", "shift"], time_limit=None)
     assert [row.status for row in report.checks] == ["fault", "not applicable"]
+    declares_wrongly.invariances = ("shift",)
+    report = check_metric(declares_wrongly, only=["scale", "shift"], time_limit=None)
+    assert [row.status for row in report.checks] == ["not applicable", "fault"]
 
 
-def one_sum(attributions):
-    return attributions.sum((1, 2, 3))
+def test_what_takes_the_truth_is_about_places_unless_it_says_otherwise():
+    def covered(attributions, *, truth):
+        return torch.cosine_similarity(attributions.flatten(1).clamp(min=0), truth.flatten(1))
+
+    assert found(covered, "chance")["chance"][0] == "by declaration"
+    assert found(covered, "one-number")["one-number"] == ("pass", "1, 1, 1 ...")
+
+
+def test_random_maps_are_as_large_as_exact_ones_and_say_nothing_in_sum():
+    subject = Subject("infidelity", None, 0)
+    for lab in subject.labs:
+        exact, noise = subject.exact(lab), subject.noise(lab, 3)
+        # 64 float32 numbers of a size of about 10.
+        torch.testing.assert_close(noise.sum((1, 2, 3)), torch.zeros(4), atol=1e-3, rtol=0)
+        assert 0.7 < float(noise.square().mean() / exact.square().mean()) < 1.4
 
 
 def test_where_pixels_lie_is_found_unless_it_is_declared():
@@ -172,14 +263,6 @@ def test_where_pixels_lie_is_found_unless_it_is_declared():
     assert found(upper_half, "relabelled")["relabelled"][0] == "by declaration"
 
 
-def test_a_metric_that_ranks_by_the_sign_of_the_output_heeds_its_scale_and_constant():
-    def share(model, images, targets, attributions):
-        outputs = model(images).gather(1, targets[:, None])[:, 0]
-        return attributions.sum((1, 2, 3)) * (outputs - 30).sign()
-
-    assert found(share, "output-constant")["output-constant"][0] == "fault"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -189,9 +272,9 @@ def test_a_metric_that_ranks_by_the_sign_of_the_output_heeds_its_scale_and_const
             {"metric": lambda x_batch, y_batch, model, s_batch, device: 0},
             "write it as .model, images",
         ),
-        ({"metric": one_sum, "higher_is_better": None}, "does not say which direction is better"),
-        ({"metric": one_sum, "only": ["oder"]}, "no check 'oder': did you mean 'order'"),
-        ({"metric": one_sum, "seed": -1, "time_limit": 0}, "seed is -1.*; time_limit is 0"),
+        ({"metric": total, "higher_is_better": None}, "does not say which direction is better"),
+        ({"metric": total, "only": ["oder"]}, "no check 'oder': did you mean 'order'"),
+        ({"metric": total, "seed": -1, "time_limit": 0}, "seed is -1.*; time_limit is 0"),
         (
             {"metric": "max-sensitivity", "higher_is_better": None},
             "max-sensitivity cannot be tested",
@@ -223,8 +306,8 @@ def test_each_row_has_a_line_that_repeats_it():
     assert list(report.to_frame()) == ["id", "status", "expected", "found", "asks", "snippet"]
     again = eval(report.checks[1].snippet, {"al": al})
     assert again.checks == report.checks[1:]
-    report = check_metric(one_sum, higher_is_better=True, only=["scale"], time_limit=None)
-    again = eval(report.checks[0].snippet, {"al": al, "one_sum": one_sum})
+    report = check_metric(total, higher_is_better=True, only=["scale"], time_limit=None)
+    again = eval(report.checks[0].snippet, {"al": al, "total": total})
     assert again.checks == report.checks
 
 
@@ -232,9 +315,10 @@ def test_the_report_is_shown_written_and_safe(tmp_path):
     def mine(attributions):
         raise ValueError("<b>bold</b>\x1b[2J")
 
+    mine.__name__ = "<b>mine</b>\x1b[2J"
     report = check_metric(mine, higher_is_better=True, only=["one-number"], time_limit=None)
     assert not report.passed
-    assert report.title == "mine: faulty (1 fault)"
+    assert report.title == "<b>mine</b>\\x1b[2J: faulty (1 fault)"
     assert "<b>" not in report._repr_html_()
     assert "\x1b" not in repr(report) + report.faults_text() + report._repr_html_()
     report.to_json(tmp_path / "a.json")

@@ -18,6 +18,7 @@ WRONG = [
     ({"sampled": 0}, "sampled is 0: take True or False"),
     ({"rising": None}, "rising is None: take True or False"),
     ({"invariances": "scale"}, "invariances is 'scale': take a tuple of 'scale', 'shift', 'sign'"),
+    ({"invariances": ["scale"]}, r"invariances is \['scale'\]: take a tuple of 'scale', 'shift'"),
     ({"invariances": ("size",)}, r"invariances is \('size',\): take a tuple of 'scale'"),
 ]
 
