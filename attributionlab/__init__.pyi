@@ -36,6 +36,8 @@ from .faithfulness.report import FaithfulnessReport as FaithfulnessReport
 from .faithfulness.test import faithfulness_test as faithfulness_test
 from .leaderboard import Leaderboard as Leaderboard
 from .leaderboard import rank_methods as rank_methods
+from .metric_kit.report import KitReport as KitReport
+from .metric_kit.run import check_metric as check_metric
 from .metric_trials.report import MetricReport as MetricReport
 from .metric_trials.run import metric_test as metric_test
 from .sweep.run import Sweep as Sweep

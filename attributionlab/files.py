@@ -1,13 +1,14 @@
 """Files that are there whole or not at all."""
 
 import io
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attributionlab.errors import AttributionLabError
 
@@ -152,6 +153,12 @@ def folder_made_whole(path: str | Path) -> Iterator[Path]:
             raise
     except OSError as error:  # a full disk, or somebody else's files there
         raise AttributionLabError(f"cannot write {str(path)!r}: {error}") from error
+
+
+def write_json(path: str | Path, document: Any) -> None:
+    """Write plain values as JSON; NaN is refused."""
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    write_atomically(path, text + "\n")
 
 
 def write_csv(path: str | Path, table: "pd.DataFrame") -> None:

@@ -1,4 +1,5 @@
-"""The pytest plugin: the fixture `assert_faithful`, and the marker `attribution` for its defaults.
+"""The pytest plugin: the fixtures `assert_faithful` and `assert_metric`, and the marker `attribution`
+for defaults of the first.
 
 pytest loads it for everybody who has the package installed, so it imports nothing but pytest before
 it is used.
@@ -15,6 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from attributionlab.faithfulness.report import FaithfulnessReport
     from attributionlab.methods import AttributionMethod
+    from attributionlab.metric_kit.report import KitReport
 
 KEYS = ("env", "gamma", "n", "claim", "seed", "seeds", "output", "settings", "one_network")
 
@@ -55,6 +57,30 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
         return _passed(method, marked | given)
 
     return assert_faithful
+
+
+@pytest.fixture
+def assert_metric() -> Callable[..., "KitReport"]:
+    """Assert that the code of an evaluation metric does what the metric says.
+
+    `assert_metric(metric, higher_is_better=..., seed=..., time_limit=..., only=...)` returns the report
+    of `attributionlab.check_metric` where no check finds a fault, and fails with the faults elsewhere.
+    """
+
+    def assert_metric(metric: Any, **options: Any) -> "KitReport":
+        __tracebackhide__ = True
+        from attributionlab.errors import AttributionLabError
+        from attributionlab.metric_kit.run import check_metric
+
+        try:
+            report = check_metric(metric, **options)
+        except AttributionLabError as error:
+            raise AttributionLabError(str(error)) from None
+        if not report.passed:
+            raise AssertionError(report.faults_text())
+        return report
+
+    return assert_metric
 
 
 def _marked(item: pytest.Item) -> dict[str, Any]:

@@ -144,6 +144,25 @@ def metrics_page(page: str) -> str:
     return with_table(page, METRIC_COLUMNS, rows)
 
 
+CHECK_COLUMNS = ["check", "asks", "expected", "answered by the declaration"]
+
+
+def kit_page(page: str) -> str:
+    """docs/metric-kit.md with a row for each check of the kit."""
+    from attributionlab.metric_kit.run import CHECKS
+
+    rows = [
+        [
+            f"`{name}`",
+            each.asks,
+            each.expected,
+            f"`{each.declared}`" if "=" in each.declared else each.declared,
+        ]
+        for name, each in CHECKS.items()
+    ]
+    return with_table(page, CHECK_COLUMNS, rows)
+
+
 KEY_COLUMNS = ["key", "value", "meaning"]
 
 
@@ -193,6 +212,7 @@ def value_text(schema: dict[str, Any]) -> str:
 PAGES = {
     "methods.md": methods_page,
     "metrics.md": metrics_page,
+    "metric-kit.md": kit_page,
     "claims.md": claims_page,
     "reproduction.md": reproduction_page,
     "json.md": json_page,

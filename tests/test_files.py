@@ -11,6 +11,7 @@ from attributionlab.files import (
     folder_made_whole,
     make_folder,
     write_atomically,
+    write_json,
 )
 
 
@@ -190,3 +191,13 @@ def test_folders_that_cannot_be_made_are_refused(tmp_path):
             check_new_folder(tmp_path / name)
     with pytest.raises(AttributionLabError, match="is no folder"):
         check_new_folder("/dev/null" if os.name == "posix" else tmp_path / "file")
+
+
+def test_json_is_written_whole_and_without_nan(tmp_path):
+    write_json(tmp_path / "a.json", {"é": [1, None]})
+    assert (tmp_path / "a.json").read_text(
+        encoding="utf-8"
+    ) == '{\n  "é": [\n    1,\n    null\n  ]\n}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "a.json", float("nan"))
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.json"]

@@ -465,3 +465,31 @@ def test_processes_of_xdist_show_the_report_too(pytester, monkeypatch):
     result = pytester.runpytest_subprocess(*options)
     result.assert_outcomes(passed=1, failed=1)
     assert "AssertionError: fail: the table" in told(result)
+
+
+# Metrics
+
+
+def test_a_metric_passes_or_fails_with_its_faults_alone(suite):
+    result = suite(
+        """
+def total(attributions):
+    return attributions.sum((1, 2, 3))
+
+def test_good(assert_metric):
+    report = assert_metric("cosine", only=["one-number", "order", "cuda"], time_limit=None)
+    assert isinstance(report, al.KitReport)
+
+def test_bad(assert_metric):
+    assert_metric(total, higher_is_better=True, only=["scale", "sign", "chance"], time_limit=None)
+
+def test_refused(assert_metric):
+    assert_metric(total)
+"""
+    )
+    result.assert_outcomes(passed=1, failed=2)
+    text = told(result)
+    assert "AssertionError: total: faulty (2 not applicable, 1 fault)" in text
+    assert "sign: Exact maps without their signs; expected below exact; found " in text
+    assert "AttributionLabError: total does not say which direction is better" in text
+    assert "pytest_plugin.py" not in text

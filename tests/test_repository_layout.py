@@ -72,6 +72,10 @@ MAY_IMPORT = {
         *("metrics", "progress", "ranking", "references", "report", "stats", "store", "truth"),
         *("validation", "versions"),
     },
+    "metric_kit": {
+        *("files", "methods", "metric_trials", "metrics", "ranking", "references", "report"),
+        *("store", "validation", "versions"),
+    },
     "leaderboard": {
         *("device", "environment", "exact", "exams", "faithfulness", "files", "methods"),
         "metric_trials",
@@ -104,7 +108,7 @@ MAY_IMPORT = {
         *("device", "environment", "faithfulness", "files", "methods", "metric_trials"),
         *("progress", "store", "truth"),
     },
-    "pytest_plugin": {"faithfulness", "methods"},
+    "pytest_plugin": {"faithfulness", "methods", "metric_kit"},
 }
 # The outermost parts, which may import everything beneath them.
 OUTERMOST = ("cli", "__main__", "__init__")

@@ -331,6 +331,9 @@ def run_metric_test(
             "--lower-is-better", help="For your own metric, if it does not say so itself."
         ),
     ] = False,
+    checks_only: Annotated[
+        bool, typer.Option("--checks-only", help="Check the metric's code, and test no more.")
+    ] = False,
     device: Device = "cpu",
     out: Out = None,
     jobs: Jobs = None,
@@ -340,17 +343,20 @@ def run_metric_test(
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write a figure (PNG) to this file.")] = None,
 ) -> None:
-    """Test whether a metric ranks attributions as the truth does, and because of the network.
+    """Check a metric's code; then test whether it ranks attributions as the truth does, and because of
+    the network. A metric with a fault is not tested further.
 
     In worlds from rules nothing is unseen: there are no doses. With --worlds the environments are
     drawn, and the verdict is by the 95 % interval of the share of worlds in which the metric is valid:
     all of it must reach one half.
 
-    Exit status: 0 valid, 1 faulty, blind or reversed, 2 refused, 3 undecided.
+    Exit status: 0 valid (with --checks-only: no fault), 1 faulty, blind or reversed, 2 refused, 3
+    undecided.
     """
     from attributionlab.exams import metric_worlds_test
-    from attributionlab.files import write_atomically
+    from attributionlab.files import write_atomically, write_json
     from attributionlab.methods import as_method
+    from attributionlab.metric_kit.run import check_metric
     from attributionlab.metric_trials.registry import says_direction
     from attributionlab.metric_trials.run import metric_test
     from attributionlab.metric_trials.swap import STATUS
@@ -377,31 +383,50 @@ def run_metric_test(
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
-    higher_is_better = None if says_so else not lower_is_better
+    paths = {"json": json, "csv": csv, "html": html, "figure": figure}
+    unused = [name for name in ("csv", "html", "figure") if checks_only and paths[name]]
+    if unused:
+        raise AttributionLabError(
+            f"--{unused[0]} is given, but --checks-only tests nothing that it would hold: leave one out"
+        )
+    name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
+    places = check_paths(paths, read=[metric, *(method or []), name])
+    doses = parse_doses(dose) if dose else None
+    drawn = parse_seed(seed)
+    [place] = load_all([name], quick, image_size)
+    direction = None if says_so else not lower_is_better
+    kit = check_metric(
+        scorer,
+        higher_is_better=direction,
+        seed=0 if drawn == "fresh" else drawn,
+        show_progress=True,
+    )
+    typer.echo(kit.title if checks_only else kit.faults_text())
+    if checks_only or not kit.passed:
+        if checks_only:
+            columns = ["id", "status", "expected", "found"]
+            print_table(data_table(kit.to_frame()[columns]), width=140)
+        write_all(places, {"json": kit.to_json})
+        raise typer.Exit(int(not kit.passed))
     if worlds is not None:
         verdict = examine(
             *(metric_worlds_test, metric, scorer, worlds, seed, difficulty, image_size, n, out),
             {"json": json, "csv": csv},
-            higher_is_better=higher_is_better,
+            higher_is_better=direction,
             methods=method or (),
             device=device,
             jobs=jobs,
             retry_failed=retry_failed,
         )
         raise typer.Exit(STATUS[verdict])
-    name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
-    paths = {"json": json, "csv": csv, "html": html, "figure": figure}
-    places = check_paths(paths, read=[metric, *(method or []), name])
-    doses = parse_doses(dose) if dose else None
-    [place] = load_all([name], quick, image_size)
 
     def run(folder: Path) -> "MetricReport":
         return metric_test(
             scorer,
             place,
             8 if n is None else n,
-            parse_seed(seed),  # type: ignore[arg-type]
-            higher_is_better=higher_is_better,
+            drawn,  # type: ignore[arg-type]
+            higher_is_better=direction,
             methods=method or (),
             doses=doses,
             output=output,  # type: ignore[arg-type]
@@ -438,7 +463,7 @@ def run_metric_test(
         write_all(
             places,
             {
-                "json": report.to_json,
+                "json": lambda path: write_json(path, report.to_dict() | {"checks": kit.to_dict()}),
                 "csv": report.to_csv,
                 "html": report.to_html,
                 "figure": lambda path: write_atomically(path, to_png(report.figure())),

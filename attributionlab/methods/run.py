@@ -277,16 +277,25 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     return Attributed(maps, drew)
 
 
-def _random_states(call: Call) -> tuple[Any, ...]:
-    """All that a method can draw random numbers from, in a form that can be compared."""
+def random_states() -> dict[str, Any]:
+    """The global random states on the processor, in a form that can be compared."""
     numpy_state: Any = np.random.get_state(legacy=False)
     key = numpy_state["state"].pop("key").tobytes()
-    states = [torch.get_rng_state()]
+    return {
+        "random": random.getstate(),
+        "numpy.random": (key, numpy_state),
+        "torch": torch.get_rng_state().numpy().tobytes(),
+    }
+
+
+def _random_states(call: Call) -> tuple[Any, ...]:
+    """All that a method can draw random numbers from, in a form that can be compared."""
+    states = []
     if call.inputs.is_cuda:
         states.append(torch.cuda.get_rng_state(call.inputs.device))
     if "generator" in call.offered:
         states.append(call.offered["generator"].get_state())
-    return key, numpy_state, random.getstate(), *(state.numpy().tobytes() for state in states)
+    return random_states(), *(state.numpy().tobytes() for state in states)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from attributionlab.methods.run import isolated, restored
 from attributionlab.metric_trials.blind import BLIND
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.scores import SHARED, Sees
-from attributionlab.metrics.marking import marking_problems
+from attributionlab.metrics.marking import DECLARED, marking_problems
 from attributionlab.references import format_error, in_one_line, place_of
 
 Scores = NDArray[np.float64]
@@ -112,7 +112,7 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
             f"{name} does not say which direction is better: mark it with "
             "attributionlab.metrics.metric, or pass higher_is_better"
         )
-    stated = {key: _stated(metric, key, ABSENT) for key in ("per_sample", "maps")}
+    stated = {key: _stated(metric, key, ABSENT) for key in ("per_sample", "maps", *DECLARED)}
     marks = {key: value for key, value in stated.items() if value is not ABSENT}
     refuse_if(marking_problems(**marks), name)
     if not marks.get("per_sample", True):
@@ -146,7 +146,7 @@ def _stated(metric: Any, key: str, default: Any = None) -> Any:
 def refusal(name: str) -> str:
     """Why a metric of `attributionlab.metrics` cannot be tested, and what to do."""
     function = FUNCTIONS[name]
-    [missing] = NOT_GIVEN.keys() & _parameters(function, name)
+    [missing] = NOT_GIVEN.keys() & parameters_of(function, name)
     return (
         f"{name} cannot be tested: {NOT_GIVEN[missing]}; score a method with "
         f"attributionlab.metrics.{function.__name__} instead"
@@ -155,7 +155,7 @@ def refusal(name: str) -> str:
 
 def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
     """A function of a batch: the image is repeated beside its maps."""
-    taken = _parameters(function, name)
+    taken = parameters_of(function, name)
     _check_call(function, name, 4 if "model" in taken else 1, taken & OFFERED)
     scale: Any = getattr(function, "maps", "signed")
     warned_of: set[str] = set()  # of each repair once, and not once a batch
@@ -187,14 +187,14 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
                 warned_of.add(what)
                 text = f"{name} changed {what} of the model, which have been restored"
                 warnings.warn(text, AttributionWarning, stacklevel=2)
-            each.append(_checked_scores(returned, n, name))
+            each.append(checked_scores(returned, n, name))
         return np.concatenate(each)
 
     sees: Sees = "condition" if "model" in taken else "maps"
     return Metric(name, higher_is_better, scores, sees, function)
 
 
-def _parameters(function: Any, name: str) -> frozenset[str]:
+def parameters_of(function: Any, name: str) -> frozenset[str]:
     """Names of a function's parameters, with those of keywords that are declared as a TypedDict."""
     try:
         parameters = inspect.signature(function).parameters
@@ -223,7 +223,7 @@ def _check_call(function: Any, name: str, arguments: int, given: Iterable[str]) 
         ) from error
 
 
-def _checked_scores(scores: Any, number: int, name: str) -> Scores:
+def checked_scores(scores: Any, number: int, name: str) -> Scores:
     """What somebody's metric returned, if it is a number for each map."""
     kind = type(scores).__name__
     try:
@@ -274,7 +274,7 @@ _TESTED = {
     if function.__name__ in SHARED
     else _by_batches(function, name, function.higher_is_better)
     for name, function in FUNCTIONS.items()
-    if not NOT_GIVEN.keys() & _parameters(function, name)
+    if not NOT_GIVEN.keys() & parameters_of(function, name)
 }
 METRICS: Mapping[str, Metric] = _TESTED | {
     short: replace(_TESTED[name], name=short) for short, name in SHORT_NAMES.items()

@@ -1,6 +1,5 @@
 """What a test of a metric found."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.files import write_atomically, write_csv
+from attributionlab.files import write_atomically, write_csv, write_json
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metric_trials.conditions import AXES
 from attributionlab.metric_trials.swap import Contrast, Drop, Verdict, verdict_of
@@ -455,8 +454,7 @@ class MetricReport:
 
     def to_json(self, path: str | Path) -> None:
         """Write `to_dict` to a file."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(path, text + "\n")
+        write_json(path, self.to_dict())
 
     def to_csv(self, path: str | Path) -> None:
         """Write the table of `dose_frame`."""

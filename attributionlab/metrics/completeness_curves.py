@@ -148,7 +148,14 @@ def completeness_curve(
     )
 
 
-@metric(higher_is_better=True, per_sample=False, maps="nonnegative")
+@metric(
+    higher_is_better=True,
+    per_sample=False,
+    maps="nonnegative",
+    unit="place",
+    invariances=("scale", "added"),
+    rising=True,
+)
 def completeness_at(
     model: nn.Module,
     images: Images,

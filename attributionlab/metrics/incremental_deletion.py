@@ -134,7 +134,7 @@ def ids_curve(
     return torch.stack(outputs, 1)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(higher_is_better=True, per_sample=True, unit="order", ties="reading order")
 def ids(
     model: nn.Module,
     images: Images,

@@ -27,7 +27,9 @@ Masks = Bool[Tensor, "batch 1 height width"]
 Scores = Float[Tensor, " batch"]
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True, per_sample=True, unit="place", invariances=("scale", "shift", "missing")
+)
 def pointing_game(attributions: Maps, truth: Masks, *, tolerance: float = 0.0) -> Scores:
     """Whether the largest attribution lies on the truth; parameters of `relevance_rank_accuracy`.
 
@@ -124,7 +126,13 @@ def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
     return boxes
 
 
-@metric(higher_is_better=True, per_sample=True, maps="nonnegative")
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    maps="nonnegative",
+    unit="place",
+    invariances=("scale", "missing"),
+)
 def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     """Share of the attribution that lies on the truth; parameters of `relevance_rank_accuracy`.
 
@@ -163,7 +171,7 @@ def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     return torch.where(mask.any(1), share, torch.nan)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(higher_is_better=True, per_sample=True, unit="place", invariances=("scale", "shift"))
 def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
     """Share of the truth's n pixels among the n pixels with the largest attributions.
 

@@ -1,4 +1,4 @@
-"""What marks a function as a metric."""
+"""What marks a function as a metric, and what a metric says about itself."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, get_args
@@ -9,14 +9,52 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 Scale = Literal["signed", "nonnegative", "unit"]
 """Maps that a metric is defined for: any, those of at least 0, or those in [0, 1]."""
+Unit = Literal["output change", "local gradient", "order", "place"]
+"""What the values of a map mean to a metric: by how much a pixel changes the output, the derivative of
+the output, nothing but an order of pixels, or where something is (masks)."""
+Ties = Literal["expected", "reading order"]
+"""What a metric makes of equal values: the same wherever they lie, or it takes them as one reads."""
+NeighborsUse = Literal["none", "patches", "imputation"]
+"""What a metric uses neighboring pixels for: nothing, sums over patches, or values in place of removed
+pixels. With the last its replacement depends on the image, so that no exact map is known."""
+Invariance = Literal["scale", "shift", "sign", "added", "missing"]
+"""Changes of a map that a metric cannot see: a positive factor, a constant, lost signs, attribution
+where nothing is, attribution that is left out."""
+
+DECLARED: dict[str, Any] = {
+    "unit": None,
+    "sampled": False,
+    "ties": "expected",
+    "invariances": (),
+    "neighbors": "none",
+    "rising": False,
+}
+"""What a metric may declare, and what holds for one that does not."""
+WORDS: dict[str, tuple[Any, ...]] = {
+    "maps": get_args(Scale),
+    "unit": (None, *get_args(Unit)),
+    "ties": get_args(Ties),
+    "neighbors": get_args(NeighborsUse),
+}
 
 
 def metric(
-    *, higher_is_better: bool, per_sample: bool, maps: Scale = "signed"
+    *,
+    higher_is_better: bool,
+    per_sample: bool,
+    maps: Scale = "signed",
+    unit: Unit | None = None,
+    sampled: bool = False,
+    ties: Ties = "expected",
+    invariances: tuple[Invariance, ...] = (),
+    neighbors: NeighborsUse = "none",
+    rising: bool = False,
 ) -> Callable[[Function], Function]:
-    """State on a metric which direction is better, what it scores, and for which maps.
+    """State on a metric which direction is better, what it scores, for which maps, and what it cannot
+    see.
 
-    The function gets the attributes `higher_is_better`, `per_sample` and `maps`; nothing else changes.
+    The function gets attributes of these names; nothing else changes. `al.check_metric` holds a metric
+    to what it declares, and asks nothing that a declaration answers.
 
     Parameters
     ----------
@@ -27,19 +65,43 @@ def metric(
     maps : {"signed", "nonnegative", "unit"}
         Which maps it is defined for: any, those of at least 0, or those in [0, 1]. `al.metric_test`
         hands the positive values of a map to the last two, scaled to a maximum of 1 to the last.
+    unit : {"output change", "local gradient", "order", "place"}, optional
+        What the values of a map mean, and so which map is exact for a linear model with the weights w
+        and the replacement b: w (x - b), w, w (x - b) up to its order, or the signs of w (x - b).
+    sampled : bool
+        Whether it draws random subsets: scores then depend on the names of pixels and the place in the
+        batch, except that of the exact map.
+    ties : {"expected", "reading order"}
+        What it makes of equal values: the same wherever they lie, or it takes them as one reads.
+    invariances : tuple of {"scale", "shift", "sign", "added", "missing"}
+        Changes of a map that it cannot see, see `Invariance`. A metric of an order sees neither scale
+        nor shift.
+    neighbors : {"none", "patches", "imputation"}
+        What it uses neighboring pixels for, see `NeighborsUse`.
+    rising : bool
+        Whether it is defined only where the output rises from the replacement to the image.
 
     Raises
     ------
     AttributionLabError
         For other values.
     """
-    stated = {"higher_is_better": higher_is_better, "per_sample": per_sample, "maps": maps}
+    stated = {
+        "higher_is_better": higher_is_better,
+        "per_sample": per_sample,
+        "maps": maps,
+        "unit": unit,
+        "sampled": sampled,
+        "ties": ties,
+        "invariances": invariances,
+        "neighbors": neighbors,
+        "rising": rising,
+    }
     refuse_if(marking_problems(**stated))
 
     def mark(function: Function) -> Function:
-        function.higher_is_better = higher_is_better  # type: ignore[attr-defined]
-        function.per_sample = per_sample  # type: ignore[attr-defined]
-        function.maps = maps  # type: ignore[attr-defined]
+        for name, value in stated.items():
+            setattr(function, name, value)
         return function
 
     return mark
@@ -47,10 +109,16 @@ def metric(
 
 def marking_problems(**stated: Any) -> list[str]:
     """What is wrong with the attributes that a metric states, each by its name."""
-    allowed = {name: get_args(Scale) if name == "maps" else (True, False) for name in stated}
-    return [
-        f"{name} is {value!r}: take {' or '.join(map(repr, allowed[name]))}"
-        for name, value in stated.items()
+    problems = []
+    for name, value in stated.items():
+        if name == "invariances":
+            known = get_args(Invariance)
+            if not isinstance(value, tuple) or any(each not in known for each in value):
+                words = ", ".join(map(repr, known))
+                problems.append(f"{name} is {value!r}: take a tuple of {words}")
+            continue
+        allowed = WORDS.get(name, (True, False))
         # By type, too: 1 equals True, and an array equals nothing as a whole.
-        if type(value) is not type(allowed[name][0]) or value not in allowed[name]
-    ]
+        if not any(type(value) is type(each) and value == each for each in allowed):
+            problems.append(f"{name} is {value!r}: take {' or '.join(map(repr, allowed))}")
+    return problems

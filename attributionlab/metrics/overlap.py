@@ -68,19 +68,19 @@ def magnitudes(attributions: Maps, which: Part) -> Maps:
     return (attributions if which == "positive" else -attributions).clamp(min=0)
 
 
-@metric(higher_is_better=True, per_sample=True, maps="unit")
+@metric(higher_is_better=True, per_sample=True, maps="unit", unit="place", invariances=("missing",))
 def precision(attributions: Maps, truth: Masks) -> Scores:
     """Share of the attribution that lies on the truth; parameters and errors of `alignment`."""
     return alignment(attributions, truth).precision
 
 
-@metric(higher_is_better=True, per_sample=True, maps="unit")
+@metric(higher_is_better=True, per_sample=True, maps="unit", unit="place", invariances=("added",))
 def recall(attributions: Maps, truth: Masks) -> Scores:
     """Share of the truth that the attribution covers; parameters and errors of `alignment`."""
     return alignment(attributions, truth).recall
 
 
-@metric(higher_is_better=True, per_sample=True, maps="unit")
+@metric(higher_is_better=True, per_sample=True, maps="unit", unit="place")
 def f1(attributions: Maps, truth: Masks) -> Scores:
     """Harmonic mean of precision and recall; parameters and errors of `alignment`."""
     return alignment(attributions, truth).f1

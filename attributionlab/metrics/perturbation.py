@@ -169,7 +169,7 @@ def insertion_curve(
     return _curves(model, canvases, images, targets, attributions, **options)
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(higher_is_better=False, per_sample=True, unit="order", ties="reading order")
 def deletion(
     model: nn.Module,
     images: Images,
@@ -200,7 +200,7 @@ def deletion(
     return _area(curves, attributions, options)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(higher_is_better=True, per_sample=True, unit="order", ties="reading order")
 def insertion(
     model: nn.Module,
     images: Images,
@@ -231,7 +231,7 @@ def insertion(
     return _area(curves, attributions, options)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(higher_is_better=True, per_sample=True, unit="order", ties="reading order")
 def pixel_flipping(
     model: nn.Module,
     images: Images,

@@ -148,7 +148,13 @@ def removal_curve(
     return torch.stack(values, dim=1)
 
 
-@metric(higher_is_better=False, per_sample=False)
+@metric(
+    higher_is_better=False,
+    per_sample=False,
+    unit="order",
+    ties="reading order",
+    neighbors="imputation",
+)
 def road(
     model: nn.Module,
     images: Images,

@@ -36,7 +36,7 @@ Attribute = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """A method: model, images and targets to attributions."""
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(higher_is_better=False, per_sample=True, unit="output change", sampled=True)
 def infidelity(
     model: nn.Module,
     images: Images,

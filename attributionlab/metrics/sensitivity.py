@@ -279,7 +279,13 @@ def sensitivity_n_curve(
     return torch.cat(curves)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    unit="output change",
+    sampled=True,
+    invariances=("scale", "shift"),
+)
 def sensitivity_n(
     model: nn.Module,
     images: Images,

@@ -404,7 +404,13 @@ def judged_by_drops(
     return SingleDeletion(drops, sums, scores.to(drops.device), constant_maps, constant_drops)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    unit="output change",
+    invariances=("scale",),
+    neighbors="patches",
+)
 def sds(
     model: nn.Module,
     images: Images,
@@ -435,7 +441,13 @@ def sds(
     return found.scores
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    unit="output change",
+    invariances=("scale",),
+    neighbors="patches",
+)
 def idsds(
     model: nn.Module,
     images: Images,

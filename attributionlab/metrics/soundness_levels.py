@@ -208,7 +208,15 @@ def soundness_sweep(
     )
 
 
-@metric(higher_is_better=True, per_sample=False, maps="nonnegative")
+@metric(
+    higher_is_better=True,
+    per_sample=False,
+    maps="nonnegative",
+    unit="output change",
+    ties="reading order",
+    invariances=("scale", "missing"),
+    rising=True,
+)
 def soundness_at(
     model: nn.Module,
     images: Images,

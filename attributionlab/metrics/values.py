@@ -41,7 +41,7 @@ Maps = Real[Tensor, "batch 1 height width"]
 Masks = Bool[Tensor, "batch 1 height width"]
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(higher_is_better=True, per_sample=True, unit="order")
 def rank_correlation(attributions: Tensor, values: Tensor) -> Scores:
     """Spearman's correlation of attributions and values over an image's pixels.
 
@@ -77,7 +77,7 @@ def rank_correlation(attributions: Tensor, values: Tensor) -> Scores:
     return torch.where(ordered, torch.nan_to_num(found, nan=0.0), torch.nan)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(higher_is_better=True, per_sample=True, unit="output change", invariances=("scale",))
 def cosine(attributions: Tensor, values: Tensor) -> Scores:
     """Cosine of the angle between attributions and values; parameters of `rank_correlation`.
 
@@ -101,7 +101,9 @@ def cosine(attributions: Tensor, values: Tensor) -> Scores:
     return torch.where((truth != 0).any(1), found.clamp(-1, 1), torch.nan)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True, per_sample=True, unit="output change", invariances=("scale", "added")
+)
 def sign_agreement(attributions: Tensor, values: Tensor) -> Scores:
     """Share of the pixels with a value for which the attribution has its sign; parameters of
     `rank_correlation`.
@@ -127,7 +129,7 @@ def sign_agreement(attributions: Tensor, values: Tensor) -> Scores:
     return torch.where(there.any(1), shares, torch.nan)
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(higher_is_better=False, per_sample=True, unit="output change")
 def efficiency_gap(attributions: Tensor, changes: Tensor) -> Scores:
     """By how much the attributions' sum misses the output's change, as a share of it.
 
@@ -185,7 +187,13 @@ def _largest(rows: Float[Tensor, "batch pixels"]) -> Float[Tensor, "batch 1"]:
     return torch.where(largest > 0, largest, 1)
 
 
-@metric(higher_is_better=True, per_sample=True, maps="nonnegative")
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    maps="nonnegative",
+    unit="place",
+    invariances=("scale", "missing"),
+)
 def true_soundness(
     attributions: Maps, information: Maps, *, included: Masks | None = None
 ) -> Scores:
@@ -240,7 +248,13 @@ def true_soundness(
     return (eta * (phi > 0)).sum(1) / eta.sum(1)
 
 
-@metric(higher_is_better=True, per_sample=True, maps="nonnegative")
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    maps="nonnegative",
+    unit="place",
+    invariances=("scale", "added"),
+)
 def true_completeness(attributions: Maps, information: Maps, *, threshold: float = 0.0) -> Scores:
     r"""Share of the information that lies on attributed pixels.
 

@@ -9,6 +9,7 @@ import typer
 from attributionlab import AttributionLabError
 from attributionlab.cli.app import INTERRUPTED, main
 from attributionlab.cli.studies import run_metric_test
+from attributionlab.metric_kit.report import KitReport
 
 METRICS = """
 import attributionlab as al
@@ -65,18 +66,29 @@ def seen(model, images, targets, attributions, *, truth, seed):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Runs the command in a folder with a small environment and two metrics."""
+def folder(tmp_path, monkeypatch):
+    """The command in a folder with a small environment and metrics of a user."""
     (tmp_path / "mine.py").write_text(METRICS)
     (tmp_path / "small.toml").write_text(DESIGN)
     (tmp_path / "images.toml").write_text(IMAGES)
     monkeypatch.chdir(tmp_path)
     app = typer.Typer()
     app.command()(run_metric_test)
+    return app
+
+
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    """Runs the trial of a metric whose code has no fault."""
+
+    def check_metric(metric, **options):
+        return KitReport("checked", True, (), 0, None)
+
+    monkeypatch.setattr("attributionlab.metric_kit.run.check_metric", check_metric)
 
     def run(*arguments, status=3):
         words = ["--env", "small.toml", "--n", "2", *arguments]
-        assert app(words, standalone_mode=False) == status
+        assert folder(words, standalone_mode=False) == status
         return capsys.readouterr().out
 
     return run
@@ -85,7 +97,7 @@ def run(tmp_path, monkeypatch, capsys):
 def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
     shown = run("insertion", "--method", "saliency", "--dose", "share=0,1", "--dose", "strength=2")
     title = "insertion (higher is better) on the probability of small, 12 x 12 pixels\nundecided: "
-    assert shown.startswith(title)
+    assert shown.startswith(f"checked: no fault ()\n{title}")
     assert "swap contrast" in shown
     assert "sparsity (blind)" in shown
     assert "exact for the twin" in shown
@@ -117,6 +129,7 @@ def test_files_hold_the_report_and_the_table(run, tmp_path):
     run("mine.py:size", *files, "--figure", "figure.png", "--threshold", "0.9")
     document = json.loads((tmp_path / "report.json").read_text())
     assert (document["metric"], document["threshold"]) == ("size", 0.9)
+    assert document["checks"]["passed"] is True
     assert document["breaks"] == {}  # nothing is said of axes that it never sees
     assert document["verdict"] == "undecided"
     assert (tmp_path / "table.csv").read_text() == (
@@ -151,6 +164,10 @@ def test_the_size_of_images_is_chosen(run):
         (["insertion", "--dose", "share"], "--dose is 'share': write AXIS=NUMBER"),
         (["insertion", "--dose", "share=0;1"], "--dose is 'share=0;1': write AXIS=NUMBER"),
         (["insertion", "--dose", "sharing=1"], "no axis named 'sharing': did you mean 'share'?"),
+        (
+            ["insertion", "--checks-only", "--csv", "a.csv"],
+            "--csv is given, but --checks-only tests",
+        ),
         (["insertion", "--figure", "a.svg"], "--figure is 'a.svg': figures are PNG files"),
     ],
 )
@@ -213,3 +230,28 @@ def test_without_a_folder_what_is_done_stays_where_it_is_said(run, tmp_path, mon
     run(*words, "--out", folder)
     assert len((tmp_path / "asked.txt").read_text().split()) == 3
     shutil.rmtree(folder)
+
+
+@pytest.mark.long
+def test_a_metric_with_a_fault_is_not_tested_further(folder, tmp_path, capsys):
+    words = ["sparsity", "--json", "a.json", "--env", "small.toml"]
+    assert folder(words, standalone_mode=False) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("sparsity: faulty (")
+    assert "\nsign: Exact maps without their signs; expected below exact; found " in shown
+    assert "swap contrast" not in shown
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert document["passed"] is False
+    assert not {"checks", "metric", "versions"} - document.keys()
+
+
+@pytest.mark.long
+def test_checks_alone_show_every_check_of_a_users_function(folder, tmp_path, capsys):
+    assert folder(["cosine", "--checks-only"], standalone_mode=False) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("cosine: no fault (")
+    assert "output-constant" in shown
+    words = ["mine.py:misfit", "--checks-only"]
+    assert folder(words, standalone_mode=False) == 1
+    assert "reversed, pass" in capsys.readouterr().out
+    assert folder([*words, "--lower-is-better"], standalone_mode=False) == 0

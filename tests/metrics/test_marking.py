@@ -12,6 +12,14 @@ WRONG = [
     ({"maps": ["unit"]}, r"maps is \['unit'\]: take 'signed'"),
     ({"per_sample": "no"}, "per_sample is 'no': take True or False"),
     ({"per_sample": 1}, "per_sample is 1: take True or False"),
+    ({"unit": "pixels"}, "unit is 'pixels': take None or 'output change' or 'local gradient' or"),
+    ({"ties": "random"}, "ties is 'random': take 'expected' or 'reading order'"),
+    ({"neighbors": True}, "neighbors is True: take 'none' or 'patches' or 'imputation'"),
+    ({"sampled": 0}, "sampled is 0: take True or False"),
+    ({"rising": None}, "rising is None: take True or False"),
+    ({"invariances": "scale"}, "invariances is 'scale': take a tuple of 'scale', 'shift', 'sign'"),
+    ({"invariances": ["scale"]}, r"invariances is \['scale'\]: take a tuple of 'scale', 'shift'"),
+    ({"invariances": ("size",)}, r"invariances is \('size',\): take a tuple of 'scale'"),
 ]
 
 
@@ -40,4 +48,12 @@ def test_what_is_stated_is_an_attribute(maps):
     def mine(attributions):
         return attributions.sum((1, 2, 3))
 
-    assert vars(mine) == {"higher_is_better": False, "per_sample": True, "maps": maps}
+    stated = {"higher_is_better": False, "per_sample": True, "maps": maps}
+    assert vars(mine) == stated | {
+        "unit": None,
+        "sampled": False,
+        "ties": "expected",
+        "invariances": (),
+        "neighbors": "none",
+        "rising": False,
+    }

@@ -1,0 +1,123 @@
+"""How a check asks a metric a question, and what several checks do with its scores."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.metric_kit.laboratories import Laboratory, Linear
+from attributionlab.metric_kit.subject import Scores, Subject
+
+Status = Literal["pass", "fault", "by declaration", "not applicable"]
+Found = tuple[bool, str]
+"""Whether the answer is right, and what it is."""
+Answer = Callable[[Subject], Found]
+MapsOf = Callable[[Laboratory], Tensor]
+
+ROUNDING = 1e-4
+"""Largest difference of equal scores, as a share of the larger. In float32 a sum of 64 terms is off by
+64 * 2^-24 = 4e-6 of its largest partial sum; the rest is left to what a metric computes with sums."""
+NOTHING = 1e-9
+"""What float64 leaves of a score that is 0, in units of the outputs, which are about 100 here."""
+UNIT = "its unit"
+
+
+class Result(NamedTuple):
+    """How a check ended."""
+
+    status: Status
+    found: str
+
+
+class Check(NamedTuple):
+    """A question with a known answer."""
+
+    asks: str
+    expected: str
+    declared: str
+    """what a metric may declare that answers it; "" for nothing"""
+    ask: Callable[[Subject], Result]
+
+
+class Excused(Exception):
+    """The check is not asked of this metric."""
+
+    def __init__(self, status: Status, why: str) -> None:
+        super().__init__(why)
+        self.result = Result(status, why)
+
+
+def check(
+    checks: dict[str, Check], expected: str, declared: str = ""
+) -> Callable[[Answer], Answer]:
+    """Add a check under its function's name; the docstring says what it asks.
+
+    Parameters
+    ----------
+    checks : dict
+        Checks by id, to be added to.
+    expected : str
+        The right answer.
+    declared : str
+        What a metric may declare that answers it.
+    """
+
+    def register(answer: Answer) -> Answer:
+        def ask(subject: Subject) -> Result:
+            try:
+                right, found = answer(subject)
+            except Excused as excuse:
+                return excuse.result
+            except AttributionLabError as error:
+                return Result("fault", str(error))
+            if right:
+                return Result("pass", found)
+            hint = declared if declared != UNIT or subject.unit is None else ""
+            return Result("fault", found + f" (if that is meant: declare {hint})" * bool(hint))
+
+        name = answer.__name__.replace("_", "-")
+        checks[name] = Check(str(answer.__doc__).rstrip("."), expected, declared, ask)
+        return answer
+
+    return register
+
+
+def declared(answers: bool, words: str) -> None:
+    """End the check where a declaration answers it."""
+    if answers:
+        raise Excused("by declaration", f"the metric declares {words}")
+
+
+def needs_exact(subject: Subject) -> None:
+    """End the check of a metric without an exact map."""
+    declared(subject.neighbors == "imputation", "that it imputes: no exact map is known")
+
+
+def on_all(subject: Subject, maps: MapsOf) -> Scores:
+    """Scores on all linear laboratories."""
+    return np.concatenate([subject.scores(lab, maps(lab)) for lab in subject.labs])
+
+
+def exact_scores(subject: Subject) -> Scores:
+    needs_exact(subject)
+    return on_all(subject, subject.exact)
+
+
+def half_right(subject: Subject) -> tuple[Linear, Tensor]:
+    """A laboratory with maps that are half right: exact ones hide what a metric does with pixels."""
+    lab = subject.labs[-1]
+    return lab, subject.exact(lab) + subject.noise(lab, 99)
+
+
+def equal(first: Scores, second: Scores) -> Found:
+    """Whether scores are equal up to rounding."""
+    absent = np.isnan(first)
+    if not (absent == np.isnan(second)).all():
+        return False, "NaN in other places"
+    size = np.maximum(np.abs(first), np.abs(second))
+    off = np.abs(first - second)[~absent]
+    right = bool((off <= ROUNDING * size[~absent] + NOTHING).all())
+    most = off.max(initial=0.0)
+    return right, f"differ by up to {most:.3g}" if most else "equal"

@@ -1,0 +1,217 @@
+"""Checks of what a program must do whatever it measures, and of which changes of a map it sees."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.metric_kit.asking import (
+    NOTHING,
+    ROUNDING,
+    Check,
+    Excused,
+    Found,
+    Status,
+    check,
+    declared,
+    equal,
+    exact_scores,
+    half_right,
+    on_all,
+)
+from attributionlab.metric_kit.laboratories import IMAGES, PIXELS, SIDE, Laboratory, Linear
+from attributionlab.metric_kit.subject import Subject
+from attributionlab.metric_trials.registry import checked_scores
+
+CONDUCT: dict[str, Check] = {}
+
+
+@check(CONDUCT, f"a finite number for each of {IMAGES} maps")
+def one_number(subject: Subject) -> Found:
+    """Scores of exact maps."""
+    scores = on_all(subject, subject.exact)
+    shown = ", ".join(f"{each:.4g}" for each in scores[:3] * subject.sign)
+    return bool(np.isfinite(scores).all()), f"{shown} ..."
+
+
+@check(CONDUCT, "equal scores")
+def repeatable(subject: Subject) -> Found:
+    """The same call twice under one global seed."""
+    lab, maps = half_right(subject)
+    return equal(subject.scores(lab, maps), subject.scores(lab, maps))
+
+
+@check(CONDUCT, "equal scores")
+def global_seed(subject: Subject) -> Found:
+    """The same call under other seeds of random, numpy.random and torch."""
+    lab, maps = half_right(subject)
+    return equal(subject.scores(lab, maps), subject.scores(lab, maps, 77))
+
+
+@check(CONDUCT, "as before")
+def random_states_kept(subject: Subject) -> Found:
+    """Global random states after a call."""
+    return _unchanged(subject.call(*half_right(subject)).drew)
+
+
+@check(CONDUCT, "as before")
+def arguments_kept(subject: Subject) -> Found:
+    """Images, targets and maps after a call."""
+    return _unchanged(subject.call(*half_right(subject)).changed)
+
+
+@check(CONDUCT, "as before")
+def model_kept(subject: Subject) -> Found:
+    """Weights, mode and hooks of the network after a call."""
+    return _unchanged(subject.call(*half_right(subject)).repaired)
+
+
+@check(CONDUCT, "equal scores", "sampled=True")
+def batch_size(subject: Subject) -> Found:
+    """Each image alone, and all in one batch."""
+    lab, maps = _settled(subject)
+    alone = [
+        subject.scores(replace(lab, pixels=lab.pixels[place : place + 1]), maps[place : place + 1])
+        for place in range(IMAGES)
+    ]
+    return equal(subject.scores(lab, maps), np.concatenate(alone))
+
+
+@check(CONDUCT, "equal scores", "sampled=True")
+def batch_order(subject: Subject) -> Found:
+    """The images in another order."""
+    lab, maps = _settled(subject)
+    order = torch.arange(IMAGES).roll(1)
+    moved = subject.scores(replace(lab, pixels=lab.pixels[order]), maps[order])
+    return equal(subject.scores(lab, maps)[order.numpy()], moved)
+
+
+@check(CONDUCT, "equal scores")
+def float64(subject: Subject) -> Found:
+    """Network, images and maps in float64."""
+    lab, maps = half_right(subject)
+    doubled = subject.scores(replace(lab, dtype=torch.float64), maps.double())
+    return equal(subject.scores(lab, maps), doubled)
+
+
+@check(CONDUCT, "equal scores")
+def cuda(subject: Subject) -> Found:
+    """Network, images and maps on an accelerator."""
+    if not torch.cuda.is_available():
+        raise Excused("not applicable", "there is no CUDA device here")
+    if subject.of_one is not None:
+        raise Excused("not applicable", "its scores of single images are computed on the CPU")
+    lab, maps = half_right(subject)
+    return equal(
+        subject.scores(lab, maps), subject.scores(replace(lab, device="cuda"), maps.cuda())
+    )
+
+
+@check(CONDUCT, "a refusal, or NaN for this image and nothing else changed")
+def nan_map(subject: Subject) -> Found:
+    """A NaN in the first map."""
+    lab, maps = _settled(subject)
+    broken = maps.clone()
+    broken[0, 0, 0, 0] = torch.nan
+    try:
+        returned = subject.call(lab, broken).returned
+    except AttributionLabError as error:
+        return True, f"refused: {error}"
+    scores = checked_scores(returned, IMAGES, subject.name) * subject.sign
+    if not np.isnan(scores[0]):
+        return False, f"{scores[0] * subject.sign:.4g} for this image"
+    return equal(scores[1:], subject.scores(lab, maps)[1:])
+
+
+@check(CONDUCT, "finite scores or NaN, none better than that of the exact map")
+def zero_map(subject: Subject) -> Found:
+    """Maps of zeros."""
+    return _without_content(subject, 0.0)
+
+
+@check(CONDUCT, "finite scores or NaN, none better than that of the exact map")
+def constant_map(subject: Subject) -> Found:
+    """Maps of one value."""
+    return _without_content(subject, 1.0)
+
+
+@check(CONDUCT, "scores that differ by less than a thousandth of exact less inverted")
+def rounding(subject: Subject) -> Found:
+    """Exact maps with relative errors of a millionth."""
+
+    def rounded(lab: Laboratory) -> Tensor:
+        return subject.exact(lab) * (1 + 1e-6 * subject.noise(lab, 0).sign())
+
+    exact, inverted = exact_scores(subject), on_all(subject, lambda lab: -subject.exact(lab))
+    off = np.abs(on_all(subject, rounded) - exact)
+    reach = np.abs(exact - inverted)
+    allowed = 1e-3 * reach + ROUNDING * np.abs(exact) + NOTHING
+    return bool((off <= allowed).all()), f"{off.max():.3g} of {reach.mean():.3g}"
+
+
+@check(CONDUCT, "equal scores of a metric that declares scale as an invariance, or an order")
+def scale(subject: Subject) -> Found:
+    """Maps times 4."""
+    return _invariance(subject, "scale", lambda maps: 4 * maps)
+
+
+@check(CONDUCT, "equal scores of a metric that declares shift as an invariance, or an order")
+def shift(subject: Subject) -> Found:
+    """Maps plus 3."""
+    return _invariance(subject, "shift", lambda maps: maps + 3)
+
+
+@check(CONDUCT, "equal scores", 'sampled=True or neighbors="patches"')
+def relabelled(subject: Subject) -> Found:
+    """Pixels of network, images and maps in another order."""
+    return _pixels_moved(subject, *half_right(subject))
+
+
+@check(CONDUCT, "equal scores", 'ties="reading order"')
+def relabelled_ties(subject: Subject) -> Found:
+    """The same where many values of a map are equal."""
+    declared(subject.ties == "reading order", "that it takes equal values in reading order")
+    lab, maps = half_right(subject)
+    return _pixels_moved(subject, lab, (2 * maps / maps.abs().max()).round())
+
+
+def _settled(subject: Subject) -> tuple[Linear, Tensor]:
+    """Half-right maps, exact ones for a metric that samples: their score depends on no draw."""
+    if not subject.sampled:
+        return half_right(subject)
+    return subject.labs[-1], subject.exact(subject.labs[-1])
+
+
+def _unchanged(changed: Sequence[str]) -> Found:
+    return not changed, f"changed: {', '.join(changed)}" if changed else "as before"
+
+
+def _without_content(subject: Subject, value: float) -> Found:
+    scores = on_all(subject, lambda lab: torch.full_like(subject.exact(lab), value))
+    imputes = subject.neighbors == "imputation"
+    above = np.zeros(1) if imputes else scores - exact_scores(subject)
+    beaten = bool((above > NOTHING).any())
+    shown = f"{scores[0] * subject.sign + 0.0:.4g} ..."
+    return not beaten, shown + ", better than exact" * beaten
+
+
+def _invariance(subject: Subject, name: str, change: Callable[[Tensor], Tensor]) -> Found:
+    declared(subject.maps != "signed" and name == "shift", f"that its maps are {subject.maps}")
+    lab, maps = half_right(subject)
+    right, found = equal(subject.scores(lab, maps), subject.scores(lab, change(maps)))
+    if name not in subject.invariances and subject.unit != "order":
+        status: Status = "not applicable" if subject.unit is None else "by declaration"
+        raise Excused(status, f"declared is no invariance; scores {found}")
+    return right, found
+
+
+def _pixels_moved(subject: Subject, lab: Linear, maps: Tensor) -> Found:
+    declared(subject.sampled, "that it samples: its subsets go by the numbers of pixels")
+    declared(subject.neighbors != "none", f"{subject.neighbors}, which use neighboring pixels")
+    order = torch.from_numpy(np.random.default_rng([subject.seed, 4]).permutation(PIXELS))
+    moved = replace(lab, weights=lab.weights[:, order], pixels=lab.pixels[:, order])
+    maps_moved = maps.flatten(1)[:, order].reshape(-1, 1, SIDE, SIDE)
+    return equal(subject.scores(lab, maps), subject.scores(moved, maps_moved))

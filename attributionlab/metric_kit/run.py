@@ -1,0 +1,175 @@
+"""All checks of a metric, each within its time."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import cloudpickle
+
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.metric_kit.asking import Result
+from attributionlab.metric_kit.conduct import CONDUCT
+from attributionlab.metric_kit.preferences import PREFERENCES
+from attributionlab.metric_kit.report import CheckRow, KitReport
+from attributionlab.metric_kit.subject import Subject
+from attributionlab.store.cells import Cell
+from attributionlab.store.running import Workers, run_cells
+from attributionlab.validation import integer_problem, number_problem
+
+CHECKS = {**CONDUCT, **PREFERENCES}
+"""By id, in the order in which they are asked."""
+FIRST = "one-number"
+"""The check without which no other says anything."""
+PATIENCE = 2
+"""Checks that may take too long, or end their process, before no further one is asked."""
+
+
+def check_metric(
+    metric: str | Callable[..., Any],
+    *,
+    higher_is_better: bool | None = None,
+    seed: int = 0,
+    time_limit: float | None = 60.0,
+    only: Sequence[str] | None = None,
+    show_progress: bool = False,
+) -> KitReport:
+    """Check that the code of a metric does what the metric says, where the exact map is known.
+
+    Two linear networks (one whose outputs rise with the whole image, one with arbitrary signs), one
+    that counts pixels and one that takes the minimum of two counts, all on 8 x 8 pixels, are asked
+    some thirty questions with known answers: docs/metric-kit.md lists them. What the metric declares
+    (`attributionlab.metrics.metric`) decides which map is exact, and answers some of them. A metric
+    that passes may still rank badly where the network is no sum: `attributionlab.metric_test` tries.
+
+    Parameters
+    ----------
+    metric : str or callable
+        A name, or a function ``(model, images, targets, attributions, *, ...) -> (B,)``, or without a
+        model ``(attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (mask of what
+        raises the output), `values` (exact Shapley values), `information` (those above 0), each of
+        shape (B, 1, H, W), and `seed` it is given what it declares.
+    higher_is_better : bool, optional
+        For a function that does not say so itself.
+    seed : int
+        Seed for weights, images and maps.
+    time_limit : float, optional
+        Seconds for each check, 60 by default. The checks run in a process of their own, which is killed
+        after that time; what is not decided then is a fault. None: in this process, for a debugger,
+        where a metric that never returns is never stopped.
+    only : sequence of str, optional
+        Ids of the checks to run; all by default.
+    show_progress : bool
+        Whether to show progress on standard error.
+
+    Returns
+    -------
+    KitReport
+        ``.passed`` is whether no check found a fault. Whatever the metric does in a call (raise, return
+        wrong shapes or types, change its arguments, end its process, never return) is a result.
+
+    Raises
+    ------
+    AttributionLabError
+        For a metric that cannot be called as stated, or does not say which direction is better, for
+        unknown ids, and for numbers out of range.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> from attributionlab.metrics import metric
+    >>> @metric(higher_is_better=True, per_sample=True, unit="place")
+    ... def size(attributions):
+    ...     return attributions.abs().sum((1, 2, 3))
+    >>> report = al.check_metric(size, only=["one-number", "order"], time_limit=None)
+    >>> [(row.id, row.status) for row in report.checks]
+    [('one-number', 'pass'), ('order', 'fault')]
+    """
+    asked = list(CHECKS) if only is None else list(only)
+    refuse_if(
+        [
+            *integer_problem("seed", seed, 0),
+            *([] if time_limit is None else number_problem("time_limit", time_limit, above=0)),
+            *(
+                f"no check {each!r}: {nearest(each, CHECKS)}"
+                for each in asked
+                if each not in CHECKS
+            ),
+        ]
+    )
+    subject = Subject(metric, higher_is_better, seed)
+    if time_limit is not None:
+        _check_sendable(metric)
+    stated = (metric, higher_is_better, seed, time_limit is None)
+    cells = [
+        Cell("metric-kit", {"check": name}, {}, partial(_answer, name, *stated))
+        for name in dict.fromkeys(asked)
+    ]
+    workers = Workers(1, seconds=time_limit)
+    found = dict(_results(cells, workers, show_progress))
+    written = repr(metric) if isinstance(metric, str) else subject.name
+    direction = "" if higher_is_better is None else f", higher_is_better={higher_is_better}"
+    rows = [
+        CheckRow(
+            *(
+                name,
+                found[name].status,
+                CHECKS[name].expected,
+                found[name].found,
+                CHECKS[name].asks,
+            ),
+            f"al.check_metric({written}{direction}, seed={seed}, only=[{name!r}], time_limit=None)",
+        )
+        for name in found
+    ]
+    return KitReport(subject.name, subject.sign > 0, tuple(rows), seed, time_limit)
+
+
+def _answer(
+    name: str,
+    metric: Any,
+    higher_is_better: bool | None,
+    seed: int,
+    here: bool,
+    device: str | None,
+) -> Result:
+    """The result of a check, for `run_cells`."""
+    try:
+        return CHECKS[name].ask(Subject(metric, higher_is_better, seed))
+    except KeyboardInterrupt:  # Ctrl-C, or the metric's own: other processes hear no Ctrl-C
+        if here:
+            raise
+        return Result("fault", "raised KeyboardInterrupt")
+
+
+def _results(
+    cells: Sequence[Cell], workers: Workers, show_progress: bool
+) -> Iterator[tuple[str, Result]]:
+    """What each check found; where the first fails, or several never end, the others say nothing."""
+    left, why, failed = [str(cell.place["check"]) for cell in cells], "", 0
+    with closing(
+        run_cells(cells, None, workers, what="checking the metric", show_progress=show_progress)
+    ) as outcomes:
+        for cell, outcome in outcomes:
+            name = str(cell.place["check"])
+            result = Result("fault", outcome.error) if outcome.error else outcome.value
+            failed += bool(outcome.error)
+            left.remove(name)
+            yield name, result
+            if name == FIRST and result.status == "fault":
+                why = f"not asked: {FIRST} found a fault"
+            elif failed >= PATIENCE:
+                why = f"not asked: {PATIENCE} checks took too long, or ended their process"
+            if why:
+                break
+    yield from ((name, Result("not applicable", why)) for name in left)
+
+
+def _check_sendable(metric: Any) -> None:
+    try:
+        cloudpickle.dumps(metric)
+    except Exception as error:
+        raise AttributionLabError(
+            f"the metric cannot be sent to another process ({type(error).__name__}: {error}): pass "
+            "time_limit=None, which runs it in this one"
+        ) from error

@@ -1,0 +1,177 @@
+"""A metric as the checks call it: what it declares, what it gets, and what a call leaves behind."""
+
+import io
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab.methods.run import isolated, random_states, restored
+from attributionlab.metric_kit.laboratories import Laboratory, Linear, linear
+from attributionlab.metric_trials.case import Case, Evaluation
+from attributionlab.metric_trials.registry import (
+    OFFERED,
+    as_metric,
+    checked_scores,
+    parameters_of,
+)
+from attributionlab.metrics import magnitudes, normalize
+from attributionlab.metrics.marking import DECLARED
+from attributionlab.references import format_error, in_one_line, place_of
+
+Scores = NDArray[np.float64]
+Maps = Float[Tensor, "batch 1 side side"]
+
+
+class Call(NamedTuple):
+    """What one call of a metric returned and left behind."""
+
+    returned: Any
+    changed: list[str]
+    """arguments that are not what they were"""
+    repaired: list[str]
+    """what of the model had to be restored"""
+    drew: list[str]
+    """global random states that are not what they were"""
+
+
+class Subject:
+    """A metric with its declarations, and the linear laboratories it is defined for.
+
+    Parameters
+    ----------
+    metric : str or callable
+        As for `registry.as_metric`.
+    higher_is_better : bool, optional
+        As there.
+    seed : int
+        Seed for laboratories and maps.
+    """
+
+    def __init__(self, metric: Any, higher_is_better: bool | None, seed: int) -> None:
+        adapted = as_metric(metric, higher_is_better)
+        self.name, self.sign = adapted.name, 1 if adapted.higher_is_better else -1
+        self.function, self.seed = adapted.function, seed
+        stated = {
+            key: getattr(self.function, key, default)
+            for key, default in {**DECLARED, "maps": "signed", "per_sample": True}.items()
+        }
+        self.maps, self.unit, self.invariances = (
+            stated["maps"],
+            stated["unit"],
+            stated["invariances"],
+        )
+        self.sampled, self.neighbors = stated["sampled"], stated["neighbors"]
+        self.rising, self.ties = stated["rising"], stated["ties"]
+        self.taken = parameters_of(self.function, self.name)
+        if self.unit is None and "truth" in self.taken:
+            self.unit = "place"
+        # A data set's metric of ours is checked as it is tested: image by image, by the output.
+        self.of_one = None if stated["per_sample"] else adapted.scores
+        self.labs = [
+            linear(seed, rising=each) for each in ((True,) if self.rising else (True, False))
+        ]
+
+    def exact(self, lab: Laboratory) -> Maps:
+        """The map that is exact in the unit of the metric."""
+        if self.unit == "local gradient" and isinstance(lab, Linear):
+            return lab.gradients
+        return lab.values.sign() if self.unit == "place" else lab.values
+
+    def noise(self, lab: Laboratory, number: int) -> Maps:
+        """A map that knows nothing: normal numbers with the sum 0, as large as the exact map's in the
+        mean of squares.
+
+        With a sum of its own, a random map would miss the output's change by more than an inverted one.
+        """
+        exact = self.exact(lab)
+        generator = torch.Generator().manual_seed(1000 * (self.seed + 1) + number)
+        drawn = torch.randn(exact.shape, generator=generator, dtype=torch.float64)
+        drawn -= drawn.mean((1, 2, 3), keepdim=True)
+        return (drawn * float(exact.double().square().mean().sqrt())).to(exact)
+
+    def call(self, lab: Laboratory, maps: Maps, global_seed: int = 1) -> Call:
+        """Call the metric once; what is global is put back.
+
+        Raises
+        ------
+        AttributionLabError
+            With what the metric raised, in one line.
+        """
+        positive = maps if self.maps == "signed" else magnitudes(maps, "positive")
+        scaled = normalize(positive) if self.maps == "unit" else positive
+        model, values = lab.model, lab.values
+        offered = {
+            "replacement": lab.replacement,
+            "truth": values > 0,
+            "values": values,
+            "information": values.clamp(min=0),
+        }
+        given: dict[str, Any] = {key: offered[key] for key in offered if key in self.taken}
+        arguments = {"attributions": scaled.clone(), **given}
+        if "model" in self.taken:
+            arguments = {"images": lab.images, "targets": lab.targets} | arguments
+        copies = {key: each.clone() for key, each in arguments.items()}
+        positional = [arguments[key] for key in arguments if key not in OFFERED]
+        if "model" in self.taken:
+            positional.insert(0, model)
+        if "seed" in self.taken:
+            given["seed"] = self.seed
+        with (
+            restored(model) as repaired,
+            isolated(global_seed),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(),
+            in_one_line(lambda error: f"raised {format_error(error)}{place_of(error)}"),
+        ):
+            warnings.simplefilter("ignore")
+            before = random_states()
+            if self.of_one is None:
+                returned = self.function(*positional, **given)
+            else:
+                returned = self._one_by_one(lab, model, scaled)
+            after = random_states()
+        return Call(
+            returned,
+            [key for key, each in arguments.items() if not _same(each, copies[key])],
+            repaired,
+            [key for key in before if before[key] != after[key]],
+        )
+
+    def scores(self, lab: Laboratory, maps: Maps, global_seed: int = 1) -> Scores:
+        """A number for each map, the higher the better.
+
+        Raises
+        ------
+        AttributionLabError
+            For what the metric raises, and for what is no number for each map.
+        """
+        returned = self.call(lab, maps, global_seed).returned
+        return checked_scores(returned, len(maps), self.name) * self.sign
+
+    def _one_by_one(self, lab: Laboratory, model: torch.nn.Module, maps: Maps) -> Scores:
+        assert self.of_one is not None
+        images, targets, values = lab.images, lab.targets, lab.values
+        found = []
+        for place in range(len(maps)):
+            case = Case(
+                *(images[place], targets[place : place + 1], maps[place : place + 1]),
+                truth=None,  # type: ignore[arg-type]  # no metric of a data set is given it
+                values=values[place : place + 1],
+                baseline=lab.replacement[:, :1, :1],
+                highest=float(images.max()),
+                seed=self.seed,
+            )
+            found.append(self.of_one(Evaluation(case, model, lab.replacement)))
+        return np.concatenate(found)
+
+
+def _same(first: Tensor, second: Tensor) -> bool:
+    alike = first.shape == second.shape and first.dtype == second.dtype
+    return alike and bool(((first == second) | (first.isnan() & second.isnan())).all())

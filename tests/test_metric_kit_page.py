@@ -1,0 +1,34 @@
+"""The page about the metric kit has the registry's table, all declarations, and its code runs."""
+
+import re
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from attributionlab.metrics.marking import DECLARED
+from pages import kit_page
+
+PAGE = (Path(__file__).parent.parent / "docs" / "metric-kit.md").read_text(encoding="utf-8")
+
+
+def test_the_table_is_what_the_registry_says():
+    assert kit_page(PAGE) == PAGE, "make pages writes the table"
+
+
+def test_every_declaration_has_its_line():
+    section = PAGE.partition("## What a metric declares")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)`", section, re.M)
+    assert set(named) == {*DECLARED, "higher_is_better", "maps"}
+
+
+@pytest.mark.long
+def test_the_snippet_finds_the_faults_that_the_page_tells_of():
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    code = re.sub(r"(check_metric\([^)]*)\)", r"\1, time_limit=None)", code)
+    with redirect_stdout(StringIO()) as printed:
+        exec(compile(code, "metric-kit.md", "exec"), {})
+    lines = printed.getvalue().splitlines()
+    assert lines[0].startswith("agreement: no fault (")
+    assert (len(lines), lines[1], lines[5]) == (9, "order", "sign")
