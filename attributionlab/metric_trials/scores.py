@@ -20,8 +20,14 @@ from attributionlab.metrics import (
     area_under_curve,
     curve_fractions,
     deletion_drops,
+    faithfulness_estimate,
+    irof,
     judged_by_drops,
+    monotonicity_correlation,
+    non_sensitivity,
     patch_sums,
+    region_perturbation,
+    selectivity,
     true_soundness,
 )
 from attributionlab.metrics.checked_inputs import above
@@ -37,6 +43,11 @@ PERCENT = 100
 SIDE = 4
 """Cells of the grid along each side, as in Hesse et al. (2024)."""
 STEPS = 32
+OF_PATCHES = (
+    *(faithfulness_estimate, irof, monotonicity_correlation, non_sensitivity),
+    *(region_perturbation, selectivity),
+)
+"""Scored with cells of equal size, whatever the image's."""
 
 Sees = Literal["maps", "network", "condition"]
 """What scores depend on: the maps alone, the network too, or the replacement as well."""
@@ -149,6 +160,23 @@ def squared_misfit(
     return (factor[:, None] * sums - losses).square().mean(1)
 
 
+def _by_cells(function: Callable[..., Tensor]) -> Callable[[Evaluation], Float64[Tensor, " maps"]]:
+    """A metric of patches with 4 x 4 cells, as equal as the image's size allows."""
+
+    def scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+        case = seen.case
+        return function(
+            seen.model,
+            case.image.expand(len(case.maps), *case.image.shape),
+            case.target.expand(len(case.maps)),
+            case.maps,
+            patches=_cells(*case.image.shape[1:]),
+            replacement=seen.replacement,
+        )
+
+    return scores
+
+
 def _true_soundness(seen: Evaluation) -> Float64[Tensor, " maps"]:
     """0, where the function has NaN, for a map without attribution: it is ranked beside the others."""
     maps = seen.case.scaled("nonnegative")
@@ -219,8 +247,9 @@ SHARED: Mapping[str, Shared] = {
     ),
     "road": Shared(road_scores, "network"),
     "true_soundness": Shared(_true_soundness, "maps"),
+    **{each.__name__: Shared(_by_cells(each)) for each in OF_PATCHES},
 }
 """By name of the function in `attributionlab.metrics`. Removal goes pixel by pixel, most relevant
 first; subsets are drawn `DRAWS` times at `SIZES` sizes; soundness and completeness see what each map
-says raises the output; single deletion has 4 x 4 cells, and IDSDS deletes them by the true baseline,
-which is no unseen data at any dose."""
+says raises the output; single deletion and others have 4 x 4 cells, and IDSDS deletes them by
+the true baseline, which is no unseen data at any dose."""

@@ -232,12 +232,17 @@ def _label_maps(patches: Any, images: Tensor) -> Int64[Tensor, "batch 1 height w
     return labels.to(images.device).expand(batch, 1, height, width)
 
 
-class DeletionOptions(TypedDict, total=False):
-    """Keywords of `sds` and `idsds`: those of `single_deletion`, with its defaults."""
+class PatchOptions(TypedDict, total=False):
+    """Keywords of every metric that deletes patches, as `single_deletion` says."""
 
     patches: Patches
-    undefined: Undefined
     batch_size: int
+
+
+class DeletionOptions(PatchOptions, total=False):
+    """Keywords of `sds` and `idsds`: those of `single_deletion`, with its defaults."""
+
+    undefined: Undefined
 
 
 class SingleDeletion(NamedTuple):
@@ -360,7 +365,8 @@ def deletion_drops(
     ):
         there = inside.flatten(1).any(1)
         fallen = inside.new_full((len(inside),), torch.nan, dtype=torch.float64)
-        fallen[there] = _drops(model, image, fill, inside[there], target, batch_size)
+        outputs = outputs_without(model, image, fill, inside[there], target, batch_size)
+        fallen[there] = outputs[0] - outputs[1:]
         drops.append(fallen)
     return torch.stack(drops)
 
@@ -464,15 +470,16 @@ def idsds(
     return sds(model, images, targets, attributions, replacement=replacement, **options)
 
 
-def _drops(
+def outputs_without(
     model: nn.Module,
     image: Float[Tensor, "channels height width"],
     filling: Float[Tensor, "channels height width"],
-    inside: Bool[Tensor, "patches height width"],
+    inside: Bool[Tensor, "masks height width"],
     target: int,
     batch_size: int,
-) -> Float64[Tensor, " patches"]:
-    deleted = torch.where(inside[:, None], filling, image)  # (P, C, H, W)
+) -> Float64[Tensor, " masks_and_one"]:
+    """The target's output for an image as it is, and without the pixels of each mask."""
+    deleted = torch.where(inside[:, None], filling, image)  # (M, C, H, W)
     changed = (deleted != image).flatten(1).any(1)
     shown_images = torch.cat([image[None], deleted[changed]])
     with torch.no_grad(), exact_arithmetic():
@@ -481,12 +488,11 @@ def _drops(
             checked_outputs(model(part.clone()), len(part))
             for part in torch.split(shown_images, min(int(batch_size), len(shown_images)))
         ]
-    whole, *without = output_of(torch.cat(outputs), target).double()
-    drops = torch.zeros(len(inside), dtype=torch.float64, device=image.device)
+    found = output_of(torch.cat(outputs), target).double()
     # What changes nothing costs nothing, whatever rounding makes of the same image in another batch.
-    if without:
-        drops[changed] = whole - torch.stack(without)
-    return drops
+    every = found[:1].repeat(1 + len(inside))
+    every[1:][changed] = found[1:]
+    return every
 
 
 def _constant(
