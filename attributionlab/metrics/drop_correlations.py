@@ -294,7 +294,8 @@ def sufficiency(
 
     Notes
     -----
-    Quantus 0.6.0 has the standardized Euclidean distance by default, and 0 where no image is similar.
+    Quantus 0.6.0 takes the standardized Euclidean distance as a share of the largest one, and scores 0
+    where no image is similar.
 
     References
     ----------
