@@ -74,13 +74,6 @@ def complexity(attributions: Maps) -> Scores:
     References
     ----------
     Bhatt, Weller and Moura (2020): Evaluating and aggregating feature-based model explanations. IJCAI.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.metrics import complexity
-    >>> complexity(torch.tensor([[[[0.0, 3.0, 3.0]]]]))  # ln 2
-    tensor([0.6931], dtype=torch.float64)
     """
     values = exactly_rescaled(nonnegative_maps(attributions))
     entropy: Tensor = torch.special.entr(values / values.sum(1, keepdim=True)).sum(1)

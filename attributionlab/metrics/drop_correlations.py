@@ -17,8 +17,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.device import exact_arithmetic
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import refuse_if
 from attributionlab.exact.stepwise.checks import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import (
     checked_maps,
@@ -33,6 +32,7 @@ from attributionlab.metrics.perturbation import (
     Targets,
     insertion_curve,
 )
+from attributionlab.metrics.robustness import outputs_of
 from attributionlab.metrics.sensitivity import sensitivity_n_curve
 from attributionlab.metrics.single_deletions import (
     PatchOptions,
@@ -41,7 +41,7 @@ from attributionlab.metrics.single_deletions import (
     judged_by_drops,
     patch_sums,
 )
-from attributionlab.validation import Replacement, checked_outputs, number_problem
+from attributionlab.validation import Replacement, number_problem
 
 
 @metric(higher_is_better=True, per_sample=True)
@@ -130,6 +130,7 @@ def faithfulness_estimate(
     Alvarez-Melis and Jaakkola (2018): Towards robust interpretability with self-explaining neural
     networks. NeurIPS.
     """
+    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     drops = deletion_drops(model, images, targets, replacement=replacement, **options)
     sums = patch_sums(attributions, options.get("patches", 16))
     rows = [_pearson(*row) for row in zip(sums.to(drops), drops, strict=True)]
@@ -162,18 +163,6 @@ def monotonicity(
     Arya et al. (2019): One explanation does not fit all: a toolkit and taxonomy of AI explainability
     techniques. arXiv 1909.03012. Luss et al. (2021): Leveraging latent features for local explanations.
     KDD.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.metrics import monotonicity
-    >>> image = torch.tensor([[[[3.0, -1.0], [0.0, 2.0]]]])
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False)).eval()
-    >>> _ = model[1].weight.data.fill_(1)
-    >>> monotonicity(model, image, torch.tensor([0]), image, replacement=0.0)  # falls by -1 at first
-    tensor([0.], dtype=torch.float64)
-    >>> monotonicity(model, image.abs(), torch.tensor([0]), image, replacement=0.0)
-    tensor([1.], dtype=torch.float64)
     """
     curves = insertion_curve(
         *(model, images, targets, attributions), replacement=replacement, order="lerf", step=step
@@ -301,25 +290,11 @@ def sufficiency(
     ----------
     Dasgupta, Frost and Moshkovitz (2022): Framework for evaluating faithfulness of local explanations.
     ICML.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.metrics import sufficiency
-    >>> model = torch.nn.Flatten()  # answers where the largest pixel is
-    >>> images = torch.tensor([[[[1.0, 0.0]]], [[[3.0, 0.0]]], [[[0.0, 1.0]]]])
-    >>> maps = torch.tensor([[[[1.0, 0.0]]], [[[1.0, 0.0]]], [[[9.0, 0.0]]]])
-    >>> sufficiency(model, images, torch.tensor([0, 0, 1]), maps, closeness=0.5)
-    tensor([1., 1., nan], dtype=torch.float64)
     """
     refuse_if(number_problem("closeness", closeness, least=0))
     shown, _ = checked_pair(images, 0, *kind_of(model))
     maps = checked_maps(attributions, (len(images), 1, images.shape[2], images.shape[3]))
-    with torch.no_grad(), exact_arithmetic():
-        outputs = checked_outputs(model(shown.clone()), len(shown))
-    if outputs.isnan().any():
-        raise AttributionLabError("outputs of an image are NaN: no class is the largest of them")
-    answers = outputs.argmax(1)
+    answers = outputs_of(model, shown).argmax(1)
     distances = torch.cdist(maps, maps, compute_mode="donot_use_mm_for_euclid_dist")
     similar = (distances <= closeness).fill_diagonal_(False)
     same = similar & (answers == answers[:, None]).to(similar.device)

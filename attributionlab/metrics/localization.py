@@ -223,14 +223,6 @@ def top_k_intersection(attributions: Maps, truth: Masks, *, share: float = 0.1) 
     References
     ----------
     Theiner, Mueller-Budack and Ewerth (2022): Interpretable semantic photo geolocation. WACV.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.metrics import top_k_intersection
-    >>> truth = torch.tensor([[[[True, False, False, False]]]])
-    >>> top_k_intersection(torch.tensor([[[[4.0, 3.0, 2.0, 1.0]]]]), truth, share=0.5)
-    tensor([0.5000], dtype=torch.float64)
     """
     values, mask = _checked(attributions, truth)
     k = pixels_of_share(share, values.shape[1])

@@ -26,15 +26,20 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.device import exact_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metrics.checked_inputs import HIGHEST_SEED, output_of
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets
-from attributionlab.metrics.robustness import Attribute, Images, maps_by, noise_ready, with_noise
+from attributionlab.metrics.robustness import (
+    Attribute,
+    Images,
+    maps_by,
+    noise_ready,
+    outputs_of,
+    with_noise,
+)
 from attributionlab.ranking import centered_ranks, row_correlations
 from attributionlab.validation import (
-    checked_outputs,
     checked_targets,
     integer_problem,
 )
@@ -239,22 +244,10 @@ def random_logit(
     Notes
     -----
     Quantus 0.6.0 compares by structural similarity by default, and is told the number of outputs.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.metrics import random_logit
-    >>> def weights(model, images, targets):
-    ...     return model[1].weight[targets].view(images.shape).detach()
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2))
-    >>> _ = model[1].weight.data.copy_(torch.tensor([[3.0, 2.0, 1.0], [0.0, 1.0, 2.0]]))
-    >>> random_logit(model, torch.ones(1, 1, 1, 3), torch.tensor([0]), weights)
-    tensor([-1.], dtype=torch.float64)
     """
     starts = noise_ready(attribute, model, images, radius=0, draws=1, seed=seed, noiseless=True)
     classes = checked_targets(targets, len(starts))
-    with torch.no_grad(), exact_arithmetic():
-        outputs = checked_outputs(model(starts[:1].clone()), 1)
+    outputs = outputs_of(model, starts[:1])
     number = outputs.shape[1]
     if number < 2:
         raise AttributionLabError("the model has one output: pass one with two or more")

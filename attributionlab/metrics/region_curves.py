@@ -181,16 +181,6 @@ def irof(
     ----------
     Rieger and Hansen (2020): IROF: a low resource evaluation metric for explanation methods. ICLR
     workshop AI for Affordable Healthcare.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.metrics import irof
-    >>> total = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False)).eval()
-    >>> _ = torch.nn.init.ones_(total[1].weight)
-    >>> image, target = torch.tensor([[[[1.0, 0.0], [5.0, 2.0]]]]), torch.tensor([0])
-    >>> irof(total, image, target, image, replacement=0.0, patches=4)
-    tensor([0.7500], dtype=torch.float64)
     """
     curves = region_curve(model, images, targets, attributions, replacement=replacement, **options)
     shares = 1 - _area(curves) / curves[:, 0]

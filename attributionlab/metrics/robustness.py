@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Real
+from jaxtyping import Bool, Float, Float64, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.device import exact_arithmetic
@@ -287,6 +287,21 @@ def noise_ready(
         ]
     )
     return starts
+
+
+def outputs_of(model: nn.Module, images: Images) -> Float64[Tensor, "batch outputs"]:
+    """All outputs of a model for images, some at a time."""
+    parts = torch.split(images, images_at_once(len(images), images[0]))
+    with torch.no_grad(), exact_arithmetic():
+        # A layer that works in place spoils a copy.
+        outputs = [checked_outputs(model(part.clone()), len(part)).double() for part in parts]
+    found = torch.cat(outputs)
+    if not found.isfinite().all():
+        raise AttributionLabError(
+            "the model's output is not finite for an image, or a noisy copy: choose other images, or a "
+            "smaller radius"
+        )
+    return found
 
 
 def maps_by(

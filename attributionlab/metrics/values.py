@@ -191,13 +191,6 @@ def efficiency_within(attributions: Tensor, changes: Tensor, *, tolerance: float
     References
     ----------
     Sundararajan, Taly and Yan (2017): Axiomatic attribution for deep networks. ICML.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.metrics import efficiency_within
-    >>> efficiency_within(torch.tensor([[[[3.0, 0.9]]]]), torch.tensor([4.0]), tolerance=0.05)
-    tensor([1.], dtype=torch.float64)
     """
     refuse_if(number_problem("tolerance", tolerance, least=0))
     gaps = efficiency_gap(attributions, changes)

@@ -190,6 +190,10 @@ def test_large_and_small_numbers_correlate_as_others_do():
         (faithfulness_correlation, {"attributions": None}, "attributions are of type NoneType"),
         (faithfulness_correlation, {"draws": 2}, "draws is 2: take an integer of at least 3"),
         (faithfulness_estimate, {"patches": 7}, "patches is 7: take a square number"),
+        (
+            *(faithfulness_estimate, {"attributions": torch.ones(1, 1, 3, 4), "patches": 4}),
+            r"pass a tensor of shape \(2, 1, 3, 4\)",
+        ),
         (monotonicity, {"step": 0}, "step is 0"),
         (non_sensitivity, {"tolerance": -1}, "tolerance is -1: take a number of at least 0"),
         (monotonicity_correlation, {"attributions": torch.ones(1)}, "attributions are torch.float"),
@@ -208,7 +212,7 @@ def test_sufficiency_refuses_what_it_cannot_compare():
     images, targets = torch.ones(2, 1, 1, 2), torch.tensor([0, 0])
     with pytest.raises(AttributionLabError, match="closeness is -1: take a number of at least 0"):
         sufficiency(nn.Flatten(), images, targets, images, closeness=-1)
-    with pytest.raises(AttributionLabError, match="outputs of an image are NaN"):
+    with pytest.raises(AttributionLabError, match="output is not finite for an image"):
         sufficiency(
             Quadratic(torch.full((1, 1, 1, 2), math.nan)), images, targets, images, closeness=1
         )

@@ -118,7 +118,22 @@ def test_copies_that_are_answered_otherwise_do_not_count_and_none_is_not_applica
 def test_noise_that_rounding_swallows_is_not_applicable():
     images = torch.full((1, 1, 1, 2), 1e8)
     flat = nn.Flatten().eval()
-    assert local_lipschitz(flat, images, TARGETS[1:], lambda *a: a[1], radius=1e-3).isnan().all()
+    call = flat, images, TARGETS[1:], lambda *asked: asked[1]
+    assert local_lipschitz(*call, radius=1e-3).isnan().all()
+    one = flat, images[..., :1], TARGETS[1:], call[3]  # steps of 8: some of ten draws are lost
+    assert local_lipschitz(*one, radius=6.0) == 1
+
+
+def test_a_change_of_nothing_counts_as_epsilon():
+    still = nn.Sequential(nn.Flatten(), nn.Linear(2, 1)).eval()
+    nn.init.zeros_(still[1].weight)
+    images, drawn = torch.ones(1, 1, 1, 2), oracles.noises(1, 3, (1, 1, 2), 0.1, 0)[0]
+    found = relative_output_stability(
+        still, images, TARGETS[1:], lambda *asked: asked[1], radius=0.1, draws=3, epsilon=0.25
+    )
+    # Differences in float32 of values near 1.
+    expected = max(oracles.norm(each.flatten().tolist()) for each in drawn) / 0.25
+    assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
 def test_neither_fewer_copies_at_a_time_nor_the_random_state_matter(monkeypatch):
@@ -154,7 +169,7 @@ def test_neither_fewer_copies_at_a_time_nor_the_random_state_matter(monkeypatch)
         ({"layer": nn.Tanh()}, "layer is of type Tanh: pass a layer of the model"),
         ({"layer": None}, "layer is of type NoneType"),
         ({"model": nn.Sequential(nn.Flatten(), nn.LogSigmoid(), nn.Threshold(0, math.inf))},
-         "output is not finite for a noisy image"),
+         "output is not finite for an image, or a noisy"),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("without_shape_checks")
