@@ -133,8 +133,7 @@ def faithfulness_estimate(
     refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     drops = deletion_drops(model, images, targets, replacement=replacement, **options)
     sums = patch_sums(attributions, options.get("patches", 16))
-    rows = [_pearson(*row) for row in zip(sums.to(drops), drops, strict=True)]
-    return torch.stack(rows)
+    return correlated_with_drops(sums.to(drops), drops)
 
 
 @metric(higher_is_better=True, per_sample=True)
@@ -249,10 +248,15 @@ def non_sensitivity(
     """
     refuse_if(number_problem("tolerance", tolerance, least=0))
     sums, drops = _sizes(model, images, targets, attributions, replacement, options)
-    there = ~drops.isnan()
+    return mismatched(sums, drops, tolerance)
+
+
+def mismatched(sizes: PatchValues, changes: PatchValues, tolerance: float = 1e-6) -> Scores:
+    """`non_sensitivity` by each patch's magnitude, and that of what the output loses without it."""
+    there = ~changes.isnan()
     unattributed, unimportant = (
         each.nan_to_num() <= tolerance * each.nan_to_num().amax(1, keepdim=True)
-        for each in (sums, drops)
+        for each in (sizes, changes)
     )
     return ((unattributed ^ unimportant) & there).sum(1).double() / there.sum(1)
 
@@ -314,6 +318,11 @@ def _sizes(
     drops = deletion_drops(model, images, targets, replacement=replacement, **options)
     sums = patch_sums(attributions.detach().double().abs(), options.get("patches", 16))
     return sums.to(drops), drops.abs()
+
+
+def correlated_with_drops(sums: PatchValues, drops: PatchValues) -> Scores:
+    """`faithfulness_estimate` by `patch_sums` and `deletion_drops`."""
+    return torch.stack([_pearson(*row) for row in zip(sums, drops, strict=True)])
 
 
 def _pearson(

@@ -10,26 +10,19 @@ Regions are the cells of a grid, or those of a label map such as superpixels, wh
 from `deletion` and `pixel_flipping` of single pixels.
 """
 
-from typing import Unpack
+from typing import get_args
 
 import torch
 from torch import nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.exact.stepwise.checks import checked_pair, kind_of
+from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.checked_inputs import checked_maps
+from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import Order
-from attributionlab.metrics.performance import refuse_training_mode
 from attributionlab.metrics.perturbation import Curves, Images, Maps, Scores, Targets
-from attributionlab.metrics.single_deletions import (
-    Patches,
-    PatchOptions,
-    members,
-    outputs_without,
-    patch_sums,
-)
-from attributionlab.validation import Replacement, checked_targets, integer_problem
+from attributionlab.metrics.single_deletions import Patches, members, patch_sums
+from attributionlab.validation import Replacement, broadcast_replacement, checked_targets
 
 
 def region_curve(
@@ -41,14 +34,13 @@ def region_curve(
     replacement: Replacement,
     order: Order = "morf",
     patches: Patches = 16,
-    batch_size: int = 64,
 ) -> Curves:
     """The target's output while regions are removed in the order of their mean attribution.
 
     Parameters
     ----------
-    model, images, targets, replacement, batch_size
-        As for `single_deletion`.
+    model, images, targets, replacement
+        As for `deletion_curve`.
     attributions : Tensor, (B, 1, H, W)
         Signed, of any scale: only the order of their means over regions counts.
     order : {"morf", "lerf"}
@@ -66,7 +58,7 @@ def region_curve(
     Raises
     ------
     AttributionLabError
-        For what `single_deletion` refuses, and for another order.
+        For what `deletion_curve` refuses, and a grid that does not divide the images.
 
     Examples
     --------
@@ -78,24 +70,33 @@ def region_curve(
     >>> region_curve(total, image, target, image, replacement=0.0, patches=4)
     tensor([[8., 3., 1., 0., 0.]], dtype=torch.float64)
     """
-    refuse_if(integer_problem("batch_size", batch_size, 1))
-    if order not in ("morf", "lerf"):
+    maps = checked_maps(attributions, (len(images), 1, images.shape[2], images.shape[3]))
+    ends = broadcast_replacement(replacement, images)
+    if order not in get_args(Order):
         raise AttributionLabError(f"order is {order!r}: take 'morf' or 'lerf'")
-    whole, fillings = checked_pair(images, replacement, *kind_of(model))
-    refuse_training_mode(model, "the model")
-    checked_maps(attributions, (len(images), 1, images.shape[2], images.shape[3]))
-    curves = []
-    for image, fill, inside, target, sums in zip(
-        *(whole, fillings, members(patches, images), checked_targets(targets, len(images))),
-        patch_sums(attributions, patches).to(images.device),
-        strict=True,
+    orders, counts = [], []
+    for inside, sums in zip(
+        members(patches, images), patch_sums(attributions, patches).to(maps.device), strict=True
     ):
         sizes = inside.flatten(1).sum(1)
         there = sizes > 0
         ranked = (sums / sizes)[there].sort(descending=order == "morf", stable=True).indices
-        removed = inside[there][ranked].cumsum(0) > 0  # all regions so far
-        curves.append(outputs_without(model, image, fill, removed, target, batch_size))
-    return torch.nn.utils.rnn.pad_sequence(curves, batch_first=True, padding_value=torch.nan)
+        regions = inside[there][ranked].flatten(1)
+        rest = ~regions.any(0)  # behind all regions, where no count reaches
+        orders.append(torch.cat([each.nonzero()[:, 0] for each in (*regions, rest)]))
+        counts.append([0, *regions.sum(1).cumsum(0).tolist()])
+    asked = images, targets, torch.stack(orders)[:, None]
+    checked_targets(targets, len(images))
+    if all(each == counts[0] for each in counts):
+        # What equal images have in common is worked out once.
+        return outputs_along(model, *asked, replacement=ends, counts=counts[0])[:, 0]
+    rows = [
+        outputs_along(
+            model, *(each[i : i + 1] for each in asked), replacement=ends[i], counts=some
+        )[0, 0]
+        for i, some in enumerate(counts)
+    ]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=torch.nan)
 
 
 @metric(higher_is_better=False, per_sample=True)
@@ -106,7 +107,7 @@ def selectivity(
     attributions: Maps,
     *,
     replacement: Replacement,
-    **options: Unpack[PatchOptions],
+    patches: Patches = 16,
 ) -> Scores:
     """Area under `region_curve`, with its parameters and errors, over the share of regions removed.
 
@@ -121,7 +122,9 @@ def selectivity(
     Montavon, Samek and Mueller (2018): Methods for interpreting and understanding deep neural networks.
     Digital Signal Processing 73.
     """
-    curves = region_curve(model, images, targets, attributions, replacement=replacement, **options)
+    curves = region_curve(
+        model, images, targets, attributions, replacement=replacement, patches=patches
+    )
     return _area(curves)
 
 
@@ -133,7 +136,7 @@ def region_perturbation(
     attributions: Maps,
     *,
     replacement: Replacement,
-    **options: Unpack[PatchOptions],
+    patches: Patches = 16,
 ) -> Scores:
     """Mean drop of the output over `region_curve`, with its parameters and errors (AOPC).
 
@@ -149,7 +152,9 @@ def region_perturbation(
     Samek, Binder, Montavon, Lapuschkin and Mueller (2017): Evaluating the visualization of what a deep
     neural network has learned. IEEE TNNLS 28, eq. 12.
     """
-    curves = region_curve(model, images, targets, attributions, replacement=replacement, **options)
+    curves = region_curve(
+        model, images, targets, attributions, replacement=replacement, patches=patches
+    )
     return (curves[:, :1] - curves).nanmean(1)
 
 
@@ -161,7 +166,7 @@ def irof(
     attributions: Maps,
     *,
     replacement: Replacement,
-    **options: Unpack[PatchOptions],
+    patches: Patches = 16,
 ) -> Scores:
     """Area over `region_curve` as a share of its first point; its parameters and errors.
 
@@ -182,7 +187,9 @@ def irof(
     Rieger and Hansen (2020): IROF: a low resource evaluation metric for explanation methods. ICLR
     workshop AI for Affordable Healthcare.
     """
-    curves = region_curve(model, images, targets, attributions, replacement=replacement, **options)
+    curves = region_curve(
+        model, images, targets, attributions, replacement=replacement, patches=patches
+    )
     shares = 1 - _area(curves) / curves[:, 0]
     return torch.where(curves[:, 0] == 0, torch.nan, shares)
 

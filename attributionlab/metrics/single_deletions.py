@@ -233,7 +233,7 @@ def _label_maps(patches: Any, images: Tensor) -> Int64[Tensor, "batch 1 height w
 
 
 class PatchOptions(TypedDict, total=False):
-    """Keywords of every metric that deletes patches, as `single_deletion` says."""
+    """Keywords of every metric that deletes patches one by one, as `single_deletion` says."""
 
     patches: Patches
     batch_size: int
@@ -365,8 +365,7 @@ def deletion_drops(
     ):
         there = inside.flatten(1).any(1)
         fallen = inside.new_full((len(inside),), torch.nan, dtype=torch.float64)
-        outputs = outputs_without(model, image, fill, inside[there], target, batch_size)
-        fallen[there] = outputs[0] - outputs[1:]
+        fallen[there] = _drops(model, image, fill, inside[there], target, batch_size)
         drops.append(fallen)
     return torch.stack(drops)
 
@@ -470,16 +469,15 @@ def idsds(
     return sds(model, images, targets, attributions, replacement=replacement, **options)
 
 
-def outputs_without(
+def _drops(
     model: nn.Module,
     image: Float[Tensor, "channels height width"],
     filling: Float[Tensor, "channels height width"],
-    inside: Bool[Tensor, "masks height width"],
+    inside: Bool[Tensor, "patches height width"],
     target: int,
     batch_size: int,
-) -> Float64[Tensor, " masks_and_one"]:
-    """The target's output for an image as it is, and without the pixels of each mask."""
-    deleted = torch.where(inside[:, None], filling, image)  # (M, C, H, W)
+) -> Float64[Tensor, " patches"]:
+    deleted = torch.where(inside[:, None], filling, image)  # (P, C, H, W)
     changed = (deleted != image).flatten(1).any(1)
     shown_images = torch.cat([image[None], deleted[changed]])
     with torch.no_grad(), exact_arithmetic():
@@ -488,11 +486,12 @@ def outputs_without(
             checked_outputs(model(part.clone()), len(part))
             for part in torch.split(shown_images, min(int(batch_size), len(shown_images)))
         ]
-    found = output_of(torch.cat(outputs), target).double()
+    whole, *without = output_of(torch.cat(outputs), target).double()
+    drops = torch.zeros(len(inside), dtype=torch.float64, device=image.device)
     # What changes nothing costs nothing, whatever rounding makes of the same image in another batch.
-    every = found[:1].repeat(1 + len(inside))
-    every[1:][changed] = found[1:]
-    return every
+    if without:
+        drops[changed] = whole - torch.stack(without)
+    return drops
 
 
 def _constant(
