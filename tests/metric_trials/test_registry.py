@@ -122,9 +122,14 @@ def test_evaluations_that_maps_share_change_no_score(seen, name, function, setti
     assert len(set(expected)) > 15
 
 
-def test_cells_that_do_not_matter_are_counted_as_by_the_function(seen):
-    expected = one_by_one(non_sensitivity, seen, patches=16)
-    assert METRICS["non-sensitivity"].scores(seen).tolist() == expected
+def test_magnitudes_of_cells_are_scored_as_by_the_functions(seen):
+    other = (seen.case.target + 1) % 3  # an output that rises where others are deleted
+    rising = replace(seen, case=replace(seen.case, target=other))
+    for each in (seen, rising):
+        for function in (non_sensitivity, monotonicity_correlation):
+            expected = one_by_one(function, each, patches=16)
+            name = function.__name__.replace("_", "-")
+            assert METRICS[name].scores(each).tolist() == expected
 
 
 def test_idsds_deletes_by_the_true_baseline_whatever_the_replacement(seen):
