@@ -183,13 +183,15 @@ METRIC_CALLS: dict[str, Any] = {
         for name in (
             *("deletion", "deletion_curve", "idsds", "infidelity", "insertion", "insertion_curve"),
             *("pixel_flipping", "sds", "sensitivity_n", "sensitivity_n_curve", "single_deletion"),
+            *("faithfulness_correlation", "faithfulness_estimate", "irof", "monotonicity"),
+            *("monotonicity_correlation", "non_sensitivity", "region_perturbation", "selectivity"),
         )
     },
     **{
         name: lambda case, name=name: getattr(al.metrics, name)(case.maps, case.truth.positive)
         for name in (
             *("cosine", "pointing_game", "rank_correlation", "relevance_rank_accuracy"),
-            "sign_agreement",
+            *("sign_agreement", "top_k_intersection"),
         )
     },
     **{
@@ -224,6 +226,29 @@ METRIC_CALLS: dict[str, Any] = {
     "included_pixels": lambda case: al.metrics.included_pixels(case.positive, 0.5),
     "label_probability": lambda case: al.metrics.label_probability(
         case.model(case.images), case.targets
+    ),
+    **{
+        name: lambda case, name=name, given=given: getattr(al.metrics, name)(
+            *case.asked[:3], saliency, **given
+        )
+        for name, given in {
+            "local_lipschitz": {"radius": 1.0, "draws": 2},
+            "relative_input_stability": {"radius": 1.0, "draws": 2},
+            "parameter_randomization": {"radius": 1.0, "draws": 2},
+            "efficient_parameter_randomization": {},
+            "random_logit": {},
+        }.items()
+    },
+    "relative_representation_stability": lambda case: al.metrics.relative_representation_stability(
+        *case.asked[:3], saliency, radius=1.0, draws=2, layer=next(case.model.children())
+    ),
+    "sufficiency": lambda case: al.metrics.sufficiency(*case.asked, closeness=20),
+    **{
+        name: lambda case, name=name: getattr(al.metrics, name)(case.positive)
+        for name in ("complexity", "sparseness")
+    },
+    "top_signed_rank_agreement": lambda case: al.metrics.top_signed_rank_agreement(
+        case.maps, case.positive
     ),
     "max_sensitivity": lambda case: al.metrics.max_sensitivity(
         saliency, *case.asked[:3], radius=1.0, draws=2

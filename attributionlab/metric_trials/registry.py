@@ -32,6 +32,8 @@ OFFERED = frozenset({"replacement", "truth", "values", "information", "seed"})
 NOT_GIVEN: Mapping[str, str] = {
     "attribute": "it lets a method explain changed images, and the test ranks ready maps",
     "changes": "it compares sums in units of the output, and the ranked maps have no common scale",
+    "others": "it compares the maps of two methods, and the test ranks each for itself",
+    "closeness": "it compares the maps of different images, and the test ranks the maps of one",
 }
 """Why a metric with such a parameter cannot rank ready maps."""
 

@@ -20,12 +20,16 @@ from attributionlab.metrics import (
     area_under_curve,
     curve_fractions,
     deletion_drops,
+    irof,
     judged_by_drops,
     patch_sums,
+    region_perturbation,
+    selectivity,
     true_soundness,
 )
 from attributionlab.metrics.checked_inputs import above
 from attributionlab.metrics.completeness_curves import THRESHOLDS
+from attributionlab.metrics.drop_correlations import correlated_with_drops, mismatched
 from attributionlab.metrics.incremental_deletion import step_counts
 from attributionlab.metrics.performance import Performance, precision_of
 from attributionlab.metrics.removal import ROAD_FRACTIONS
@@ -37,6 +41,8 @@ PERCENT = 100
 SIDE = 4
 """Cells of the grid along each side, as in Hesse et al. (2024)."""
 STEPS = 32
+SHARE = 0.1
+"""Of the pixels: the subsets of faithfulness correlation."""
 
 Sees = Literal["maps", "network", "condition"]
 """What scores depend on: the maps alone, the network too, or the replacement as well."""
@@ -83,13 +89,14 @@ def completeness_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
 
 def single_deletion_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
     """`attributionlab.metrics.sds` with 4 x 4 cells, as equal as the image's size allows."""
-    case = seen.case
-    cells = _cells(*case.image.shape[1:])
-    drops = deletion_drops(
-        seen.model, case.image[None], case.target, patches=cells, replacement=seen.replacement
-    )
-    sums = patch_sums(case.maps, cells)
-    return judged_by_drops(sums, drops.expand(sums.shape)).scores
+    return judged_by_drops(*_cell_effects(seen)).scores
+
+
+def faithfulness_correlation_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+    """`attributionlab.metrics.faithfulness_correlation` at the size nearest to a tenth."""
+    sizes = seen.case.sizes
+    nearest = min(range(len(sizes)), key=lambda at: abs(sizes[at] - SHARE * seen.case.pixels))
+    return sensitivity(seen.case.sums[..., [nearest]], seen.losses[:, [nearest]])
 
 
 def incremental_deletion_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
@@ -147,6 +154,36 @@ def squared_misfit(
     product, square = sums @ losses, sums.square().sum(1)
     factor = torch.where(square > 0, product / square, 0.0).clamp(min=0)
     return (factor[:, None] * sums - losses).square().mean(1)
+
+
+def _cell_effects(
+    seen: Evaluation, magnitude: bool = False
+) -> tuple[Float64[Tensor, "maps cells"], Float64[Tensor, "maps cells"]]:
+    """Each cell's sum of attributions and what the output loses without it, or both as magnitudes."""
+    case = seen.case
+    cells = _cells(*case.image.shape[1:])
+    drops = deletion_drops(
+        seen.model, case.image[None], case.target, patches=cells, replacement=seen.replacement
+    )
+    sums = patch_sums(case.maps.abs() if magnitude else case.maps, cells)
+    return sums, (drops.abs() if magnitude else drops).expand(sums.shape)
+
+
+def _by_cells(function: Callable[..., Tensor]) -> Callable[[Evaluation], Float64[Tensor, " maps"]]:
+    """A metric of regions with 4 x 4 cells, as equal as the image's size allows."""
+
+    def scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+        case = seen.case
+        return function(
+            seen.model,
+            case.image.expand(len(case.maps), *case.image.shape),
+            case.target.expand(len(case.maps)),
+            case.maps,
+            patches=_cells(*case.image.shape[1:]),
+            replacement=seen.replacement,
+        )
+
+    return scores
 
 
 def _true_soundness(seen: Evaluation) -> Float64[Tensor, " maps"]:
@@ -219,8 +256,15 @@ SHARED: Mapping[str, Shared] = {
     ),
     "road": Shared(road_scores, "network"),
     "true_soundness": Shared(_true_soundness, "maps"),
+    **{each.__name__: Shared(_by_cells(each)) for each in (irof, region_perturbation, selectivity)},
+    "faithfulness_correlation": Shared(faithfulness_correlation_scores),
+    "faithfulness_estimate": Shared(lambda seen: correlated_with_drops(*_cell_effects(seen))),
+    "monotonicity_correlation": Shared(
+        lambda seen: judged_by_drops(*_cell_effects(seen, magnitude=True)).scores
+    ),
+    "non_sensitivity": Shared(lambda seen: mismatched(*_cell_effects(seen, magnitude=True))),
 }
 """By name of the function in `attributionlab.metrics`. Removal goes pixel by pixel, most relevant
 first; subsets are drawn `DRAWS` times at `SIZES` sizes; soundness and completeness see what each map
-says raises the output; single deletion has 4 x 4 cells, and IDSDS deletes them by the true baseline,
-which is no unseen data at any dose."""
+says raises the output; single deletion and others have 4 x 4 cells, and IDSDS deletes them by
+the true baseline, which is no unseen data at any dose."""

@@ -130,6 +130,12 @@ def checked_shares(values: Sequence[float], name: str, *, falling: bool) -> tupl
     return tuple(float(share) for share in shares)
 
 
+def pixels_of_share(share: float, pixels: int) -> int:
+    """How many of an image's pixels a share of them is, at least one."""
+    refuse_if(number_problem("share", share, above=0, most=1))
+    return max(1, round(float(share) * pixels))
+
+
 def output_of(outputs: Tensor, target: int) -> Float[Tensor, "..."]:
     """The outputs (...) of one class, of (..., K), if they are finite real numbers."""
     if not 0 <= target < outputs.shape[-1]:

@@ -1,10 +1,11 @@
 r"""Localization: does the most important lie where the truth is?
 
-Three scores of a map a against a mask G of n pixels (g_j = 1 on it), all in [0, 1], higher is better:
+Four scores of a map a against a mask G of n pixels (g_j = 1 on it), all in [0, 1], higher is better:
 
     pointing game            is a pixel with the largest a_j in G, or near it?
     relevance mass accuracy  sum a_j g_j / sum a_j, for a_j >= 0
     relevance rank accuracy  share of G among the n pixels with the largest a_j
+    top-k intersection       share of G among the k pixels with the largest a_j
 
 Ties are broken at random on average: the score is its expectation over all orders of equal values. A
 constant map scores the mask's share of the image everywhere. An image whose mask is empty is "not
@@ -13,12 +14,12 @@ applicable": NaN. Where objects are annotated by boxes instead of outlines, `bou
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Real
+from jaxtyping import Bool, Float, Int, Real
 from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.metrics.checked_inputs import checked_maps
+from attributionlab.metrics.checked_inputs import checked_maps, pixels_of_share
 from attributionlab.metrics.marking import metric
 from attributionlab.validation import integer_problem, number_problem, shown
 
@@ -208,13 +209,47 @@ def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
     tensor([0.5000], dtype=torch.float64)
     """
     values, mask = _checked(attributions, truth)
-    relevant = mask.sum(1)
-    places = (relevant - 1).clamp(min=0)[:, None]
-    last = values.sort(dim=1, descending=True).values.gather(1, places)  # the n-th largest value
+    return _share_of_first(values, mask, mask.sum(1))
+
+
+@metric(higher_is_better=True, per_sample=True)
+def top_k_intersection(attributions: Maps, truth: Masks, *, share: float = 0.1) -> Scores:
+    """Share of the k pixels with the largest attributions that lie on the truth.
+
+    Parameters, ties and errors of `relevance_rank_accuracy`, which has k = n.
+
+    Parameters
+    ----------
+    share : float
+        k as a share of the P pixels, above 0 and at most 1: k = round(share P), at least 1. A k above n
+        keeps the score of every map below 1.
+
+    Notes
+    -----
+    Quantus 0.6.0 has k itself, 1000 by default, and an option that multiplies the score by P / n.
+
+    References
+    ----------
+    Theiner, Mueller-Budack and Ewerth (2022): Interpretable semantic photo geolocation. WACV.
+    """
+    values, mask = _checked(attributions, truth)
+    k = pixels_of_share(share, values.shape[1])
+    shares = _share_of_first(values, mask, torch.full((len(mask),), k, device=mask.device))
+    return torch.where(mask.any(1), shares, torch.nan)
+
+
+def _share_of_first(
+    values: Float[Tensor, "batch pixels"],
+    mask: Bool[Tensor, "batch pixels"],
+    first: Int[Tensor, " batch"],
+) -> Scores:
+    """Expected share of the mask among so many of the largest values; NaN for none."""
+    places = (first - 1).clamp(min=0)[:, None]
+    last = values.sort(dim=1, descending=True).values.gather(1, places)
     above, equal = values > last, values == last
-    left = relevant - above.sum(1)
+    left = first - above.sum(1)
     hits = (above & mask).sum(1) + left * (equal & mask).sum(1).double() / equal.sum(1)
-    return torch.where(relevant > 0, hits / relevant.clamp(min=1), torch.nan)
+    return torch.where(first > 0, hits / first.clamp(min=1), torch.nan)
 
 
 def _checked(

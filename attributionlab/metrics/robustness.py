@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Real
+from jaxtyping import Bool, Float, Float64, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.device import exact_arithmetic
@@ -183,18 +183,7 @@ def max_sensitivity(
     >>> bool(score <= 0.5 * 2 / 5)  # four values change by at most 0.5; the image's norm is 5
     True
     """
-    if not callable(attribute):
-        raise AttributionLabError(
-            f"attribute is {attribute!r}: pass a function of model, images and targets"
-        )
-    starts, _ = checked_pair(images, 0, *kind_of(model))
-    refuse_if(
-        [
-            *number_problem("radius", radius, above=0, most=torch.finfo(starts.dtype).max),
-            *integer_problem("draws", draws, 1),
-            *seed_problem(seed),
-        ]
-    )
+    starts = noise_ready(attribute, model, images, radius=radius, draws=draws, seed=seed)
     generator = torch.Generator().manual_seed(int(seed))
     scores = [
         _max_sensitivity(attribute, model, image, target, radius, draws, generator)
@@ -233,7 +222,7 @@ def _infidelity(
         torch.ones_like(values)[None],
         values[None],
         n_perturb_samples=draws,
-        max_examples_per_batch=_at_once(draws, image),
+        max_examples_per_batch=images_at_once(draws, image),
         normalize=normalize,
     )
     return score[0]
@@ -257,33 +246,81 @@ def _max_sensitivity(
         return explained(inputs)
 
     def explained(shown: Tensor) -> Tensor:
-        # Captum switches gradients off, the caller perhaps inference mode on. A method may change its
-        # copy of the images.
-        with torch.inference_mode(False), torch.enable_grad():
-            targets = torch.full((len(shown),), target, device=shown.device)
-            attributions = attribute(model, shown.clone(), targets)
-        return _summed(attributions, shown.shape)
+        targets = torch.full((len(shown),), target, device=shown.device)
+        return maps_by(attribute, model, shown, targets)
 
     def noisy(shown: Tensor) -> Tensor:
-        noise = torch.rand(shown.shape, generator=generator, device="cpu") * 2 - 1
-        return shown + radius * noise.to(shown)
+        return with_noise(shown, radius, generator)
 
     score: Tensor = sensitivity_max(
         explain,
         image[None],
         noisy,
         n_perturb_samples=draws,
-        max_examples_per_batch=_at_once(draws, image),
+        max_examples_per_batch=images_at_once(draws, image),
     )
     return score[0]
 
 
-def _summed(attributions: Any, shape: torch.Size) -> Tensor:
-    """What a method returned, in float64 and summed over channels."""
-    batch, channels, height, width = shape
-    each = isinstance(attributions, Tensor) and attributions.shape == shape
+def noise_ready(
+    attribute: object,
+    model: nn.Module,
+    images: Images,
+    *,
+    radius: object,
+    draws: object,
+    seed: object,
+    noiseless: bool = False,
+) -> Images:
+    """Images in the model's numbers, if a method can be asked about (noisy) copies of them."""
+    if not callable(attribute):
+        raise AttributionLabError(
+            f"attribute is {attribute!r}: pass a function of model, images and targets"
+        )
+    starts, _ = checked_pair(images, 0, *kind_of(model))
+    limit = {"least": 0.0} if noiseless else {"above": 0.0}
+    refuse_if(
+        [
+            *number_problem("radius", radius, **limit, most=torch.finfo(starts.dtype).max),
+            *integer_problem("draws", draws, 1),
+            *seed_problem(seed),
+        ]
+    )
+    return starts
+
+
+def outputs_of(model: nn.Module, images: Images) -> Float64[Tensor, "batch outputs"]:
+    """All outputs of a model for images, some at a time."""
+    parts = torch.split(images, images_at_once(len(images), images[0]))
+    with torch.no_grad(), exact_arithmetic():
+        # A layer that works in place spoils a copy.
+        outputs = [checked_outputs(model(part.clone()), len(part)).double() for part in parts]
+    found = torch.cat(outputs)
+    if not found.isfinite().all():
+        raise AttributionLabError(
+            "the model's output is not finite for an image, or a noisy copy: choose other images, or a "
+            "smaller radius"
+        )
+    return found
+
+
+def maps_by(
+    attribute: Attribute, model: nn.Module, images: Images, targets: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch 1 height width"]:
+    """What a method returns, in float64 and summed over channels."""
+    # Captum switches gradients off, the caller perhaps inference mode on. Methods may change copies.
+    with torch.inference_mode(False), torch.enable_grad():
+        attributions: Any = attribute(model, images.clone(), targets.clone())
+    batch, channels, height, width = images.shape
+    each = isinstance(attributions, Tensor) and attributions.shape == images.shape
     maps = checked_maps(attributions, (batch, channels if each else 1, height, width))
     return maps.reshape(batch, -1, height, width).sum(1, keepdim=True)
+
+
+def with_noise(images: Images, radius: float, generator: torch.Generator) -> Images:
+    """Images of which each value got noise of its own, uniform in [-radius, radius]."""
+    noise = torch.rand(images.shape, generator=generator, device="cpu") * 2 - 1
+    return images + radius * noise.to(images)
 
 
 def _subset(height: int, width: int, generator: torch.Generator) -> Bool[Tensor, "1 height width"]:
@@ -295,6 +332,6 @@ def _subset(height: int, width: int, generator: torch.Generator) -> Bool[Tensor,
     return removed.reshape(1, height, width)
 
 
-def _at_once(draws: int, image: Tensor) -> int:
+def images_at_once(draws: int, image: Tensor) -> int:
     """How many copies of an image go through a model together; Captum warns above `draws`."""
     return min(draws, max(1, PIXELS_AT_ONCE // image[0].numel()))

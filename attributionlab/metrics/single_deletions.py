@@ -232,12 +232,17 @@ def _label_maps(patches: Any, images: Tensor) -> Int64[Tensor, "batch 1 height w
     return labels.to(images.device).expand(batch, 1, height, width)
 
 
-class DeletionOptions(TypedDict, total=False):
-    """Keywords of `sds` and `idsds`: those of `single_deletion`, with its defaults."""
+class PatchOptions(TypedDict, total=False):
+    """Keywords of every metric that deletes patches one by one, as `single_deletion` says."""
 
     patches: Patches
-    undefined: Undefined
     batch_size: int
+
+
+class DeletionOptions(PatchOptions, total=False):
+    """Keywords of `sds` and `idsds`: those of `single_deletion`, with its defaults."""
+
+    undefined: Undefined
 
 
 class SingleDeletion(NamedTuple):

@@ -7,6 +7,7 @@ and values v_j of the pixels of one image:
     cosine              sum a_j v_j / (|a| |v|)
     sign agreement      share of the pixels with v_j other than 0 for which a_j has its sign
     efficiency gap      |sum a_j - d| / |d|,  d = f(x) - f(b)
+    efficiency within   1 where that gap is at most a tolerance, else 0
 
 Nothing is normalized, nothing loses its sign.
 
@@ -167,6 +168,35 @@ def efficiency_gap(attributions: Tensor, changes: Tensor) -> Scores:
     change = changes.to(maps.device).double()
     missed = (maps.sum(1) - change).abs()
     return torch.where(change == 0, torch.nan, missed / change.abs())
+
+
+@metric(higher_is_better=True, per_sample=True)
+def efficiency_within(attributions: Tensor, changes: Tensor, *, tolerance: float) -> Scores:
+    """Whether the attributions sum to the output's change, as the completeness axiom asks.
+
+    1 where `efficiency_gap`, with its parameters and errors, is at most a tolerance, otherwise 0.
+
+    Parameters
+    ----------
+    tolerance : float
+        As a share of the change, at least 0. Rounding alone leaves about 1e-6 for sums in float32.
+
+    Returns
+    -------
+    Tensor of float64, (B,)
+        0 or 1; NaN where the output does not change.
+
+    Notes
+    -----
+    Quantus 0.6.0 (Completeness) compares both with ==.
+
+    References
+    ----------
+    Sundararajan, Taly and Yan (2017): Axiomatic attribution for deep networks. ICML.
+    """
+    refuse_if(number_problem("tolerance", tolerance, least=0))
+    gaps = efficiency_gap(attributions, changes)
+    return torch.where(gaps.isnan(), gaps, (gaps <= tolerance).double())
 
 
 def _pair(attributions: Any, values: Any) -> tuple[Float[Tensor, "batch pixels"], ...]:

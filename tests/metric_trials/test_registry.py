@@ -19,15 +19,22 @@ from attributionlab.metric_trials.scores import LEVELS, SHARED, _cells, squared_
 from attributionlab.metrics import (
     completeness_curve,
     deletion,
+    faithfulness_correlation,
+    faithfulness_estimate,
     ids,
     idsds,
     insertion,
+    irof,
     magnitudes,
     metric,
+    monotonicity_correlation,
+    non_sensitivity,
     normalize,
     pixel_flipping,
+    region_perturbation,
     road,
     sds,
+    selectivity,
     sensitivity_n,
     soundness_at,
 )
@@ -50,7 +57,13 @@ def seen():
 
 def test_every_metric_is_tested_by_its_function_s_name_or_refused_with_what_to_do():
     refused = FUNCTIONS.keys() - METRICS.keys()
-    assert refused == {"max-sensitivity", "efficiency-gap"}
+    assert refused == {
+        *("efficiency-gap", "efficiency-within", "efficient-parameter-randomization"),
+        *("local-lipschitz", "max-sensitivity", "parameter-randomization", "random-logit"),
+        *("relative-input-stability", "relative-output-stability", "sufficiency"),
+        *("relative-representation-stability", "top-feature-agreement", "top-rank-agreement"),
+        *("top-sign-agreement", "top-signed-rank-agreement"),
+    }
     for name in refused:
         remedy = f"attributionlab.metrics.{name.replace('-', '_')} instead"
         with pytest.raises(AttributionLabError, match=f"^{name} cannot be tested: .*{remedy}$"):
@@ -95,6 +108,11 @@ def one_by_one(function, seen, **settings):
         ("pixel-flipping", pixel_flipping, {}),
         ("single-deletion", sds, {"patches": 16}),
         ("incremental-deletion", ids, {}),
+        ("faithfulness-estimate", faithfulness_estimate, {"patches": 16}),
+        ("monotonicity-correlation", monotonicity_correlation, {"patches": 16}),
+        ("region-perturbation", region_perturbation, {"patches": 16}),
+        ("selectivity", selectivity, {"patches": 16}),
+        ("irof", irof, {"patches": 16}),
     ],
 )
 def test_evaluations_that_maps_share_change_no_score(seen, name, function, settings):
@@ -102,6 +120,16 @@ def test_evaluations_that_maps_share_change_no_score(seen, name, function, setti
     expected = one_by_one(function, seen, **settings)
     assert METRICS[name].scores(seen) == pytest.approx(expected, abs=1e-12)
     assert len(set(expected)) > 15
+
+
+def test_magnitudes_of_cells_are_scored_as_by_the_functions(seen):
+    other = (seen.case.target + 1) % 3  # an output that rises where others are deleted
+    rising = replace(seen, case=replace(seen.case, target=other))
+    for each in (seen, rising):
+        for function in (non_sensitivity, monotonicity_correlation):
+            expected = one_by_one(function, each, patches=16)
+            name = function.__name__.replace("_", "-")
+            assert METRICS[name].scores(each).tolist() == expected
 
 
 def test_idsds_deletes_by_the_true_baseline_whatever_the_replacement(seen):
@@ -285,6 +313,16 @@ def test_sensitivity_over_shared_subsets_is_that_of_each_map(seen):
     expected = one_by_one(sensitivity_n, seen, **settings)
     assert METRICS["sensitivity-n"].scores(seen) == pytest.approx(expected, abs=1e-9)
     assert METRICS["sensitivity-n"].scores(seen)[1] == 0  # a constant explains nothing
+
+
+def test_faithfulness_correlation_is_that_of_shared_subsets_of_about_a_tenth(seen):
+    size = min(seen.case.sizes, key=lambda each: abs(each - 14.4))
+    settings = {"share": size / 144, "draws": DRAWS, "seed": seen.case.seed}
+    expected = one_by_one(faithfulness_correlation, seen, **settings)
+    # As above, at one size.
+    found = METRICS["faithfulness-correlation"].scores(seen)
+    assert found == pytest.approx(expected, abs=1e-9, nan_ok=True)
+    assert len(set(expected)) > 15
 
 
 def test_sensitivity_is_nan_where_the_output_never_changes(seen):

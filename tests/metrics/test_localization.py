@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_metrics as oracles
+import oracles_metrics_patches
 import oracles_unified
 from attributionlab import AttributionLabError
 from attributionlab.metrics.localization import (
@@ -15,6 +16,7 @@ from attributionlab.metrics.localization import (
     pointing_game,
     relevance_mass_accuracy,
     relevance_rank_accuracy,
+    top_k_intersection,
 )
 
 VALUES = [-1.0, 0.0, 0.0, 0.5, 2.0]
@@ -49,6 +51,31 @@ def test_scores_are_their_definitions(case, name):
     expected = [math.nan if score is None else score for score in expected]
     # Ratios of sums of five small numbers, in float64 and in a mean over at most 120 orders.
     assert function(maps, masks).tolist() == pytest.approx(expected, abs=1e-13, nan_ok=True)
+
+
+@given(CASES, st.integers(1, 5))
+def test_the_share_of_the_first_pixels_on_the_truth_is_its_definition(case, k):
+    maps, masks = tensors(case)
+    pixels = maps.shape[3]
+    k = min(k, pixels)
+    expected = [
+        oracles_metrics_patches.top_share(values.flatten().tolist(), mask.flatten().tolist(), k)
+        for values, mask in zip(maps, masks, strict=True)
+    ]
+    expected = [math.nan if score is None else score for score in expected]
+    # As above.
+    found = top_k_intersection(maps, masks, share=k / pixels).tolist()
+    assert found == pytest.approx(expected, abs=1e-13, nan_ok=True)
+
+
+def test_the_first_pixels_are_a_tenth_of_all_unless_said_and_one_at_least():
+    maps, mask = torch.arange(30.0).view(1, 1, 5, 6), torch.zeros(1, 1, 5, 6).bool()
+    mask[..., 4, 4:] = True
+    assert top_k_intersection(maps, mask) == pytest.approx(2 / 3, abs=1e-15)
+    assert top_k_intersection(maps, mask, share=1e-9) == 1
+    for share in (0, 1.5, "1"):
+        with pytest.raises(AttributionLabError, match=r"share is .*: take a number above"):
+            top_k_intersection(maps, mask, share=share)
 
 
 GRIDS = st.lists(st.tuples(st.sampled_from(VALUES), st.booleans()), min_size=12, max_size=12)

@@ -15,6 +15,7 @@ from attributionlab import AttributionLabError
 from attributionlab.metrics import (
     cosine,
     efficiency_gap,
+    efficiency_within,
     rank_correlation,
     sign_agreement,
     true_completeness,
@@ -76,6 +77,17 @@ def test_the_gap_is_what_the_sum_misses_of_the_change_as_a_share_of_it():
     maps = torch.stack([as_map([1.0, 2, 3, 0, 0, 0])[0], as_map([1.0, -1, 0, 0, 0, 0])[0]])
     assert efficiency_gap(maps, torch.tensor([4.0, -2.0])).tolist() == [0.5, 1.0]
     assert math.isnan(efficiency_gap(maps, torch.tensor([0.0, 1.0]))[0])
+
+
+def test_a_sum_is_complete_within_a_share_of_the_change():
+    maps = as_map([1.0, 2, 0.5, 0, 0, 0]).repeat(4, 1, 1, 1)
+    changes = torch.tensor([4.0, 3.5, -3.5, 0.0])
+    for tolerance, expected in ((0.125, [1, 1, 0]), (0.124, [0, 1, 0]), (2, [1, 1, 1])):
+        found = efficiency_within(maps, changes, tolerance=tolerance).tolist()
+        assert found[:3] == expected
+        assert math.isnan(found[3])
+    with pytest.raises(AttributionLabError, match="tolerance is -1: take a number of at least 0"):
+        efficiency_within(maps, changes, tolerance=-1)
 
 
 @pytest.mark.parametrize("score", SCORES, ids=lambda score: score.__name__)
