@@ -30,8 +30,9 @@ from attributionlab.cli.options import (
     write_all,
 )
 from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.progress import follow
+from attributionlab.validation import integer_problem
 
 if TYPE_CHECKING:
     from attributionlab.faithfulness.comparison import Comparison
@@ -357,6 +358,7 @@ def run_metric_test(
     from attributionlab.files import write_atomically, write_json
     from attributionlab.methods import as_method
     from attributionlab.metric_kit.run import check_metric
+    from attributionlab.metric_trials.conditions import conditions_of
     from attributionlab.metric_trials.registry import says_direction
     from attributionlab.metric_trials.run import metric_test
     from attributionlab.metric_trials.swap import STATUS
@@ -394,6 +396,12 @@ def run_metric_test(
     doses = parse_doses(dose) if dose else None
     drawn = parse_seed(seed)
     [place] = load_all([name], quick, image_size)
+    # What the test would refuse is refused before the metric is checked.
+    if worlds is None:
+        refuse_if(integer_problem("seed", drawn, 0))
+        conditions_of(place, doses)
+    else:
+        refuse_if(integer_problem("worlds", worlds, 1))
     direction = None if says_so else not lower_is_better
     kit = check_metric(
         scorer,

@@ -9,7 +9,6 @@ import typer
 from attributionlab import AttributionLabError
 from attributionlab.cli.app import INTERRUPTED, main
 from attributionlab.cli.studies import run_metric_test
-from attributionlab.metric_kit.report import KitReport
 
 METRICS = """
 import attributionlab as al
@@ -78,13 +77,8 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(folder, monkeypatch, capsys):
+def run(folder, without_kit, capsys):
     """Runs the trial of a metric whose code has no fault."""
-
-    def check_metric(metric, **options):
-        return KitReport("checked", True, (), 0, None)
-
-    monkeypatch.setattr("attributionlab.metric_kit.run.check_metric", check_metric)
 
     def run(*arguments, status=3):
         words = ["--env", "small.toml", "--n", "2", *arguments]

@@ -187,7 +187,7 @@ def test_in_one_network_nothing_is_decided():
     assert report.trial.contrast is None
 
 
-def test_the_command_tests_a_metric_in_a_world(capsys):
+def test_the_command_tests_a_metric_in_a_world(capsys, without_kit):
     words = ["metric", "sparsity", "--env", "all-four", "--n", "2", "--image-size", "24"]
     assert command([*words, "--dose", "share=0", "--jobs", "1"]) == 2
     assert "leave doses out" in capsys.readouterr().err
@@ -297,7 +297,7 @@ def test_a_metric_that_no_world_can_test_is_refused():
         exam(n=1)
 
 
-def test_the_command_prints_the_share_of_worlds(tmp_path, capsys):
+def test_the_command_prints_the_share_of_worlds(tmp_path, capsys, without_kit):
     path = tmp_path / "exam.json"
     words = [
         "metric",
@@ -323,7 +323,9 @@ def test_the_command_prints_the_share_of_worlds(tmp_path, capsys):
     ]
     assert command(words) == 1
     shown = capsys.readouterr().out
-    assert shown.startswith("sparsity: blind\nvalid in 0 of 2 random worlds, a share of 0.00")
+    assert shown.startswith(
+        "checked: no fault ()\nsparsity: blind\nvalid in 0 of 2 random worlds, a share of 0.00"
+    )
     assert "--worlds 2 --seed 3 (given) --difficulty easy --image-size 24" in shown
     assert "others: 2 blind" in shown
     assert "contrast 0.00\nNothing is unseen in worlds, so no drop was measured." in shown
@@ -338,7 +340,7 @@ def test_the_command_prints_the_share_of_worlds(tmp_path, capsys):
         (["--worlds", "2", "--dose", "share=0"], "nothing is unseen in worlds"),
         (["--worlds", "2", "--threshold", "0.5", "--quick"], "--threshold is given with --worlds"),
         (["--difficulty", "hard"], "--difficulty is given without --worlds"),
-        (["--worlds", "0"], "n is 0"),
+        (["--worlds", "0"], "worlds is 0"),
         (["--seed", "fresh"], "seed is 'fresh'"),
     ],
 )
