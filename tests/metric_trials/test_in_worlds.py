@@ -338,7 +338,7 @@ def test_the_command_prints_the_share_of_worlds(tmp_path, capsys):
         (["--worlds", "2", "--dose", "share=0"], "nothing is unseen in worlds"),
         (["--worlds", "2", "--threshold", "0.5", "--quick"], "--threshold is given with --worlds"),
         (["--difficulty", "hard"], "--difficulty is given without --worlds"),
-        (["--worlds", "0"], "n is 0"),
+        (["--worlds", "0"], "worlds is 0"),
         (["--seed", "fresh"], "seed is 'fresh'"),
     ],
 )
