@@ -24,7 +24,14 @@ class AttributionLabError(ValueError):
     Values in it (texts in quotes, what stands in brackets, whatever has no blank) are cut after 200
     characters, and control characters written as in Python's texts, since values and errors of
     strangers' code may hold anything.
+
+    Attributes
+    ----------
+    problems : sequence of str
+        The sentences of which `refuse_if` made it.
     """
+
+    problems: Sequence[str] = ()
 
     def __init__(self, message: object = "") -> None:
         text = LONG_TEXT.sub(lambda found: cut(found[0]), str(message))
@@ -71,7 +78,9 @@ def refuse_if(problems: Sequence[str], where: str = "") -> None:
         What the problems are about, put in front of them.
     """
     if problems:
-        raise AttributionLabError((f"{where}: " if where else "") + "; ".join(problems))
+        error = AttributionLabError((f"{where}: " if where else "") + "; ".join(problems))
+        error.problems = tuple(problems)
+        raise error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

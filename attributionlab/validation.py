@@ -14,9 +14,9 @@ from typing import Any, cast
 import numpy as np
 import torch
 from jaxtyping import Float, Real
-from torch import Tensor
+from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import LONGEST_VALUE, AttributionLabError, refuse_if
 
 MOST_IMAGES = 1_000_000
 """The largest number of images that anything here takes: a quarter of an hour at a millisecond each."""
@@ -117,6 +117,29 @@ def boolean_problem(name: str, value: object) -> list[str]:
     return [f"{name} is {value!r}: take True or False"]
 
 
+def name_problem(value: object) -> list[str]:
+    """What is wrong with the name that somebody gives to something of their own.
+
+    Parameters
+    ----------
+    value : object
+        What was passed as `name`.
+
+    Examples
+    --------
+    >>> from attributionlab.validation import name_problem
+    >>> name_problem(3)
+    ['name is 3: give a text of one line that is not empty, of at most 200 characters']
+    """
+    is_line = isinstance(value, str) and value.strip() and value.isprintable()
+    if is_line and len(str(value)) <= LONGEST_VALUE:
+        return []
+    return [
+        f"name is {value!r}: give a text of one line that is not empty, of at most {LONGEST_VALUE} "
+        "characters"
+    ]
+
+
 def generator_problem(value: object) -> list[str]:
     """What is wrong with what random numbers are to be drawn from; a seed is no generator.
 
@@ -171,6 +194,49 @@ def reference_images_problem(value: object, inputs: Tensor, least: int) -> list[
     if not cast(Tensor, value).isfinite().all():
         return ["reference_images hold NaN or infinity: pass finite ones"]
     return []
+
+
+def plain_problem(subject: str, value: Tensor) -> list[str]:
+    """What is wrong with a tensor that does not simply hold numbers; nothing with other types.
+
+    Parameters
+    ----------
+    subject : str
+        How the sentence begins, as "images are".
+    value : Tensor
+        What was passed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.validation import plain_problem
+    >>> plain_problem("the truth is", torch.zeros(1, device="meta"))
+    ['the truth is on meta: pass a dense tensor of real numbers, with its values in memory']
+    """
+    if value.is_nested:
+        kind = "nested"
+    elif value.is_complex():
+        kind = str(value.dtype)
+    elif value.layout != torch.strided:
+        kind = str(value.layout)
+    elif value.is_meta:
+        kind = "on meta"
+    else:
+        return []
+    return [f"{subject} {kind}: pass a dense tensor of real numbers, with its values in memory"]
+
+
+def has_gradient(model: nn.Module, images: Tensor) -> bool:
+    """Whether a gradient of a model's outputs arrives at images, or cannot be asked for."""
+    try:
+        with torch.enable_grad():
+            leaf = images.detach().clone().requires_grad_()
+            total = model(leaf).sum()
+            if not total.requires_grad:
+                return False
+            return torch.autograd.grad(total, leaf, allow_unused=True)[0] is not None
+    except (Exception, SystemExit):  # a stranger's code may fail in any way
+        return True
 
 
 def shown(value: object) -> str:
@@ -256,16 +322,24 @@ def checked_targets(targets: Any, n: int) -> list[int]:
         raise AttributionLabError(
             f"targets are {shown(targets)}: pass a tensor of one integer for each of the {n} images"
         )
+    refuse_if(plain_problem("targets are", targets))
     classes: list[int] = targets.tolist()
     return classes
 
 
 def checked_outputs(outputs: Any, n: int) -> Float[Tensor, "batch outputs"]:
     """What a model returned, if it is a row of outputs for each of n images."""
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != n:
+    if isinstance(outputs, Tensor):
+        refuse_if(plain_problem("the model's output is", outputs))
+    if (
+        not isinstance(outputs, Tensor)
+        or outputs.ndim != 2
+        or len(outputs) != n
+        or not outputs.numel()
+    ):
         what = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise AttributionLabError(
             f"the model's output is {what} for {n} images: pass one that returns a tensor of shape "
-            f"(B, K), one row for each image"
+            f"(B, K), one row for each image and K at least 1"
         )
     return outputs

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "progress": set(),
     "references": set(),
     "report": {"digits"},
-    "store": {"files", "progress", "references"},
+    "store": {"files", "progress", "references", "validation"},
     "stats": set(),
     "ranking": {"stats"},
     "exact": {"compiling", "device", "dyadic", "validation"},
@@ -45,7 +45,8 @@ MAY_IMPORT = {
     "metrics": {"device", "exact", "imputation", "ranking", "validation"},
     "methods": {"device", "exact", "memory", "references", "segmentation", "truth", "validation"},
     "environment": {
-        *("device", "exact", "images", "memory", "nets", "rules", "truth", "validation"),
+        *("device", "exact", "images", "memory", "nets", "references", "rules", "truth"),
+        "validation",
     },
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code, and
     # of rules only what they mean.

@@ -15,8 +15,11 @@ from attributionlab.validation import (
     checked_images,
     checked_outputs,
     checked_targets,
+    has_gradient,
     integer_problem,
+    name_problem,
     number_problem,
+    plain_problem,
     shown,
 )
 
@@ -144,6 +147,57 @@ def test_tensors_that_do_not_broadcast_are_refused_under_their_parameters_name()
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (IMAGES.to_sparse(), "torch.sparse_coo"),
+        (IMAGES.to("meta"), "on meta"),
+        (IMAGES * 1j, "torch.complex64"),
+        (torch.nested.nested_tensor([IMAGES[0]], layout=torch.jagged), "nested"),
+    ],
+)
+def test_tensors_that_do_not_simply_hold_numbers_are_refused(value: Any, kind: str) -> None:
+    assert plain_problem("they are", value) == [
+        f"they are {kind}: pass a dense tensor of real numbers, with its values in memory"
+    ]
+
+
+def test_plain_tensors_are_fine() -> None:
+    for value in (IMAGES, IMAGES.long(), IMAGES > 0, IMAGES[..., ::2], IMAGES.transpose(1, 3)):
+        assert plain_problem("they are", value) == []
+
+
+@pytest.mark.parametrize("name", ["red", "a b", "\N{LATIN SMALL LETTER E WITH ACUTE}", "x" * 200])
+def test_lines_are_names(name: str) -> None:
+    assert name_problem(name) == []
+
+
+@pytest.mark.parametrize("name", ["", " ", "\n", "a\nb", "a\tb", "x" * 201, 3, None, b"x"])
+def test_anything_else_is_no_name(name: Any) -> None:
+    assert name_problem(name) == [
+        f"name is {name!r}: give a text of one line that is not empty, of at most 200 characters"
+    ]
+
+
+class Network(torch.nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.forward = function
+
+
+def test_a_network_has_a_gradient_if_its_output_depends_on_the_images_in_the_graph() -> None:
+    weight = torch.ones(1, requires_grad=True)
+    for function, expected in (
+        (lambda images: images.sum((1, 2, 3)), True),
+        (lambda images: 0 * images, True),
+        (lambda images: images.detach(), False),
+        (lambda images: images.long(), False),
+        (lambda images: weight.expand(len(images)), False),
+        (lambda images: 1 / 0, True),  # nothing is known
+    ):
+        assert has_gradient(Network(function), IMAGES) is expected
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8])
 def test_targets_are_one_integer_for_each_image(dtype: torch.dtype) -> None:
     assert checked_targets(torch.tensor([3, 0], dtype=dtype), 2) == [3, 0]
@@ -167,9 +221,10 @@ def test_outputs_are_one_row_for_each_image() -> None:
     assert checked_outputs(outputs, 2) is outputs
     for wrong, what in [
         *((outputs[0], "(5,)"), (outputs[:1], "(1, 5)"), (outputs[None], "(1, 2, 5)")),
+        (outputs[:, :0], "(2, 0)"),
         ([outputs], "list"),
     ]:
         assert refused(checked_outputs, wrong, 2) == (
             f"the model's output is {what} for 2 images: pass one that returns a tensor of shape "
-            "(B, K), one row for each image"
+            "(B, K), one row for each image and K at least 1"
         )

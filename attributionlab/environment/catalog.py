@@ -3,6 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -53,7 +54,8 @@ def convert(value: Any, annotation: Any) -> Any:
             return items
     elif annotation is float:
         if isinstance(value, Real) and not isinstance(value, bool):
-            return float(value)
+            with suppress(OverflowError):  # of an integer beyond the range of float64
+                return float(value)
     elif annotation is int and isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
     elif isinstance(value, annotation) and not (isinstance(value, bool) and annotation is int):
@@ -319,7 +321,8 @@ def _build(spec: EnvironmentSpec) -> Environment:
         try:
             made.append(make(spec))
         except AttributionLabError as error:
-            problems.append(str(error))
+            # Network and images may find the same wrong.
+            problems += [each for each in error.problems or [str(error)] if each not in problems]
     refuse_if(problems, spec.name)
     network, recipe = made
     _check_fit(spec, network, recipe)

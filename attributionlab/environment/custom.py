@@ -19,6 +19,7 @@ from attributionlab.environment.own_interventions import (
     MOST_QUESTIONS,
     Intervened,
     intervene,
+    outputs_of,
 )
 from attributionlab.environment.own_truth import OwnTruth, StatedTruth
 from attributionlab.environment.samples import Sample, SampleDataset
@@ -28,10 +29,12 @@ from attributionlab.truth import Output, Truth
 from attributionlab.validation import (
     MOST_IMAGES,
     Replacement,
-    checked_outputs,
     checked_targets,
+    has_gradient,
     integer_problem,
+    name_problem,
     number_problem,
+    plain_problem,
     shown,
 )
 
@@ -89,7 +92,7 @@ def custom_environment(
     layers : dict of str to nn.Module, optional
         "gradcam" and "iba": where map-based methods attach.
     name : str
-        In reports.
+        In reports; one line of at most 200 characters.
     interventions : int
         How many images to show the network in these checks, 64 to 100,000, or 0 for no check.
     tolerance : float
@@ -136,11 +139,10 @@ def custom_environment(
         *_layers_problems(layers, model),
         *integer_problem("seed", seed, 0, 2**63 - 1),
         *number_problem("tolerance", tolerance, least=0),
+        *name_problem(name),
     ]
     if interventions != 0 or isinstance(interventions, bool):
         problems += integer_problem("interventions", interventions, LEAST_PASSES, MOST_PASSES)
-    if not isinstance(name, str) or not name.strip():
-        problems.append(f"name is {name!r}: give a text that is not empty")
     if not _images_problems(images):
         problems += _baseline_problems(baseline, images)
         if not _model_problems(model):
@@ -197,7 +199,13 @@ class CustomEnvironment(Environment):
         self.own_truth = OwnTruth(truth, self.images, self.image_targets, self.classes)
         self.baseline = torch.zeros(images.shape[1], 1, 1)
         if baseline is not None:
-            self.baseline = self.baseline + torch.as_tensor(baseline).float()
+            self.baseline = (
+                self.baseline
+                + (baseline if isinstance(baseline, Tensor) else torch.tensor(float(baseline)))
+                .detach()
+                .cpu()
+                .float()
+            )
         self.device = torch.device("cpu")
         self.intervened: Intervened | None = None
         self.tolerance = 0.0
@@ -366,12 +374,22 @@ class CustomEnvironment(Environment):
             "baseline": json.dumps(self.baseline.flatten().tolist()),
             "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items())
             or "no layers named",
+            **self._gradient(),
             **self._checks(),
             "a pass": "does not show that maps depend on the network or the target: no other "
             "networks are known in which pixels have other roles",
             "spec": self.spec.digest[:16],
         }
         return "\n".join([self.name, *(f"  {key:<20} {value}" for key, value in rows.items())])
+
+    def _gradient(self) -> dict[str, str]:
+        """That the network has no gradient, where it has none."""
+        if has_gradient(self.model, self.images[:1].to(self.device)):
+            return {}
+        return {
+            "gradient": "none arrives at the images: only methods that need none can explain this "
+            "network"
+        }
 
     def _checks(self) -> dict[str, str]:
         """What interventions found, and what they left out."""
@@ -432,6 +450,8 @@ def _model_problems(model: Any) -> list[str]:
 def _images_problems(images: Any, shape: tuple[int, ...] | None = None) -> list[str]:
     """What is wrong with images; those of an environment have a shape."""
     wanted = f"(N, {', '.join(map(str, shape))})" if shape else "(N, C, H, W)"
+    if isinstance(images, Tensor) and plain_problem("images are", images):
+        return plain_problem("images are", images)
     if not isinstance(images, Tensor) or images.ndim != 4 or not images.numel():
         return [
             f"images are {shown(images)}: pass a float32 tensor of shape {wanted}, N at least 1"
@@ -460,12 +480,18 @@ def _baseline_problems(baseline: Any, images: Tensor) -> list[str]:
     if baseline is None:
         return []
     if not isinstance(baseline, Tensor):
-        return number_problem("baseline", baseline)
+        most = torch.finfo(torch.float32).max
+        return number_problem("baseline", baseline) or number_problem(
+            "baseline", baseline, least=-most, most=most
+        )
+    if plain_problem("baseline is", baseline):
+        return plain_problem("baseline is", baseline)
     shape = (images.shape[1], 1, 1)
-    if baseline.shape not in (torch.Size(shape), torch.Size([])) or not baseline.isfinite().all():
+    shape_fits = baseline.shape in (torch.Size(shape), torch.Size([]))
+    if not shape_fits or not baseline.float().isfinite().all():
         return [
             f"baseline is {shown(baseline)}: pass a number, or finite ones of shape {shape}, a value "
-            "for each channel"
+            "for each channel, within the range of float32"
         ]
     return []
 
@@ -485,24 +511,22 @@ def _layers_problems(layers: Any, model: Any) -> list[str]:
 
 
 @own_arithmetic()
-@torch.no_grad()
 def _outputs(model: nn.Module, images: Tensor) -> tuple[Tensor, list[str]]:
     """The network's outputs for all images, and what is wrong with them."""
     at_once = max(1, PIXELS_AT_ONCE // math.prod(images.shape[2:]))
-    outputs = []
     try:
-        for start in range(0, len(images), at_once):
-            some = images[start : start + at_once].clone()
-            outputs.append(checked_outputs(model(some), len(some)))
-        found, again = torch.cat(outputs), model(images[:at_once].clone())
+        outputs = [outputs_of(model, some) for some in torch.split(images, at_once)]
+        again = outputs_of(model, images[:at_once])
     except AttributionLabError as error:
         return images, [str(error)]
-    except Exception as error:  # a stranger's code may fail in any way
-        what = f"{type(error).__name__}: {error}"
-        return images, [f"model raised {what}, given images {tuple(images.shape)}: repair it"]
+    if len({each.shape[1] for each in outputs}) > 1:
+        return images, ["the model has other numbers of outputs for other images: return (B, K)"]
+    found = torch.cat(outputs)
+    if found.dtype == torch.bool:
+        return images, ["the model's outputs are torch.bool: return numbers"]
     if not found.isfinite().all():
         image = int((~found.isfinite()).nonzero()[0, 0])
         return images, [f"the model's output for image {image} is NaN or infinite: repair it"]
-    if not torch.equal(again, found[:at_once]):
+    if not torch.equal(again, outputs[0]):
         return images, ["the model gives other outputs for the same images: make it deterministic"]
     return found, []

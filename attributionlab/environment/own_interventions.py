@@ -27,7 +27,10 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor, nn
 
 from attributionlab.environment.environment import PIXELS_AT_ONCE
+from attributionlab.errors import AttributionLabError
+from attributionlab.references import format_error, in_one_line, place_of
 from attributionlab.truth import Truth
+from attributionlab.validation import checked_outputs
 
 MOST_QUESTIONS = 8
 """Images that share the passes."""
@@ -103,7 +106,7 @@ def intervene(
     model, dtype = _precise(model, images[:1])
     found = Intervened([image for image, _, _ in truths], dtype)
     for index, target, truth in truths:
-        game = _Game(model, images[index].to(dtype), baseline.to(dtype), target, tolerance)
+        game = _Game(model, images[index].to(dtype), index, baseline.to(dtype), target, tolerance)
         asked, relevant, signed = (
             each.flatten() for each in (truth.asked, truth.relevant & truth.asked, truth.signed)
         )
@@ -118,18 +121,44 @@ def intervene(
     return found
 
 
+@torch.no_grad()
+def outputs_of(
+    model: nn.Module, images: Float[Tensor, "batch channels height width"]
+) -> Float[Tensor, "batch outputs"]:
+    """The outputs of a user's network, which may raise anything and must leave the images alone."""
+    given = images.clone()
+    with in_one_line(
+        lambda error: (
+            f"model raised {format_error(error)}, given images {tuple(images.shape)}"
+            f"{place_of(error)}: repair it"
+        )
+    ):
+        outputs = checked_outputs(model(given), len(images))
+    if not torch.equal(given, images):
+        raise AttributionLabError(
+            "the model changes its input: let it work on images.clone(), and its first layer without "
+            "inplace=True"
+        )
+    return outputs
+
+
 class _Game:
     """The output of one image with pixels replaced."""
 
     def __init__(
-        self, model: nn.Module, image: Tensor, baseline: Tensor, target: int, tolerance: float
+        self,
+        model: nn.Module,
+        image: Tensor,
+        index: int,
+        baseline: Tensor,
+        target: int,
+        tolerance: float,
     ) -> None:
-        self.model, self.image, self.target = model, image, target
+        self.model, self.image, self.index, self.target = model, image, index, target
         self.baseline = baseline.expand_as(image)
         self.passes, self.least = 0, tolerance
         self.largest = float(torch.maximum(image.abs(), self.baseline.abs()).max())
 
-    @torch.no_grad()
     def __call__(self, absent: Bool[Tensor, "sets pixels"]) -> Float64[Tensor, " sets"]:
         """The output of each set of absent pixels."""
         shape = self.image.shape[1:]
@@ -137,11 +166,16 @@ class _Game:
         outputs = []
         for start in range(0, len(absent), at_once):
             masks = absent[start : start + at_once].reshape(-1, 1, *shape)
-            outputs.append(
-                self.model(torch.where(masks, self.baseline, self.image))[:, self.target]
-            )
+            images = torch.where(masks, self.baseline, self.image)
+            outputs.append(outputs_of(self.model, images)[:, self.target])
         self.passes += len(absent)
         values = torch.cat(outputs).double()
+        wrong = values[~values.isfinite()]
+        if len(wrong):
+            raise AttributionLabError(
+                f"image {self.index}: output {self.target} of the model is {float(wrong[0])} where "
+                "pixels have the baseline's value: state a baseline that it takes, or repair it"
+            )
         self.largest = max(self.largest, float(values.abs().max()))
         return values
 
@@ -158,7 +192,7 @@ def _precise(model: nn.Module, image: Tensor) -> tuple[nn.Module, torch.dtype]:
         with torch.no_grad():
             if double(image.double()).dtype == torch.float64:
                 return double, torch.float64
-    except Exception:  # a stranger's code may fail in any way
+    except (Exception, SystemExit):  # a stranger's code may fail in any way
         pass
     return model, torch.float32
 

@@ -10,8 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.references import format_error, in_one_line, place_of
 from attributionlab.truth import Truth
-from attributionlab.validation import shown
+from attributionlab.validation import plain_problem, shown
 
 StatedTruth = Tensor | np.ndarray[Any, Any] | Truth
 """Maps of -1, 0, +1 and NaN, (N, H, W), (N, 1, H, W) or one a class (N, K, H, W); or masks."""
@@ -93,13 +94,13 @@ class OwnTruth:
 
     def _asked_of_function(self, images: Tensor, targets: Tensor) -> Truth:
         assert self.function is not None
-        try:
+        with in_one_line(
+            lambda error: (
+                f"the truth, a function, raised {format_error(error)}{place_of(error)}: it takes "
+                f"images {tuple(images.shape)} and targets {tuple(targets.shape)}"
+            )
+        ):
             stated = self.function(images.clone(), targets.clone())
-        except Exception as error:
-            raise AttributionLabError(
-                f"the truth, a function, raised {type(error).__name__}: {error}; it takes images "
-                f"{tuple(images.shape)} and targets {tuple(targets.shape)}"
-            ) from error
         return read_truth(stated, images, 1)[0]
 
 
@@ -110,10 +111,12 @@ def read_truth(stated: Any, images: Tensor, classes: int) -> list[Truth]:
         refuse_if(_problems_of_masks(stated, (n, 1, height, width)), "the truth")
         return [stated.to(torch.device("cpu"))]
     if isinstance(stated, np.ndarray) and stated.dtype.kind in "biuf":
-        stated = torch.from_numpy(stated)
+        stated = torch.from_numpy(stated.astype(np.float64))  # any strides and order of bytes
+    if isinstance(stated, Tensor):
+        refuse_if(plain_problem("the truth is", stated))
     sizes = dict.fromkeys([1, classes])
     shapes = [(n, height, width), *((n, maps, height, width) for maps in sizes)]
-    if not isinstance(stated, Tensor) or tuple(stated.shape) not in shapes or stated.is_complex():
+    if not isinstance(stated, Tensor) or tuple(stated.shape) not in shapes:
         raise AttributionLabError(
             f"the truth is {shown(stated)}: pass numbers of shape "
             f"{' or '.join(map(str, shapes))}, an attributionlab.Truth, or a function"
@@ -140,7 +143,8 @@ def _problems_of_masks(truth: Truth, shape: Sequence[int]) -> list[str]:
     problems = []
     for name, dtype in (("signed", torch.int8), ("relevant", torch.bool), ("asked", torch.bool)):
         values = getattr(truth, name)
-        if values.shape != torch.Size(shape) or values.dtype != dtype:
+        problems += (wrong := plain_problem(f"{name} is", values))
+        if not wrong and (values.shape != torch.Size(shape) or values.dtype != dtype):
             problems.append(f"{name} is {shown(values)}: pass {dtype} of shape {tuple(shape)}")
     if problems:
         return problems

@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
-from attributionlab.environment.catalog import from_spec
-from attributionlab.errors import AttributionLabError, cut
-from attributionlab.images.checks import SMALLEST_IMAGE
-from attributionlab.images.regions import QUADRANTS
+from attributionlab.environment.catalog import convert, from_spec
+from attributionlab.errors import AttributionLabError, cut, refuse_if
+from attributionlab.images.checks import image_size_problems
+from attributionlab.images.regions import QUADRANTS, Rectangle
 from attributionlab.rules.expressions import Count
+from attributionlab.rules.places import Color
 from attributionlab.rules.rule import read_rule
-from attributionlab.validation import integer_problem
+from attributionlab.validation import integer_problem, name_problem
 
 PALETTE = {
     "red": (255, 0, 0),
@@ -70,7 +71,7 @@ def world(
     regions : dict of str to (float, float, float, float), optional
         Regions of one's own: top, left, bottom and right edge as fractions of the image side.
     name : str, optional
-        What the world is called; its rule by default.
+        What the world is called, in one line of at most 200 characters; its rule by default.
     **constants
         Other constants: `items` (which patches images have), `area`, `fill`, `shapes`, `background`
         (see `attributionlab.images.scenes.scenes`), `temperature`, `smoothing`, `size`. By default each
@@ -95,8 +96,12 @@ def world(
     >>> bool((env.model(images)[:, 0] == labels).all())
     True
     """
-    if not isinstance(rule, str | Mapping):
-        raise AttributionLabError(f"rule is {rule!r}: write a text such as 'red > 40'")
+    problems = _rule_problems(rule) + image_size_problems(image_size)
+    problems += integer_problem("seed", seed, 0)
+    problems += _table_problems("colors", colors, Color, "{'red': (255, 0, 0)}")
+    problems += _table_problems("regions", regions, Rectangle, "{'door': (0, 0.25, 0.5, 0.75)}")
+    problems += [] if name is None else name_problem(name)
+    refuse_if(problems, "world")
     given: dict[str, Any] = {"rule": rule, "image_size": image_size, "seed": seed, **constants}
     given |= {"colors": colors} if colors is not None else {}
     given |= {"regions": regions} if regions is not None else {}
@@ -138,20 +143,48 @@ def world(
     return env
 
 
+def _rule_problems(rule: Any) -> list[str]:
+    """What is wrong with what should be one text, or a text for each class."""
+    remedy = "write a text such as 'red > 40'"
+    if not isinstance(rule, Mapping):
+        is_text = isinstance(rule, str) and rule.strip()
+        return [] if is_text else [f"rule is {rule!r}: {remedy}"]
+    problems = [
+        f"a class is named {name!r}: give it a name that is not empty"
+        for name in rule
+        if not isinstance(name, str) or not name.strip()
+    ]
+    return problems + [
+        f"the rule of class {name!r} is {text!r}: {remedy}"
+        for name, text in rule.items()
+        if not isinstance(text, str) or not text.strip()
+    ]
+
+
+def _table_problems(name: str, table: Any, kind: Any, example: str) -> list[str]:
+    """What is wrong with values by name, where there are any."""
+    if table is None:
+        return []
+    if not isinstance(table, Mapping):
+        return [f"{name} is {table!r}: pass a dict such as {example}"]
+    problems = []
+    for key, value in table.items():
+        try:
+            convert((key, value), tuple[str, kind])
+        except TypeError:
+            problems.append(f"{name}[{key!r}] is {value!r}: pass a dict such as {example}")
+    return problems
+
+
 def _items(stated: Mapping[str, Any]) -> list[str]:
     """A patch of every color in every quadrant, and one for each other place that the rule names."""
-    if integer_problem("image_size", stated["image_size"], SMALLEST_IMAGE):
-        return ["each"]  # refused with all other problems when the world is made
+    hints = get_type_hints(read_rule)
     try:
         read = read_rule(
-            stated["rule"] if isinstance(stated["rule"], str) else tuple(stated["rule"].items()),
-            **{
-                key: stated[key]
-                for key in ("image_size", "colors", "color_names", "background", "regions")
-            },
+            **{key: convert(stated[key], hint) for key, hint in hints.items() if key != "return"}
         )
-    except AttributionLabError:
-        return ["each"]  # as above
+    except (AttributionLabError, TypeError):
+        return ["each"]  # refused with all other problems when the world is made
     quadrants = [f"{name}@{place}" for place in QUADRANTS for name in stated["color_names"]]
     return quadrants + [str(count) for count in read.counts_used if _is_apart(count)]
 

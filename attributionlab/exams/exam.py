@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load_call
-from attributionlab.errors import Stopped, refuse_if
+from attributionlab.errors import AttributionLabError, Stopped, refuse_if
 from attributionlab.exams.drawing import FEATURES
-from attributionlab.exams.worlds import random_worlds
+from attributionlab.exams.worlds import random_worlds, worlds_problems
 from attributionlab.faithfulness.report import Files, ends
 from attributionlab.progress import follow
 from attributionlab.stats.intervals import Interval, share_interval
 from attributionlab.store.cells import Cell
 from attributionlab.store.running import Workers, done_before_stop, run_cells
-from attributionlab.store.store import stored
+from attributionlab.store.store import folder_problem, stored
+from attributionlab.validation import boolean_problem
 from attributionlab.versions import library_versions
 
 if TYPE_CHECKING:
@@ -213,13 +214,21 @@ def sit(
 
     `result_of` gets the value of a cell, or the text of its refusal.
     """
+    problems = worlds_problems("worlds", worlds, seed, difficulty, image_size)
+    problems += [] if out is None else folder_problem(out)
+    problems += boolean_problem("retry_failed", retry_failed)
+    try:
+        workers = Workers(jobs)
+    except AttributionLabError as error:
+        problems += error.problems
+    refuse_if(problems)
     with follow("drawing worlds", show=show_progress):
         drawn = random_worlds(worlds, seed, difficulty, image_size)
     cells = [cell_of(env) for env in drawn]
     with stored(out) as store:
         done, stop = done_before_stop(
             run_cells(
-                *(cells, store, Workers(jobs)),
+                *(cells, store, workers),
                 retry_failed=retry_failed,
                 what="random worlds",
                 show_progress=show_progress,

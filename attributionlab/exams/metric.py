@@ -18,7 +18,7 @@ from attributionlab.faithfulness.test import drawn_seed
 from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.registry import Metric, as_metric
-from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_tests
+from attributionlab.metric_trials.run import FEWEST_IMAGES, methods_problem, metric_tests
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import mean_score, verdict_of
 from attributionlab.store.cells import Cell, fingerprint
@@ -184,7 +184,8 @@ def metric_worlds_test(
     (0, 'blind')
     """
     tested = as_metric(metric, higher_is_better)
-    refuse_if(integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES), "metric_worlds_test")
+    problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES) + methods_problem(methods)
+    refuse_if(problems, "metric_worlds_test")
     number, seed_drawn = drawn_seed(seed)
     resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
     inputs = {

@@ -92,6 +92,20 @@ class RandomWorlds(list[Environment]):
         self.rejected: Counter[str] = Counter()
 
 
+def worlds_problems(
+    name: str, n: object, seed: object, difficulty: object, image_size: object
+) -> list[str]:
+    """What is wrong with what names random worlds; `name` is that of the parameter of their number."""
+    problems = [
+        *integer_problem(name, n, 1, MOST_WORLDS),
+        *integer_problem("seed", seed, 0),
+        *integer_problem("image_size", image_size, SMALLEST, LARGEST_IMAGE),
+    ]
+    if not isinstance(difficulty, str) or difficulty not in DIFFICULTIES:
+        problems.append(f"difficulty is {difficulty!r}: {nearest(str(difficulty), DIFFICULTIES)}")
+    return problems
+
+
 @plain_torch()
 def random_worlds(
     n: int, seed: int = 0, difficulty: str = "medium", image_size: int = 48
@@ -150,14 +164,7 @@ def random_worlds(
     >>> [env.name for env in worlds]
     ['random-world-7-0-easy', 'random-world-7-1-easy']
     """
-    problems = [
-        *integer_problem("n", n, 1, MOST_WORLDS),
-        *integer_problem("seed", seed, 0),
-        *integer_problem("image_size", image_size, SMALLEST, LARGEST_IMAGE),
-    ]
-    if not isinstance(difficulty, str) or difficulty not in DIFFICULTIES:
-        problems.append(f"difficulty is {difficulty!r}: {nearest(str(difficulty), DIFFICULTIES)}")
-    refuse_if(problems, "random_worlds")
+    refuse_if(worlds_problems("n", n, seed, difficulty, image_size), "random_worlds")
     worlds, known = RandomWorlds(), set[str]()
     for index in range(n):
         drawing = WorldDrawing(int(seed), difficulty, int(image_size), index)

@@ -14,6 +14,15 @@ from attributionlab.images.shapes import SHAPES
 SMALLEST_IMAGE, LARGEST_IMAGE = 8, 1024
 
 
+def image_size_problems(image_size: object) -> list[str]:
+    """Problems of the side of an image in pixels."""
+    if _is_integer(image_size, SMALLEST_IMAGE, LARGEST_IMAGE):
+        return []
+    return [
+        f"image_size is {image_size!r}; choose an integer from {SMALLEST_IMAGE} to {LARGEST_IMAGE}"
+    ]
+
+
 def geometry_problems(
     *, image_size: int, count: int, shapes: Sequence[str], patch_size: Sequence[float]
 ) -> list[str]:
@@ -22,12 +31,7 @@ def geometry_problems(
     Whether `count` patches fit is asked only if nothing here is wrong and there is a patch to place;
     a wrong number of patches is for `count_problems` to report.
     """
-    problems = []
-    if not _is_integer(image_size, SMALLEST_IMAGE, LARGEST_IMAGE):
-        problems.append(
-            f"image_size is {image_size!r}; choose an integer from {SMALLEST_IMAGE} to "
-            f"{LARGEST_IMAGE}"
-        )
+    problems = image_size_problems(image_size)
     if isinstance(shapes, str):
         problems.append(f"shapes is {shapes!r}; give a list of names, such as [{shapes!r}]")
     else:

@@ -278,7 +278,7 @@ def scenes(
         *color_problems(colors=colors, distractor_colors=(), background=background),
         *fill_problems(fill),
         *geometry_problems(
-            image_size=image_size, count=1, shapes=shapes, patch_size=(1 / image_size, 1)
+            image_size=image_size, count=1, shapes=shapes, patch_size=(1 / max(1, image_size), 1)
         ),
         *area_problems("area", area),
     ]

@@ -25,6 +25,7 @@ from attributionlab.methods.layers import find_layer
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.references import format_error, in_one_line, place_of
+from attributionlab.validation import has_gradient
 
 UNCHANGED = (
     "no perturbation changes the output (choose other baselines, or where a softmax is saturated "
@@ -172,12 +173,21 @@ def arguments_of(function: Any) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def _guarded(name: str, call: Callable[[], Any], environment: str) -> Any:
+def _guarded(name: str, run: Callable[[], Any], call: Call) -> Any:
     """Run a method; what it raises is reported with the environment and the place in its code."""
-    with in_one_line(
-        lambda error: f"{name} raised {format_error(error)} on {environment}{place_of(error)}"
-    ):
-        return call()
+
+    def describe(error: BaseException) -> str:
+        said = f"{name} raised {format_error(error)} on {call.environment}{place_of(error)}"
+        if not isinstance(error, RuntimeError) or has_gradient(call.model, call.inputs[:1]):
+            return said
+        return (
+            f"{said}; no gradient of the model's output arrives at the images (detach, a cast to "
+            "integers or a constant stops it): repair the model, or take a method that needs no "
+            "gradient, such as occlusion"
+        )
+
+    with in_one_line(describe):
+        return run()
 
 
 def call_function(function: Callable[..., Any], call: Call, settings: Mapping[str, Any]) -> Any:
@@ -188,7 +198,7 @@ def call_function(function: Callable[..., Any], call: Call, settings: Mapping[st
     return _guarded(
         label_of(function),
         lambda: function(call.model, call.inputs, call.targets, **given),
-        call.environment,
+        call,
     )
 
 
@@ -208,7 +218,7 @@ def call_captum_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) 
             arguments.append(find_layer(call.model, None, layers, "gradcam"))
         return _attribute(kind(*arguments), call, settings)
 
-    return _guarded(kind.__name__, run, call.environment)
+    return _guarded(kind.__name__, run, call)
 
 
 def call_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
@@ -237,7 +247,7 @@ def call_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
         _check_complete(f"{kind.__name__}.attribute", attribute, len(where), named)
         return attribute(*where, **named)
 
-    return _guarded(kind.__name__, run, call.environment)
+    return _guarded(kind.__name__, run, call)
 
 
 def call_captum_instance(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
@@ -249,9 +259,7 @@ def call_captum_instance(instance: Any, call: Call, settings: Mapping[str, Any])
             f"the class {label_of(instance)}, or construct it with this environment's model "
             "(softmax_model for output 'probability')"
         )
-    return _guarded(
-        label_of(instance), lambda: _attribute(instance, call, settings), call.environment
-    )
+    return _guarded(label_of(instance), lambda: _attribute(instance, call, settings), call)
 
 
 def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:

@@ -198,7 +198,7 @@ def metric_tests(
             *integer_problem("seed", seed, 0),
             *number_problem("threshold", threshold, above=-1, most=1),
             *confidence_problem(confidence),
-            *_methods_problem(methods),
+            *methods_problem(methods),
         ]
     )
     with own_arithmetic():
@@ -229,6 +229,7 @@ def metric_tests(
     for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
         warnings.warn(text, AttributionWarning, stacklevel=2)
     found = _Found(asked, answers)
+    refuse_if([_NAN.format(name=each.name) for each in metrics if found.says_nothing(each)])
     agreement = found.agreement(confidence, seed)
     exchange = None if reason else _Exchange(found, list(answers.values()), confidence, seed)
     reports = [
@@ -257,7 +258,8 @@ def metric_tests(
     return reports
 
 
-def _methods_problem(methods: Any) -> list[str]:
+def methods_problem(methods: Any) -> list[str]:
+    """What is wrong with real methods to rank."""
     if isinstance(methods, list | tuple):
         return []
     return [f"methods is {methods!r}: give a list, such as ['saliency'], or leave it out"]
@@ -283,6 +285,12 @@ def _why_no_twins(env: Environment, seed: int, output: Output, *, one_network: b
     return ""
 
 
+_NAN = (
+    "{name} is NaN for every attribution of every image, so it ranks none: let it return a number for "
+    "each, and NaN only where it is not defined"
+)
+
+
 class _Found:
     """Scores of all attributions, of those images that are done."""
 
@@ -292,6 +300,14 @@ class _Found:
         self.candidates, self.others = each[-1].candidates, each[-1].others
         self.f1 = _columns([one.f1 for one in each])
         self.scores = _columns([one.scores for one in each])
+
+    def says_nothing(self, metric: Metric) -> bool:
+        """Whether all of a metric's scores are NaN."""
+        return all(
+            bool(np.isnan(scores).all())
+            for (name, _), scores in self.scores.items()
+            if name == metric.name
+        )
 
     def agreement(self, confidence: float, seed: int) -> Agreement:
         """The truth's rankings; other families are drawn where questions are asked."""

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.images.checks import image_size_problems
 from attributionlab.images.regions import KNOWN_REGIONS, Rectangle, region_problems
+from attributionlab.images.scenes import EACH, NOTHING
 from attributionlab.rules.expressions import Count, Expression, counts_in, evaluate
 from attributionlab.rules.game import RuleGame, rule_game
 from attributionlab.rules.parsing import RESERVED, parse
@@ -163,7 +165,8 @@ def read_rule(
         With all that is wrong with it.
     """
     own: dict[str, Rectangle] = {region[0]: region[1:] for region in regions}
-    problems = region_problems(own, image_size) + _name_problems(color_names, own)
+    problems = image_size_problems(image_size) or region_problems(own, image_size)
+    problems += _name_problems(color_names, own)
     if len(colors) != len(color_names):
         problems.append(f"color_names is {tuple(color_names)} for {len(colors)} colors")
     problems += [
@@ -194,7 +197,7 @@ def _name_problems(color_names: Sequence[str], regions: Mapping[str, Rectangle])
     """Names that expressions could not tell apart."""
     problems = []
     for name in color_names:
-        if not name.isidentifier() or name in RESERVED:
+        if not name.isidentifier() or name in (*RESERVED, EACH, NOTHING):
             problems.append(f"a color is named {name!r}: take another name, of letters and _")
         elif name in (*KNOWN_REGIONS, *regions):
             problems.append(f"a color is named {name!r}, as a region is: take another name")

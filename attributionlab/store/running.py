@@ -21,7 +21,7 @@ import cloudpickle
 import threadpoolctl
 import torch
 
-from attributionlab.errors import AttributionLabError, AttributionLabWarning
+from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.progress import CELLS, follow
 from attributionlab.references import load_file, loaded_files
 from attributionlab.store.cells import Cell, code_digest
@@ -30,6 +30,7 @@ from attributionlab.store.records import record_of
 from attributionlab.store.store import Store
 from attributionlab.store.workers import HERE, started
 from attributionlab.store.workers import Workers as Workers
+from attributionlab.validation import boolean_problem
 
 WORTH_SECONDS = 20.0
 """Work that is left, in seconds, for which further processes pay: each takes some seconds to start."""
@@ -80,6 +81,7 @@ def run_cells(
     AttributionLabError
         For a store that cannot be written and a scheduler that cannot be reached.
     """
+    refuse_if(boolean_problem("retry_failed", retry_failed))
     left = []
     with follow(what, len(cells), CELLS, show=show_progress) as advance:
         for cell in cells:

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from attributionlab.errors import AttributionLabError, AttributionLabWarning
+from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.files import make_folder, write_atomically
 from attributionlab.store.cells import Cell, digest_of
 from attributionlab.store.outcomes import Outcome, Reference, Row, sound_arrays
@@ -75,6 +75,7 @@ class Store:
     """
 
     def __init__(self, folder: str | Path, *, writable: bool = True) -> None:
+        refuse_if(folder_problem(folder))
         self.folder, self.writable = Path(folder), writable
         self.path = self.folder / NAME
         self._lock: sqlite3.Connection | None = None
@@ -419,6 +420,13 @@ def stored(folder: str | Path | None) -> Iterator[Store | None]:
         return
     with Store(folder) as store:
         yield store
+
+
+def folder_problem(folder: object) -> list[str]:
+    """What is wrong with the folder of a store, as `out` states it."""
+    if isinstance(folder, str | os.PathLike):
+        return []
+    return [f"out is {folder!r}: name a folder, or leave it out"]
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:

@@ -15,6 +15,7 @@ from concurrent.futures import Executor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,14 @@ class Workers:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} is {value!r}: give a number above 0"
-            for name, value in (("jobs", self.jobs), ("seconds", self.seconds), ("gib", self.gib))
-            if value is not None and not value > 0
+            f"{name} is {value!r}: give {what} above 0"
+            for name, value, kind, what in (
+                ("jobs", self.jobs, Integral, "an integer"),
+                ("seconds", self.seconds, Real, "a number"),
+                ("gib", self.gib, Real, "a number"),
+            )
+            if value is not None
+            and not (isinstance(value, kind) and not isinstance(value, bool) and value > 0)
         ]
         if self.scheduler is not None and (self.limited or self.devices):
             problems.append(

@@ -447,6 +447,134 @@ def test_the_environment_keeps_its_own_copy_of_the_images():
     assert torch.equal(env.images, IMAGES)
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("where", ["irrelevant", "relevant"])
+def test_an_output_that_is_no_number_at_the_baseline_is_refused_by_image(value, where):
+    """NaN differs from nothing, so that it would pass as no change."""
+
+    def function(images):
+        empty = (images[:, :, :2] if where == "relevant" else images[:, :, 2:]) == 0
+        wrong = empty.flatten(1).any(1)[:, None]
+        return torch.where(wrong, value, images[:, :, :2].sum((1, 2, 3))[:, None])
+
+    images = torch.rand(3, 1, 4, 4, generator=torch.Generator().manual_seed(0)) + 0.1
+    truth = torch.zeros(3, 4, 4)
+    truth[:, :2] = 1
+    message = rf"image \d: output 0 of the model is {value} where pixels have the baseline's value"
+    with pytest.raises(al.AttributionLabError, match=message):
+        al.custom_environment(Function(function).eval(), images, truth, baseline=0)
+
+
+class Later(nn.Module):
+    """The network, which does something else once it has been asked what it says of all images."""
+
+    def __init__(self, otherwise):
+        super().__init__()
+        self.otherwise, self.passes = otherwise, 0
+
+    def forward(self, images):
+        self.passes += 1
+        return MODEL(images) if self.passes <= 2 else self.otherwise(images)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def stops(*_):
+    raise SystemExit(3)
+
+
+def fails(*_):
+    raise ValueError("one\n   two\nthree")
+
+
+def zeros_data(images):
+    outputs = MODEL(images)
+    images.data.zero_()
+    return outputs
+
+
+def zeros(images):
+    outputs = MODEL(images)
+    images.zero_()
+    return outputs
+
+
+CHANGES = "the model changes its input: let it work on images.clone()"
+PLAIN = "pass a dense tensor of real numbers, with its values in memory"
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (fails, "model raised ValueError: one two three, given images ("),
+        (stops, "model raised SystemExit: 3, given images ("),
+        (zeros, CHANGES),
+        (zeros_data, CHANGES),
+        (lambda images: MODEL(images)[:, :0], "the model's output is ("),
+        (lambda images: MODEL(images) * 1j, f"the model's output is torch.complex64: {PLAIN}"),
+        (lambda images: MODEL(images).to("meta"), f"the model's output is on meta: {PLAIN}"),
+        (lambda images: MODEL(images).to_sparse(), f"output is torch.sparse_coo: {PLAIN}"),
+    ],
+)
+def test_what_a_network_does_wrong_is_refused_in_one_line_whenever_it_does_it(
+    function, message, late
+):
+    model = (Later(function) if late else Function(function)).eval()
+    with pytest.raises(al.AttributionLabError, match=re.escape(message)) as refused:
+        al.custom_environment(model, IMAGES, TRUTH, baseline=0)
+    assert "\n" not in str(refused.value)
+    assert not late or model.passes > 2
+
+
+def test_a_truth_that_fails_is_said_in_one_line():
+    for function, message in ((fails, "ValueError: one two three"), (stops, "SystemExit: 3")):
+        with pytest.raises(
+            al.AttributionLabError, match=f"a function, raised {message}"
+        ) as refused:
+            al.custom_environment(MODEL, IMAGES, function)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda images: MODEL(images).detach(),
+        lambda images: MODEL(images).long(),
+        lambda images: torch.ones(len(images), 2),
+    ],
+    ids=["detach", "long", "constant"],
+)
+@pytest.mark.filterwarnings("ignore:occlusion. attributions of 2 images are zero")
+def test_a_network_without_gradient_is_taken_and_named_where_a_method_needs_one(function):
+    env = al.custom_environment(Function(function).eval(), IMAGES, TRUTH[:, 0] * 0, interventions=0)
+    assert "gradient             none arrives at the images" in env.summary()
+    assert "gradient  " not in ENV.summary()
+    cause = "no gradient of the model's output arrives at the images .* such as occlusion"
+    with pytest.raises(al.AttributionLabError, match=f"saliency raised RuntimeError.* {cause}"):
+        al.attribute("saliency", env, *env.batch(2))
+    assert al.attribute("occlusion", env, *env.batch(2)).shape == (2, 1, SIDE, SIDE)
+
+    def method(model, inputs, targets):
+        raise RuntimeError("its own")
+
+    with pytest.raises(al.AttributionLabError, match="its own") as refused:
+        al.attribute(method, ENV, *ENV.batch(2))
+    assert "no gradient" not in str(refused.value)
+
+
+def test_arrays_of_any_memory_state_a_truth():
+    own = TRUTH.numpy()
+    for other in (own[::-1].copy()[::-1], own.astype(">f4"), own.astype(np.float16)):
+        assert al.custom_environment(MODEL, IMAGES, other).spec.digest == ENV_UNCHECKED.spec.digest
+
+
+ENV_UNCHECKED = al.custom_environment(MODEL, IMAGES, TRUTH)
+
+
 # What is refused
 
 PARTLY = Counted(difference().eval()).eval()
@@ -475,6 +603,27 @@ PARTLY.inside[0].train()
             {"model": Function(lambda images: MODEL(images) + torch.rand(1)).eval()},
             "the model gives other outputs for the same images: make it deterministic",
         ),
+        (
+            {"model": Function(lambda images: MODEL(images) > 0).eval()},
+            "the model's outputs are torch.bool: return numbers",
+        ),
+        ({"images": IMAGES.to("meta")}, f"images are on meta: {PLAIN}"),
+        ({"images": IMAGES.to_sparse()}, f"images are torch.sparse_coo: {PLAIN}"),
+        ({"truth": TRUTH.to("meta")}, f"the truth is on meta: {PLAIN}"),
+        ({"truth": TRUTH.to_sparse()}, f"the truth is torch.sparse_coo: {PLAIN}"),
+        ({"truth": al.Truth(TRUTH[:, :1].to("meta", torch.int8))}, f"signed is on meta: {PLAIN}"),
+        (
+            {"targets": torch.zeros(10, dtype=torch.int64, device="meta")},
+            f"targets are on meta: {PLAIN}",
+        ),
+        ({"baseline": 1e39}, "baseline is 1e+39: take a number of at least -3.40282e+38 and of at"),
+        ({"baseline": -(10**400)}, "take a number of at least -3.40282e+38 and of at most"),
+        (
+            {"baseline": torch.full((2, 1, 1), 1e39, dtype=torch.float64)},
+            "within the range of float32",
+        ),
+        ({"baseline": torch.zeros(2, 1, 1, device="meta")}, f"baseline is on meta: {PLAIN}"),
+        ({"name": "a\nb"}, "name is 'a\\nb': give a text of one line"),
         ({"images": IMAGES.double()}, "images are torch.float64: pass images.float()"),
         (
             {"images": IMAGES.numpy()},

@@ -229,6 +229,21 @@ def test_an_axis_that_was_not_tried_is_refused(deletion):
         deletion.along("strength")
 
 
+@pytest.mark.parametrize("one_network", [False, True])
+def test_a_metric_without_any_score_is_refused_by_its_name(env, one_network):
+    def silent(attributions):
+        return attributions[:, 0, 0, 0] * math.nan
+
+    def speaks(attributions):
+        return torch.where(torch.arange(len(attributions)) == 1, 1.0, math.nan)
+
+    given = {"env": env, "n": 2, "doses": {"share": [0]}, "higher_is_better": True}
+    given["one_network"] = one_network
+    with pytest.raises(AttributionLabError, match=r"^silent is NaN for every attribution of every"):
+        metric_test(silent, **given)
+    assert metric_test(speaks, **given).verdict != "valid"
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

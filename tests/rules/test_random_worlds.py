@@ -378,6 +378,24 @@ def exam(method, **options):
     return al.worlds_test(method, **{**chosen, **options})
 
 
+@pytest.mark.usefixtures("without_shape_checks")
+def test_all_that_is_wrong_with_an_exam_is_said_before_worlds_are_drawn(monkeypatch):
+    monkeypatch.setattr("attributionlab.exams.exam.random_worlds", None)
+    wrong = {"worlds": 0, "jobs": "x", "retry_failed": 3, "out": 3, "difficulty": "no"}
+    with pytest.raises(al.AttributionLabError) as refused:
+        exam("oracle", **wrong)
+    text = str(refused.value)
+    assert text.startswith("worlds is 0: take an integer from 1 to 1000; difficulty is 'no'")
+    assert text.endswith(
+        "out is 3: name a folder, or leave it out; retry_failed is 3: take True or False; "
+        "jobs is 'x': give an integer above 0"
+    )
+    with pytest.raises(al.AttributionLabError, match="out is b'x': name a folder"):
+        exam("oracle", out=b"x")
+    with pytest.raises(al.AttributionLabError, match="methods is 3: give a list"):
+        al.metric_worlds_test("sparsity", methods=3)
+
+
 @pytest.mark.long
 def test_the_oracle_passes_every_world_and_random_maps_none():
     report = exam("oracle")
@@ -469,7 +487,7 @@ def test_the_command_prints_the_share_and_writes_it(tmp_path, capsys):
         (["--worlds", "2", "--env", "quadrants"], "--env is given with --worlds"),
         (["--worlds", "2", "--truths", "--html", "a.html"], "--html is given with --worlds"),
         (["--difficulty", "hard"], "--difficulty is given without --worlds"),
-        (["--worlds", "0"], "n is 0"),
+        (["--worlds", "0"], "worlds is 0"),
     ],
 )
 def test_options_that_do_not_belong_are_refused(words, told, capsys):

@@ -193,7 +193,10 @@ def test_who_computes(clock, workers, here):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"jobs": 0}, "jobs is 0: give a number above 0"),
+        ({"jobs": 0}, "jobs is 0: give an integer above 0"),
+        ({"jobs": "x", "gib": "y"}, "jobs is 'x': give an integer above 0; gib is 'y': give a"),
+        ({"jobs": 1.5}, "jobs is 1.5"),
+        ({"jobs": True}, "jobs is True"),
         ({"seconds": -1.0, "gib": 0.0}, "seconds is -1.0: give .* above 0; gib is 0.0: give"),
         ({"gib": float("nan")}, "gib is nan"),
         ({"scheduler": "tcp://x", "seconds": 3.0}, "scheduler is 'tcp://x' beside limits"),
@@ -203,6 +206,11 @@ def test_who_computes(clock, workers, here):
 def test_bad_workers(settings, message):
     with pytest.raises(AttributionLabError, match=message):
         Workers(**settings)
+
+
+def test_a_word_is_no_decision():
+    with pytest.raises(AttributionLabError, match="retry_failed is 'no': take True or False"):
+        list(run_cells([], retry_failed="no"))
 
 
 # In other processes

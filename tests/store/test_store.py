@@ -279,6 +279,12 @@ def test_nothing_is_left_open_on_errors(tmp_path):
 # Folders
 
 
+@pytest.mark.parametrize("folder", [3, b"x", True, ["a"], None])
+def test_what_names_no_folder_is_refused(folder):
+    with pytest.raises(AttributionLabError, match=r"out is .*: name a folder, or leave it out"):
+        Store(folder)
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(
