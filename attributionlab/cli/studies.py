@@ -32,7 +32,6 @@ from attributionlab.cli.options import (
 from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.progress import follow
-from attributionlab.validation import integer_problem
 
 if TYPE_CHECKING:
     from attributionlab.faithfulness.comparison import Comparison
@@ -363,6 +362,7 @@ def run_metric_test(
     from attributionlab.metric_trials.run import metric_test
     from attributionlab.metric_trials.swap import STATUS
     from attributionlab.report import data_table, notes_list, print_table, to_png
+    from attributionlab.validation import integer_problem
 
     check_options(
         worlds,

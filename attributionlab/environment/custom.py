@@ -225,7 +225,7 @@ class CustomEnvironment(Environment):
         return f"CustomEnvironment({self.name!r}, {self.task}, {len(self.images)} images of {size})"
 
     def _spec(self) -> EnvironmentSpec:
-        """A specification whose digest is that of weights, images and truth."""
+        """A specification whose digest is that of weights, images, truth and its checks."""
         weights, data = hashlib.sha256(repr(self.model).encode()), hashlib.sha256()
         for key, values in self.model.state_dict().items():
             weights.update(key.encode())
@@ -239,6 +239,7 @@ class CustomEnvironment(Environment):
         for values in (self.images, self.image_targets, self.baseline, *masks):
             data.update(values.cpu().contiguous().numpy().tobytes())
         _, height, width = self.image_shape
+        found = self.intervened
         return EnvironmentSpec(
             name=self.name,
             claim="What the user states.",
@@ -251,6 +252,11 @@ class CustomEnvironment(Environment):
                 "images": len(self.images),
                 "network": weights.hexdigest()[:16],
                 "data": data.hexdigest()[:16],
+                # For reports: what was checked of the truth.
+                "interventions": found.passes if found else 0,
+                "tolerance": self.tolerance,
+                "unmoved": len(found.unmoved) if found else 0,
+                "opposed": len(found.opposed) if found else 0,
             },
             size=len(self.images),
             seed=0,
@@ -349,6 +355,7 @@ class CustomEnvironment(Environment):
         for notice in found.notices():
             warnings.warn(f"{self.name}: {notice}", AttributionLabWarning, stacklevel=4)
         self.intervened, self.tolerance = found, tolerance
+        self.spec = self._spec()
 
     def summary(self) -> str:
         """What it consists of, and what was checked of the truth, as plain text."""
@@ -361,7 +368,7 @@ class CustomEnvironment(Environment):
         kinds = {
             "positive": sum(int(each.positive.sum()) for each in stated),
             "negative": sum(int(each.negative.sum()) for each in stated),
-            "relevant, no sign asked": sum(int(each.mixed.sum()) for each in stated),
+            "relevant without a sign": sum(int(each.mixed.sum()) for each in stated),
             "not asked": sum(int((~each.asked).sum()) for each in stated),
         }
         pixels = sum(each.signed.numel() for each in stated)

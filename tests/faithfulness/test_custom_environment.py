@@ -264,3 +264,16 @@ def test_what_the_network_returns_is_explained_also_where_a_method_names_another
     for option in ("output", "truth_output"):
         with pytest.raises(al.AttributionLabError, match="its only output is 'logit', not 'prob"):
             al.faithfulness_test("saliency", env, n=6, **{option: "probability"})
+
+
+def test_reports_say_what_was_checked_of_a_truth_that_a_user_states():
+    for checked, options in ((True, {"baseline": 0, "tolerance": 0.25}), (False, {})):
+        env = al.custom_environment(network(), *questions(6), **options)
+        report = al.faithfulness_test("input-x-gradient", env, n=4, one_network=True)
+        assert ("nothing of it was checked" in str(report)) != checked
+        shown = " ".join(str(report).split())
+        passes = env.spec.constants["interventions"]
+        assert (passes > 0) == checked
+        assert (f"{passes:,} forward passes" in shown) == checked
+        assert ("changes of up to 0.25 counted as none" in shown) == checked
+        assert "a table of its colors" not in shown
