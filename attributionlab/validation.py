@@ -329,17 +329,10 @@ def checked_targets(targets: Any, n: int) -> list[int]:
 
 def checked_outputs(outputs: Any, n: int) -> Float[Tensor, "batch outputs"]:
     """What a model returned, if it is a row of outputs for each of n images."""
-    if isinstance(outputs, Tensor):
-        refuse_if(plain_problem("the model's output is", outputs))
-    if (
-        not isinstance(outputs, Tensor)
-        or outputs.ndim != 2
-        or len(outputs) != n
-        or not outputs.numel()
-    ):
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != n:
         what = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise AttributionLabError(
             f"the model's output is {what} for {n} images: pass one that returns a tensor of shape "
-            f"(B, K), one row for each image and K at least 1"
+            "(B, K), one row for each image"
         )
     return outputs

@@ -27,10 +27,10 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor, nn
 
 from attributionlab.environment.environment import PIXELS_AT_ONCE
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.references import format_error, in_one_line, place_of
 from attributionlab.truth import Truth
-from attributionlab.validation import checked_outputs
+from attributionlab.validation import checked_outputs, plain_problem
 
 MOST_QUESTIONS = 8
 """Images that share the passes."""
@@ -133,13 +133,20 @@ def outputs_of(
             f"{place_of(error)}: repair it"
         )
     ):
-        outputs = checked_outputs(model(given), len(images))
+        outputs = model(given)
+    if isinstance(outputs, Tensor):
+        refuse_if(plain_problem("the model's output is", outputs))
+    rows = checked_outputs(outputs, len(images))
+    if not rows.numel():
+        raise AttributionLabError(
+            f"the model's output is {tuple(outputs.shape)}: pass one with at least one output"
+        )
     if not torch.equal(given, images):
         raise AttributionLabError(
             "the model changes its input: let it work on images.clone(), and its first layer without "
             "inplace=True"
         )
-    return outputs
+    return rows
 
 
 class _Game:
