@@ -290,6 +290,7 @@ def test_a_method_of_a_user_with_a_default_device_has_the_inputs_one():
     assert {device.type for device in seen} == {"cpu"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [

@@ -95,6 +95,7 @@ def flipped(model, inputs, targets):
     return -inputs.grad * inputs
 
 
+@pytest.mark.long
 def test_a_good_method_passes_and_a_broken_one_fails_with_the_table(suite):
     result = suite(
         """

@@ -180,7 +180,7 @@ def _guarded(name: str, run: Callable[[], Any], call: Call) -> Any:
 
     def describe(error: BaseException) -> str:
         said = f"{name} raised {format_error(error)} on {call.environment}{place_of(error)}"
-        if NO_GRADIENT not in str(error) or has_gradient(call.model, call.inputs[:1]):
+        if NO_GRADIENT not in said or has_gradient(call.model, call.inputs[:1]):
             return said
         return (
             f"{said}; no gradient of the model's output arrives at the images (detach, a cast to "

@@ -57,6 +57,7 @@ def test_without_methods_the_default_ones_are_ranked(run):
     assert (methods, n, options["quick"]) == (None, None, False)
 
 
+@pytest.mark.long
 def test_all_adds_the_default_methods_once(run):
     (methods, *_), _ = run("--all", "lrp", "sobel")
     assert methods == [*DEFAULT_METHODS, "sobel"]
@@ -94,6 +95,7 @@ def mine(model, inputs, targets):
 """
 
 
+@pytest.mark.long
 def test_a_stopped_ranking_writes_its_files_and_the_same_command_goes_on(
     run, tmp_path, monkeypatch, capsys
 ):

@@ -100,6 +100,7 @@ def test_masks_of_the_logit_are_what_its_maps_are_scored_against(tmp_path, env):
     assert comparable(report) == comparable(tested)
 
 
+@pytest.mark.long
 def test_rewritten_networks_come_back(tmp_path):
     plain = al.load("multi-color-sum-distractors", image_size=16)
     rewritten = [plain.camouflaged(3), *(plain.equivalent(f) for f in forms_of(plain.network))]

@@ -217,6 +217,7 @@ def test_what_is_wrong_with_the_whole_call_is_said_once(colors):
         al.compare("sobel", ["uniform-accumulator"] * 2, quick=True)
 
 
+@pytest.mark.long
 def test_two_methods_are_compared_on_the_same_images(colors, modulo):
     comparison = al.compare(["sobel", "constant", "random"], [colors, modulo], n=6, seed=2)
     frame = comparison.differences("sobel", "constant")

@@ -100,6 +100,7 @@ def test_the_gravest_verdict_of_the_environments_is_that_of_the_test(colors, mod
 # Controls
 
 
+@pytest.mark.long
 def test_controls_score_what_they_score_when_they_are_tested_themselves(shapes):
     for claim in ("signed", "positive-smoothed"):
         asked = {"n": 3, "claim": claim, "diagnosed": False}

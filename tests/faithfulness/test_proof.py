@@ -91,6 +91,7 @@ def test_no_blind_control_passes(name, n):
     assert n == FEW or found == ["fail"] * 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [FEW, MANY])
 @pytest.mark.parametrize("seed", range(20))
 def test_no_random_blind_method_passes(seed, n):

@@ -83,6 +83,7 @@ def test_features_split_the_random_worlds(board):
     assert [case["in_world"] for case in document["cases"]] == [True] * 6
 
 
+@pytest.mark.long
 def test_two_processes_give_the_same_board(board):
     given = {"pairs": [WORLD], "size": SIDE, "worlds": 2, "difficulty": "easy", "jobs": 2}
     assert rank_methods(TWO, 2, 3, **given).to_dict() == board.to_dict()
@@ -113,6 +114,7 @@ def test_the_command_refuses_what_does_not_belong(capsys):
     assert "worlds is -1" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_command_ranks_in_random_worlds_too(tmp_path, capsys):
     path = tmp_path / "board.json"
     words = ["leaderboard", *TWO, "--quick", "--n", "1", "--worlds", "1", "--difficulty", "easy"]

@@ -48,6 +48,7 @@ def test_who_never_looks_at_the_network_is_blind_in_quadrants(reports, name):
     assert reports[name].trial.contrast.each.tolist() == [0] * 6
 
 
+@pytest.mark.long
 def test_a_report_says_that_nothing_is_unseen(reports, tmp_path):
     report, said = reports["insertion"], "Nothing is unseen in quadrants, so no drop was measured."
     report.to_json(tmp_path / "report.json")
@@ -129,6 +130,7 @@ def test_a_mixed_pixel_may_have_any_sign():
     }
 
 
+@pytest.mark.long
 def test_one_process_or_two_give_the_same_report():
     env = al.load("all-four", image_size=SIDE)
     one, two = (metric_test("ids", env, 3, jobs=jobs) for jobs in (1, 2))
@@ -205,6 +207,7 @@ def exam(tested="insertion", **options):
     return al.metric_worlds_test(tested, **{**chosen, **options})
 
 
+@pytest.mark.long
 def test_each_world_of_an_exam_is_one_test_of_the_metric():
     report = exam("deletion", methods=["saliency"])
     for world, result in zip(al.random_worlds(2, 3, "easy", SIDE), report.results, strict=True):
@@ -221,6 +224,7 @@ def test_each_world_of_an_exam_is_one_test_of_the_metric():
     )
 
 
+@pytest.mark.long
 def test_an_exam_has_means_with_and_without_each_feature():
     report = exam("sparsity", worlds=4)
     table = report.by_feature().set_index("feature")
@@ -233,6 +237,7 @@ def test_an_exam_has_means_with_and_without_each_feature():
     assert (report.share.passed, report.verdict) == (0, "blind")
 
 
+@pytest.mark.long
 def test_processes_and_what_is_kept_change_nothing(tmp_path):
     one = exam(seed_score, jobs=2, out=tmp_path)
     again = exam(seed_score, out=tmp_path)

@@ -455,6 +455,7 @@ def noise(size, number):
     return image, truth, rng.uniform(-1, 1, (size, size)).astype(np.float32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "environments"), [(224, 9), (1024, 1)])
 def test_pages_of_noise_stay_under_five_megabytes_and_say_what_is_left_out(size, environments):
     document = cases.whole(

@@ -439,6 +439,7 @@ def counted(model, inputs, targets):
     return inputs
 
 
+@pytest.mark.long
 def test_what_is_done_is_not_done_again(tmp_path):
     CALLS.clear()
     first = exam(counted, worlds=2, out=tmp_path)

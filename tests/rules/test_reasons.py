@@ -74,6 +74,7 @@ def test_fifty_nodes_miss_the_part_of_the_path_in_which_a_limit_is_passed():
         assert env.model(torch.stack([baseline, images[0]])).unique().numel() == 2
 
 
+@pytest.mark.long
 def test_on_a_straight_path_nothing_is_there_without_what_gates_it():
     """`azure if orange == 0 else 0` in images with both: the output stays near 0 along the path.
 

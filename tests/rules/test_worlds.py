@@ -375,6 +375,7 @@ def test_no_color_map_and_no_place_map_exceeds_its_ceiling(worlds, tested, name)
         assert np.mean(best) <= tested[name].proof.ceilings[without] + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")  # zeros, kinks
 @pytest.mark.parametrize(
     ("name", "kind", "color"),

@@ -229,6 +229,7 @@ time.sleep(100)
 """
 
 
+@pytest.mark.long
 def test_the_lock_of_a_killed_process_is_free_and_what_it_wrote_is_there(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True,

@@ -330,6 +330,7 @@ def test_ctrl_c_leaves_the_results_so_far_and_the_same_call_goes_on(folder):
     pd.testing.assert_frame_equal(timeless(sweep.to_frame()), timeless(whole.to_frame()))
 
 
+@pytest.mark.long
 def test_a_disk_budget_ends_the_sweep_and_says_what_is_kept(tmp_path):
     spec = sweep_of(methods=["gradcam", "saliency", "random"], n=40, one_network=True)
     whole = run_sweep(spec, tmp_path / "whole")

@@ -93,6 +93,7 @@ def test_maps_are_judged_by_the_networks_drops_and_by_the_data():
     assert unknown.network is None
 
 
+@pytest.mark.long
 def test_agreement_is_of_means_over_images_with_both_resampled_together():
     generator = np.random.default_rng(0)
     first = generator.random((12, 30))  # whose ranking depends on which images are drawn

@@ -225,6 +225,7 @@ def test_a_network_that_learned_shuffled_outputs_is_rejected(lessons, questions)
     assert found["held_out"] < 0.1
 
 
+@pytest.mark.long
 def test_a_network_that_reads_a_correlated_color_is_rejected_by_interventions_alone():
     """Red and blue always come together, with equal areas: whoever counts blue is right about red."""
     env = al.world(
