@@ -17,7 +17,7 @@ from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Maps, Scores
 
 
-@metric(higher_is_better=True, per_sample=True, maps="nonnegative")
+@metric(higher_is_better=True, per_sample=True, maps="nonnegative", invariances=("scale",))
 def sparseness(attributions: Maps) -> Scores:
     """Gini index of an attribution: how unequally it is spread over the pixels.
 
@@ -58,7 +58,7 @@ def sparseness(attributions: Maps) -> Scores:
     return (weights * values).sum(1) / (pixels * values.sum(1))
 
 
-@metric(higher_is_better=False, per_sample=True, maps="nonnegative")
+@metric(higher_is_better=False, per_sample=True, maps="nonnegative", invariances=("scale",))
 def complexity(attributions: Maps) -> Scores:
     """Entropy of an attribution that is scaled to a sum of 1; parameters and errors of `sparseness`.
 

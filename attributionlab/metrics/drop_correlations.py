@@ -44,7 +44,14 @@ from attributionlab.metrics.single_deletions import (
 from attributionlab.validation import Replacement, number_problem
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    unit="output change",
+    sampled=True,
+    ties="reading order",
+    invariances=("scale",),
+)
 def faithfulness_correlation(
     model: nn.Module,
     images: Images,
@@ -100,7 +107,13 @@ def faithfulness_correlation(
     )[:, 0]
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    unit="output change",
+    invariances=("scale",),
+    neighbors="patches",
+)
 def faithfulness_estimate(
     model: nn.Module,
     images: Images,
@@ -136,7 +149,9 @@ def faithfulness_estimate(
     return correlated_with_drops(sums.to(drops), drops)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True, per_sample=True, unit="order", ties="reading order", neighbors="patches"
+)
 def monotonicity(
     model: nn.Module,
     images: Images,
@@ -169,7 +184,13 @@ def monotonicity(
     return (curves.diff(dim=1) >= 0).all(1).double()
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    unit="output change",
+    invariances=("scale", "sign"),
+    neighbors="patches",
+)
 def monotonicity_correlation(
     model: nn.Module,
     images: Images,
@@ -201,7 +222,13 @@ def monotonicity_correlation(
     return judged_by_drops(sums, drops).scores  # drops^2 has the ranks of |drops|
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(
+    higher_is_better=False,
+    per_sample=True,
+    unit="output change",
+    invariances=("scale", "sign"),
+    neighbors="patches",
+)
 def non_sensitivity(
     model: nn.Module,
     images: Images,

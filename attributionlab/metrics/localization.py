@@ -212,7 +212,9 @@ def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
     return _share_of_first(values, mask, mask.sum(1))
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True, per_sample=True, unit="place", invariances=("scale", "shift", "missing")
+)
 def top_k_intersection(attributions: Maps, truth: Masks, *, share: float = 0.1) -> Scores:
     """Share of the k pixels with the largest attributions that lie on the truth.
 

@@ -99,7 +99,9 @@ def region_curve(
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=torch.nan)
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(
+    higher_is_better=False, per_sample=True, unit="order", ties="reading order", neighbors="patches"
+)
 def selectivity(
     model: nn.Module,
     images: Images,
@@ -128,7 +130,9 @@ def selectivity(
     return _area(curves)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True, per_sample=True, unit="order", ties="reading order", neighbors="patches"
+)
 def region_perturbation(
     model: nn.Module,
     images: Images,
@@ -158,7 +162,14 @@ def region_perturbation(
     return (curves[:, :1] - curves).nanmean(1)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    unit="order",
+    ties="reading order",
+    neighbors="patches",
+    rising=True,
+)
 def irof(
     model: nn.Module,
     images: Images,
