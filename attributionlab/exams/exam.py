@@ -27,7 +27,7 @@ MAJORITY = 0.5
 SIDES = ("with", "without")
 
 
-class Shown(NamedTuple):
+class WorldLabel(NamedTuple):
     """A world, as every result says it: its name, its rule, how Python makes it, what it asks."""
 
     name: str
@@ -179,7 +179,7 @@ class ExamReport(Files, Generic[Result]):
         }
 
 
-class Sat(NamedTuple, Generic[Result]):
+class ExamRun(NamedTuple, Generic[Result]):
     """An exam, as far as it is done."""
 
     results: list[Result]
@@ -197,19 +197,19 @@ class Sat(NamedTuple, Generic[Result]):
         return report
 
 
-def sit(
+def run_exam(
     worlds: int,
     seed: int,
     difficulty: str,
     image_size: int,
     cell_of: Callable[[Environment], Cell],
-    result_of: Callable[[Shown, Any], Result],
+    result_of: Callable[[WorldLabel, Any], Result],
     *,
     out: str | Path | None,
     jobs: int | None,
     retry_failed: bool,
     show_progress: bool,
-) -> Sat[Result]:
+) -> ExamRun[Result]:
     """Draw the worlds of an exam and run a cell in each.
 
     `result_of` gets the value of a cell, or the text of its refusal.
@@ -241,6 +241,6 @@ def sit(
             asked = tuple(each for each in FEATURES if each in features)
             outcome = done[cell.key]
             found = outcome.error if outcome.refused else outcome.value
-            results.append(result_of(Shown(env.name, env.rule, load_call(env), asked), found))
+            results.append(result_of(WorldLabel(env.name, env.rule, load_call(env), asked), found))
     exam = {"worlds": worlds, "seed": seed, "difficulty": difficulty, "image_size": image_size}
-    return Sat(results, exam, drawn.rejected, stop)
+    return ExamRun(results, exam, drawn.rejected, stop)

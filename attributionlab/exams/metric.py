@@ -13,7 +13,7 @@ import torch
 
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionWarning, refuse_if
-from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, Shown, sit
+from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, WorldLabel, run_exam
 from attributionlab.faithfulness.test import drawn_seed
 from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.methods.controls import CONTROLS
@@ -208,13 +208,13 @@ def metric_worlds_test(
 
     warned: list[str] = []
 
-    def result_of(shown: Shown, found: _Tested | str) -> MetricResult:
+    def result_of(shown: WorldLabel, found: _Tested | str) -> MetricResult:
         if isinstance(found, str):
             return MetricResult(*shown, "refused", found, NONE, NONE)
         warned.extend(found.warned)
         return MetricResult(*shown, found.verdict, "", found.agreement, found.contrast)
 
-    sat = sit(
+    run = run_exam(
         *(worlds, number, difficulty, image_size, cell_of, result_of),
         out=out,
         jobs=jobs,
@@ -227,10 +227,10 @@ def metric_worlds_test(
     report = MetricWorldsReport(
         metric=tested.name,
         higher_is_better=tested.higher_is_better,
-        results=sat.results,
-        exam=sat.exam,
+        results=run.results,
+        exam=run.exam,
         n=n,
-        rejected=sat.rejected,
+        rejected=run.rejected,
         command=command
         or f"attributionlab.metric_worlds_test({shown}, worlds={worlds}, seed={number}, "
         f"difficulty={difficulty!r}, image_size={image_size}, n={n}, "
@@ -238,7 +238,7 @@ def metric_worlds_test(
         f"methods=[{', '.join(each.reference for each in resolved)}], device={device!r})",
         seed_drawn=seed_drawn,
     )
-    return sat.checked(report, tested.name)
+    return run.checked(report, tested.name)
 
 
 class _Tested(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, Shown, sit
+from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, WorldLabel, run_exam
 from attributionlab.faithfulness.comparing import method_cell
 from attributionlab.faithfulness.report import (
     FaithfulnessReport,
@@ -181,7 +181,7 @@ def worlds_test(
     label = labelled(resolved.name, resolved.settings)
     options = {"n": n, "gamma": gamma, "claim": claimed, "output": None, "preset": preset}
     options |= {"one_network": False, "equivalent": 0}
-    sat = sit(
+    run = run_exam(
         *(worlds, number, difficulty, image_size),
         # Questions of other images in each world, or chance in them would be in all worlds at once.
         lambda env: method_cell(
@@ -200,22 +200,22 @@ def worlds_test(
     )
     report = WorldsReport(
         method=label,
-        results=sat.results,
-        exam=sat.exam,
+        results=run.results,
+        exam=run.exam,
         n=n,
         gamma=gamma,
         claim=claimed,
-        rejected=sat.rejected,
+        rejected=run.rejected,
         command=command
         or f"attributionlab.worlds_test({resolved.reference}, worlds={worlds}, seed={number}, "
         f"difficulty={difficulty!r}, image_size={image_size}, n={n}, gamma={gamma}, claim={claim!r}, "
         f"settings={format_settings(resolved.settings)}, preset={preset!r}, device={device!r})",
         seed_drawn=seed_drawn,
     )
-    return sat.checked(report, resolved.name)
+    return run.checked(report, resolved.name)
 
 
-def _world_result(shown: Shown, found: FaithfulnessReport | str) -> WorldResult:
+def _world_result(shown: WorldLabel, found: FaithfulnessReport | str) -> WorldResult:
     """What a report, or the reason of a refusal, says of a world."""
     if isinstance(found, str):
         return WorldResult(*shown, "refused", found, None, None, ())
