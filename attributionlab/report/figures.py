@@ -112,8 +112,7 @@ def _examples_figure(title: str, rows: Sequence[_Row]) -> Figure:
         show_image(image_axis, example.image, example.highest)
         image_axis.set_ylabel(heading, fontsize=8)
         show_map(truth_axis, example.truth, example.signless)
-        dropped = {name: where for name, where in example.signless.items() if name != "mixed"}
-        drawn = show_map(map_axis, example.attribution, dropped)
+        drawn = show_map(map_axis, example.attribution, unasked_only(example.signless))
     color_bar(figure, drawn, axes)
     signless_legend(figure, [example.signless for _, example in rows])
     return figure
@@ -151,6 +150,13 @@ def show_map(
         color = ListedColormap([SIGNLESS_COLORS[name]])
         axis.imshow(np.ma.masked_where(~where, where), cmap=color, interpolation="nearest")
     return drawn
+
+
+def unasked_only(
+    signless: Mapping[str, NDArray[np.bool_]],
+) -> dict[str, NDArray[np.bool_]]:
+    """Pixels of which an attribution's values were dropped; those of mixed ones count."""
+    return {name: where for name, where in signless.items() if name == "not asked"}
 
 
 def signless_legend(figure: Figure, shown: Sequence[Mapping[str, Any]]) -> None:

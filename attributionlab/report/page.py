@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import AttributionLabError, cut, printable
-from attributionlab.report.figures import to_png
+from attributionlab.report.figures import to_png, unasked_only
 from attributionlab.report.palette import SIGNLESS_COLORS
 from attributionlab.report.pictures import (
     ERROR_COLORS,
@@ -24,7 +24,6 @@ from attributionlab.report.pictures import (
     errors,
     image_picture,
     map_picture,
-    unasked_only,
 )
 from attributionlab.report.reading import (
     BLIND,

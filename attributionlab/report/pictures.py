@@ -53,13 +53,6 @@ def map_picture(
     return _colored(colors, side)
 
 
-def unasked_only(
-    signless: Mapping[str, NDArray[np.bool_]],
-) -> dict[str, NDArray[np.bool_]]:
-    """Pixels of which an attribution's values were dropped; those of mixed ones count."""
-    return {name: where for name, where in signless.items() if name == "not asked"}
-
-
 def _colored(colors: NDArray[np.float64], side: int) -> str:
     """A picture of colors (H, W, 3), which are averaged, since what they stand for does not mix."""
     mixed = averaged(np.moveaxis(colors, -1, 0), side)
