@@ -108,6 +108,10 @@ class EnvironmentResult:
         The claim's best possible F1 at a coarser resolution, and that of exact Shapley values.
     own_ceiling : str or None
         Which of them is about this method's own resolution.
+    strict : dict of str to float or None
+        In worlds from rules, for each part the mean F1 of the first run where every pixel but null
+        players is relevant and signs are those that nothing contradicts (`rules.game.strict`); empty
+        elsewhere.
     runner_up : dict of str to float or None, or None
         For each part the mean F1 where the class of the second-most pixels is explained.
     evidence : Evidence or None
@@ -167,6 +171,7 @@ class EnvironmentResult:
     studied_images: int
     ceilings: Mapping[str, float]
     own_ceiling: str | None
+    strict: Mapping[str, float | None]
     runner_up: Mapping[str, float | None] | None
     evidence: Evidence | None = field(repr=False)
     stochastic: bool
@@ -277,6 +282,8 @@ class EnvironmentResult:
             means = {score: self.mean(part, score) for score in SCORES}
             spans = {f"{score}_ci": ends(self.intervals[part][score]) for score in SCORES}
             document[part] = None if means["f1"] is None else means | spans
+        if self.strict:
+            document["strict"] = dict(self.strict)
         if self.ceiling is not None:
             document["ceiling_f1"] = self.ceiling
         if self.median_gap is not None:

@@ -26,8 +26,9 @@ from attributionlab.faithfulness.report import ImageScores
 from attributionlab.faithfulness.setup import STUDIED_IMAGES, Batch, Setup, joined
 from attributionlab.methods import Notice, as_method, collect_notices
 from attributionlab.methods.controls import ALONGSIDE, CONTROLS
-from attributionlab.metrics import Alignment, alignment
+from attributionlab.metrics import Alignment, alignment, parts_f1
 from attributionlab.progress import follow
+from attributionlab.rules.rule import Rule
 from attributionlab.stats.runs import run_name
 from attributionlab.truth import Truth
 
@@ -77,6 +78,9 @@ class Outcome(NamedTuple):
     """whether the method drew random numbers"""
     controls: Mapping[str, Mapping[str, Numbers]]
     """F1 of each control, by the parts that the claim rests on, (n,)"""
+    strict: Mapping[str, Numbers]
+    """in worlds from rules, F1 of the first run by part at the strict level
+    (`rules.game.strict`), (n,); empty elsewhere"""
     best: Numbers
     """(n,), the F1 of the best possible map for the claim; 1 for masks"""
     seconds: float
@@ -130,7 +134,8 @@ def run_method(
         repeats = range(1, setup.seeds if attributed.random else 1)
         again = [_again(setup, batch, repeat) for repeat in repeats]
         runs.append([_listed(setup.scores(scaled, batch)), *again])
-        numbers.append(_listed(_numbers(scaled, setup, batch, controls)))
+        found_numbers = _numbers(scaled, setup, batch, controls)
+        numbers.append(_listed(found_numbers | {"strict": _strict(attributed.maps, setup, batch)}))
         asked += asked_masses(scaled, batch, setup)
         truth = batch.truth
         values_kept = scaled, batch.images, truth.signed, truth.relevant, truth.asked
@@ -199,6 +204,17 @@ def _numbers(
         "best": best,
         "smooth_ceilings": smooth_ceilings(batch),
     }
+
+
+def _strict(maps: Tensor, setup: Setup, batch: Batch) -> Mapping[str, Tensor]:
+    """F1 of unscaled maps at the strict level of a rule."""
+    env, found = batch.env, {}
+    if isinstance(env.counting, Rule):
+        truth = env.counting.truth(
+            batch.images, batch.targets, setup.truth_output, env.temperature, strict=True
+        )
+        found = parts_f1(maps, truth.signed, truth.mixed)
+    return {str(part): f1 for part, f1 in found.items()}
 
 
 def _warn_of_cost(setup: Setup, done: int, seconds: float) -> None:

@@ -141,6 +141,7 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         studied_images=0 if outcome.studied is None else len(outcome.studied.images),
         ceilings=study.ceilings if study else {},
         own_ceiling=study.own_ceiling if study else None,
+        strict={part: mean_of(f1) for part, f1 in outcome.strict.items()},
         runner_up=None
         if outcome.runner_up is None
         else {part: mean_of(each["f1"]) for part, each in outcome.runner_up.items()},

@@ -328,6 +328,16 @@ def spread_text(result: Mapping[str, Any]) -> str:
     return f"{lowest['of']}, and highest: {AMPLIFIED}"
 
 
+def strict_text(result: Mapping[str, Any]) -> str:
+    """What the maps score where all pixels are asked; empty where that is the same, or no rule."""
+    scores = result.get("strict", {})
+    known = {part: f1 for part, f1 in scores.items() if f1 is not None}
+    if all(result[part] and abs(result[part]["f1"] - f1) < 0.005 for part, f1 in known.items()):
+        return ""
+    parts = [f"{part} {f1:.2f}" for part, f1 in known.items()]
+    return f"F1 {', '.join(parts)}, if every pixel but null players is asked"
+
+
 def few_images_text(n: int) -> str:
     """A caveat about an interval over few images, empty where there are enough."""
     if n >= ENOUGH_IMAGES:

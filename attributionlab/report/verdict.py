@@ -26,6 +26,7 @@ from attributionlab.report.reading import (
     proof_sentence,
     second_verdict,
     spread_text,
+    strict_text,
     truth_score_text,
     undecided,
 )
@@ -136,6 +137,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("warning", _warning),
         ("spread", spread_text),
         ("seeds", _seeds),
+        ("strict level", strict_text),
         ("runner-up", _runner_up),
         ("drift", _drift),
         ("equivalent", forms_text),

@@ -101,12 +101,17 @@ class Rule:
         targets: Int[Tensor, " batch"],
         output: Output,
         temperature: float | None = None,
+        *,
+        strict: bool = False,
     ) -> Truth:
-        """What the network used, as far as it is asked (`attributionlab.rules.game.asked`)."""
-        found = [
-            self.game(image, int(target), output, temperature).asked()
+        """What the network used, as far as it is asked (`attributionlab.rules.game.asked`), or at the
+        strict level (`attributionlab.rules.game.strict`).
+        """
+        games = [
+            self.game(image, int(target), output, temperature)
             for image, target in zip(images, targets, strict=True)
         ]
+        found = [game.strict() if strict else game.asked() for game in games]
         masks = [torch.stack([getattr(each, name) for each in found]) for name in MASKS]
         return Truth(*(each.to(images.device) for each in masks))
 

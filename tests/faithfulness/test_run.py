@@ -344,3 +344,35 @@ def test_a_part_that_the_first_images_lack_has_no_lowest_and_highest(modulo, whi
     assert "overall n/a" in as_text(comparison_table(comparison.to_dict()), 120)
     assert comparison.summary().claim_f1.isna().tolist() == [False, True, True]
     assert comparison.to_frame().f1.isna().sum() >= 2
+
+
+def test_worlds_are_scored_at_the_strict_level_too(colors):
+    """Of min(black@top, 2) many black pixels hardly matter: only the strict level asks for them."""
+    env = al.world("red@left - blue@right + min(black@top, 2)", image_size=24)
+    images, labels = env.batch(3)
+    signed = torch.zeros(3, 1, 24, 24, dtype=torch.int8)
+    for name, sign, place in (
+        ("red", 1, np.s_[:, 0, :, :12]),
+        ("blue", -1, np.s_[:, 0, :, 12:]),
+        ("black", 1, np.s_[:, 0, :12]),
+    ):
+        color = torch.tensor(env.colors[name])[:, None, None]
+        signed[place][(images == color).all(1, keepdim=True)[place]] = sign
+    [exact] = al.faithfulness_test(signed.float(), env, n=3, one_network=True).environments
+    assert exact.strict == {"overall": 1.0, "positive": 1.0, "negative": 1.0}
+    report = al.faithfulness_test("oracle", env, n=3, one_network=True)
+    [result] = report.environments
+    assert result.claim_f1 == 1.0
+    asked = env.truth(images, env.targets(labels)).asked
+    recall = ((signed > 0) & asked).sum((1, 2, 3)) / (signed > 0).sum((1, 2, 3))
+    assert recall.min() < 1
+    f1 = (2 * recall / (1 + recall)).mean()  # what the oracle marks is right
+    assert result.strict["positive"] == pytest.approx(float(f1), abs=1e-6)  # f1 is in float32
+    document = report.to_dict()
+    assert document["environments"][0]["strict"] == result.strict
+    shown = f"positive {result.strict['positive']:.2f}, negative 1.00, if every"
+    assert shown in " ".join(as_text(report_table(document), 200).split())
+    page = faithfulness_page(document, [Panel([], np.ones(3))])
+    assert "Strict level" in page
+    [elsewhere] = al.faithfulness_test("oracle", colors, n=2).to_dict()["environments"]
+    assert "strict" not in elsewhere
