@@ -70,9 +70,13 @@ def shapley_values(value, image, baseline, labels):
     return values
 
 
-def constrained_least_squares(rows, outputs, total):
-    """Coefficients of least squares that sum to `total`, by a Lagrange multiplier."""
+def constrained_least_squares(rows, outputs, total, weights):
+    """Coefficients of weighted least squares that sum to `total`, by a Lagrange multiplier."""
     n = len(rows[0])
-    matrix = [[2.0 * sum(z[i] * z[j] for z in rows) for j in range(n)] + [1.0] for i in range(n)]
-    right = [2.0 * sum(z[i] * y for z, y in zip(rows, outputs, strict=True)) for i in range(n)]
+    all_of_it = list(zip(rows, outputs, weights, strict=True))
+    matrix = [
+        [2.0 * sum(w * z[i] * z[j] for z, _, w in all_of_it) for j in range(n)] + [1.0]
+        for i in range(n)
+    ]
+    right = [2.0 * sum(w * z[i] * y for z, y, w in all_of_it) for i in range(n)]
     return solve([*matrix, [1.0] * n + [0.0]], [*right, total])[:-1]

@@ -1,7 +1,9 @@
 r"""Shapley values of superpixels or pixels: by regression over coalitions, and from random orders."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import torch
@@ -54,23 +56,24 @@ def kernel_shap(
         \quad \text{with} \quad \sum_{j=1}^M \phi_j = f_t(x) - f_t(b),
         \qquad p(z) \propto \frac{M - 1}{\binom{M}{|z|} \, |z| \, (M - |z|)}
 
-    where z_i in {0, 1}^M is drawn from the Shapley kernel p, which is to say its size k with
-    probability proportional to (M - 1) / (k (M - k)) and then its members evenly, and x_z has the
-    baseline b where z is 0. Where all 2^M - 2 coalitions are no more than `n_samples`, each is taken
-    once and weighted by p, and the result is exact. The pixels of a superpixel share its value equally,
+    where x_z has the baseline b where z in {0, 1}^M is 0, and residuals are weighted by the Shapley
+    kernel p. Coalitions are asked in pairs, each with its complement, which removes from the estimate
+    whatever is even in z; no pair twice; and in numbers proportional to the kernel's mass of their
+    size, so that the smallest and largest sizes are asked completely. Where all 2^M - 2 coalitions are
+    no more than `n_samples`, the result is exact. The pixels of a superpixel share its value equally,
     so that the map sums to f(x) - f(b).
 
-    Source: Lundberg and Lee, 2017, who prove that the minimum over all coalitions is the Shapley value.
-    Their public code draws coalitions in pairs with their complements and asks all coalitions of the
-    smallest and largest sizes first; captum 0.9.0's KernelShap draws as it is done here, holds the sum
-    by two samples of weight 1,000,000, and gives every pixel the whole value of its superpixel. Claims
-    signs. The error falls as 1 / sqrt(n_samples); within a superpixel the map says nothing, so the
-    segmentation bounds what it can find. Two guards tell of too few samples: those that leave
-    coefficients undetermined, of which the solution of least norm is taken, and those of which
-    sampling noise is more than half of the map (estimated from the residuals, allowing for their
-    unequal variance: MacKinnon and White, 1985, HC2). With 12 superpixels, the mean estimate was right
-    to 5 % from 24 samples on; for 13 to 18 it was a fifth to a half too large, either side of the limit
-    was missed at times, and many games had none, which the result says. `n_samples` + 2 forward passes
+    Source: Lundberg and Lee, 2017, who prove that the minimum over all coalitions is the Shapley value;
+    pairs: Covert and Lee, 2021. captum 0.9.0's KernelShap draws coalitions one by one and with
+    repetition, sizes from the kernel; holds the sum by two samples of weight 1,000,000; and gives every
+    pixel the whole value of its superpixel. At equal passes its draws leave a multiple of the error
+    here (`benchmarks/kernel_shap.py`). Claims signs. The error falls as 1 / sqrt(n_samples), faster
+    where that nears all coalitions; within a superpixel the map says nothing, so the segmentation
+    bounds what it can find. Two guards tell of too few samples: those that leave coefficients
+    undetermined (fewer than 2 M - 2 always do, and of as many the noise is largest), of which the
+    solution of least norm is taken, and those of which sampling noise is more than half of the map. It
+    is estimated from the residuals, allowing for their unequal variance (MacKinnon and White, 1985,
+    HC2) and for the share of a size's pairs that is not asked. At most `n_samples` + 2 forward passes
     and one segmentation for each image; take several times more samples than superpixels.
 
     Parameters
@@ -83,7 +86,7 @@ def kernel_shap(
         Where superpixels come from (`attributionlab.segmentation.segment`); as for `lime`. Those that
         look like the baseline are no players, and have 0.
     n_samples : int
-        Coalitions for each image.
+        Coalitions for each image, at least 2; of an odd number one less is asked.
     highest, baselines, patches, perturbations_per_eval, **segmentation_settings
         As for `feature_ablation`.
 
@@ -98,7 +101,7 @@ def kernel_shap(
         For settings out of range or unknown.
     """
     problems = masking_problems(highest, perturbations_per_eval)
-    problems += integer_problem("n_samples", n_samples, 1) + generator_problem(generator)
+    problems += integer_problem("n_samples", n_samples, 2) + generator_problem(generator)
     refuse_if(problems, "kernel-shap")
     start = as_baselines(baselines, inputs)
     labels = segment(
@@ -114,16 +117,16 @@ def kernel_shap(
         # Of what is drawn, or there is if that is less, some six matrices in float64 at once.
         each, most = 48 * game.players + 128, 2**game.players
         with drawn_in_memory("kernel-shap", "n_samples", n_samples, each, most=most):
-            kept, weights = _coalitions(game.players, n_samples, generator)
+            pairs = _pairs(game.players, n_samples // 2, generator)
         everybody = torch.ones(1, game.players, dtype=torch.bool)
-        rows = drawn(torch.cat([~everybody, everybody, kept]))
+        rows = drawn(torch.cat([~everybody, everybody, pairs.kept, ~pairs.kept]))
         [outputs] = coalition_outputs(model, [game], [rows], perturbations_per_eval, "kernel-shap")
         if same_outputs(outputs.min(), outputs.max()):
             # Solving would leave rounding, which a normalization blows up to a full-scale map.
             nothing = torch.zeros(game.players, dtype=torch.float64)
             fit, unmoved = _Fit(nothing, nothing, True), unmoved + 1
         else:
-            fit = _fit(kept, outputs.double(), weights)
+            fit = _fit(pairs, outputs.double())
         undetermined += not fit.is_determined
         maps.append(game.shared(fit.values))
         shares.append(share_of_errors(maps[-1], game.shared(fit.standard_errors)))
@@ -151,65 +154,122 @@ class _Fit(NamedTuple):
     is_determined: bool
 
 
-def _coalitions(
-    players: int, n_samples: int, generator: torch.Generator
-) -> tuple[Bool[Tensor, "n players"], Float64[Tensor, " n"] | None]:
-    """Coalitions, neither nobody nor everybody: drawn from the kernel; or all of them and weights."""
-    if players < 2:  # nothing to draw: the sum alone decides
-        return torch.empty(0, players, dtype=torch.bool), None
-    if 2**players - 2 <= n_samples:
-        numbers = torch.arange(1, 2**players - 1)
-        every = (numbers[:, None] >> torch.arange(players) & 1).bool()
-        kernel = [1 / (math.comb(players, k) * k * (players - k)) for k in every.sum(1).tolist()]
-        return every, torch.tensor(kernel, dtype=torch.float64)
-    sizes = torch.arange(1, players, dtype=torch.float64)
-    place = generator.device
-    chances = (1 / (sizes * (players - sizes))).to(place)
-    chosen = 1 + torch.multinomial(chances, n_samples, replacement=True, generator=generator)
-    marks = torch.rand((n_samples, players), generator=generator, dtype=torch.float64, device=place)
-    ranks = marks.argsort(1).argsort(1)
-    return (ranks < chosen[:, None]).cpu(), None
+class _Pairs(NamedTuple):
+    """Coalitions, each with its complement: what is asked, and how much it says."""
+
+    kept: Bool[Tensor, "n players"]
+    """the smaller of two, or one of two equals"""
+    weights: Float64[Tensor, " n"]
+    """of the regression: the kernel's mass of its size, for each expected pair of that size"""
+    unknown: Float64[Tensor, " n"]
+    """which share of the pairs of its size is not asked"""
 
 
-def _fit(
-    kept: Bool[Tensor, "n players"],
-    outputs: Float64[Tensor, " n_and_two"],
-    weights: Float64[Tensor, " n"] | None,
-) -> _Fit:
-    r"""Least squares with the sum of coefficients given, from outputs of nobody, everybody and `kept`.
+def _pairs(players: int, n: int, generator: torch.Generator) -> _Pairs:
+    r"""Draw n pairs without repetition, in proportion to the kernel; all there are if they are no more.
 
-    Coefficients are :math:`\Delta / M + \gamma`, where :math:`\Delta` is the change of the output and
-    :math:`\gamma` sums to 0, so that
-
-    .. math:: f(x_z) - f(b) - |z| \Delta / M = \sum_j (z_j - |z| / M) \gamma_j,
-
-    whose least squares solution of least norm sums to 0 by itself: each row of its matrix does. There
-    are weights if these coalitions are all there are.
+    Sizes are strata. A size k has :math:`N_k = \binom{M}{k}` pairs (half of that for k = M / 2), and
+    the kernel's mass :math:`p_k \propto 1 / (k (M - k))`. Each gets a share of n in proportion to its
+    mass, but no more than it has: what is left goes to the others. So the smallest sizes are asked
+    completely first. Shares are rounded at random, with one number for all, so that their means are
+    right.
     """
-    players = kept.shape[1]
-    nobody, everybody, rest = outputs[0], outputs[1], outputs[2:]
-    even = ((everybody - nobody) / max(1, players)).expand(players)
-    if players < 2:
-        return _Fit(even, torch.zeros_like(even), True)
-    present = kept.double()
+    sizes = range(1, players // 2 + 1)
+    there, masses, subsets = [], [], 1.0
+    for k in sizes:
+        subsets *= (players - k + 1) / k  # inf where they are beyond all counting
+        halves = 1 + (2 * k == players)
+        there.append(round(subsets / halves) if subsets < 2**53 else math.inf)
+        masses.append(1 / (k * (players - k) * halves))
+    place = generator.device
+    total = float(torch.rand(1, generator=generator, dtype=torch.float64, device=place))
+    kept, weights, unknown = [torch.empty(0, players, dtype=torch.bool)], [], []
+    for k, mass, most, share in zip(sizes, masses, there, _filled(masses, there, n), strict=True):
+        before, total = total, total + share
+        count = int(most) if share == most else math.floor(total) - math.floor(before)
+        if count:
+            kept.append(_subsets(players, k, count, most, generator))
+            weights += [mass / share] * count
+            unknown += [1 - share / most] * count
+    shares = (torch.tensor(each, dtype=torch.float64) for each in (weights, unknown))
+    return _Pairs(torch.cat(kept), *shares)
+
+
+def _filled(masses: Sequence[float], most: Sequence[float], n: int) -> list[float]:
+    """n in proportion to masses, but of each no more than there is."""
+    shares, wanting, left = [0.0] * len(masses), set(range(len(masses))), n
+    while wanting:
+        unit = left / sum(masses[k] for k in wanting)
+        full = {k for k in wanting if masses[k] * unit >= most[k]}
+        for k in full or wanting:
+            shares[k] = float(most[k]) if full else masses[k] * unit
+        wanting = wanting - full if full else set()
+        left -= sum(int(most[k]) for k in full)
+    return shares
+
+
+def _subsets(
+    players: int, size: int, count: int, there: float, generator: torch.Generator
+) -> Bool[Tensor, "count players"]:
+    """Draw different subsets of one size; of half the players, those with the first one."""
+    place, fixed = generator.device, int(2 * size == players)
+    if there <= 4 * count:  # draw from the list of all
+        every = torch.tensor(
+            list(combinations(range(fixed, players), size - fixed)), dtype=torch.int64
+        )
+        chosen = torch.randperm(int(there), generator=generator, device=place)[:count].cpu()
+        found = torch.zeros(count, players, dtype=torch.bool)
+        found[:, :fixed] = True
+        return found.scatter_(1, every[chosen], True)
+    found = torch.empty(0, players, dtype=torch.bool)
+    while len(found) < count:
+        shape = count - len(found), players
+        marks = torch.rand(shape, generator=generator, dtype=torch.float64, device=place)
+        marks[:, :fixed] = -1.0
+        drawn_now = (marks.argsort(1).argsort(1) < size).cpu()
+        found = torch.unique(torch.cat([found, drawn_now]), dim=0)
+    return found
+
+
+def _fit(pairs: _Pairs, outputs: Float64[Tensor, " outputs"]) -> _Fit:
+    r"""Least squares with the sum of coefficients given.
+
+    `outputs` are those of nobody, of everybody, of `pairs.kept` and of the complements. Coefficients
+    are :math:`\Delta / M + \gamma`, where :math:`\Delta` is the change of the output and
+    :math:`\gamma` sums to 0. A coalition z says
+    :math:`f(x_z) - f(b) - |z| \Delta / M = \sum_j (z_j - |z| / M) \gamma_j`; its complement says the
+    same of the negative sum, so of the two the half difference is left:
+
+    .. math:: (f(x_z) - f(x_{\bar z}) + \Delta) / 2 - |z| \Delta / M = \sum_j (z_j - |z| / M) \gamma_j,
+
+    whose least squares solution of least norm sums to 0 by itself: each row of its matrix does.
+    """
+    present, players = pairs.kept.double(), pairs.kept.shape[1]
+    change = outputs[1] - outputs[0]
+    even = (change / max(1, players)).expand(players)
+    if not len(present):
+        return _Fit(even, torch.zeros_like(even), players < 2)
+    shown, hidden = outputs[2:].reshape(2, -1)
+    wanted = (shown - hidden + change) / 2 - present @ even
     matrix = present - present.mean(1, keepdim=True)
-    wanted = rest - nobody - present @ even
-    scale = torch.ones_like(rest) if weights is None else weights.sqrt()
+    scale = pairs.weights.sqrt()
     left, sizes, right = torch.linalg.svd(matrix * scale[:, None], full_matrices=False)
     limit = float(sizes[0]) * max(matrix.shape) * torch.finfo(torch.float64).eps
     rank = int((sizes > limit).sum())
-    inverse = right[:rank].T / sizes[:rank] @ left[:, :rank].T  # (M, n)
-    gamma = inverse @ (wanted * scale)
-    if weights is not None:
-        return _Fit(even + gamma, torch.zeros_like(gamma), True)
+    inverse = right[:rank].T / sizes[:rank] @ left[:, :rank].T * scale  # (M, n)
+    gamma = inverse @ wanted
     if rank < players - 1:  # residuals of 0 would look like certainty
         return _Fit(even + gamma, torch.zeros_like(gamma), False)
-    # What is left of a sample's own error in its residual, as a share of the variance.
+    # What is left of a pair's own error in its residual, as a share of the variance.
     spare = 1 - left[:, :rank].square().sum(1)
-    if spare.min() > limit / float(sizes[0]):
+    if bool((pairs.unknown == 0).all()):
+        variances = torch.zeros_like(gamma)
+    elif spare[pairs.unknown > 0].min() > limit / float(sizes[0]):
         residuals = wanted - matrix @ gamma
-        variances = inverse.square() @ (residuals.square() / spare)
-    else:  # some coefficient rests on one sample alone
+        sure = pairs.unknown == 0
+        noise = torch.where(sure, 0.0, residuals.square() * pairs.unknown / spare)
+        variances = inverse.square() @ noise
+    else:  # some coefficient rests on one pair alone
         variances = torch.full_like(gamma, math.inf)
     return _Fit(even + gamma, variances.sqrt(), True)
 

@@ -27,8 +27,8 @@ def test_errors_fall_as_the_root_of_the_samples(outcome):
     # at most log(1.2 / 0.8) / log(16) = 0.15.
     slopes = outcome.tables["slopes"].set_index("method").slope
     assert slopes["shapley-value-sampling"] == pytest.approx(-0.5, abs=0.15)
-    # A regression of 64 unknowns from 128 samples is worse than its asymptote.
-    assert -0.9 < slopes["kernel-shap"] < -0.4
+    # A regression of 64 unknowns from 64 pairs is worse than its asymptote.
+    assert -1.2 < slopes["kernel-shap"] < -0.4
 
 
 def test_rows_are_geometric_means_of_single_maps(outcome):
@@ -71,10 +71,10 @@ def held(slope, kernel, warned, difference):
 
 
 def test_claims_follow_the_tables():
-    found = held(-0.55, (0.3, 0.4), [1.0, 1.0, 0.0, 0.0], 1e-7)
+    found = held(-0.55, (0.01, 0.05), [1.0, 1.0, 0.0, 0.0], 1e-7)
     assert set(found.values()) == {"agrees"}
-    found = held(-0.8, (0.01, 0.05), [0.0, 0.0, 1.0, 1.0], 1e-2)
+    found = held(-0.8, (0.3, 0.4), [0.0, 0.0, 1.0, 1.0], 1e-2)
     assert set(found.values()) == {"differs"}
     found = held(-0.5, (0.15, 0.3), [0.0] * 4, 1e-7)
-    assert found["kernel_shap_needs_more_passes"] == "undecided"
+    assert found["kernel_shap_needs_fewer_passes"] == "undecided"
     assert found["guards_speak_of_large_errors_only"] == "undecided"
