@@ -145,14 +145,14 @@ class MetricCard:
     @property
     def sentences(self) -> list[str]:
         """What checks and trial came to, and why one of them is missing."""
-        said = [self.facts.use] if self.facts else []
+        said = []
         if self.kit is not None:
             said.append(f"Checks of its code: {self.kit.title.partition(': ')[2]}.")
         if self.trial is not None:
             size = f", {self.image_size} x {self.image_size} pixels" if self.image_size else ""
             said.append(
                 f"Trial in {self.trial.environment} ({self.trial.output}{size}), n = {self.trial.n} "
-                f"questions, seed {self.trial.seed}: {self.trial.sentence}."
+                f"questions, seed {self.trial.seed}: {self.trial.sentence.rstrip('.')}."
             )
         return [*said, *([f"Not examined: {self.why}."] if self.why else [])]
 
@@ -242,7 +242,7 @@ class MetricCard:
                 {
                     "axis": axis,
                     "what_varies": AXES[axis].meaning,
-                    "drops_at": math.nan if first is None else first.dose,
+                    "drops_at": "" if first is None else f"{first.dose:g}",
                     "drop_there": "none is shown" if first is None else _interval(first.mean),
                     "largest_dose": own[-1].dose,
                     "drop_at_it": _interval(own[-1].mean),
@@ -254,8 +254,7 @@ class MetricCard:
     def row(self) -> dict[str, Any]:
         """The metric's row in the one table."""
         headline = {} if self.trial is None or self.trial.trial is None else self._trial_row()
-        drops = self.drops()
-        shown = drops[drops["drops_at"].notna()] if len(drops) else drops
+        drops = [each for each in self.drops().itertuples() if each.drops_at]
         return {
             "metric": self.metric,
             "better": self._better,
@@ -264,7 +263,7 @@ class MetricCard:
             "faults": math.nan if self.kit is None else float(len(self.kit.faults)),
             "verdict": self._verdict,
             **headline,
-            "drops_at": "; ".join(f"{each.axis} {each.drops_at:g}" for each in shown.itertuples()),
+            "drops_at": "; ".join(f"{each.axis} {each.drops_at}" for each in drops),
             "cannot_see": "; ".join(self.cannot_see()),
             "not_examined": self.why,
         }
@@ -298,12 +297,12 @@ class MetricCard:
         return "" if self.trial is None else self.trial.verdict
 
     def _is(self) -> dict[str, str]:
-        """Formula, source, range, best score, cost, as far as they are known."""
+        """Facts, direction and cost, as far as they are known."""
         said = {} if self.facts is None else self.facts._asdict()
-        names = {"formula": "formula", "source": "source", "range": "range", "best": "best score"}
+        names = {"best": "best score", "use": "when to use it"}
         letters = {"letters": symbols()} if said else {}
         return {
-            **{names[key]: value for key, value in said.items() if key in names},
+            **{names.get(key, key): value for key, value in said.items()},
             **letters,
             "direction": f"{self._better} is better",
             "scores": "each image" if self.declared["per_sample"] else "a data set",
