@@ -117,12 +117,14 @@ def reproduction_page(page: str) -> str:
     return "\n## ".join([with_table(head, ["paper", *GRADES], rows), *sections])
 
 
+FORMULA_COLUMNS = ["name", "formula", "source", "range", "best score, and which maps have it"]
 METRIC_COLUMNS = ["name", "in one line", "better", "scores", "maps", "tested by"]
 MAPS = {"signed": "any", "nonnegative": "at least 0", "unit": "in [0, 1]"}
 
 
 def metrics_page(page: str) -> str:
-    """docs/metrics.md with the table of the registry; formulas and best scores are written by hand."""
+    """docs/metrics.md with the table of the registry, and that of the facts that are said by hand."""
+    from attributionlab.cards.card import facts
     from attributionlab.metric_trials.registry import FUNCTIONS, METRICS, SHORT_NAMES
 
     rows = []
@@ -141,7 +143,11 @@ def metrics_page(page: str) -> str:
                 ", ".join(f"`{each}`" for each in names) if name in METRICS else "not tested",
             ]
         )
-    return with_table(page, METRIC_COLUMNS, rows)
+    said = [
+        [f"`{name}`", *(cell.replace("|", "\\|") for cell in each[:4])]
+        for name, each in facts().items()
+    ]
+    return with_table(with_table(page, METRIC_COLUMNS, rows), FORMULA_COLUMNS, said)
 
 
 CHECK_COLUMNS = ["check", "asks", "expected", "answered by the declaration"]

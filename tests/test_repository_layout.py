@@ -77,6 +77,10 @@ MAY_IMPORT = {
         *("files", "methods", "metric_trials", "metrics", "ranking", "references", "report"),
         *("store", "validation", "versions"),
     },
+    "cards": {
+        *("environment", "files", "methods", "metric_kit", "metric_trials", "metrics", "ranking"),
+        *("references", "report", "store", "validation"),
+    },
     "leaderboard": {
         *("device", "environment", "exact", "exams", "faithfulness", "files", "methods"),
         "metric_trials",

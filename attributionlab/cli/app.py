@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attributionlab.cli.cards import write_cards
 from attributionlab.cli.exchange import export_files, score_files
 from attributionlab.cli.options import (
     Claimed,
@@ -291,6 +292,7 @@ def run_test(
 
 app.command("compare")(compare_methods)
 app.command("metric")(run_metric_test)
+app.command("cards")(write_cards)
 app.command("leaderboard")(run_leaderboard)
 app.command("reproduce")(reproduce_items)
 app.command("export")(export_files)

@@ -342,6 +342,10 @@ def run_metric_test(
     csv: Annotated[Path | None, typer.Option(help="Write the table of doses to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write a figure (PNG) to this file.")] = None,
+    card: Annotated[
+        Path | None,
+        typer.Option(help="Write the metric's card to this file: .md or .html."),
+    ] = None,
 ) -> None:
     """Check a metric's code; then test whether it ranks attributions as the truth does, and because of
     the network. A metric with a fault is not tested further.
@@ -353,6 +357,8 @@ def run_metric_test(
     Exit status: 0 valid (with --checks-only: no fault), 1 faulty, blind or reversed, 2 refused, 3
     undecided.
     """
+    from attributionlab.cards.card import card_suffix
+    from attributionlab.cards.making import card_of
     from attributionlab.exams import metric_worlds_test
     from attributionlab.files import write_atomically, write_json
     from attributionlab.methods import as_method
@@ -375,6 +381,7 @@ def run_metric_test(
             "threshold": threshold is not None,
             "html": html,
             "figure": figure,
+            "card": card,
         },
         ONE_METRIC_ONLY,
         ("difficulty",),
@@ -385,7 +392,9 @@ def run_metric_test(
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
-    paths = {"json": json, "csv": csv, "html": html, "figure": figure}
+    paths = {"json": json, "csv": csv, "html": html, "figure": figure, "card": card}
+    if card is not None:
+        card_suffix(card)
     unused = [name for name in ("csv", "html", "figure") if checks_only and paths[name]]
     if unused:
         raise AttributionLabError(
@@ -409,12 +418,19 @@ def run_metric_test(
         seed=0 if drawn == "fresh" else drawn,
         show_progress=True,
     )
+
+    def write_card(path: Path, report: "MetricReport | None" = None) -> None:
+        made = card_of(
+            *(scorer, kit, report, place), higher_is_better=direction, command=command_line()
+        )
+        made.save(path)
+
     typer.echo(kit.title if checks_only else kit.faults_text())
     if checks_only or not kit.passed:
         if checks_only:
             columns = ["id", "status", "expected", "found"]
             print_table(data_table(kit.to_frame()[columns]), width=140)
-        write_all(places, {"json": kit.to_json})
+        write_all(places, {"json": kit.to_json, "card": write_card})
         raise typer.Exit(int(not kit.passed))
     if worlds is not None:
         verdict = examine(
@@ -475,6 +491,7 @@ def run_metric_test(
                 "csv": report.to_csv,
                 "html": report.to_html,
                 "figure": lambda path: write_atomically(path, to_png(report.figure())),
+                "card": lambda path: write_card(path, report),
             },
         )
     if stop is not None:

@@ -25,6 +25,8 @@ from attributionlab.store.cells import Cell, fingerprint
 from attributionlab.truth import Truth
 
 Numbers = NDArray[np.float64]
+NAMED = 6
+"""Metrics whose names the title of their work has."""
 Key = tuple[str, tuple[float, ...]]
 """Name of a metric, and key of a condition."""
 
@@ -83,8 +85,11 @@ class Asked:
         """A cell of work for each of the first `n` images, whose answers do not depend on `n`."""
         panels, env = self.panels, self.panels.env
         methods = [setup.method for setup in panels.setups]
+        names = [metric.name for metric in self.metrics]
+        if len(names) > NAMED:
+            names = [*names[:NAMED], f"{len(names) - NAMED} more"]
         place = {
-            "metric": ", ".join(metric.name for metric in self.metrics),
+            "metric": ", ".join(names),
             "environment": env.name,
             "spec": env.spec.digest[:8],
         }

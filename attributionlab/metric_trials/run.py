@@ -316,14 +316,11 @@ class _Found:
 
     def dose_scores(self, metric: Metric, agreement: Agreement) -> list[DoseScore]:
         """What became of a metric under every condition, each distinct one worked out once."""
-        known = {each.key: each for each in self.conditions}
-        scores = {key: self._dose_score(metric, each, agreement) for key, each in known.items()}
         unmoved = self._unmoved(metric)
-        return [
-            scores[each.key]._replace(axis=each.axis, dose=each.dose)
-            for each in self.conditions
-            if each.axis not in unmoved
-        ]
+        told = [each for each in self.conditions if each.axis not in unmoved]
+        known = {each.key: each for each in told}
+        scores = {key: self._dose_score(metric, each, agreement) for key, each in known.items()}
+        return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in told]
 
     def _unmoved(self, metric: Metric) -> set[str]:
         """Axes of which nothing is said: no score of the metric changes along them."""

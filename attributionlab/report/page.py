@@ -549,4 +549,6 @@ def study_page(
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, Markup):  # a link
+        return value
     return f"{value:.3g}" if isinstance(value, float) else printable(str(value))

@@ -163,6 +163,8 @@ def test_the_size_of_images_is_chosen(run):
             "--csv is given, but --checks-only tests",
         ),
         (["insertion", "--figure", "a.svg"], "--figure is 'a.svg': figures are PNG files"),
+        (["insertion", "--card", "a.txt"], "the card is 'a.txt': cards are .md or .html files"),
+        (["insertion", "--card", "a.md", "--json", "a.md"], "--json and --card are both 'a.md'"),
     ],
 )
 def test_what_cannot_be_done_is_refused(run, arguments, message):
@@ -227,8 +229,27 @@ def test_without_a_folder_what_is_done_stays_where_it_is_said(run, tmp_path, mon
 
 
 @pytest.mark.long
+def test_the_card_of_a_user_s_metric_has_trial_and_cost(run, tmp_path):
+    run(
+        "mine.py:foreground",
+        "--card",
+        "card.md",
+        "--dose",
+        "share=0",
+        "--lower-is-better",
+        status=1,
+    )
+    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert card.startswith("# foreground (lower is better)\n")
+    assert "Trial in small (probability, 12 x 12 pixels), n = 2 questions" in card
+    assert "| network | which network is explained | trial: the swap contrast is 0 |" in card
+    assert "| cost of one map | 0 |" in card
+    assert "formula" not in card
+
+
+@pytest.mark.long
 def test_a_metric_with_a_fault_is_not_tested_further(folder, tmp_path, capsys):
-    words = ["sparsity", "--json", "a.json", "--env", "small.toml"]
+    words = ["sparsity", "--json", "a.json", "--env", "small.toml", "--card", "card.html"]
     assert folder(words, standalone_mode=False) == 1
     shown = capsys.readouterr().out
     assert shown.startswith("sparsity: faulty (")
@@ -237,6 +258,8 @@ def test_a_metric_with_a_fault_is_not_tested_further(folder, tmp_path, capsys):
     document = json.loads((tmp_path / "a.json").read_text())
     assert document["passed"] is False
     assert not {"checks", "metric", "versions"} - document.keys()
+    card = (tmp_path / "card.html").read_text(encoding="utf-8")
+    assert "Not examined: a metric with a fault is not tried." in card
 
 
 @pytest.mark.long

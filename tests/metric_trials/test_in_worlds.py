@@ -343,6 +343,7 @@ def test_the_command_prints_the_share_of_worlds(tmp_path, capsys, without_kit):
     [
         (["--worlds", "2", "--env", "quadrants"], "--env is given with --worlds"),
         (["--worlds", "2", "--dose", "share=0"], "nothing is unseen in worlds"),
+        (["--worlds", "2", "--card", "a.md"], "--card is given with --worlds"),
         (["--worlds", "2", "--threshold", "0.5", "--quick"], "--threshold is given with --worlds"),
         (["--difficulty", "hard"], "--difficulty is given without --worlds"),
         (["--worlds", "0"], "worlds is 0"),

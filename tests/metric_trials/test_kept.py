@@ -8,7 +8,9 @@ import attributionlab as al
 from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped
 from attributionlab.methods import as_method
 from attributionlab.metric_trials import run
-from attributionlab.metric_trials.registry import as_metric
+from attributionlab.metric_trials.answers import Asked
+from attributionlab.metric_trials.panel import Panels
+from attributionlab.metric_trials.registry import METRICS, as_metric
 from attributionlab.metric_trials.run import metric_test, metric_tests
 from attributionlab.metrics import metric, parts_f1
 from attributionlab.store.running import outcome_of
@@ -267,3 +269,15 @@ def records(folder):
     with Store(folder, writable=False) as store:
         for row in store.rows("metric"):
             yield row.key, store.outcome(row.key).record
+
+
+def test_the_title_of_work_for_many_metrics_names_some_and_the_key_has_all(env):
+    def cell(names):
+        panels = Panels(env, 1, 0, "probability", (), one_network=False)
+        return Asked(panels, [as_metric(name) for name in names], []).cells(1)[0]
+
+    names = list(METRICS)[:9]
+    first, other = cell(names), cell([*names[:8], list(METRICS)[9]])
+    assert first.place["metric"] == f"{', '.join(names[:6])}, 3 more" == other.place["metric"]
+    assert first.key != other.key
+    assert cell(names[:6]).place["metric"] == ", ".join(names[:6])

@@ -1,0 +1,192 @@
+"""What a card says follows from what was declared, checked and measured."""
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from attributionlab import AttributionLabError
+from attributionlab.cards import making
+from attributionlab.cards.card import MEANINGS, Cost, MetricCard, MetricCards, as_markdown
+from attributionlab.cards.making import card_of
+from attributionlab.metric_kit.report import CheckRow, KitReport
+from attributionlab.metric_kit.run import CHECKS
+from attributionlab.metric_trials.registry import FUNCTIONS
+from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
+from attributionlab.metric_trials.swap import Contrast, Drop
+from attributionlab.metrics import metric
+from attributionlab.metrics.marking import DECLARED
+from attributionlab.ranking import CorrelationInterval as Found
+
+
+@pytest.fixture(scope="module")
+def card():
+    """A card of the metric "mine", whose trial fell for a lure and dropped on one axis."""
+    share = [(0.0, Found(0.0, -0.1, 0.1)), (0.1, Found(0.2, 0.1, 0.3)), (1.0, Found(0.3, 0.2, 0.4))]
+    drops = [Drop("share", *each) for each in share[1:]]
+    drops += [Drop("strength", 1.0, Found(0.1, -0.1, 0.3))]
+    doses = [
+        DoseScore(axis, dose, 0.5, {"signed": Found(0.6, 0.5, 0.7)}, 1.0, 1.0, 1.0, "exact")
+        for axis, dose in [("share", 0.1), ("share", 1.0), ("strength", 1.0)]
+    ]
+    lures = pd.DataFrame({"lure": ["foreground", "other target"], "beats_exact": [0.5, 0.49]})
+    contrast = Contrast(Found(1.5, 1.25, 1.75), pd.Series([1.5] * 8).to_numpy(), 1.6)
+    trial = Trial(Found(0.7, 0.6, 0.8), contrast, drops, pd.DataFrame(), pd.DataFrame(), lures)
+    report = MetricReport("mine", True, "place", "logit", 8, 3, ["exact"], doses, trial)
+    checks = [
+        CheckRow("sign", "fault", "below exact", "1 | 2", "asks", "code"),
+        CheckRow("order", "fault", "in order", "none", "asks", "code"),
+        CheckRow("added", "by declaration", "below exact", "declared", "asks", "code"),
+        CheckRow("best", "pass", "none above", "0 above it", "asks", "code"),
+    ]
+    return MetricCard(
+        *("mine", True, {"maps": "signed", "per_sample": True, **DECLARED}, frozenset({"model"})),
+        costs=[Cost(8, 1065, 2, 0), Cost(16, 4257, 9, 0)],
+        kit=KitReport("mine", True, checks, 3, None),
+        trial=report,
+        image_size=72,
+        command="attributionlab metric mine",
+    )
+
+
+def declaring(card, **declared):
+    return replace(card, declared={**card.declared, **declared}, kit=None, trial=None)
+
+
+@pytest.mark.parametrize(
+    ("declared", "unseen"),
+    [
+        ({}, []),
+        ({"invariances": ("scale", "added")}, ["scale", "added"]),
+        ({"unit": "order"}, ["sizes"]),
+        ({"unit": "local gradient"}, ["replacement"]),
+        ({"unit": "place"}, []),
+        ({"maps": "unit"}, ["below 0"]),
+        ({"neighbors": "patches"}, ["in patches"]),
+        ({"neighbors": "imputation"}, ["imputed"]),
+        ({"ties": "reading order", "sampled": True, "rising": True}, []),
+    ],
+    ids=str,
+)
+def test_what_declarations_say_it_cannot_see(card, declared, unseen):
+    assert list(declaring(card, **declared).cannot_see()) == unseen
+    assert set(unseen) <= set(MEANINGS)
+
+
+def test_what_is_given_nothing_that_a_network_changes_cannot_see_the_network(card):
+    blind = replace(declaring(card), takes=frozenset({"attributions", "replacement", "seed"}))
+    assert list(blind.cannot_see()) == ["network"]
+
+
+def test_faults_and_lures_are_what_it_cannot_see_with_the_evidence(card):
+    assert card.cannot_see() == {
+        "sign": ["check sign: 1 | 2"],
+        "lure foreground": [
+            "trial: it scored as well as the exact map in 50% of the questions",
+        ],
+    }
+
+
+def test_a_contrast_of_zero_is_blindness_to_the_network(card):
+    trial = card.trial.trial._replace(contrast=Contrast(Found(0, 0, 0), pd.Series([0.0] * 8), 1.6))
+    blind = replace(card, trial=replace(card.trial, trial=trial))
+    assert blind.cannot_see()["network"] == ["trial: the swap contrast is 0"]
+
+
+def test_checks_that_say_what_is_seen_are_checks_of_the_kit():
+    invariances = {"scale", "shift", "sign", "added", "missing"}
+    ours = {"sizes", "below 0", "in patches", "imputed"}
+    assert set(MEANINGS) - ours - invariances <= set(CHECKS)
+
+
+def test_the_drop_is_the_smallest_dose_whose_interval_lies_above_zero(card):
+    table = card.drops().set_index("axis")
+    assert table.loc["share", ["drops_at", "drop_there", "largest_dose"]].tolist() == [
+        *("0.1", "0.20 [0.10, 0.30]", 1.0)
+    ]
+    assert table.loc["strength", "drops_at"] == ""
+    assert table.loc["strength", "drop_there"] == "none is shown"
+    assert card.row()["drops_at"] == "share 0.1"
+
+
+def test_the_card_shows_faults_and_declared_answers_and_counts_the_rest(card):
+    [checks] = [table for name, table in card.tables().items() if name.startswith("Checks")]
+    assert checks["check"].tolist() == ["sign", "order", "added"]
+    assert "faulty (2 fault, 1 by declaration, 1 pass)" in card.sentences[0]
+    assert "n = 8 questions, seed 3" in card.sentences[1]
+    assert "place (logit, 72 x 72 pixels)" in card.sentences[1]
+
+
+def test_a_row_has_numbers_and_the_page_their_texts(card):
+    cards = MetricCards([card, card_of("random-logit")])
+    row, untried = cards.to_frame().to_dict("records")
+    assert (row["agreement"], row["agreement_low"], row["contrast_high"]) == (0.7, 0.6, 1.75)
+    assert (row["faults"], row["cost"]) == (2, "1,065 (8 x 8), 4,257 (16 x 16)")
+    assert "explain changed images" in untried["not_examined"]
+    shown, empty = cards.shown().to_dict("records")
+    assert (shown["agreement"], shown["contrast"]) == ("0.70 [0.60, 0.80]", "1.50 [1.25, 1.75]")
+    assert (empty["agreement"], empty["faults"], empty["verdict"]) == ("", "", "not tried")
+    assert (empty["cost"], empty["better"]) == ("1, 2 maps of the method", "lower")
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_every_metric_has_a_card_and_those_that_cannot_be_tried_say_why(name):
+    card = card_of(name)
+    assert card.why
+    assert "formula" in dict(card.tables()["What it is"].to_numpy())
+    assert card.row()["metric"] == name
+
+
+def test_files_are_markdown_or_pages_and_nothing_else(card, tmp_path):
+    foreign = replace(card, metric="<b>|mine\n")
+    foreign.save(tmp_path / "a.md")
+    foreign.save(tmp_path / "a.HTML")
+    text = (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert text.startswith("# <b>|mine\\n (higher is better)\n")
+    assert "| sign | fault | below exact | 1 \\| 2 |" in text
+    assert text.endswith("```\nattributionlab metric mine\n```\n")
+    page = (tmp_path / "a.HTML").read_text(encoding="utf-8")
+    assert "<h1>&lt;b&gt;|mine" in page
+    assert "<b>" not in page
+    with pytest.raises(AttributionLabError, match=r"the card is '.*a.txt': cards are .md or .html"):
+        card.save(tmp_path / "a.txt")
+
+
+def test_the_folder_has_a_page_a_table_and_a_card_each(card, tmp_path):
+    written = MetricCards([card, card_of("random-logit")], "again").save(tmp_path / "new")
+    names = [path.name for path in written]
+    assert names == ["index.html", "table.csv", "mine.html", "random-logit.html"]
+    page = (tmp_path / "new" / "index.html").read_text(encoding="utf-8")
+    assert '<td><a href="mine.html">mine</a></td>' in page
+    assert "http" not in page.replace("http-equiv", "")
+    table = pd.read_csv(tmp_path / "new" / "table.csv")
+    assert table["metric"].tolist() == ["mine", "random-logit"]
+    assert table["contrast_low"][0] == 1.25
+
+
+def test_markdown_has_numbers_of_three_digits_and_nothing_for_nan():
+    table = pd.DataFrame({"a_b": [0.12345, math.nan], "c": ["|", "x"]})
+    assert as_markdown(table) == "| a b | c |\n| --- | --- |\n| 0.123 | \\| |\n|  | x |"
+
+
+@metric(higher_is_better=False, per_sample=True, unit="order")
+def largest(model, images, targets, attributions):
+    return -attributions.amax((1, 2, 3))
+
+
+def test_a_metric_with_a_fault_is_not_tried(monkeypatch):
+    faulty = KitReport("largest", False, [CheckRow("order", "fault", "", "", "", "")], 0, None)
+    monkeypatch.setattr(making, "check_metric", lambda metric, **options: faulty)
+    card = making.metric_card(largest)
+    assert card.trial is None
+    assert card.why == "a metric with a fault is not tried"
+    assert (card.metric, card.higher_is_better, card.facts) == ("largest", False, None)
+    assert card.costs == [Cost(8, 0, 0, 0), Cost(16, 0, 0, 0)]
+
+
+def test_what_gives_no_scores_is_not_counted():
+    without = KitReport(
+        "largest", False, [CheckRow("one-number", "fault", "", "", "", "")], 0, None
+    )
+    assert card_of(largest, without).costs == []

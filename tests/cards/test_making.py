@@ -1,0 +1,118 @@
+"""Cards are made of checks and trials, many of them on one store."""
+
+import numpy as np
+import pytest
+
+import attributionlab as al
+from attributionlab import AttributionLabError
+from attributionlab.cards import making
+from attributionlab.cards.making import metric_card, metric_cards
+from attributionlab.errors import Stopped
+from attributionlab.metric_kit.run import check_metric
+
+NAMES = ["precision", "random-logit", "recall"]
+SMALL = {"n": 2, "seed": 1, "doses": {"share": [0, 1]}}
+
+
+@pytest.fixture(scope="module")
+def env():
+    return al.load("multi-color-sum", image_size=12)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_checks():
+    """Three checks in this process."""
+
+    def check(metric, **options):
+        options = options | {"only": ["one-number", "sign", "added"], "time_limit": None}
+        return check_metric(metric, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(making, "check_metric", check)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cards")
+
+
+@pytest.fixture(scope="module")
+def cards(env, folder, few_checks):
+    return metric_cards(NAMES, env, out=folder, **SMALL)
+
+
+@pytest.mark.long
+def test_shared_trials_are_those_of_each_metric_alone(cards, env):
+    alone = metric_card("recall", env, **SMALL)
+    assert alone.tables().keys() == cards.cards[2].tables().keys()
+    for name, table in alone.tables().items():
+        assert table.equals(cards.cards[2].tables()[name])
+    assert alone.sentences == cards.cards[2].sentences
+
+
+@pytest.mark.long
+def test_every_named_metric_has_its_row_in_their_order(cards):
+    table = cards.to_frame()
+    assert table["metric"].tolist() == NAMES
+    assert table["verdict"].tolist() == ["undecided", "", "undecided"]  # of two questions
+    assert np.isnan(table["agreement"]).tolist() == [False, True, False]
+    assert table["faults"].tolist()[::2] == [0, 0]
+    assert "missing" in table["cannot_see"][0]
+    assert "added" in table["cannot_see"][2]
+
+
+@pytest.mark.long
+def test_what_is_there_is_not_computed_again(cards, env, folder, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(making, "check_metric", never)
+    monkeypatch.setattr("attributionlab.metric_trials.answers._scored", never)
+    again = metric_cards(NAMES, env, out=folder, **SMALL)
+    assert again.to_frame().equals(cards.to_frame())
+
+
+@pytest.mark.long
+def test_a_stop_in_the_checks_has_no_result_and_later_one_has_what_is_done(
+    env, tmp_path, monkeypatch
+):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(making, "check_metric", stop)
+        with pytest.raises(Stopped, match="0 of 2 metrics were checked") as stopped:
+            metric_cards(NAMES, env, out=tmp_path, **SMALL)
+        assert stopped.value.result is None
+    trials = making.metric_tests
+
+    def half(metrics, *arguments, **options):
+        reports = trials(metrics, *arguments, **options)
+        raise Stopped("2 of 9 images were done: and more", reports)
+
+    monkeypatch.setattr(making, "metric_tests", half)
+    with pytest.raises(Stopped, match=r"^2 of 9 images were done$") as stopped:
+        metric_cards(NAMES, env, out=tmp_path, **SMALL)
+    assert len(stopped.value.result.cards) == 3
+
+
+def test_cards_of_methods_metrics_alone_need_no_trial(env):
+    [card] = metric_cards(["random-logit"], env, **SMALL).cards
+    assert card.kit is None
+    assert card.title == metric_card("random-logit").title
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"metrics": ["recal"]}, "no metric named 'recal': did you mean 'recall'?"),
+        ({"metrics": []}, "metrics are empty: name one, or leave them out for all"),
+        ({"metrics": ["recall", "recall"]}, "metrics name 'recall' twice: name each once"),
+        ({"metrics": ["recal"], "seed": -1}, "seed is -1.*; no metric named 'recal'"),
+    ],
+    ids=["unknown", "empty", "twice", "both"],
+)
+def test_impossible_cards_are_refused(arguments, message):
+    with pytest.raises(AttributionLabError, match=message):
+        metric_cards(**arguments)
