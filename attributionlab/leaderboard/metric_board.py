@@ -60,9 +60,9 @@ class MetricInWorld(NamedTuple):
     seconds: float = math.nan
     correlations: Numbers = np.full(DEFINED, math.nan)
     """(definitions,): of the scores with nearness to each, mean over questions"""
-    differences: Numbers = np.full(DEFINED * DEFINED, math.nan)
-    """(definitions x definitions,): correlation with the first less that with the second, mean over the
-    questions that tell them apart"""
+    differences: Numbers = np.full((DEFINED, DEFINED), math.nan)
+    """(definitions, definitions): correlation with the first less that with the second, mean over the
+    questions that tell the two apart"""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -299,13 +299,16 @@ def nearest_definition(worlds: Sequence[MetricInWorld]) -> Estimates:
 
 
 def independent_difference(first: Numbers, second: Numbers) -> CorrelationInterval:
-    """The difference of two means over different worlds, with Welch's 95 % interval.
+    r"""The difference of two means over different worlds, with Welch's 95 % interval.
+
+    .. math:: \bar x_1 - \bar x_2 \pm t_f \sqrt{v_1 + v_2}, \quad v_i = s_i^2 / n_i, \quad
+        f = (v_1 + v_2)^2 / (v_1^2 / (n_1 - 1) + v_2^2 / (n_2 - 1))
 
     NaN are left out; no interval with fewer than two worlds on a side. Of zero width where all values
     of each side are equal. Source: Welch, "The generalization of 'Student's' problem when several
     different population variances are involved" (Biometrika, 1947).
     """
-    from scipy import stats
+    from scipy import special
 
     sides = [each[~np.isnan(each)] for each in (first, second)]
     value = mean_score(sides[0]) - mean_score(sides[1])
@@ -313,8 +316,10 @@ def independent_difference(first: Numbers, second: Numbers) -> CorrelationInterv
         return CorrelationInterval(value, math.nan, math.nan)
     if all(np.ptp(each) == 0 for each in sides):
         return CorrelationInterval(value, value, value)
-    interval = stats.ttest_ind(*sides, equal_var=False).confidence_interval(CONFIDENCE)
-    return CorrelationInterval(value, float(interval.low), float(interval.high))
+    squares = np.array([each.var(ddof=1) / len(each) for each in sides])  # of standard errors
+    freedom = squares.sum() ** 2 / sum(squares**2 / [len(each) - 1 for each in sides])
+    reach = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(squares.sum()))
+    return CorrelationInterval(value, value - reach, value + reach)
 
 
 def _stacked(worlds: Sequence[MetricInWorld]) -> tuple[Numbers, Numbers]:

@@ -21,12 +21,12 @@ from attributionlab.exams.metric import NONE
 from attributionlab.exams.worlds import worlds_problems
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
 from attributionlab.leaderboard.metric_board import MetricBoard, MetricInWorld
-from attributionlab.metric_trials.agreement import mean_over_images
 from attributionlab.metric_trials.answers import Asked
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.conditions import conditions_of
 from attributionlab.metric_trials.definitions import (
     DefinitionPanel,
+    compared,
     definition_correlations,
     definition_panel,
 )
@@ -110,10 +110,7 @@ def rank_metrics(
     count = (QUICK_WORLDS if quick else WORLDS) if worlds is None else worlds
     side = (QUICK_SIDE if quick else SIDE) if image_size is None else image_size
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
-    problems += integer_problem("worlds", count, 0)
-    problems += worlds_problems("worlds", count or 1, seed, difficulty, side)[
-        : None if count else 9
-    ]
+    problems += worlds_problems("worlds", count, seed, difficulty, side, least=0)
     problems += [] if out is None else folder_problem(out)
     problems += boolean_problem("retry_failed", retry_failed)
     chosen = _chosen(DEFAULT_METRICS if metrics is None else metrics, problems)
@@ -121,7 +118,7 @@ def rank_metrics(
         workers = Workers(jobs)
     except AttributionLabError as error:
         problems += error.problems
-    refuse_if(list(dict.fromkeys(problems)), "rank_metrics")
+    refuse_if(problems, "rank_metrics")
     with follow("drawing worlds", show=show_progress):
         places = _places(count, seed, difficulty, side)
     work = {(place, metric.name): _cell(metric, place, n) for place in places for metric in chosen}
@@ -245,11 +242,9 @@ def _result(name: str, place: _Place, found: _Found | None, reason: str) -> Metr
     about = (name, env.name, str(env.rule or ""), load_call(env), place.features)
     if found is None:
         return MetricInWorld(*about, "refused", reason)
-    each = found.correlations
-    difference = np.where(found.apart, each[:, :, None] - each[:, None, :], np.nan)
     return MetricInWorld(
         *(*about, found.verdict, "", found.agreement, found.contrast, found.drop, found.seconds),
-        *(mean_over_images(each.T), mean_over_images(difference.reshape(len(each), -1).T)),
+        *compared(found.correlations, found.apart),
     )
 
 

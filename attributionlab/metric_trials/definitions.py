@@ -22,7 +22,11 @@ from jaxtyping import Float32
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.metric_trials.agreement import lowest_part, without_rounding
+from attributionlab.metric_trials.agreement import (
+    lowest_part,
+    mean_over_images,
+    without_rounding,
+)
 from attributionlab.metric_trials.answers import f1_of_maps
 from attributionlab.metric_trials.graded import DAMAGES, Material
 from attributionlab.metrics import cosine
@@ -102,3 +106,27 @@ def definition_correlations(scores: Numbers, panel: DefinitionPanel) -> Numbers:
     return row_correlations(
         *(centered_ranks(without_rounding(each)) for each in (ranked, panel.nearness.T))
     )
+
+
+def compared(correlations: Numbers, apart: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
+    """Means over the questions of a world.
+
+    Parameters
+    ----------
+    correlations : array, (questions, definitions)
+        `definition_correlations` of each question.
+    apart : array, (questions, definitions, definitions)
+        `DefinitionPanel.apart` of each.
+
+    Returns
+    -------
+    array, (definitions,)
+        Mean correlation with each definition, NaN where no question has one.
+    array, (definitions, definitions)
+        Correlation with the first less that with the second, mean over the questions that tell the two
+        apart; NaN where none does.
+    """
+    difference = np.where(apart, correlations[:, :, None] - correlations[:, None, :], np.nan)
+    size = correlations.shape[1]
+    means = mean_over_images(difference.reshape(-1, size * size).T)
+    return mean_over_images(correlations.T), means.reshape(size, size)
