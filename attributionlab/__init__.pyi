@@ -39,7 +39,9 @@ from .faithfulness.comparison import Comparison as Comparison
 from .faithfulness.report import FaithfulnessReport as FaithfulnessReport
 from .faithfulness.test import faithfulness_test as faithfulness_test
 from .leaderboard import Leaderboard as Leaderboard
+from .leaderboard import MetricBoard as MetricBoard
 from .leaderboard import rank_methods as rank_methods
+from .leaderboard import rank_metrics as rank_metrics
 from .metric_kit.report import KitReport as KitReport
 from .metric_kit.run import check_metric as check_metric
 from .metric_trials.report import MetricReport as MetricReport

@@ -64,3 +64,52 @@ def single_cases(ranked, target):
         there = [method for method, rank in enumerate(case) if rank is not None]
         found.append(spearman([-case[each] for each in there], [target[each] for each in there]))
     return mean(found)
+
+
+# Metrics in worlds
+
+
+def between(correlations, apart, first, second):
+    """Mean over the questions that tell two definitions apart; None without any."""
+    return mean(
+        [
+            each[first] - each[second]
+            for each, told in zip(correlations, apart, strict=True)
+            if told[first][second] and each[first] is not None and each[second] is not None
+        ]
+    )
+
+
+def estimated(names, tested, contrasts, correlations, differences, above_zero):
+    """Which definition of the truth a metric estimates.
+
+    Lists by world, None where there is nothing; `above_zero` says of a list whether enough worlds hold
+    its mean above 0.
+    """
+    if tested < 6:
+        return "not told apart"
+    means = [mean([each[place] for each in correlations]) for place in range(len(names))]
+    known = [value for value in means if value is not None]
+    if not known:
+        return "none"
+    best = means.index(max(known))
+    if not above_zero(contrasts) or not above_zero([each[best] for each in correlations]):
+        return "none"
+    for other in range(len(names)):
+        if other != best and not above_zero([each[best][other] for each in differences]):
+            return "not told apart"
+    return names[best]
+
+
+def welch(first, second, quantile):
+    """Difference of means and its interval; `quantile`: of Student's t, by degrees of freedom."""
+    parts = []
+    for values in (first, second):
+        center = sum(values) / len(values)
+        parts.append(sum((v - center) ** 2 for v in values) / (len(values) - 1) / len(values))
+    difference = sum(first) / len(first) - sum(second) / len(second)
+    freedom = sum(parts) ** 2 / (
+        parts[0] ** 2 / (len(first) - 1) + parts[1] ** 2 / (len(second) - 1)
+    )
+    reach = quantile(freedom) * math.sqrt(sum(parts))
+    return difference, difference - reach, difference + reach

@@ -29,7 +29,12 @@ from attributionlab.cli.options import (
     parse_seed,
     write_all,
 )
-from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
+from attributionlab.cli.worlds import (
+    ONE_METRIC_ONLY,
+    check_options,
+    examine,
+    rank_named_metrics,
+)
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.progress import follow
 
@@ -171,24 +176,41 @@ def run_leaderboard(
     methods: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[METHOD]...",
-            help="As for test, at least two; without any, the paper's eight and six more.",
+            metavar="[NAME]...",
+            help="Methods as for test, at least two; without any, the paper's eight and six more. With "
+            "--metrics metrics as for metric; without any, all that rank maps.",
         ),
     ] = None,
+    metrics: Annotated[
+        bool,
+        typer.Option(
+            "--metrics",
+            help="Rank metrics: agreement with the truth over default environments and random worlds.",
+        ),
+    ] = False,
     all_: Annotated[
-        bool, typer.Option("--all", help="Add the default methods to those named.")
+        bool, typer.Option("--all", help="Add the default ones to those named.")
     ] = False,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Fewer and smaller images: fast; places may differ."),
     ] = False,
     n: Annotated[
-        int | None, typer.Option("--n", help="Images of each pair; 16, or 6 with --quick.")
+        int | None,
+        typer.Option(
+            "--n",
+            help="Images of each pair; 16, or 6 with --quick. With --metrics questions of each world; "
+            "6.",
+        ),
     ] = None,
     seed: Seed = 0,
     worlds: Annotated[
-        int, typer.Option(metavar="N", help="Rank in N random worlds of --seed as well.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Rank in N random worlds of --seed as well; 0, with --metrics 50, or 10 with --quick.",
+        ),
+    ] = None,
     difficulty: Annotated[
         str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
     ] = None,
@@ -199,6 +221,12 @@ def run_leaderboard(
             "it is the output."
         ),
     ] = "accuracy",
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S", help="With --metrics: images of S x S pixels; 48, or 24 with --quick."
+        ),
+    ] = None,
     device: Device = "cpu",
     out: Out = None,
     jobs: Jobs = None,
@@ -212,6 +240,8 @@ def run_leaderboard(
     """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
 
     --worlds adds two cases for each random world. Nothing is unseen there.
+
+    With --metrics rank metrics instead, over the default environments of test and random worlds.
     """
     from attributionlab.files import write_atomically
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
@@ -222,6 +252,19 @@ def run_leaderboard(
         {"json": json, "csv": csv, "figure": figure},
         read=methods or [],
     )
+    if metrics:
+        others = {"indicator": indicator != "accuracy", "device": device != "cpu"}
+        refuse_if(
+            [f"--{key} is given with --metrics: leave it out" for key in others if others[key]]
+        )
+        numbers = {"worlds": worlds, "seed": seed, "image_size": image_size, "n": n, "quick": quick}
+        options = {"difficulty": difficulty, "jobs": jobs, "retry_failed": retry_failed}
+        rank_named_metrics(methods or [], all_, out, places, **numbers, **options)
+        return
+    if image_size is not None:
+        raise AttributionLabError(
+            "--image-size is given without --metrics: use --quick, or leave it"
+        )
     check_options(worlds or None, {"difficulty": difficulty}, {}, ("difficulty",))
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
 
@@ -230,7 +273,7 @@ def run_leaderboard(
             [*DEFAULT_METHODS, *named] if all_ else named or None,
             n,
             seed,
-            worlds=worlds,
+            worlds=worlds or 0,
             difficulty=difficulty or "medium",
             indicator=indicator,  # type: ignore[arg-type]
             quick=quick,

@@ -93,11 +93,13 @@ class RandomWorlds(list[Environment]):
 
 
 def worlds_problems(
-    name: str, n: object, seed: object, difficulty: object, image_size: object
+    name: str, n: object, seed: object, difficulty: object, image_size: object, least: int = 1
 ) -> list[str]:
-    """What is wrong with what names random worlds; `name` is that of the parameter of their number."""
+    """What is wrong with what names random worlds; `name` is that of the parameter of their number,
+    which is at least `least`.
+    """
     problems = [
-        *integer_problem(name, n, 1, MOST_WORLDS),
+        *integer_problem(name, n, least, MOST_WORLDS),
         *integer_problem("seed", seed, 0),
         *integer_problem("image_size", image_size, SMALLEST, LARGEST_IMAGE),
     ]

@@ -2,6 +2,9 @@ from .cases import PAIRS as PAIRS
 from .cases import PROTOCOLS as PROTOCOLS
 from .cases import CaseScores as CaseScores
 from .cases import Pair as Pair
+from .metric_board import MetricBoard as MetricBoard
+from .metric_study import DEFAULT_METRICS as DEFAULT_METRICS
+from .metric_study import rank_metrics as rank_metrics
 from .report import Leaderboard as Leaderboard
 from .study import DEFAULT_METHODS as DEFAULT_METHODS
 from .study import PAPER_METHODS as PAPER_METHODS

@@ -81,6 +81,25 @@ class Asked:
         """Metrics that never see the model."""
         return [replace(as_metric(name), name=f"{name} (blind)") for name in BLIND]
 
+    def evaluation(
+        self,
+        panel: Panel,
+        condition: Condition,
+        models: dict[tuple[int, float] | None, nn.Module] | None = None,
+    ) -> Evaluation:
+        """A panel's maps before its network under a condition; `models` are networks by setting."""
+        known = {} if models is None else models
+
+        def made() -> Evaluation:
+            here = condition.of(panel.env)
+            if here.setting not in known:
+                network = here.network(panel.weights)
+                known[here.setting] = network.explained_model(self.panels.output)
+            canvas = here.canvas(panel.number, self.panels.seed).to(panel.case.image.device)
+            return Evaluation(panel.case, known[here.setting], canvas)
+
+        return self.panels.shared((panel.number, condition.key), made)
+
     def cells(self, n: int) -> list[Cell]:
         """A cell of work for each of the first `n` images, whose answers do not depend on `n`."""
         panels, env = self.panels, self.panels.env
@@ -140,13 +159,8 @@ def _scored(asked: Asked, panel: Panel) -> Answers:
     shared: dict[tuple[Any, ...], Numbers] = {}
     swapped: dict[str, Any] = {"others": [], "swapped": {}, "swapped_f1": {}}
     for each in {each.key: each for each in (*asked.conditions, asked.clean)}.values():
-        condition, setting = each.of(panel.env), each.setting
-        if setting not in models:
-            network = condition.network(panel.weights)
-            models[setting] = network.explained_model(asked.panels.output)
-        canvas = condition.canvas(panel.number, asked.panels.seed).to(panel.case.image.device)
-        seen = Evaluation(panel.case, models[setting], canvas)
-        keys = {"maps": (), "network": setting, "condition": each.key}
+        seen = asked.evaluation(panel, each, models)
+        keys = {"maps": (), "network": each.setting, "condition": each.key}
         for metric in asked.metrics:
             known = metric.name, keys[metric.sees]
             if known not in shared:
@@ -159,40 +173,64 @@ def _scored(asked: Asked, panel: Panel) -> Answers:
         if panel.swap is not None and each.key == asked.clean.key:
             own = {metric.name: scores[metric.name, each.key] for metric in asked.metrics}
             swapped = _swapped(asked, panel, panel.swap, seen, own)
-    f1 = _f1(panel.case.maps[:-1], panel.case.truth)
+    f1 = asked.panels.shared(
+        (panel.number, "f1"), lambda: f1_of_maps(panel.case.maps[:-1], panel.case.truth)
+    )
     return Answers(panel.candidates, f1, scores, [], **swapped)
+
+
+class _Exchanged(NamedTuple):
+    """Both twins' attributions before both networks, and what no tested metric changes."""
+
+    others: Evaluation
+    """the twin's before the question's own network"""
+    twin: Evaluation
+    """the own ones before the twin's network"""
+    twin_others: Evaluation
+    blind: Mapping[str, Pair]
+    f1: Mapping[Part, Pair]
+
+
+def _exchanged(asked: Asked, panel: Panel, swap: Swap, own: Evaluation) -> _Exchanged:
+    """What every metric is asked about a panel and its twin, without unseen data."""
+    network = asked.clean.of(swap.env).network(0)
+    model = network.explained_model(asked.panels.output)
+    twin = replace(own, case=swap.before_twin(panel.case), model=model)
+    found = _Exchanged(
+        replace(own, case=swap.others),
+        twin,
+        replace(twin, case=swap.before_twin(swap.others)),
+        {},
+        {},
+    )
+    blind = {each.name: _pair(each, each.scores(own), found) for each in asked.blind}
+    maps = torch.cat([panel.case.maps[:-1], swap.others.maps])
+    own_f1, twin_f1 = f1_of_maps(maps, panel.case.truth), f1_of_maps(maps, swap.truth)
+    return found._replace(blind=blind, f1={part: (own_f1[part], twin_f1[part]) for part in own_f1})
+
+
+def _pair(metric: Metric, own: Numbers, seen: _Exchanged) -> Pair:
+    """Scores before both networks; `own` are those of the panel before its own."""
+    return (
+        np.concatenate([own[:-1], metric.scores(seen.others)]),
+        np.concatenate([metric.scores(seen.twin)[:-1], metric.scores(seen.twin_others)]),
+    )
 
 
 def _swapped(
     asked: Asked, panel: Panel, swap: Swap, own: Evaluation, known: Mapping[str, Numbers]
 ) -> dict[str, Any]:
     """Score both twins' attributions before both networks, without unseen data."""
-    network = asked.clean.of(swap.env).network(0)
-    twin = replace(
-        own,
-        case=swap.before_twin(panel.case),
-        model=network.explained_model(asked.panels.output),
-    )
-    pairs: dict[str, Pair] = {}
-    for metric in (*asked.metrics, *asked.blind):
-        first = known[metric.name] if metric.name in known else metric.scores(own)
-        before_own = first[:-1], metric.scores(replace(own, case=swap.others))
-        others = swap.before_twin(swap.others)
-        before_twin = (
-            metric.scores(replace(twin, case=swap.before_twin(panel.case)))[:-1],
-            metric.scores(replace(twin, case=others)),
-        )
-        pairs[metric.name] = np.concatenate(before_own), np.concatenate(before_twin)
-    maps = torch.cat([panel.case.maps[:-1], swap.others.maps])
-    own_f1, twin_f1 = _f1(maps, panel.case.truth), _f1(maps, swap.truth)
+    seen = asked.panels.shared((panel.number, "twin"), lambda: _exchanged(asked, panel, swap, own))
+    pairs = {metric.name: _pair(metric, known[metric.name], seen) for metric in asked.metrics}
     return {
         "others": swap.candidates,
-        "swapped": pairs,
-        "swapped_f1": {part: (own_f1[part], twin_f1[part]) for part in own_f1},
+        "swapped": {**pairs, **seen.blind},
+        "swapped_f1": seen.f1,
     }
 
 
-def _f1(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
+def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
     """F1 of many maps of one image, by part; what the truth does not ask is dropped before."""
     signed, mixed = (each.expand(len(maps), -1, -1, -1) for each in (truth.signed, truth.mixed))
     return {

@@ -38,7 +38,7 @@ class Graded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Material:
+class Material:
     """Places of damages, and random numbers that all doses of a damage share."""
 
     signed: Int8[Tensor, "batch 1 height width"]
@@ -68,18 +68,18 @@ class _Material:
         return radius * torch.cos(2 * torch.pi * self.uniform(6))
 
 
-def _drop_top(maps: Maps, dose: float, given: _Material) -> Maps:
+def _drop_top(maps: Maps, dose: float, given: Material) -> Maps:
     before = (given.signed != 0).flatten(1).cumsum(1)
     dropped = (before <= dose * before[:, -1:]).reshape(maps.shape)
     return torch.where(dropped, 0.0, maps)
 
 
-def _shift(maps: Maps, dose: float, given: _Material) -> Maps:
+def _shift(maps: Maps, dose: float, given: Material) -> Maps:
     pixels = max(1, round(dose * given.side))
     return translated(maps, pixels, pixels)
 
 
-def _leak_here_and_there(maps: Maps, dose: float, given: _Material) -> Maps:
+def _leak_here_and_there(maps: Maps, dose: float, given: Material) -> Maps:
     where = (given.signed == 0) & (given.uniform(4) < dose)
     return torch.where(where, maps + 1, maps)
 
@@ -87,7 +87,7 @@ def _leak_here_and_there(maps: Maps, dose: float, given: _Material) -> Maps:
 class Damage(NamedTuple):
     """A way to be wrong: what is done to a map, at which doses, and what a dose is."""
 
-    act: Callable[[Tensor, float, _Material], Tensor]
+    act: Callable[[Tensor, float, Material], Tensor]
     doses: Sequence[float]
     unit: str
 
@@ -232,7 +232,7 @@ def graded_attributions(
             "the same images"
         )
     refuse_if(problems, "graded_attributions")
-    truth, given = signed.float(), _Material(signed, kinds, int(seed), int(first))
+    truth, given = signed.float(), Material(signed, kinds, int(seed), int(first))
     result = [Graded("exact", "exact", 0.0, truth)]
     for kind, damage in DAMAGES.items():
         if kind == "distractors" and not distractors:

@@ -1,9 +1,9 @@
 """The attributions that a metric ranks: of one image, for one network or for a pair of twins."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.case import Case, case_seed
 from attributionlab.metric_trials.graded import DISTRACTOR, graded_attributions
 from attributionlab.truth import Output, Truth
+
+Made = TypeVar("Made")
 
 
 class Candidate(NamedTuple):
@@ -99,6 +101,8 @@ class Panels:
         Real methods, ranked beside the graded attributions.
     one_network : bool
         All images have the roles of `env`, and their labels as targets; without twins.
+    keep : bool
+        Whether panels, and what networks answer, stay in memory for the next metric (`shared`).
     """
 
     def __init__(
@@ -110,7 +114,9 @@ class Panels:
         methods: Sequence[AttributionMethod],
         *,
         one_network: bool,
+        keep: bool = False,
     ) -> None:
+        self._kept: dict[Hashable, Any] | None = {} if keep else None
         self.env, self.seed, self.output = env, seed, output
         self.questions = None if one_network else Questions(env, seed)
         self.setups = [
@@ -118,8 +124,20 @@ class Panels:
             for each in methods
         ]
 
+    def shared(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` returns; of panels that are kept it is made once for each key."""
+        if self._kept is None:
+            return make()
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: Made = self._kept[key]
+        return found
+
     def __getitem__(self, number: int) -> Panel:
         """The panel of an image, 0 or more; there is no last one."""
+        return self.shared(number, lambda: self._made(number))
+
+    def _made(self, number: int) -> Panel:
         if self.questions is not None:
             return self._pair(number, self.questions[number], self.questions.twin(number))
         sample = self.env.dataset(number + 1, self.seed)[number]

@@ -190,8 +190,12 @@ def metric_tests(
     retry_failed: bool = False,
     show_progress: bool = False,
     command: str = "",
+    panels: Panels | None = None,
 ) -> list[MetricReport]:
-    """`metric_test` of several metrics, which share what the model says; its parameters and errors."""
+    """`metric_test` of several metrics, which share what the model says; its parameters and errors.
+
+    Panels that are kept (`Panels.shared`), of the same questions, save what they have been asked.
+    """
     refuse_if(
         [
             *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
@@ -210,8 +214,8 @@ def metric_tests(
         reason = _why_no_twins(chosen, seed, explained, one_network=one_network)
         if reason and not (conditions or one_network):
             raise AttributionLabError(f"{reason}; nothing is unseen there either")
-        panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
-        asked = Asked(panels, metrics, conditions)
+        made = panels or Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
+        asked = Asked(made, metrics, conditions)
         cells = asked.cells(n)
     with stored(out) as store:
         done, stop = values_before_stop(
@@ -296,6 +300,7 @@ class _Found:
 
     def __init__(self, asked: Asked, answers: Mapping[int, Answers]) -> None:
         self.conditions, self.clean, self.blind = asked.conditions, asked.clean, asked.blind
+        self.panels = asked.panels
         self.numbers, each = list(answers), list(answers.values())
         self.candidates, self.others = each[-1].candidates, each[-1].others
         self.f1 = _columns([one.f1 for one in each])
@@ -312,7 +317,10 @@ class _Found:
     def agreement(self, confidence: float, seed: int) -> Agreement:
         """The truth's rankings; other families are drawn where questions are asked."""
         families = [each.family for each in self.candidates] if self.others else None
-        return Agreement(self.f1, confidence, seed, families)
+        return self.panels.shared(
+            ("agreement", confidence, seed),
+            lambda: Agreement(self.f1, confidence, seed, families),
+        )
 
     def dose_scores(self, metric: Metric, agreement: Agreement) -> list[DoseScore]:
         """What became of a metric under every condition, each distinct one worked out once."""
@@ -346,7 +354,7 @@ class _Found:
                 drops.append(Drop(each.axis, each.dose, agreement.resamples.interval(less)))
         return Trial(
             *(value, exchange.contrast(metric), drops, exchange.frame(metric)),
-            *(exchange.controls(metric, agreement), exchange.lures(metric)),
+            *(exchange.controls(metric), exchange.lures(metric)),
         )
 
     def _dose_score(self, metric: Metric, condition: Condition, agreement: Agreement) -> DoseScore:
@@ -388,7 +396,9 @@ class _Exchange:
         )
         self._truths = lowest_part(self._f1[0]), lowest_part(self._f1[1])
         families = [each.family for each in self._candidates]
-        self._resamples = Resamples(families, confidence, seed)
+        self._resamples = found.panels.shared(
+            ("twins", confidence, seed), lambda: Resamples(families, confidence, seed)
+        )
         self._fixed = Resamples(None, confidence, seed)
 
     def _ranked(self, metric: Metric) -> Pair:
@@ -410,9 +420,10 @@ class _Exchange:
             ignore_index=True,
         )
 
-    def controls(self, metric: Metric, agreement: Agreement) -> pd.DataFrame:
+    def controls(self, metric: Metric) -> pd.DataFrame:
         """What metrics without the model reach on these attributions, and how like them this one is."""
         ranked, rows = self._ranked(metric)[0], []
+        agreement = Agreement(self._found.f1, 0.95, 0)  # no intervals: the panel as it is
         for each in self._found.blind:
             own = self._ranked(each)
             f1 = agreement.correlations(own[0][: len(self._found.candidates)], True)

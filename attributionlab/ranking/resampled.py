@@ -60,18 +60,24 @@ class Resamples:
             known = list(dict.fromkeys(families))
             drawn = draw_again(len(known), RESAMPLES, np.random.default_rng([seed, 9]))
             self._times = times_drawn(drawn)[:, [known.index(each) for each in families]]
+        self._ranks: dict[bytes, Numbers] = {}
 
     def correlations(self, first: Numbers, second: Numbers) -> Correlations:
         """Spearman's correlation of two scores, both (images, candidates), in each image.
 
-        An image in which a score is NaN, or all are equal, has none.
+        An image in which a score is NaN, or all are equal, has none. Ranks of the second stay known:
+        many are held against one truth.
         """
         each = row_correlations(centered_ranks(first), centered_ranks(second))
         if self._times is None:
             return Correlations(each)
-        drawn = np.full((RESAMPLES, len(each)), np.nan)
+        drawn, weights = np.full((RESAMPLES, len(each)), np.nan), self._times.astype(float)
         for image in np.flatnonzero(~np.isnan(each)):
-            drawn[:, image] = resampled_correlations(first[image], second[image], self._times)
+            key = second[image].tobytes()
+            if key not in self._ranks:
+                self._ranks[key] = _resampled_ranks(second[image], weights)
+            ranks = _resampled_ranks(first[image], weights)
+            drawn[:, image] = _rank_correlations(ranks, self._ranks[key], weights)
         return Correlations(each, drawn)
 
     def interval(self, found: Correlations) -> CorrelationInterval:
@@ -113,11 +119,16 @@ def resampled_correlations(first: Numbers, second: Numbers, times: NDArray[np.in
     """
     weights = times.astype(float)
     one, other = (_resampled_ranks(values, weights) for values in (first, second))
+    return _rank_correlations(one, other, weights)
+
+
+def _rank_correlations(one: Numbers, other: Numbers, weights: Numbers) -> Numbers:
+    """Correlation of the ranks in each resample, (resamples,)."""
     weighted = weights * one
     # Sums of products of multiples of 1/2 are exact.
     product, square = (weighted * other).sum(1), (weighted * one).sum(1)
     scale = np.sqrt(square * (weights * np.square(other)).sum(1))
-    result = np.full(len(times), np.nan)
+    result = np.full(len(weights), np.nan)
     np.divide(product, scale, out=result, where=scale > 0)
     return result.clip(-1, 1)
 

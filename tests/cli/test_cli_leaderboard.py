@@ -8,7 +8,14 @@ import typer
 from attributionlab import AttributionLabError, leaderboard
 from attributionlab.cli.app import INTERRUPTED, main
 from attributionlab.cli.studies import run_leaderboard
-from attributionlab.leaderboard import DEFAULT_METHODS, PAIRS, rank_methods
+from attributionlab.leaderboard import (
+    DEFAULT_METHODS,
+    DEFAULT_METRICS,
+    PAIRS,
+    metric_study,
+    rank_methods,
+    rank_metrics,
+)
 
 
 @pytest.fixture
@@ -128,3 +135,91 @@ def test_a_stopped_ranking_writes_its_files_and_the_same_command_goes_on(
     options = run(*words, "--out", "kept", "--retry-failed")[0][3]
     assert calls() == 0
     assert options["retry_failed"]
+
+
+@pytest.fixture
+def ranked(monkeypatch):
+    """What `rank_metrics` was asked; it ranks in one small environment."""
+    asked = []
+
+    def small(metrics, **options):
+        asked.append((metrics, options))
+        kept = {name: options[name] for name in ("out", "jobs", "command")}
+        return rank_metrics(metrics and metrics[-1:], 0, image_size=24, n=2, **kept)
+
+    monkeypatch.setattr(leaderboard, "rank_metrics", small)
+    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("all-four",))
+    return asked
+
+
+MEASURE = """
+def mine(attributions, *, truth):
+    return (attributions * truth).sum((1, 2, 3))
+
+mine.higher_is_better = True
+"""
+
+
+def test_metrics_are_ranked_printed_and_written(ranked, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(MEASURE)
+    files = ["--json", "b.json", "--csv", "b.csv", "--figure", "b.png"]
+    words = [
+        "--metrics",
+        "f1",
+        "own.py:mine",
+        "--worlds",
+        "3",
+        "--seed",
+        "5",
+        "--difficulty",
+        "easy",
+    ]
+    app = typer.Typer()
+    app.command()(run_leaderboard)
+    app([*words, "--n", "4", "--image-size", "30", "--quick", *files], standalone_mode=False)
+    [(metrics, options)] = ranked
+    assert metrics[0] == "f1"
+    assert metrics[1].__name__ == "mine"
+    assert {
+        name: options[name] for name in ("worlds", "seed", "difficulty", "n", "image_size")
+    } == {
+        "worlds": 3,
+        "seed": 5,
+        "difficulty": "easy",
+        "n": 4,
+        "image_size": 30,
+    }
+    assert options["quick"]
+    shown = capsys.readouterr().out
+    assert shown.startswith("1 metrics in 1 worlds")
+    assert "Correlation with nearness to each definition of the truth" in shown
+    assert json.loads((tmp_path / "b.json").read_text())["metrics"][0]["metric"] == "mine"
+    assert (tmp_path / "b.csv").read_text().startswith("metric,tested,agreement")
+    assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_not_given_is_left_to_the_ranking_of_metrics(ranked):
+    app = typer.Typer()
+    app.command()(run_leaderboard)
+    app(["--metrics", "--all", "recall", "edge-share"], standalone_mode=False)
+    [(metrics, options)] = ranked
+    assert metrics == [*DEFAULT_METRICS, "edge-share"]
+    assert not {"worlds", "difficulty", "n", "image_size"} & {*options}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--metrics", "--indicator", "label-probability", "--device", "cuda"],
+            "--indicator is given with --metrics: leave it out; --device is given with --metrics",
+        ),
+        (["--image-size", "24"], "--image-size is given without --metrics"),
+    ],
+    ids=["methods-only", "metrics-only"],
+)
+def test_options_of_the_other_ranking_are_refused(run, ranked, words, said):
+    with pytest.raises(AttributionLabError, match=said):
+        run(*words)
+    assert not ranked

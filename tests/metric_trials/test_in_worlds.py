@@ -14,7 +14,7 @@ from attributionlab import AttributionLabError
 from attributionlab.cli.app import main as command
 from attributionlab.errors import Stopped
 from attributionlab.exams.metric import MetricResult, MetricWorldsReport
-from attributionlab.metric_trials.answers import _f1
+from attributionlab.metric_trials.answers import f1_of_maps
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.panel import Panels, refuse_equal_twins
 from attributionlab.metric_trials.registry import as_metric
@@ -83,7 +83,7 @@ def test_what_is_not_asked_counts_for_no_f1(objects):
         noise = torch.randn(case.maps.shape, generator=torch.Generator().manual_seed(0))
         other = torch.where(case.truth.asked, case.maps, noise)
         changed += int((other != case.maps).sum())
-        before, after = _f1(case.maps, case.truth), _f1(other, case.truth)
+        before, after = f1_of_maps(case.maps, case.truth), f1_of_maps(other, case.truth)
         assert all(np.array_equal(before[part], after[part], equal_nan=True) for part in before)
     assert changed
 
@@ -93,7 +93,7 @@ def test_graded_attributions_say_nothing_of_what_is_not_asked(objects):
     for panel in drawn:
         graded = [k for k, each in enumerate(panel.candidates) if each.family != "saliency"]
         assert not panel.case.maps[graded][:, ~panel.case.truth.asked[0]].any()
-        exact = {part: f1[0] for part, f1 in _f1(panel.case.maps, panel.case.truth).items()}
+        exact = {part: f1[0] for part, f1 in f1_of_maps(panel.case.maps, panel.case.truth).items()}
         assert set(exact.values()) == {1.0}
 
 
@@ -117,7 +117,7 @@ def test_a_mixed_pixel_may_have_any_sign():
         torch.tensor([[[[True, True, False, True]]]]),
     )
     maps = torch.tensor([[[[1.0, sign, 0.0, -1.0]]] for sign in (1, -1)])
-    assert {part: f1.tolist() for part, f1 in _f1(maps, truth).items()} == {
+    assert {part: f1.tolist() for part, f1 in f1_of_maps(maps, truth).items()} == {
         "overall": [1, 1],
         "positive": [1, 1],
         "negative": [1, 1],
@@ -125,9 +125,9 @@ def test_a_mixed_pixel_may_have_any_sign():
     env = al.world("2 * red - abs(blue - green)", image_size=SIDE)
     panel = Panels(env, 1, 0, "logit", [], one_network=False)[0]
     assert panel.case.truth.mixed.any()
-    assert {f1[0] for f1 in _f1(panel.case.maps, panel.case.truth).values() if f1[0] == f1[0]} == {
-        1
-    }
+    assert {
+        f1[0] for f1 in f1_of_maps(panel.case.maps, panel.case.truth).values() if f1[0] == f1[0]
+    } == {1}
 
 
 @pytest.mark.long

@@ -1,0 +1,360 @@
+"""What ranking metrics in many worlds found."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from attributionlab.exams import FEATURES
+from attributionlab.exams.exam import Share
+from attributionlab.exams.metric import NONE
+from attributionlab.faithfulness.report import Files
+from attributionlab.metric_trials.definitions import DEFINITIONS
+from attributionlab.ranking import CorrelationInterval
+from attributionlab.stats.intervals import (
+    CONFIDENCE,
+    FEWEST_FOR_ORDER,
+    ROUNDING,
+    Interval,
+    applicable,
+    mean_interval,
+    mean_score,
+)
+from attributionlab.versions import library_versions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Numbers = NDArray[np.float64]
+Estimates = Literal["mask", "shapley", "ablation", "insertion", "none", "not told apart"]
+DEFINED = len(DEFINITIONS)
+NOTES = (
+    "low and high: 95 % intervals over worlds; those of drop over the questions of the one environment "
+    "in which something is unseen.",
+    "valid: share of the worlds in which the metric is valid; one that refuses it is not.",
+    "estimates: the definition of the truth with which the scores correlate more than with each other "
+    "one, by 95 % intervals over worlds; none: a swap contrast or a correlation not above 0.",
+    "seconds: CPU time for one map on its own, median over worlds.",
+)
+
+
+class MetricInWorld(NamedTuple):
+    """What became of a metric in one world."""
+
+    metric: str
+    world: str
+    rule: str
+    call: str
+    features: tuple[str, ...] | None
+    """of `attributionlab.exams.FEATURES`; None for a default environment"""
+    verdict: str
+    """that of `metric_test`, or "refused" """
+    reason: str
+    agreement: CorrelationInterval = NONE
+    contrast: CorrelationInterval = NONE
+    drop: CorrelationInterval = NONE
+    seconds: float = math.nan
+    correlations: Numbers = np.full(DEFINED, math.nan)
+    """(definitions,): of the scores with nearness to each, mean over questions"""
+    differences: Numbers = np.full((DEFINED, DEFINED), math.nan)
+    """(definitions, definitions): correlation with the first less that with the second, mean over the
+    questions that tell the two apart"""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MetricBoard(Files):
+    """Metrics ranked by how far they rank maps as the truth does.
+
+    Parameters
+    ----------
+    metrics : mapping of str to bool
+        By name whether higher is better.
+    results : sequence of MetricInWorld
+        A row for each metric in each world that is done.
+    worlds : mapping
+        What names the worlds: "worlds", "seed", "difficulty", "image_size".
+    n : int
+        Questions in each world.
+    command : str
+        How to run it again.
+    wanted : int
+        Rows when all is done.
+    """
+
+    metrics: Mapping[str, bool]
+    results: Sequence[MetricInWorld]
+    worlds: Mapping[str, Any]
+    n: int
+    command: str
+    wanted: int
+
+    @property
+    def title(self) -> str:
+        """What was ranked, in a line."""
+        places = len({each.world for each in self.results})
+        left = f"; {len(self.results)} of {self.wanted} rows done" if self.incomplete else ""
+        return (
+            f"{len(self.metrics)} metrics in {places} worlds (seed {self.worlds['seed']}, "
+            f"{self.worlds['difficulty']}, {self.worlds['image_size']} x "
+            f"{self.worlds['image_size']} pixels), {self.n} questions in each{left}"
+        )
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the work was stopped before its end."""
+        return len(self.results) < self.wanted
+
+    @property
+    def notes(self) -> list[str]:
+        """What the columns mean."""
+        return list(NOTES)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each metric, the highest mean agreement first.
+
+        Columns: metric, tested (worlds in which it could be), agreement, contrast, valid and drop, each
+        with _low and _high, seconds, and estimates (`nearest_definition`). NaN where there is nothing.
+        """
+        rows = []
+        for name, own in self._by_metric().items():
+            row: dict[str, Any] = {
+                "metric": name,
+                "tested": sum(each.verdict != "refused" for each in own),
+            }
+            for key in ("agreement", "contrast"):
+                row |= _columns(key, *_mean(np.array([getattr(each, key).value for each in own])))
+            valid = Share(len(own), sum(each.verdict == "valid" for each in own))
+            low, high = valid.interval or (math.nan, math.nan)
+            row |= _columns("valid", math.nan if valid.value is None else valid.value, low, high)
+            drops = [each.drop for each in own if not math.isnan(each.drop.value)]
+            row |= _columns("drop", *(drops[0] if drops else NONE))
+            seconds = [each.seconds for each in own if not math.isnan(each.seconds)]
+            row["seconds"] = float(np.median(seconds)) if seconds else math.nan
+            row["estimates"] = nearest_definition(own)
+            rows.append(row)
+        table = pd.DataFrame(rows)
+        return table.sort_values("agreement", ascending=False, kind="stable", ignore_index=True)
+
+    def definitions(self) -> pd.DataFrame:
+        """A row for each metric and definition of the truth.
+
+        Columns: metric, definition, correlation of the scores with nearness to it (low, high), worlds,
+        and less: by how much that is less than the correlation with the definition whose correlation is
+        highest, on questions that tell the two apart (less_low, less_high, less_worlds).
+        """
+        rows = []
+        by_metric = self._by_metric()
+        for name in self.to_frame()["metric"]:
+            each, difference = _stacked(by_metric[name])
+            best = _best(each)
+            for place, definition in enumerate(DEFINITIONS):
+                less = difference[:, best, place] if best is not None else each[:, place] * math.nan
+                rows.append(
+                    {"metric": name, "definition": definition}
+                    | _columns("correlation", *_mean(each[:, place]))
+                    | {"worlds": applicable(each[:, place])}
+                    | _columns("less", *_mean(less))
+                    | {"less_worlds": applicable(less)}
+                )
+        return pd.DataFrame(rows)
+
+    def by_feature(self) -> pd.DataFrame:
+        """Mean agreement in random worlds whose rule has a feature and in those without, by metric.
+
+        Columns: metric, feature, with, without, difference, low, high (`independent_difference`),
+        worlds_with, worlds_without: in how many there is an agreement.
+        """
+        rows = []
+        by_metric = self._by_metric()
+        for name in self.to_frame()["metric"]:
+            own = [each for each in by_metric[name] if each.features is not None]
+            for feature in FEATURES if own else ():
+                has, lacks = (
+                    np.array(
+                        [
+                            each.agreement.value
+                            for each in own
+                            if (feature in (each.features or ())) == wanted
+                        ]
+                    )
+                    for wanted in (True, False)
+                )
+                difference, low, high = independent_difference(has, lacks)
+                rows.append(
+                    {
+                        "metric": name,
+                        "feature": feature,
+                        "with": mean_score(has),
+                        "without": mean_score(lacks),
+                        "difference": difference,
+                        "low": low,
+                        "high": high,
+                        "worlds_with": applicable(has),
+                        "worlds_without": applicable(lacks),
+                    }
+                )
+        return pd.DataFrame(rows)
+
+    def by_world(self) -> pd.DataFrame:
+        """A row for each metric in each world: verdict, agreement, contrast, drop, seconds, the
+        correlation with each definition, and why it was refused.
+        """
+        return pd.DataFrame(
+            [
+                {
+                    "metric": each.metric,
+                    "world": each.world,
+                    "rule": each.rule,
+                    "features": "" if each.features is None else ", ".join(each.features),
+                    "verdict": each.verdict,
+                    "agreement": each.agreement.value,
+                    "contrast": each.contrast.value,
+                    "drop": each.drop.value,
+                    "seconds": each.seconds,
+                    **dict(zip(DEFINITIONS, each.correlations.tolist(), strict=True)),
+                    "reason": each.reason,
+                }
+                for each in self.results
+            ]
+        )
+
+    def refused(self) -> pd.DataFrame:
+        """A row for each reason to refuse a metric: metric, reason, worlds."""
+        table = self.by_world()
+        table = table[table["verdict"] == "refused"]
+        return table.groupby(["metric", "reason"], sort=False).size().reset_index(name="worlds")
+
+    def figure(self) -> "Figure":
+        """Agreement and correlations with each definition, by metric, with intervals over worlds."""
+        from attributionlab.report.plots import dots
+
+        frame = self.to_frame().dropna(subset="agreement")
+        agreement = frame.assign(panel="Agreement with the mask", of="all graded maps (lowest F1)")
+        tables = [agreement[["metric", "panel", "of", "agreement", *_ends("agreement")]]]
+        found = self.definitions()
+        found = found[found["metric"].isin(frame["metric"])]
+        found = found.assign(panel="Scores and nearness to a definition", of=found["definition"])
+        tables.append(found[["metric", "panel", "of", "correlation", *_ends("correlation")]])
+        names = ["metric", "panel", "of", "value", "low", "high"]
+        table = pd.concat([each.set_axis(names, axis=1) for each in tables], ignore_index=True)
+        return dots(
+            table,
+            "value",
+            "metric",
+            color="of",
+            panel="panel",
+            title=f"{self.title}\nmeans and 95 % intervals over worlds",
+            xlabel="Spearman's correlation (higher is better)",
+            reference=0.0,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Document that `to_json` writes."""
+        return {
+            "schema": 1,
+            "worlds": dict(self.worlds),
+            "n": self.n,
+            "incomplete": self.incomplete,
+            "higher_is_better": dict(self.metrics),
+            "metrics": _records(self.to_frame()),
+            "definitions": _records(self.definitions()),
+            "by_feature": _records(self.by_feature()),
+            "by_world": _records(self.by_world()),
+            "notes": self.notes,
+            "command": self.command,
+            "versions": library_versions(),
+        }
+
+    def _by_metric(self) -> dict[str, list[MetricInWorld]]:
+        return {
+            name: [each for each in self.results if each.metric == name] for name in self.metrics
+        }
+
+
+def nearest_definition(worlds: Sequence[MetricInWorld]) -> Estimates:
+    """Which definition of the truth a metric estimates, by what it did in each world.
+
+    *none*: the 95 % interval of the swap contrast over worlds is not above 0, as of a metric that never
+    looks at the network, or that of the correlation with the nearest definition is not. A *definition*:
+    the correlation with it is higher than with each other one, by the interval over worlds of the
+    difference, taken where the two can be told apart. *not told apart*: all else, also with fewer than
+    six worlds for any of these intervals.
+    """
+    tested = sum(each.verdict != "refused" for each in worlds)
+    if tested < FEWEST_FOR_ORDER:
+        return "not told apart"
+    contrast = np.array([each.contrast.value for each in worlds])
+    correlations, differences = _stacked(worlds)
+    best = _best(correlations)
+    if best is None or not (_above_zero(contrast) and _above_zero(correlations[:, best])):
+        return "none"
+    others = [place for place in range(DEFINED) if place != best]
+    if all(_above_zero(differences[:, best, other]) for other in others):
+        return DEFINITIONS[best]  # type: ignore[return-value]
+    return "not told apart"
+
+
+def independent_difference(first: Numbers, second: Numbers) -> CorrelationInterval:
+    r"""The difference of two means over different worlds, with Welch's 95 % interval.
+
+    .. math:: \bar x_1 - \bar x_2 \pm t_f \sqrt{v_1 + v_2}, \quad v_i = s_i^2 / n_i, \quad
+        f = (v_1 + v_2)^2 / (v_1^2 / (n_1 - 1) + v_2^2 / (n_2 - 1))
+
+    NaN are left out; no interval with fewer than two worlds on a side. Of zero width where all values
+    of each side are equal. Source: Welch, "The generalization of 'Student's' problem when several
+    different population variances are involved" (Biometrika, 1947).
+    """
+    from scipy import special
+
+    sides = [each[~np.isnan(each)] for each in (first, second)]
+    value = mean_score(sides[0]) - mean_score(sides[1])
+    if min(map(len, sides)) < 2:
+        return CorrelationInterval(value, math.nan, math.nan)
+    if all(np.ptp(each) == 0 for each in sides):
+        return CorrelationInterval(value, value, value)
+    squares = np.array([each.var(ddof=1) / len(each) for each in sides])  # of standard errors
+    freedom = squares.sum() ** 2 / sum(squares**2 / [len(each) - 1 for each in sides])
+    reach = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(squares.sum()))
+    return CorrelationInterval(value, value - reach, value + reach)
+
+
+def _stacked(worlds: Sequence[MetricInWorld]) -> tuple[Numbers, Numbers]:
+    """Correlations (worlds, definitions) and their differences (worlds, definitions, definitions)."""
+    each = np.array([world.correlations for world in worlds]).reshape(-1, DEFINED)
+    between = np.array([world.differences for world in worlds]).reshape(-1, DEFINED, DEFINED)
+    return each, between
+
+
+def _best(correlations: Numbers) -> int | None:
+    """The definition with the highest mean; None without any."""
+    means = [mean_score(column) for column in correlations.T]
+    return None if np.isnan(means).all() else int(np.nanargmax(means))
+
+
+def _above_zero(values: Numbers) -> bool:
+    """Whether enough worlds say that the mean is positive."""
+    return applicable(values) >= FEWEST_FOR_ORDER and _mean(values)[1] > ROUNDING
+
+
+def _mean(values: Numbers) -> tuple[float, float, float]:
+    """Mean over worlds and its interval."""
+    low, high = mean_interval(values, seed=0) or Interval(math.nan, math.nan)
+    return mean_score(values), low, high
+
+
+def _columns(name: str, value: float, low: float, high: float) -> dict[str, float]:
+    return dict(zip((name, *_ends(name)), (value, low, high), strict=True))
+
+
+def _ends(name: str) -> tuple[str, str]:
+    return f"{name}_low", f"{name}_high"
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON, None for NaN."""
+    shown = table.astype(object)
+    return [dict(row) for row in shown.where(table.notna(), None).to_dict("records")]

@@ -1,0 +1,294 @@
+"""Rank metrics in default environments and random worlds: a cell of work for each metric in each."""
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.device import own_arithmetic
+from attributionlab.environment import Environment
+from attributionlab.environment.catalog import load, load_call
+from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped, refuse_if
+from attributionlab.exams import FEATURES, random_worlds
+from attributionlab.exams.metric import NONE
+from attributionlab.exams.worlds import worlds_problems
+from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.leaderboard.metric_board import MetricBoard, MetricInWorld
+from attributionlab.metric_trials.answers import Asked
+from attributionlab.metric_trials.case import Evaluation
+from attributionlab.metric_trials.conditions import conditions_of
+from attributionlab.metric_trials.definitions import (
+    DefinitionPanel,
+    compared,
+    definition_correlations,
+    definition_panel,
+)
+from attributionlab.metric_trials.panel import Panels
+from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
+from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_tests
+from attributionlab.progress import follow
+from attributionlab.ranking import CorrelationInterval
+from attributionlab.store.cells import Cell, fingerprint
+from attributionlab.store.running import Workers, done_before_stop, run_cells
+from attributionlab.store.store import folder_problem, stored
+from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
+
+DEFAULT_METRICS = tuple(name for name in METRICS if name not in SHORT_NAMES)
+"""Every metric that ranks maps, by its first name."""
+WORLDS, QUICK_WORLDS = 50, 10
+SIDE, QUICK_SIDE = 48, 24
+UNSEEN_SHARE = 1.0
+"""The dose of the drop: all replaced pixels have an unseen color."""
+
+
+def rank_metrics(
+    metrics: Sequence[str | Callable[..., Any]] | None = None,
+    worlds: int | None = None,
+    seed: int = 0,
+    difficulty: str = "medium",
+    image_size: int | None = None,
+    n: int = 6,
+    *,
+    quick: bool = False,
+    out: str | Path | None = None,
+    jobs: int | None = 1,
+    retry_failed: bool = False,
+    show_progress: bool = False,
+    command: str = "",
+) -> MetricBoard:
+    """Rank metrics by how far they rank maps as the truth does, over default and random worlds.
+
+    Every metric takes `attributionlab.metric_trials.run.metric_test` in each world, and ranks a second
+    panel there, whose maps tell four definitions of the truth apart
+    (`attributionlab.metric_trials.definitions`). Worlds are the units of all means and intervals.
+
+    Parameters
+    ----------
+    metrics : sequence of str or callable, optional
+        Whatever `metric_test` takes, which says itself which direction is better; by default every
+        metric that ranks maps.
+    worlds : int, optional
+        Random worlds (`attributionlab.random_worlds`) beside the default environments of
+        `faithfulness_test`, 0 to 1000; 50 by default, 10 with `quick`.
+    seed, difficulty
+        Of the random worlds. `seed` is that of the questions in the default environments, too.
+    image_size : int, optional
+        Side of the images in pixels; 48 by default, 24 with `quick`.
+    n : int
+        Questions in each world, at least 2; with fewer than 6 no world finds a metric valid.
+    quick : bool
+        Fewer worlds and smaller images.
+    out, jobs, retry_failed, show_progress
+        As for `attributionlab.compare`. What is kept of a metric stays when others are added.
+    command : str
+        How to run this again, for the report.
+
+    Returns
+    -------
+    MetricBoard
+
+    Raises
+    ------
+    AttributionLabError
+        For unknown metrics and those that cannot rank maps, a metric that is named twice, and
+        impossible numbers.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> board = al.rank_metrics(["sparseness"], worlds=1, image_size=24, n=2)
+    >>> board.to_frame()[["metric", "estimates"]].values.tolist()
+    [['sparseness', 'not told apart']]
+    """
+    count = (QUICK_WORLDS if quick else WORLDS) if worlds is None else worlds
+    side = (QUICK_SIDE if quick else SIDE) if image_size is None else image_size
+    problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
+    problems += worlds_problems("worlds", count, seed, difficulty, side, least=0)
+    problems += [] if out is None else folder_problem(out)
+    problems += boolean_problem("retry_failed", retry_failed)
+    chosen = _chosen(DEFAULT_METRICS if metrics is None else metrics, problems)
+    try:
+        workers = Workers(jobs)
+    except AttributionLabError as error:
+        problems += error.problems
+    refuse_if(problems, "rank_metrics")
+    with follow("drawing worlds", show=show_progress):
+        places = _places(count, seed, difficulty, side)
+    work = {(place, metric.name): _cell(metric, place, n) for place in places for metric in chosen}
+    with stored(out) as store:
+        done, stop = done_before_stop(
+            run_cells(
+                *(list(work.values()), store, workers),
+                retry_failed=retry_failed,
+                what="ranking metrics",
+                show_progress=show_progress,
+            )
+        )
+    _panels_of.cache_clear()
+    results, warned = [], dict[str, None]()
+    for (place, name), cell in work.items():
+        if cell.key in done:
+            outcome = done[cell.key]
+            found = None if outcome.refused else outcome.value
+            warned |= dict.fromkeys(found.warned if found else [])
+            results.append(_result(name, place, found, outcome.error))
+    for text in warned:
+        warnings.warn(text, AttributionWarning, stacklevel=2)
+    board = MetricBoard(
+        metrics={each.name: each.higher_is_better for each in chosen},
+        results=results,
+        worlds={"worlds": count, "seed": seed, "difficulty": difficulty, "image_size": side},
+        n=n,
+        command=command,
+        wanted=len(work),
+    )
+    if stop is not None:
+        said = f"{len(results)} of {len(work)} metrics in a world were done"
+        raise Stopped(said, board if results else None) from stop
+    return board
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A world with the seed of its questions; what it asks, of a random one."""
+
+    digest: str
+    seed: int
+    env: Environment = field(compare=False)
+    features: tuple[str, ...] | None = field(compare=False)
+
+
+class _Found(NamedTuple):
+    """What is kept of a metric in a world."""
+
+    verdict: str
+    agreement: CorrelationInterval
+    contrast: CorrelationInterval
+    drop: CorrelationInterval
+    correlations: NDArray[np.float64]
+    """(questions, definitions)"""
+    apart: NDArray[np.bool_]
+    """(questions, definitions, definitions)"""
+    seconds: float
+    warned: list[str]
+
+
+@lru_cache(maxsize=1)
+def _panels_of(place: _Place, n: int) -> Panels:
+    """The panels of the world that is at work, and what its networks have answered so far."""
+    output = place.env.outputs[0]
+    return Panels(place.env, n, place.seed, output, (), one_network=False, keep=True)
+
+
+@own_arithmetic()
+def _in_world(metric: Metric, place: _Place, n: int, device: str | None) -> _Found:
+    """A metric in one world."""
+    env, panels = place.env, _panels_of(place, n)
+    doses = {"share": [UNSEEN_SHARE]} if conditions_of(env) else None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AttributionWarning)
+        [report] = metric_tests([metric], env, n, place.seed, doses=doses, panels=panels)
+    trial = report.trial
+    assert trial is not None
+    assert trial.contrast is not None
+    asked = Asked(panels, [metric], conditions_of(env, doses))
+    shown = [
+        panels.shared((number, "definitions"), partial(_definitions, asked, number))
+        for number in range(n)
+    ]
+    sign = 1 if metric.higher_is_better else -1
+    return _Found(
+        verdict=report.verdict,
+        agreement=trial.agreement,
+        contrast=trial.contrast.mean,
+        drop=trial.drops[0].mean if trial.drops else NONE,
+        correlations=np.stack(
+            [definition_correlations(sign * metric.scores(seen), panel) for panel, seen in shown]
+        ),
+        apart=np.stack([panel.apart for panel, _ in shown]),
+        seconds=_seconds(metric, shown[0][1]),
+        warned=[str(each.message) for each in caught],
+    )
+
+
+def _definitions(asked: Asked, number: int) -> tuple[DefinitionPanel, Evaluation]:
+    """A question's second panel, and the network that is asked about it, without unseen data."""
+    panel = asked.panels[number]
+    seen = asked.evaluation(panel, asked.clean)
+    env, case = asked.clean.of(panel.env).network(panel.weights), panel.case
+    truths = env.truths(case.image[None], case.target, asked.panels.output)
+    made = definition_panel(truths, case.truth, asked.panels.seed, number)
+    return made, replace(seen, case=replace(case, maps=made.maps))
+
+
+def _seconds(metric: Metric, seen: Evaluation) -> float:
+    """CPU time for one map, with nothing worked out before."""
+    alone = replace(seen, case=replace(seen.case, maps=seen.case.maps[:1]))
+    start = time.process_time()
+    metric.scores(alone)
+    return time.process_time() - start
+
+
+def _result(name: str, place: _Place, found: _Found | None, reason: str) -> MetricInWorld:
+    """A row of the board; refused without anything found."""
+    env = place.env
+    about = (name, env.name, str(env.rule or ""), load_call(env), place.features)
+    if found is None:
+        return MetricInWorld(*about, "refused", reason)
+    return MetricInWorld(
+        *(*about, found.verdict, "", found.agreement, found.contrast, found.drop, found.seconds),
+        *compared(found.correlations, found.apart),
+    )
+
+
+def _chosen(metrics: Any, problems: list[str]) -> list[Metric]:
+    """The metrics; what is wrong with any of them goes to the problems."""
+    if not isinstance(metrics, list | tuple) or not metrics:
+        problems.append(f"metrics are {metrics!r}: name at least one, in a list")
+        return []
+    found = []
+    for each in metrics:
+        try:
+            found.append(as_metric(each))
+        except AttributionLabError as error:
+            problems.extend(error.problems or [str(error)])
+    twice = [name for name, count in Counter(each.name for each in found).items() if count > 1]
+    problems += [f"metrics name {name!r} twice: name each once" for name in twice]
+    return found
+
+
+@own_arithmetic()
+def _places(count: int, seed: int, difficulty: str, side: int) -> list[_Place]:
+    """Default environments, then random worlds."""
+    fixed = [load(name, image_size=side) for name in DEFAULT_ENVIRONMENTS]
+    places = [_Place(env.spec.digest, seed, env, None) for env in fixed]
+    if count:
+        drawn = random_worlds(count, seed, difficulty, side)
+        for env, features in zip(drawn, drawn.features, strict=True):
+            asked = tuple(each for each in FEATURES if each in features)
+            # Other images in each world, or chance in them would be in all worlds at once.
+            places.append(_Place(env.spec.digest, env.spec.seed, env, asked))
+    return places
+
+
+def _cell(metric: Metric, place: _Place, n: int) -> Cell:
+    """A metric in a world, as work for the store: other metrics leave it as it is."""
+    env = place.env
+    return Cell(
+        "metric-board",
+        {"environment": env.name, "spec": env.spec.digest[:8], "metric": metric.name},
+        {
+            "metric": (metric.name, metric.higher_is_better, fingerprint(metric.function)),
+            "environment": env.spec.digest,
+            "seed": place.seed,
+            "n": n,
+        },
+        partial(_in_world, metric, place, n),
+    )

@@ -1,0 +1,197 @@
+"""Ranking metrics in worlds: what a row holds, what is computed once, what is kept, what is refused."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import attributionlab as al
+from attributionlab.errors import AttributionLabError, Stopped
+from attributionlab.leaderboard import DEFAULT_METRICS, metric_study, rank_metrics
+from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES
+from attributionlab.metric_trials.run import metric_test
+from attributionlab.metrics import cosine, metric
+
+SIDE = 24
+calls = []
+stop_at = []
+
+
+@metric(higher_is_better=False, per_sample=True)
+def watched(model, images, targets, attributions, *, values):
+    """The cosine to Shapley values, reversed; raises at the calls in `stop_at`."""
+    calls.append(len(attributions))
+    if len(calls) - 1 in stop_at:
+        raise KeyboardInterrupt
+    return -cosine(attributions, values) + 0 * model(images).sum()
+
+
+@pytest.fixture(autouse=True)
+def one_environment(monkeypatch):
+    """A default environment and drawn worlds are enough."""
+    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("all-four",))
+    calls.clear()
+    stop_at.clear()
+
+
+def ranked(metrics, **options):
+    given = {"worlds": 1, "difficulty": "easy", "image_size": SIDE, "n": 2, "seed": 1} | options
+    return rank_metrics(metrics, **given)
+
+
+def same(first, second):
+    """Two tables but for times."""
+    pd.testing.assert_frame_equal(first.drop(columns="seconds"), second.drop(columns="seconds"))
+
+
+@pytest.mark.long
+def test_a_row_is_what_metric_test_finds_alone_though_worlds_are_shared():
+    board = ranked(["insertion", "sparseness", "pixel-flipping"])
+    world = al.random_worlds(1, 1, "easy", SIDE)[0]
+    for env, seed in ((al.load("all-four", image_size=SIDE), 1), (world, world.spec.seed)):
+        for name in ("insertion", "pixel-flipping"):
+            [row] = [e for e in board.results if (e.metric, e.world) == (name, env.name)]
+            alone = metric_test(name, env, 2, seed)
+            assert (row.verdict, row.agreement) == (alone.verdict, alone.trial.agreement)
+            assert row.contrast == alone.trial.contrast.mean
+            assert math.isnan(row.drop.value)
+    assert board.results[0].features is None
+    assert isinstance(board.results[3].features, tuple)
+
+
+@pytest.mark.long
+def test_the_drop_is_that_of_replacing_all_by_an_unseen_color(monkeypatch):
+    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("multi-color-sum-distractors",))
+    [row] = ranked(["insertion"], worlds=0).results
+    env = al.load("multi-color-sum-distractors", image_size=SIDE)
+    [drop] = metric_test("insertion", env, 2, 1, doses={"share": [1.0]}).trial.drops
+    assert row.drop == drop.mean
+    assert row.drop.value != 0
+
+
+@pytest.mark.long
+def test_scores_are_ranked_by_their_direction_and_one_map_is_timed():
+    board = ranked([watched, "cosine", "foreground-share"], worlds=0)
+    reversed_, straight, blind = board.results
+    assert reversed_.correlations[1] == straight.correlations[1] == 1
+    assert np.array_equal(reversed_.correlations, straight.correlations, equal_nan=True)
+    assert np.array_equal(reversed_.differences, straight.differences, equal_nan=True)
+    assert reversed_.agreement == straight.agreement
+    assert blind.contrast.value == 0
+    assert calls[-1] == 1
+    assert all(each.seconds >= 0 for each in board.results)
+
+
+@pytest.mark.long
+def test_what_the_network_says_is_worked_out_once_for_all_metrics(monkeypatch):
+    made = []
+    own = metric_study.definition_panel
+    monkeypatch.setattr(metric_study, "definition_panel", lambda *a: made.append(a) or own(*a))
+    ranked(["f1", "recall", "precision"])
+    assert len(made) == 4  # two questions in two worlds
+    assert metric_study._panels_of.cache_info().currsize == 0
+
+
+@pytest.mark.long
+def test_a_metric_that_is_added_leaves_the_others_as_they_are(tmp_path):
+    first = ranked([watched], out=tmp_path / "kept")
+    asked = len(calls)
+    both = ranked(["recall", watched], out=tmp_path / "kept").by_world()
+    assert len(calls) == asked
+    for name, board in {"watched": first, "recall": ranked(["recall"])}.items():
+        same(both[both["metric"] == name].reset_index(drop=True), board.by_world())
+
+
+@pytest.mark.long
+def test_a_stopped_ranking_is_of_what_is_done_and_goes_on(tmp_path):
+    undisturbed = ranked(["f1", watched])
+    in_all = len(calls)
+    calls.clear()
+    stop_at.append(in_all - 1)
+    with pytest.raises(Stopped, match="3 of 4 metrics in a world were done") as stopped:
+        ranked(["f1", watched], out=tmp_path / "kept")
+    part = stopped.value.result
+    assert part.incomplete
+    same(part.by_world(), undisturbed.by_world()[:3])
+    calls.clear()
+    stop_at.clear()
+    whole = ranked(["f1", watched], out=tmp_path / "kept")
+    assert len(calls) == in_all // 2
+    assert not whole.incomplete
+    for name in ("by_world", "to_frame"):
+        same(getattr(whole, name)(), getattr(undisturbed, name)())
+    pd.testing.assert_frame_equal(whole.definitions(), undisturbed.definitions())
+    calls.clear()
+    stop_at.append(0)
+    with pytest.raises(Stopped, match="0 of 2") as stopped:
+        ranked([watched])
+    assert stopped.value.result is None
+
+
+@pytest.mark.long
+def test_metrics_that_never_look_at_the_network_estimate_nothing(monkeypatch):
+    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ())
+    board = ranked(["foreground-share", "edge-share", watched], worlds=7)
+    table = board.to_frame().set_index("metric")
+    assert table.loc["foreground-share", "estimates"] == "none"
+    assert table.loc["edge-share", "estimates"] == "none"
+    assert table.loc["foreground-share", "contrast"] == 0
+    assert table.loc["watched", "estimates"] in ("shapley", "not told apart")
+
+
+def test_a_metric_that_ranks_nothing_in_a_world_is_refused_there():
+    @metric(higher_is_better=True, per_sample=True)
+    def nothing(attributions):
+        return attributions.sum((1, 2, 3)) * math.nan
+
+    board = ranked([nothing, "recall"], worlds=0)
+    assert [each.verdict for each in board.results] == ["refused", "undecided"]
+    [[name, reason, worlds]] = board.refused().values.tolist()
+    assert (name, worlds) == ("nothing", 1)
+    assert "is NaN for every attribution" in reason
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    with pytest.raises(AttributionLabError) as error:
+        rank_metrics(
+            ["insertionn", "infidelity", "infidelity", lambda maps: maps],
+            worlds=-1,
+            seed=-2,
+            difficulty="mild",
+            image_size=3,
+            n=1,
+            out=7,
+            jobs=0,
+            retry_failed="no",
+        )
+    said = str(error.value)
+    for text in (
+        "no metric named 'insertionn': did you mean 'insertion'?",
+        "metrics name 'infidelity' twice: name each once",
+        "does not say which direction is better",
+        "worlds is -1",
+        "seed is -2",
+        "difficulty is 'mild'",
+        "image_size is 3",
+        "n is 1",
+        "jobs",
+        "retry_failed is 'no'",
+        "out is 7",
+    ):
+        assert said.count(text) == 1, text
+    assert "\n" not in said
+    for wrong in ([], "insertion"):
+        with pytest.raises(AttributionLabError, match="name at least one, in a list"):
+            rank_metrics(wrong)
+
+
+def test_by_default_every_metric_that_ranks_maps_is_taken_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(metric_study, "run_cells", lambda cells, *rest, **more: asked.extend(cells))
+    monkeypatch.setattr(metric_study, "done_before_stop", lambda pairs: ({}, None))
+    board = rank_metrics(worlds=0, image_size=SIDE)
+    assert [cell.place["metric"] for cell in asked] == list(DEFAULT_METRICS) == list(board.metrics)
+    assert {*METRICS} == {*DEFAULT_METRICS, *SHORT_NAMES}
+    assert not {*DEFAULT_METRICS} & {*SHORT_NAMES}
+    assert {cell.inputs["n"] for cell in asked} == {6}
