@@ -390,10 +390,9 @@ class MetricCards:
             Markup('<a href="{}">{}</a>').format(names[name], name) for name in table["metric"]
         ]
         table["metric"] = pd.Series(links, dtype=object)
-        for name in table.columns.intersection(["cost", "agreement", "contrast"]):
-            for gap in (", ", " x "):  # an interval and a size stay on one line
-                kept = gap.replace(" ", "\N{NO-BREAK SPACE}")
-                table[name] = table[name].str.replace(gap, kept, regex=False)
+        gap = r"(?:(?<=\w)|(?<=\d,)) (?=[x\d-])"  # in an interval, a size, an axis with its dose
+        for name in table.columns.intersection(["cost", "agreement", "contrast", "drops_at"]):
+            table[name] = table[name].str.replace(gap, "\N{NO-BREAK SPACE}", regex=True)
         page = study_page("Metrics", NOTES, {}, {"All metrics": table}, self.command)
         write_atomically(folder / INDEX, page)
         write_csv(folder / TABLE, self.to_frame())

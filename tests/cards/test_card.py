@@ -176,6 +176,10 @@ def test_the_folder_has_a_page_a_table_and_a_card_each(card, tmp_path):
     page = (tmp_path / "new" / "index.html").read_text(encoding="utf-8")
     assert '<td><a href="mine.html">mine</a></td>' in page
     assert "<td>0.70 [0.60,\N{NO-BREAK SPACE}0.80]</td>" in page
+    assert ("<td>1,065 (8 x 8), 4,257 (16 x 16)</td>").replace(
+        " x ", "\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}"
+    ) in page
+    assert "<td>share\N{NO-BREAK SPACE}0.1</td>" in page
     assert "http" not in page.replace("http-equiv", "")
     table = pd.read_csv(tmp_path / "new" / "table.csv")
     assert table["metric"].tolist() == ["mine", "random-logit"]
