@@ -169,7 +169,7 @@ class MetricCard:
         trial = self.trial and self.trial.trial
         checks = [] if self.kit is None else self.kit.checks
         found = {
-            "What it is": pd.DataFrame(self._is().items(), columns=["", " "]),
+            "What it is": pd.DataFrame(self._is().items(), columns=["what", "said"]),
             "What it cannot see": pd.DataFrame(
                 [
                     (what, MEANINGS.get(what, "that this wrong map is wrong"), "; ".join(why))
@@ -177,7 +177,7 @@ class MetricCard:
                 ],
                 columns=["what", "meaning", "how that is known"],
             ),
-            "Trial": pd.DataFrame() if self.trial is None else self._headline(),
+            "Trial": pd.DataFrame() if self.trial is None else _told(self._headline()),
             "Unseen data": self.drops(),
             "Wrong maps that it may fall for": trial.lures if trial else pd.DataFrame(),
             "Checks with a fault, or answered by a declaration": pd.DataFrame(
@@ -390,6 +390,9 @@ class MetricCards:
             Markup('<a href="{}">{}</a>').format(names[name], name) for name in table["metric"]
         ]
         table["metric"] = pd.Series(links, dtype=object)
+        gap = r"(?:(?<=\w)|(?<=\d,)) (?=[x\d-])"  # in an interval, a size, an axis with its dose
+        for name in table.columns.intersection(["cost", "agreement", "contrast", "drops_at"]):
+            table[name] = table[name].str.replace(gap, "\N{NO-BREAK SPACE}", regex=True)
         page = study_page("Metrics", NOTES, {}, {"All metrics": table}, self.command)
         write_atomically(folder / INDEX, page)
         write_csv(folder / TABLE, self.to_frame())
@@ -443,6 +446,11 @@ def _cell(value: Any) -> str:
     return "" if text == "nan" else text.replace("|", "\\|")
 
 
+def _told(table: pd.DataFrame) -> pd.DataFrame:
+    """A table that says where it has no number."""
+    return table.astype(object).where(table.notna(), "undefined")
+
+
 def _words(value: Any) -> str:
     """A declared value in words."""
     if isinstance(value, tuple):
@@ -460,7 +468,8 @@ def _interval(found: CorrelationInterval) -> str:
 
 def _cost_text(cost: Cost, *, in_full: bool) -> str:
     """Forward passes, and maps of the method where there are some."""
-    calls = f" forward passes in {cost.calls} call{'s' * (cost.calls > 1)}" * bool(cost.calls)
-    asked = f"{cost.passes:,}{calls * in_full}" if cost.passes or not cost.maps else ""
+    calls = f" in {cost.calls} call{'s' * (cost.calls > 1)}" * bool(cost.calls)
+    asked = f"{cost.passes:,}" + f" forward passes{calls}" * in_full
+    asked = asked if cost.passes or not cost.maps else ""
     made = f"{cost.maps} maps of the method" if cost.maps else ""
     return ", ".join(filter(None, (asked, made)))

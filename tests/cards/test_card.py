@@ -118,6 +118,22 @@ def test_the_card_shows_faults_and_declared_answers_and_counts_the_rest(card):
     assert "place (logit, 72 x 72 pixels)" in card.sentences[1]
 
 
+def test_a_trial_without_a_ranking_is_said_to_be_undefined(card):
+    trial = card.trial.trial._replace(agreement=Found(math.nan, math.nan, math.nan))
+    unranked = replace(card, trial=replace(card.trial, trial=trial))
+    assert unranked.tables()["Trial"].loc[0].tolist() == ["agreement", *["undefined"] * 3]
+    assert math.isnan(unranked.row()["agreement"])
+    assert MetricCards([unranked]).shown()["agreement"].tolist() == [""]
+
+
+def test_costs_are_told_in_full_on_the_card(card):
+    said = dict(card.tables()["What it is"].to_numpy())
+    assert said["cost of one map"] == (
+        "1,065 forward passes in 2 calls (8 x 8), 4,257 forward passes in 9 calls (16 x 16)"
+    )
+    assert said["direction"] == "higher is better"
+
+
 def test_a_row_has_numbers_and_the_page_their_texts(card):
     cards = MetricCards([card, card_of("random-logit")])
     row, untried = cards.to_frame().to_dict("records")
@@ -159,6 +175,11 @@ def test_the_folder_has_a_page_a_table_and_a_card_each(card, tmp_path):
     assert names == ["index.html", "table.csv", "mine.html", "random-logit.html"]
     page = (tmp_path / "new" / "index.html").read_text(encoding="utf-8")
     assert '<td><a href="mine.html">mine</a></td>' in page
+    assert "<td>0.70 [0.60,\N{NO-BREAK SPACE}0.80]</td>" in page
+    assert ("<td>1,065 (8 x 8), 4,257 (16 x 16)</td>").replace(
+        " x ", "\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}"
+    ) in page
+    assert "<td>share\N{NO-BREAK SPACE}0.1</td>" in page
     assert "http" not in page.replace("http-equiv", "")
     table = pd.read_csv(tmp_path / "new" / "table.csv")
     assert table["metric"].tolist() == ["mine", "random-logit"]

@@ -97,7 +97,8 @@ def test_a_stop_in_the_checks_has_no_result_and_later_one_has_what_is_done(
     assert len(stopped.value.result.cards) == 3
 
 
-def test_cards_of_methods_metrics_alone_need_no_trial(env):
+def test_metrics_that_judge_methods_need_no_trial(env, monkeypatch):
+    monkeypatch.delattr(making, "metric_tests")
     [card] = metric_cards(["random-logit"], env, **SMALL).cards
     assert card.kit is None
     assert card.title == metric_card("random-logit").title

@@ -243,7 +243,7 @@ def test_the_card_of_a_user_s_metric_has_trial_and_cost(run, tmp_path):
     assert card.startswith("# foreground (lower is better)\n")
     assert "Trial in small (probability, 12 x 12 pixels), n = 2 questions" in card
     assert "| network | which network is explained | trial: the swap contrast is 0 |" in card
-    assert "| cost of one map | 0 |" in card
+    assert "| cost of one map | 0 forward passes |" in card
     assert "formula" not in card
 
 
