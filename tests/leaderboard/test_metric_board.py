@@ -169,6 +169,17 @@ def test_a_definition_is_named_where_it_is_nearer_than_each_other_one():
     assert decided(worlds=5) == "not told apart"
 
 
+def test_means_above_zero_are_not_enough():
+    for wide in ("contrast", "correlations", "differences"):
+        rows = []
+        for value in (2.0, -1.0) * 4:
+            given = {"contrast": 1.0, "correlations": 0.9, "differences": 0.4} | {wide: value}
+            every = np.full(4, given["correlations"]) - [0.1, 0, 0.1, 0.1]
+            between = np.full((4, 4), given["differences"])
+            rows.append(row(contrast=given["contrast"], correlations=every, differences=between))
+        assert nearest_definition(rows) == ("not told apart" if wide == "differences" else "none")
+
+
 def test_a_metric_without_the_network_or_with_reversed_scores_estimates_none():
     assert decided(contrast=0.0) == "none"
     assert decided(contrast=-0.5) == "none"
