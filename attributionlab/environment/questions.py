@@ -157,8 +157,8 @@ class Questions:
             if have_other_roles(own, other):
                 return other
         raise AttributionLabError(
-            f"question {index} of seed {self.seed}: {MOST_TWINS} networks have the same roles; take "
-            "another seed"
+            f"question {index} of seed {self.seed} in {self.env.name}: {MOST_TWINS} networks have the "
+            "same truth for its image; take larger images, which show more of each color, or another seed"
         )
 
     @own_arithmetic()
