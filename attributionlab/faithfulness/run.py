@@ -134,8 +134,7 @@ def run_method(
         repeats = range(1, setup.seeds if attributed.random else 1)
         again = [_again(setup, batch, repeat) for repeat in repeats]
         runs.append([_listed(setup.scores(scaled, batch)), *again])
-        found_numbers = _numbers(scaled, setup, batch, controls)
-        numbers.append(_listed(found_numbers | {"strict": _strict(attributed.maps, setup, batch)}))
+        numbers.append(_listed(_numbers(attributed.maps, scaled, setup, batch, controls)))
         asked += asked_masses(scaled, batch, setup)
         truth = batch.truth
         values_kept = scaled, batch.images, truth.signed, truth.relevant, truth.asked
@@ -186,9 +185,11 @@ def run_method(
 
 
 def _numbers(
-    maps: Tensor, setup: Setup, batch: Batch, controls: Mapping[str, Setup]
+    given: Tensor, maps: Tensor, setup: Setup, batch: Batch, controls: Mapping[str, Setup]
 ) -> dict[str, Any]:
-    """Numbers of each image, under the names of `Outcome`: of scaled maps, and of the controls."""
+    """Numbers of each image, under the names of `Outcome`: of maps as given and scaled, and of the
+    controls.
+    """
     if batch.smooth is None:
         best = torch.ones(len(maps), dtype=torch.float64)
     else:  # from the definition and past the oracle
@@ -201,6 +202,7 @@ def _numbers(
             name: control.control_f1(control_maps(control, batch), batch)
             for name, control in controls.items()
         },
+        "strict": _strict(given, setup, batch),
         "best": best,
         "smooth_ceilings": smooth_ceilings(batch),
     }

@@ -52,16 +52,17 @@ def kernel_shap(
     r"""Shapley values of superpixels from a linear regression over random coalitions.
 
     .. math::
-        \min_\phi \sum_i \Bigl( f_t(x_{z_i}) - f_t(b) - \sum_{j=1}^M z_{ij} \phi_j \Bigr)^2
+        \min_\phi \sum_i w_i \Bigl( f_t(x_{z_i}) - f_t(b) - \sum_{j=1}^M z_{ij} \phi_j \Bigr)^2
         \quad \text{with} \quad \sum_{j=1}^M \phi_j = f_t(x) - f_t(b),
         \qquad p(z) \propto \frac{M - 1}{\binom{M}{|z|} \, |z| \, (M - |z|)}
 
-    where x_z has the baseline b where z in {0, 1}^M is 0, and residuals are weighted by the Shapley
-    kernel p. Coalitions are asked in pairs, each with its complement, which removes from the estimate
-    whatever is even in z; no pair twice; and in numbers proportional to the kernel's mass of their
-    size, so that the smallest and largest sizes are asked completely. Where all 2^M - 2 coalitions are
-    no more than `n_samples`, the result is exact. The pixels of a superpixel share its value equally,
-    so that the map sums to f(x) - f(b).
+    where x_z has the baseline b where z in {0, 1}^M is 0, and p is the Shapley kernel. Coalitions are
+    asked in pairs, each with its complement, which removes from the estimate whatever is even in z; no
+    pair twice; and in numbers proportional to the kernel's mass of their size, so that the smallest and
+    largest sizes are asked completely. The weight w of a coalition is the kernel's mass of its size
+    over the expected number of coalitions of that size: p(z) where the size is asked completely, and
+    one constant for the others. Where all 2^M - 2 coalitions are no more than `n_samples`, the result
+    is exact. The pixels of a superpixel share its value equally, so that the map sums to f(x) - f(b).
 
     Source: Lundberg and Lee, 2017, who prove that the minimum over all coalitions is the Shapley value;
     pairs: Covert and Lee, 2021. captum 0.9.0's KernelShap draws coalitions one by one and with
@@ -70,11 +71,11 @@ def kernel_shap(
     here (`benchmarks/kernel_shap.py`). Claims signs. The error falls as 1 / sqrt(n_samples), faster
     where that nears all coalitions; within a superpixel the map says nothing, so the segmentation
     bounds what it can find. Two guards tell of too few samples: those that leave coefficients
-    undetermined (fewer than 2 M - 2 always do, and of as many the noise is largest), of which the
-    solution of least norm is taken, and those of which sampling noise is more than half of the map. It
-    is estimated from the residuals, allowing for their unequal variance (MacKinnon and White, 1985,
-    HC2) and for the share of a size's pairs that is not asked. At most `n_samples` + 2 forward passes
-    and one segmentation for each image; take several times more samples than superpixels.
+    undetermined, of which the solution of least norm is taken (fewer than 2 M - 2 always do; with
+    exactly as many the noise is largest), and those of which sampling noise is more than half of the
+    map. It is estimated from the residuals, allowing for their unequal variance (MacKinnon and White,
+    1985, HC2) and for the share of a size's pairs that is not asked. At most `n_samples` + 2 forward
+    passes and one segmentation for each image; take several times more samples than superpixels.
 
     Parameters
     ----------

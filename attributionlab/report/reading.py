@@ -335,7 +335,7 @@ def strict_text(result: Mapping[str, Any]) -> str:
     if all(result[part] and abs(result[part]["f1"] - f1) < 0.005 for part, f1 in known.items()):
         return ""
     parts = [f"{part} {f1:.2f}" for part, f1 in known.items()]
-    return f"F1 {', '.join(parts)}, if every pixel but null players is asked"
+    return f"F1 {', '.join(parts)}, if every pixel that ever changes the output counts"
 
 
 def few_images_text(n: int) -> str:
