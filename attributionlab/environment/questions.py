@@ -158,7 +158,8 @@ class Questions:
                 return other
         raise AttributionLabError(
             f"question {index} of seed {self.seed} in {self.env.name}: {MOST_TWINS} networks have the "
-            "same truth for its image; take larger images, which show more of each color, or another seed"
+            "same truth for its image; take larger images, which show more of each color, or another "
+            "seed"
         )
 
     @own_arithmetic()
