@@ -170,7 +170,7 @@ def relabelled(subject: Subject) -> Found:
     return _pixels_moved(subject, *half_right(subject))
 
 
-@check(CONDUCT, "equal scores", 'ties="reading order"')
+@check(CONDUCT, "equal scores", 'ties="reading order" or sampled=True')
 def relabelled_ties(subject: Subject) -> Found:
     """The same where many values of a map are equal."""
     declared(subject.ties == "reading order", "that it takes equal values in reading order")

@@ -13,6 +13,7 @@ from attributionlab.metric_kit.conduct import CONDUCT
 from attributionlab.metric_kit.preferences import PREFERENCES
 from attributionlab.metric_kit.report import CheckRow, KitReport
 from attributionlab.metric_kit.subject import Subject
+from attributionlab.references import format_error
 from attributionlab.store.cells import Cell
 from attributionlab.store.running import Workers, run_cells
 from attributionlab.validation import integer_problem, number_problem
@@ -23,6 +24,10 @@ FIRST = "one-number"
 """The check without which no other says anything."""
 PATIENCE = 2
 """Checks that may take too long, or end their process, before no further one is asked."""
+HIGHEST_SEED = 2**53
+"""Maps have seeds of their own, a thousand times as high."""
+LONGEST = 86_400
+"""Seconds for a check."""
 
 
 def check_metric(
@@ -85,18 +90,21 @@ def check_metric(
     >>> [(row.id, row.status) for row in report.checks]
     [('one-number', 'pass'), ('order', 'fault')]
     """
-    asked = list(CHECKS) if only is None else list(only)
-    refuse_if(
-        [
-            *integer_problem("seed", seed, 0),
-            *([] if time_limit is None else number_problem("time_limit", time_limit, above=0)),
-            *(
-                f"no check {each!r}: {nearest(each, CHECKS)}"
-                for each in asked
-                if each not in CHECKS
-            ),
+    problems = integer_problem("seed", seed, 0, HIGHEST_SEED)
+    if time_limit is not None:
+        problems += number_problem("time_limit", time_limit, above=0, most=LONGEST)
+    if not (higher_is_better is None or isinstance(higher_is_better, bool)):
+        problems.append(f"higher_is_better is {higher_is_better!r}: take True or False")
+    if not (only is None or (isinstance(only, list | tuple) and only)):
+        problems.append(f"only is {only!r}: give a list of checks, such as ['order']")
+    else:
+        problems += [
+            f"no check {each!r}: {nearest(str(each), CHECKS)}"
+            for each in only or ()
+            if not isinstance(each, str) or each not in CHECKS
         ]
-    )
+    refuse_if(problems, "check_metric")
+    asked = CHECKS if only is None else only
     subject = Subject(metric, higher_is_better, seed)
     if time_limit is not None:
         _check_sendable(metric)
@@ -152,7 +160,9 @@ def _results(
     ) as outcomes:
         for cell, outcome in outcomes:
             name = str(cell.place["check"])
-            result = Result("fault", outcome.error) if outcome.error else outcome.value
+            result = outcome.value
+            if outcome.error:  # the last line of a traceback says what it is
+                result = Result("fault", outcome.error.strip().splitlines()[-1])
             failed += bool(outcome.error)
             left.remove(name)
             yield name, result
@@ -167,9 +177,9 @@ def _results(
 
 def _check_sendable(metric: Any) -> None:
     try:
-        cloudpickle.dumps(metric)
+        cloudpickle.loads(cloudpickle.dumps(metric))
     except Exception as error:
         raise AttributionLabError(
-            f"the metric cannot be sent to another process ({type(error).__name__}: {error}): pass "
+            f"the metric cannot be sent to another process ({format_error(error)}): pass "
             "time_limit=None, which runs it in this one"
         ) from error

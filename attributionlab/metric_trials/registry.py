@@ -93,8 +93,8 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
     """
     if isinstance(metric, str):
         if metric not in METRICS and metric not in FUNCTIONS and metric not in BLIND:
-            known = [*METRICS, *BLIND]
-            raise AttributionLabError(f"no metric named {metric!r}: {nearest(metric, known)}")
+            known = nearest(metric.replace("_", "-"), [*METRICS, *BLIND, *FUNCTIONS])
+            raise AttributionLabError(f"no metric named {metric!r}: {known}")
         if higher_is_better is not None:
             raise AttributionLabError(
                 f"higher_is_better is {higher_is_better!r}: {metric} says itself which direction is "
@@ -221,7 +221,8 @@ def _check_call(function: Any, name: str, arguments: int, given: Iterable[str]) 
     except TypeError as error:
         raise AttributionLabError(
             f"{name} takes {inspect.signature(function)} ({error}): write it as (model, images, "
-            "targets, attributions, *, ...), or without a model as (attributions, *, ...)"
+            "targets, attributions, *, ...), or without a model as (attributions, *, ...), where ... "
+            f"are any of {', '.join(sorted(OFFERED))}, and parameters with a default"
         ) from error
 
 

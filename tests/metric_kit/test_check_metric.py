@@ -15,6 +15,7 @@ import attributionlab as al
 from attributionlab import AttributionLabError, check_metric
 from attributionlab.metric_kit.run import CHECKS
 from attributionlab.metric_kit.subject import Subject
+from attributionlab.metrics import metric
 
 
 def found(function, *only):
@@ -275,6 +276,13 @@ def test_where_pixels_lie_is_found_unless_it_is_declared():
         ({"metric": total, "higher_is_better": None}, "does not say which direction is better"),
         ({"metric": total, "only": ["oder"]}, "no check 'oder': did you mean 'order'"),
         ({"metric": total, "seed": -1, "time_limit": 0}, "seed is -1.*; time_limit is 0"),
+        ({"metric": total, "seed": 2**54, "time_limit": 1e30}, f"to {2**53}; time_limit is 1e"),
+        ({"metric": total, "only": "order"}, "only is 'order': give a list"),
+        ({"metric": total, "only": []}, "only is .*: give a list"),
+        ({"metric": total, "only": [["order"]]}, r"no check \['order'\]"),
+        ({"metric": total, "higher_is_better": "yes"}, "is 'yes': take True or False"),
+        ({"metric": "max_sensitivity"}, "did you mean 'max-sensitivity'"),
+        ({"metric": lambda attributions, *, baseline: 0}, "any of information, .*, values"),
         (
             {"metric": "max-sensitivity", "higher_is_better": None},
             "max-sensitivity cannot be tested",
@@ -285,6 +293,41 @@ def test_what_cannot_be_checked_is_refused(arguments, message):
     options = {"higher_is_better": None if isinstance(arguments["metric"], str) else True}
     with pytest.raises(AttributionLabError, match=message):
         check_metric(**(options | arguments))
+
+
+def test_an_invariance_is_suggested_only_where_scores_are_alike():
+    def of_the_answer(model, images, targets, attributions):
+        """Of the class that wins, not of the target: better for some, worse for others."""
+        winners = model(images).argmax(1)
+        gradients = torch.autograd.functional.jacobian(
+            lambda x: model(x).gather(1, winners[:, None]).sum(), images
+        )
+        return (gradients * images * attributions).sum((1, 2, 3))
+
+    report = check_metric(of_the_answer, higher_is_better=True, time_limit=None)
+    mixed = [row for row in report.faults if "better on" in row.found]
+    assert mixed
+    for row in mixed:
+        assert ("invariances" in row.found) == (
+            "better on 0, worse on 0" in row.found and "invariances" in CHECKS[row.id].declared
+        )
+
+
+def test_whoever_declares_everything_away_is_told_that_nothing_is_shown():
+    @metric(
+        higher_is_better=True,
+        per_sample=True,
+        sampled=True,
+        neighbors="imputation",
+        invariances=("scale", "sign", "added", "missing"),
+    )
+    def blind(model, images, targets, attributions):
+        sizes = images.sum(1, keepdim=True).square()
+        return torch.cosine_similarity(attributions.square().flatten(1), sizes.flatten(1))
+
+    assert "nothing shows" in check_metric(blind, time_limit=None).title
+    assert "nothing shows" not in check_metric("deletion", only=["order"]).title
+    assert "nothing shows" not in check_metric("deletion", only=["one-number"]).title
 
 
 def test_what_cannot_be_sent_to_another_process_is_refused_with_a_remedy():
