@@ -404,14 +404,16 @@ def run_metric_test(
     from attributionlab.cards.making import card_of
     from attributionlab.exams import metric_worlds_test
     from attributionlab.files import write_atomically, write_json
-    from attributionlab.methods import as_method
+    from attributionlab.methods import METHODS, as_method
+    from attributionlab.methods.controls import CONTROLS
     from attributionlab.metric_kit.run import check_metric
     from attributionlab.metric_trials.conditions import conditions_of
     from attributionlab.metric_trials.registry import says_direction
-    from attributionlab.metric_trials.run import metric_test
+    from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_test
     from attributionlab.metric_trials.swap import STATUS
     from attributionlab.report import data_table, notes_list, print_table, to_png
-    from attributionlab.validation import integer_problem
+    from attributionlab.store.running import Workers
+    from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
     check_options(
         worlds,
@@ -449,11 +451,17 @@ def run_metric_test(
     drawn = parse_seed(seed)
     [place] = load_all([name], quick, image_size)
     # What the test would refuse is refused before the metric is checked.
+    problems = [] if n is None else integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
+    problems += number_problem("threshold", threshold, above=-1, most=1)
+    problems += [] if drawn == "fresh" else integer_problem("seed", drawn, 0)
+    problems += [] if worlds is None else integer_problem("worlds", worlds, 1)
+    refuse_if(problems)
+    Workers(jobs)
+    for each in method or ():
+        as_method(each, METHODS | CONTROLS)
     if worlds is None:
-        refuse_if(integer_problem("seed", drawn, 0))
+        place.checked_output(output)
         conditions_of(place, doses)
-    else:
-        refuse_if(integer_problem("worlds", worlds, 1))
     direction = None if says_so else not lower_is_better
     kit = check_metric(
         scorer,
@@ -474,6 +482,8 @@ def run_metric_test(
             columns = ["id", "status", "expected", "found"]
             print_table(data_table(kit.to_frame()[columns]), width=140)
         write_all(places, {"json": kit.to_json, "card": write_card})
+        if unwritten := [str(paths[name]) for name in ("csv", "html", "figure") if paths[name]]:
+            typer.echo(f"not written, because the metric was not tested: {', '.join(unwritten)}")
         raise typer.Exit(int(not kit.passed))
     if worlds is not None:
         verdict = examine(

@@ -172,6 +172,23 @@ def test_what_cannot_be_done_is_refused(run, arguments, message):
         run(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--n", "0", "--threshold", "7"], "n is 0: .*; threshold is 7"),
+        (["--jobs", "0"], "jobs is 0"),
+        (["--output", "class"], "output is 'class'"),
+        (["--method", "salience"], "no method named 'salience'"),
+    ],
+)
+def test_what_the_test_would_refuse_is_refused_before_the_checks(
+    run, monkeypatch, arguments, message
+):
+    monkeypatch.setattr("attributionlab.metric_kit.run.check_metric", None)
+    with pytest.raises(AttributionLabError, match=message):
+        run("insertion", *arguments)
+
+
 @pytest.mark.long
 def test_a_stopped_test_writes_its_files_and_the_same_command_goes_on(
     run, tmp_path, monkeypatch, capsys
@@ -250,8 +267,9 @@ def test_the_card_of_a_user_s_metric_has_trial_and_cost(run, tmp_path):
 @pytest.mark.long
 def test_a_metric_with_a_fault_is_not_tested_further(folder, tmp_path, capsys):
     words = ["sparsity", "--json", "a.json", "--env", "small.toml", "--card", "card.html"]
-    assert folder(words, standalone_mode=False) == 1
+    assert folder([*words, "--csv", "a.csv"], standalone_mode=False) == 1
     shown = capsys.readouterr().out
+    assert "not written, because the metric was not tested: a.csv" in shown
     assert shown.startswith("sparsity: faulty (")
     assert "\nsign: Exact maps without their signs; expected below exact; found " in shown
     assert "swap contrast" not in shown
