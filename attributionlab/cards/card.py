@@ -182,13 +182,9 @@ class MetricCard:
         """A row for each axis of unseen data along which scores change: the smallest dose at which the
         agreement falls by its interval, and by how much; the largest dose and its drop; the break.
         """
-        rows = []
+        rows, drops = [], self._trial.drops if self._trial else ()
         for each in self.trial.breaks() if self.trial else ():
-            own = (
-                [drop for drop in self._trial.drops if drop.axis == each.axis]
-                if self._trial
-                else []
-            )
+            own = [drop for drop in drops if drop.axis == each.axis]
             if not own:  # only doses that show nothing unseen
                 continue
             first = next((drop for drop in own if drop.mean.low > 0), None)
@@ -210,9 +206,8 @@ class MetricCard:
         if self._trial is None:
             return {}
         contrast = self._trial.contrast
-        return {"agreement": self._trial.agreement} | (
-            {"swap contrast": contrast.mean} if contrast else {}
-        )
+        more = {"swap contrast": contrast.mean} if contrast else {}
+        return {"agreement": self._trial.agreement, **more}
 
     def row(self) -> dict[str, Any]:
         """The metric's row in the one table."""
