@@ -9,10 +9,10 @@ from . import nets as nets
 from . import ranking as ranking
 from . import segmentation as segmentation
 from . import truth as truth
+from .cards.build import metric_card as metric_card
+from .cards.build import metric_cards as metric_cards
 from .cards.card import MetricCard as MetricCard
 from .cards.card import MetricCards as MetricCards
-from .cards.making import metric_card as metric_card
-from .cards.making import metric_cards as metric_cards
 from .device import exact_arithmetic as exact_arithmetic
 from .environment import Environment as Environment
 from .environment.catalog import load as load

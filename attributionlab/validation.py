@@ -1,12 +1,14 @@
 """What to say about settings, tensors and models' outputs that are not what a function takes.
 
-About a setting, `..._problem` returns a list of at most one sentence, for
+About a setting, `..._problem` returns a list of sentences, empty where nothing is wrong, for
 `attributionlab.errors.refuse_if`, so that a method refuses everything that is wrong at once. NumPy's
 numbers count as numbers; truth values and texts do not, because ``True`` as a count and ``"9"`` are
 mistakes. About tensors the other functions raise at once: what comes after them needs their shapes.
 """
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from numbers import Integral
 from numbers import Real as Number
 from typing import Any, cast
@@ -138,6 +140,26 @@ def name_problem(value: object) -> list[str]:
         f"name is {value!r}: give a text of one line that is not empty, of at most {LONGEST_VALUE} "
         "characters"
     ]
+
+
+def repeated_problem(what: str, names: Sequence[object]) -> list[str]:
+    """What is wrong with a list of different names: a sentence for each that is repeated.
+
+    Parameters
+    ----------
+    what : str
+        What is named, in the plural.
+    names : sequence of str
+        What was passed.
+
+    Examples
+    --------
+    >>> from attributionlab.validation import repeated_problem
+    >>> repeated_problem("metrics", ["f1", "road", "f1"])
+    ["metrics name 'f1' twice: name each once"]
+    """
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    return [f"{what} name {name!r} twice: name each once" for name in repeated]
 
 
 def generator_problem(value: object) -> list[str]:

@@ -27,6 +27,7 @@ from captum.metrics import infidelity, infidelity_perturb_func_decorator
 import attributionlab as al
 from attributionlab.metric_kit.preferences import PREFERENCES
 from attributionlab.metrics import metric
+from attributionlab.report.frames import markdown
 
 PAGE = Path(__file__).parents[1] / "docs" / "quantus-and-captum.md"
 PACKAGES = ("quantus", "captum", "torch", "numpy", "scipy", "scikit-image", "scikit-learn")
@@ -282,16 +283,9 @@ FOUND_COLUMNS = ["section", "check", "expected", "found", "metrics"]
 VERSION_COLUMNS = ["package", "version"]
 
 
-def table(names: list[str], rows: list[list[str]]) -> str:
-    """A table of Markdown."""
-    escaped = [[each.replace("|", "\\|") for each in row] for row in (names, *rows)]
-    head, *lines = (f"| {' | '.join(row)} |\n" for row in escaped)
-    return "".join([head, "|" + "---|" * len(names) + "\n", *lines])
-
-
 def with_table(page: str, names: list[str], rows: list[list[str]]) -> str:
-    head = re.escape(table(names, []).partition("\n")[0])
-    page, count = re.subn(head + r"\n(?:\|.*\n)*", lambda _: table(names, rows), page)
+    head = re.escape(markdown(names, []).partition("\n")[0])
+    page, count = re.subn(head + r"\n(?:\|.*\n)*", lambda _: markdown(names, rows) + "\n", page)
     assert count == 1, f"the page has {count} tables of the columns {names}"
     return page
 

@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from attributionlab.report.frames import markdown
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -16,16 +18,11 @@ def row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def table(names: list[str], rows: list[list[str]]) -> str:
-    """A table of Markdown, without an end of line."""
-    return "\n".join([row(*names), "|" + "---|" * len(names), *(row(*cells) for cells in rows)])
-
-
 def with_table(page: str, names: list[str], rows: list[list[str]]) -> str:
     """A page, with these rows in place of those under these column names."""
     found = re.compile(re.escape(row(*names)) + r"\n(?:\|.*\n)*")
     assert len(found.findall(page)) == 1, f"the page has not one table of the columns {names}"
-    return found.sub(lambda _: table(names, rows) + "\n", page)
+    return found.sub(lambda _: markdown(names, rows) + "\n", page)
 
 
 METHOD_COLUMNS = ["name", "in one line", "source", "claims"]
@@ -82,9 +79,9 @@ def claims_page(page: str) -> str:
         grades = dict.fromkeys(item.grade for item in each)
         cells = [", ".join(f"`{item.name}`" for item in each), ", ".join(grades)]
         cells += [claim.statement, claim.place, claim.reason or "—"]
-        papers.setdefault(each[0].paper, []).append([cell.replace("|", "\\|") for cell in cells])
+        papers.setdefault(each[0].paper, []).append(cells)
     parts = [page.partition("\n## ")[0].rstrip()]
-    parts += [f"## {paper}\n\n{table(CLAIM_COLUMNS, rows)}" for paper, rows in papers.items()]
+    parts += [f"## {paper}\n\n{markdown(CLAIM_COLUMNS, rows)}" for paper, rows in papers.items()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -124,8 +121,8 @@ MAPS = {"signed": "any", "nonnegative": "at least 0", "unit": "in [0, 1]"}
 
 def metrics_page(page: str) -> str:
     """docs/metrics.md with the table of the registry, and that of the facts that are said by hand."""
-    from attributionlab.cards.card import facts
     from attributionlab.metric_trials.registry import FUNCTIONS, METRICS, SHORT_NAMES
+    from attributionlab.metrics.facts import facts
 
     rows = []
     for name, function in FUNCTIONS.items():
@@ -143,11 +140,8 @@ def metrics_page(page: str) -> str:
                 ", ".join(f"`{each}`" for each in names) if name in METRICS else "not tested",
             ]
         )
-    said = [
-        [f"`{name}`", *(cell.replace("|", "\\|") for cell in each[:4])]
-        for name, each in facts().items()
-    ]
-    return with_table(with_table(page, METRIC_COLUMNS, rows), FORMULA_COLUMNS, said)
+    formulas = [[f"`{name}`", *each[:4]] for name, each in facts().items()]
+    return with_table(with_table(page, METRIC_COLUMNS, rows), FORMULA_COLUMNS, formulas)
 
 
 CHECK_COLUMNS = ["check", "asks", "expected", "answered by the declaration"]
@@ -189,7 +183,7 @@ def json_page(page: str) -> str:
             shown = f"`{key.strip('^$').replace('[0-9]+', '*')}`"
             shown += " (optional)" * (key not in kind.get("required", []))
             rows.append([shown, value_text(said), said["description"]])
-        parts.append(f"## {name}\n\n{kind['description']}\n\n{table(KEY_COLUMNS, rows)}")
+        parts.append(f"## {name}\n\n{kind['description']}\n\n{markdown(KEY_COLUMNS, rows)}")
     return "\n\n".join(parts) + "\n"
 
 

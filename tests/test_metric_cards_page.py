@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from attributionlab.cards.build import card_of
 from attributionlab.cards.card import MetricCards
-from attributionlab.cards.making import card_of
 from attributionlab.cli.app import app
 from attributionlab.metric_kit.run import CHECKS
 from attributionlab.metric_trials.registry import FUNCTIONS, METRICS

@@ -69,17 +69,17 @@ MAY_IMPORT = {
         "versions",
     },
     "metric_trials": {
-        *("device", "diagnosis", "environment", "faithfulness", "files", "imputation", "methods"),
-        *("metrics", "progress", "ranking", "references", "report", "stats", "store", "truth"),
-        *("validation", "versions"),
+        *("device", "diagnosis", "digits", "environment", "faithfulness", "files", "imputation"),
+        *("methods", "metrics", "progress", "ranking", "references", "report", "stats", "store"),
+        *("truth", "validation", "versions"),
     },
     "metric_kit": {
         *("files", "methods", "metric_trials", "metrics", "ranking", "references", "report"),
         *("store", "validation", "versions"),
     },
     "cards": {
-        *("environment", "files", "methods", "metric_kit", "metric_trials", "metrics", "ranking"),
-        *("references", "report", "store", "validation"),
+        *("digits", "environment", "files", "methods", "metric_kit", "metric_trials", "metrics"),
+        *("ranking", "references", "report", "store", "validation"),
     },
     "leaderboard": {
         *("device", "environment", "exact", "exams", "faithfulness", "files", "methods"),

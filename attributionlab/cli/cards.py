@@ -64,7 +64,7 @@ def write_cards(
 
     For one metric, also your own, see metric --card.
     """
-    from attributionlab.cards.making import metric_cards
+    from attributionlab.cards.build import metric_cards
     from attributionlab.files import make_folder
     from attributionlab.report import data_table, print_table
 

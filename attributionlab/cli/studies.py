@@ -400,8 +400,8 @@ def run_metric_test(
     Exit status: 0 valid (with --checks-only: no fault), 1 faulty, blind or reversed, 2 refused, 3
     undecided.
     """
+    from attributionlab.cards.build import card_of
     from attributionlab.cards.card import card_suffix
-    from attributionlab.cards.making import card_of
     from attributionlab.exams import metric_worlds_test
     from attributionlab.files import write_atomically, write_json
     from attributionlab.methods import METHODS, as_method

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.figure import Figure
 
+from attributionlab.digits import correlation_text
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.files import write_atomically, write_csv, write_json
 from attributionlab.metric_trials.agreement import RankedBy
@@ -357,7 +358,8 @@ class MetricReport:
                     "axis": broken.axis,
                     "what_varies": AXES[broken.axis].meaning,
                     "break": str(broken),
-                    "lowest_correlation": _interval_text(worst),
+                    "lowest_correlation": correlation_text(*worst.correlations["signed"])
+                    or "undefined",
                     "at": worst.dose,
                     "exact_mask_beaten": f"at {len(beaten)} of {len(along)} doses",
                     "without_score": len(unscored),
@@ -465,13 +467,6 @@ def _agreement(dose: DoseScore) -> float:
     """With the truth; none is the worst."""
     value = dose.correlations["signed"].value
     return -math.inf if math.isnan(value) else value
-
-
-def _interval_text(dose: DoseScore) -> str:
-    interval = dose.correlations["signed"]
-    if math.isnan(interval.value):
-        return "undefined"
-    return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from attributionlab.store.cells import Cell
 from attributionlab.store.outcomes import Outcome
 from attributionlab.store.running import Workers, done_before_stop, run_cells
 from attributionlab.store.store import Store, stored
-from attributionlab.validation import boolean_problem, integer_problem
+from attributionlab.validation import boolean_problem, integer_problem, repeated_problem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,8 +293,7 @@ def reproduce_all(
     problems = [
         f"no item named {name!r}: {nearest(name, known)}" for name in names if name not in known
     ]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    problems += [f"items name {name!r} twice: name each once" for name in twice]
+    problems += repeated_problem("items", names)
     problems += [] if names else ["items are empty: name at least one, or leave them out"]
     problems += [*boolean_problem("quick", quick), *integer_problem("seed", seed, 0)]
     refuse_if(problems)

@@ -1,7 +1,8 @@
-"""Data frames at the terminal: in blocks of columns where they are wider than it."""
+"""Tables as text: data frames at the terminal, in blocks where they are wider than it, and Markdown."""
 
 import math
 import textwrap
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -102,3 +103,11 @@ def cell_text(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return printable(str(value))
+
+
+def markdown(names: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
+    """A table of Markdown, without an end of line; a bar in a text does not end its cell."""
+    head = [str(name).replace("_", " ") for name in names]
+    escaped = [[cell_text(value).replace("|", "\\|") for value in row] for row in (head, *rows)]
+    first, *lines = (f"| {' | '.join(row)} |" for row in escaped)
+    return "\n".join([first, "|" + "---|" * len(head), *lines])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import AttributionLabError, cut, printable
 from attributionlab.report.figures import to_png, unasked_only
+from attributionlab.report.frames import cell_text
 from attributionlab.report.palette import SIGNLESS_COLORS
 from attributionlab.report.pictures import (
     ERROR_COLORS,
@@ -549,6 +550,4 @@ def study_page(
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, Markup):  # a link
-        return value
-    return f"{value:.3g}" if isinstance(value, float) else printable(str(value))
+    return value if isinstance(value, Markup) else cell_text(value)  # a link, or anything else

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.cards import making
-from attributionlab.cards.card import MEANINGS, Cost, MetricCard, MetricCards, as_markdown
-from attributionlab.cards.making import card_of
+from attributionlab.cards import build
+from attributionlab.cards.build import card_of
+from attributionlab.cards.card import MEANINGS, MetricCard, MetricCards
+from attributionlab.cards.cost import Cost
 from attributionlab.metric_kit.report import CheckRow, KitReport
 from attributionlab.metric_kit.run import CHECKS
 from attributionlab.metric_trials.registry import FUNCTIONS
@@ -64,7 +65,7 @@ def declaring(card, **declared):
         ({"unit": "place"}, []),
         ({"maps": "unit"}, ["below 0"]),
         ({"neighbors": "patches"}, ["in patches"]),
-        ({"neighbors": "imputation"}, ["imputed"]),
+        ({"neighbors": "imputation"}, []),
         ({"ties": "reading order", "sampled": True, "rising": True}, []),
     ],
     ids=str,
@@ -72,6 +73,17 @@ def declaring(card, **declared):
 def test_what_declarations_say_it_cannot_see(card, declared, unseen):
     assert list(declaring(card, **declared).cannot_see()) == unseen
     assert set(unseen) <= set(MEANINGS)
+
+
+def test_a_metric_that_imputes_is_said_to_be_known_in_part(card):
+    assert not any("imputes" in each for each in card.sentences)
+    imputing = declaring(card, neighbors="imputation").sentences
+    assert imputing[0].startswith("It imputes removed pixels, and with that no exact map is known")
+
+
+def test_an_axis_on_which_nothing_unseen_was_tried_has_no_row(card):
+    without = replace(card.trial, trial=card.trial.trial._replace(drops=card.trial.trial.drops[2:]))
+    assert replace(card, trial=without).drops()["axis"].tolist() == ["strength"]
 
 
 def test_what_is_given_nothing_that_a_network_changes_cannot_see_the_network(card):
@@ -96,7 +108,7 @@ def test_a_contrast_of_zero_is_blindness_to_the_network(card):
 
 def test_checks_that_say_what_is_seen_are_checks_of_the_kit():
     invariances = {"scale", "shift", "sign", "added", "missing"}
-    ours = {"sizes", "below 0", "in patches", "imputed"}
+    ours = {"sizes", "below 0", "in patches"}
     assert set(MEANINGS) - ours - invariances <= set(CHECKS)
 
 
@@ -149,7 +161,7 @@ def test_a_row_has_numbers_and_the_page_their_texts(card):
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_every_metric_has_a_card_and_those_that_cannot_be_tried_say_why(name):
     card = card_of(name)
-    assert card.why
+    assert card.not_examined
     assert "formula" in dict(card.tables()["What it is"].to_numpy())
     assert card.row()["metric"] == name
 
@@ -186,28 +198,43 @@ def test_the_folder_has_a_page_a_table_and_a_card_each(card, tmp_path):
     assert table["contrast_low"][0] == 1.25
 
 
-def test_markdown_has_numbers_of_three_digits_and_nothing_for_nan():
-    table = pd.DataFrame({"a_b": [0.12345, math.nan], "c": ["|", "x"]})
-    assert as_markdown(table) == "| a b | c |\n| --- | --- |\n| 0.123 | \\| |\n|  | x |"
-
-
 @metric(higher_is_better=False, per_sample=True, unit="order")
 def largest(model, images, targets, attributions):
     return -attributions.amax((1, 2, 3))
 
 
-def test_a_metric_with_a_fault_is_not_tried(monkeypatch):
-    faulty = KitReport("largest", False, [CheckRow("order", "fault", "", "", "", "")], 0, None)
-    monkeypatch.setattr(making, "check_metric", lambda metric, **options: faulty)
-    card = making.metric_card(largest)
-    assert card.trial is None
-    assert card.why == "a metric with a fault is not tried"
+def with_fault(check):
+    return KitReport("largest", False, [CheckRow(check, "fault", "", "", "", "")], 0, None)
+
+
+def test_a_metric_with_a_fault_is_tried(monkeypatch, card):
+    monkeypatch.setattr(build, "check_metric", lambda metric, **options: with_fault("order"))
+    report = replace(card.trial, metric="largest")
+    monkeypatch.setattr(build, "metric_tests", lambda metrics, *_, **__: [report])
+    card = build.metric_card(largest)
+    assert card.trial is report
+    assert card.not_examined == ""
     assert (card.metric, card.higher_is_better, card.facts) == ("largest", False, None)
     assert card.costs == [Cost(8, 0, 0, 0), Cost(16, 0, 0, 0)]
 
 
-def test_what_gives_no_scores_is_not_counted():
-    without = KitReport(
-        "largest", False, [CheckRow("one-number", "fault", "", "", "", "")], 0, None
-    )
-    assert card_of(largest, without).costs == []
+def test_what_gives_no_scores_is_neither_tried_nor_counted(monkeypatch):
+    monkeypatch.setattr(build, "check_metric", lambda metric, **options: with_fault("one-number"))
+    monkeypatch.delattr(build, "metric_tests")
+    card = build.metric_card(largest)
+    assert card.trial is None
+    assert card.costs == []
+    assert card.not_examined == "its code has a fault, and it was not tried"
+
+
+def test_a_card_says_what_was_left_out():
+    passed = KitReport("largest", False, [], 0, None)
+    assert card_of(largest).not_examined == "it was neither checked nor tried"
+    assert card_of(largest, passed).not_examined == "it was checked and not tried"
+
+
+def test_a_name_like_nan_is_shown(card, tmp_path):
+    named = replace(card, declared={**card.declared, "unit": "nan"})
+    for name, cell in (("a.md", "| unit | nan |"), ("a.html", "<td>unit</td><td>nan</td>")):
+        named.save(tmp_path / name)
+        assert cell in (tmp_path / name).read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
-from attributionlab.cards.card import Cost
-from attributionlab.cards.making import SIDES, card_of, cost_of
+from attributionlab.cards.build import card_of
+from attributionlab.cards.cost import SIDES, Cost, cost_of
 from attributionlab.metric_trials.registry import FUNCTIONS
 
 # Of P pixels, in batches as each metric likes: 16 patches and the whole image; all subsets of a curve;

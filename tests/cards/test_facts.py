@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from attributionlab.cards.card import facts
 from attributionlab.metric_kit.asking import on_all
 from attributionlab.metric_kit.laboratories import OFFSET, PIXELS
 from attributionlab.metric_kit.subject import Subject
 from attributionlab.metric_trials.registry import FUNCTIONS, METRICS
+from attributionlab.metrics.facts import facts
 
 BY_IMAGE = [name for name in METRICS if name in FUNCTIONS and METRICS[name].function.per_sample]
 ROUNDING = 4e-6

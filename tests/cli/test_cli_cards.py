@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from attributionlab.cards import making
+from attributionlab.cards import build
 from attributionlab.cli.app import REFUSED, main
 from attributionlab.metric_kit.report import KitReport
 
@@ -15,7 +15,7 @@ def place(tmp_path, monkeypatch):
     """A folder to write in, and checks that find nothing."""
     monkeypatch.chdir(tmp_path)
     passed = KitReport("checked", True, (), 0, None)
-    monkeypatch.setattr(making, "check_metric", lambda metric, **options: passed)
+    monkeypatch.setattr(build, "check_metric", lambda metric, **options: passed)
 
 
 @pytest.mark.long

@@ -277,7 +277,7 @@ def test_a_metric_with_a_fault_is_not_tested_further(folder, tmp_path, capsys):
     assert document["passed"] is False
     assert not {"checks", "metric", "versions"} - document.keys()
     card = (tmp_path / "card.html").read_text(encoding="utf-8")
-    assert "Not examined: a metric with a fault is not tried." in card
+    assert "Not examined: its code has a fault, and it was not tried." in card
 
 
 @pytest.mark.long

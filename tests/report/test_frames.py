@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from attributionlab.report import data_table
+from attributionlab.report.frames import markdown
 
 
 def lines(frame, width):
@@ -59,3 +60,10 @@ def test_texts_alone_are_one_table():
     shown = lines(frame, 50)
     assert "".join(shown).count("a") == 60
     assert "" not in shown
+
+
+def test_markdown_has_numbers_of_three_digits_and_nothing_for_nan():
+    rows = [(0.12345, "|"), (float("nan"), "nan"), (12345, "x")]
+    assert markdown(["a_b", "c|"], rows) == (
+        "| a b | c\\| |\n|---|---|\n| 0.123 | \\| |\n|  | nan |\n| 12,345 | x |"
+    )

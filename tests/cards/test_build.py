@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from pandas.testing import assert_frame_equal
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.cards import making
-from attributionlab.cards.making import metric_card, metric_cards
+from attributionlab.cards import build
+from attributionlab.cards.build import metric_card, metric_cards
 from attributionlab.errors import Stopped
 from attributionlab.metric_kit.run import check_metric
 
@@ -28,7 +29,7 @@ def few_checks():
         return check_metric(metric, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(making, "check_metric", check)
+        patch.setattr(build, "check_metric", check)
         yield
 
 
@@ -67,7 +68,7 @@ def test_what_is_there_is_not_computed_again(cards, env, folder, monkeypatch):
     def never(*_, **__):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(making, "check_metric", never)
+    monkeypatch.setattr(build, "check_metric", never)
     monkeypatch.setattr("attributionlab.metric_trials.answers._scored", never)
     again = metric_cards(NAMES, env, out=folder, **SMALL)
     assert again.to_frame().equals(cards.to_frame())
@@ -81,24 +82,40 @@ def test_a_stop_in_the_checks_has_no_result_and_later_one_has_what_is_done(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as stopping:
-        stopping.setattr(making, "check_metric", stop)
+        stopping.setattr(build, "check_metric", stop)
         with pytest.raises(Stopped, match="0 of 2 metrics were checked") as stopped:
             metric_cards(NAMES, env, out=tmp_path, **SMALL)
         assert stopped.value.result is None
-    trials = making.metric_tests
+    trials = build.metric_tests
 
     def half(metrics, *arguments, **options):
         reports = trials(metrics, *arguments, **options)
         raise Stopped("2 of 9 images were done: and more", reports)
 
-    monkeypatch.setattr(making, "metric_tests", half)
+    monkeypatch.setattr(build, "metric_tests", half)
     with pytest.raises(Stopped, match=r"^2 of 9 images were done$") as stopped:
         metric_cards(NAMES, env, out=tmp_path, **SMALL)
     assert len(stopped.value.result.cards) == 3
 
 
+@al.metrics.metric(higher_is_better=True, per_sample=True, maps="unit")
+def alone(attributions, *, truth):
+    return (attributions * truth).sum((1, 2, 3)) / truth.sum((1, 2, 3))
+
+
+@pytest.mark.long
+def test_a_function_has_the_trial_of_the_built_in_metric_that_it_repeats(env):
+    names = ["soundness", alone, "recall"]
+    short, mine, ours = metric_cards(names, env, n=2, seed=1, doses={"share": [0]}).cards
+    assert short.metric == "soundness"
+    assert (mine.metric, mine.facts) == ("alone", None)
+    assert mine.kit.metric == "alone"
+    assert not mine.tables()["Trial"].empty
+    assert_frame_equal(mine.tables()["Trial"], ours.tables()["Trial"])
+
+
 def test_metrics_that_judge_methods_need_no_trial(env, monkeypatch):
-    monkeypatch.delattr(making, "metric_tests")
+    monkeypatch.delattr(build, "metric_tests")
     [card] = metric_cards(["random-logit"], env, **SMALL).cards
     assert card.kit is None
     assert card.title == metric_card("random-logit").title
@@ -110,9 +127,10 @@ def test_metrics_that_judge_methods_need_no_trial(env, monkeypatch):
         ({"metrics": ["recal"]}, "no metric named 'recal': did you mean 'recall'?"),
         ({"metrics": []}, "metrics are empty: name one, or leave them out for all"),
         ({"metrics": ["recall", "recall"]}, "metrics name 'recall' twice: name each once"),
+        ({"metrics": [alone, "f1", alone]}, "metrics name 'alone' twice: name each once"),
         ({"metrics": ["recal"], "seed": -1}, "seed is -1.*; no metric named 'recal'"),
     ],
-    ids=["unknown", "empty", "twice", "both"],
+    ids=["unknown", "empty", "twice", "function-twice", "both"],
 )
 def test_impossible_cards_are_refused(arguments, message):
     with pytest.raises(AttributionLabError, match=message):
