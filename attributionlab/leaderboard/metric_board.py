@@ -13,7 +13,7 @@ from attributionlab.exams import FEATURES
 from attributionlab.exams.exam import Share
 from attributionlab.exams.metric import NONE
 from attributionlab.faithfulness.report import Files
-from attributionlab.metric_trials.definitions import DEFINITIONS
+from attributionlab.metric_trials.definition_panel import DEFINITIONS
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import (
     CONFIDENCE,

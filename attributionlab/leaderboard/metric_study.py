@@ -24,7 +24,7 @@ from attributionlab.leaderboard.metric_board import MetricBoard, MetricInWorld
 from attributionlab.metric_trials.answers import Asked
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.conditions import conditions_of
-from attributionlab.metric_trials.definitions import (
+from attributionlab.metric_trials.definition_panel import (
     DefinitionPanel,
     compared,
     definition_correlations,
@@ -67,7 +67,7 @@ def rank_metrics(
 
     Every metric takes `attributionlab.metric_trials.run.metric_test` in each world, and ranks a second
     panel there, whose maps tell four definitions of the truth apart
-    (`attributionlab.metric_trials.definitions`). Worlds are the units of all means and intervals.
+    (`attributionlab.metric_trials.definition_panel`). Worlds are the units of all means and intervals.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from attributionlab.leaderboard.metric_board import (
     independent_difference,
     nearest_definition,
 )
-from attributionlab.metric_trials.definitions import DEFINITIONS
+from attributionlab.metric_trials.definition_panel import DEFINITIONS
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import mean_interval, share_interval
 
