@@ -16,11 +16,11 @@ from attributionlab.faithfulness.report import Files
 from attributionlab.metric_trials.definition_panel import DEFINITIONS
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import (
-    CONFIDENCE,
     FEWEST_FOR_ORDER,
     ROUNDING,
     Interval,
     applicable,
+    independent_difference,
     mean_interval,
     mean_score,
 )
@@ -183,7 +183,8 @@ class MetricBoard(Files):
                     )
                     for wanted in (True, False)
                 )
-                difference, low, high = independent_difference(has, lacks)
+                difference, interval = independent_difference(has, lacks)
+                low, high = interval or (math.nan, math.nan)
                 rows.append(
                     {
                         "metric": name,
@@ -299,30 +300,6 @@ def nearest_definition(worlds: Sequence[MetricInWorld]) -> str:
         if all(each.low > ROUNDING for each in found):
             return DEFINITIONS[best]
     return "not told apart"
-
-
-def independent_difference(first: Numbers, second: Numbers) -> CorrelationInterval:
-    r"""The difference of two means over different worlds, with Welch's 95 % interval.
-
-    .. math:: \bar x_1 - \bar x_2 \pm t_f \sqrt{v_1 + v_2}, \quad v_i = s_i^2 / n_i, \quad
-        f = (v_1 + v_2)^2 / (v_1^2 / (n_1 - 1) + v_2^2 / (n_2 - 1))
-
-    NaN are left out; no interval with fewer than two worlds on a side. Of zero width where all values
-    of each side are equal. Source: Welch, "The generalization of 'Student's' problem when several
-    different population variances are involved" (Biometrika, 1947).
-    """
-    from scipy import special
-
-    sides = [each[~np.isnan(each)] for each in (first, second)]
-    value = mean_score(sides[0]) - mean_score(sides[1])
-    if min(map(len, sides)) < 2:
-        return CorrelationInterval(value, math.nan, math.nan)
-    if all(np.ptp(each) == 0 for each in sides):
-        return CorrelationInterval(value, value, value)
-    squares = np.array([each.var(ddof=1) / len(each) for each in sides])  # of standard errors
-    freedom = squares.sum() ** 2 / sum(squares**2 / [len(each) - 1 for each in sides])
-    reach = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(squares.sum()))
-    return CorrelationInterval(value, value - reach, value + reach)
 
 
 def _stacked(worlds: Sequence[MetricInWorld]) -> tuple[Numbers, Numbers]:

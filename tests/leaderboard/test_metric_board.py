@@ -16,7 +16,6 @@ from attributionlab.exams.metric import NONE
 from attributionlab.leaderboard.metric_board import (
     MetricBoard,
     MetricInWorld,
-    independent_difference,
     nearest_definition,
 )
 from attributionlab.metric_trials.definition_panel import DEFINITIONS
@@ -197,27 +196,6 @@ def test_a_metric_without_the_network_or_with_reversed_scores_estimates_none():
     assert decided(correlations=(-0.1, -0.2, -0.5, -0.4)) == "none"
     assert decided(correlations=(-0.1, 0.0, -0.5, -0.4)) == "none"
     assert decided(contrast=0.0, worlds=5) == "not told apart"
-
-
-some = st.lists(st.floats(-1, 1), min_size=2, max_size=6).filter(lambda each: np.ptp(each) > 1e-3)
-
-
-@given(some, some)
-@settings(max_examples=40, deadline=None)
-def test_the_difference_between_worlds_has_welchs_interval(first, second):
-    found = independent_difference(np.array([*first, math.nan]), np.array(second))
-    expected = oracles.welch(first, second, lambda freedom: stats.t.ppf(0.975, freedom))
-    # Both square differences of about 1e-3 and more; t reaches 13 at one degree of freedom.
-    assert tuple(found) == pytest.approx(expected, abs=1e-9)
-
-
-def test_a_difference_without_spread_is_exact_and_one_world_has_no_interval():
-    assert independent_difference(np.ones(3), np.zeros(2)) == (1, 1, 1)
-    value, low, high = independent_difference(np.ones(1), np.zeros(2))
-    assert value == 1
-    assert math.isnan(low)
-    assert math.isnan(high)
-    assert math.isnan(independent_difference(np.array([]), np.zeros(2)).value)
 
 
 def test_features_are_compared_in_random_worlds_alone():
