@@ -32,7 +32,7 @@ from attributionlab.metric_trials.definition_panel import (
 )
 from attributionlab.metric_trials.panel import Panels
 from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
-from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_tests
+from attributionlab.metric_trials.run import FEWEST_IMAGES, reports_of, why_no_twins
 from attributionlab.progress import follow
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.store.cells import Cell, fingerprint
@@ -183,6 +183,8 @@ class _Found(NamedTuple):
 def _panels_of(place: _Place, n: int) -> Panels:
     """The panels of the world that is at work, and what its networks have answered so far."""
     output = place.env.outputs[0]
+    reason = why_no_twins(place.env, place.seed, output)
+    refuse_if([reason] if reason else [])
     return Panels(place.env, n, place.seed, output, (), one_network=False, keep=True)
 
 
@@ -191,13 +193,13 @@ def _in_world(metric: Metric, place: _Place, n: int, device: str | None) -> _Fou
     """A metric in one world."""
     env, panels = place.env, _panels_of(place, n)
     doses = {"share": [UNSEEN_SHARE]} if conditions_of(env) else None
+    asked = Asked(panels, [metric], conditions_of(env, doses))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AttributionWarning)
-        [report] = metric_tests([metric], env, n, place.seed, doses=doses, panels=panels)
+        [report] = reports_of(asked, n)
     trial = report.trial
     assert trial is not None
     assert trial.contrast is not None
-    asked = Asked(panels, [metric], conditions_of(env, doses))
     shown = [
         panels.shared((number, "definitions"), partial(_definitions, asked, number))
         for number in range(n)

@@ -157,6 +157,13 @@ def test_a_metric_that_ranks_nothing_in_a_world_is_refused_there():
     assert "is NaN for every attribution" in reason
 
 
+def test_an_environment_without_twins_is_refused(monkeypatch):
+    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("single-color-modulo",))
+    [row] = ranked(["recall"], worlds=0).results
+    assert row.verdict == "refused"
+    assert "no network has other roles" in row.reason
+
+
 def test_all_that_is_wrong_is_said_at_once():
     with pytest.raises(AttributionLabError) as error:
         rank_metrics(
