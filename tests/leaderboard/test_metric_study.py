@@ -11,6 +11,7 @@ import pytest
 
 import attributionlab as al
 from attributionlab.errors import AttributionLabError, Stopped
+from attributionlab.exams import exam
 from attributionlab.leaderboard import DEFAULT_METRICS, metric_study, rank_metrics
 from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES
 from attributionlab.metric_trials.run import metric_test
@@ -134,6 +135,18 @@ def test_a_stopped_ranking_is_of_what_is_done_and_goes_on(tmp_path):
     assert stopped.value.result is None
 
 
+def test_panels_are_let_go_after_an_error(monkeypatch):
+    def full(cells, *rest, **more):
+        yield cells[0], cells[0].compute(None)
+        assert metric_study._panels_of.cache_info().currsize == 1
+        raise OSError("no space left")
+
+    monkeypatch.setattr(exam, "run_cells", full)
+    with pytest.raises(OSError, match="no space left"):
+        ranked(["recall"], worlds=0)
+    assert metric_study._panels_of.cache_info().currsize == 0
+
+
 @pytest.mark.long
 def test_metrics_that_never_look_at_the_network_estimate_nothing(monkeypatch):
     monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ())
@@ -200,8 +213,8 @@ def test_all_that_is_wrong_is_said_at_once():
 
 def test_by_default_every_metric_that_ranks_maps_is_taken_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(metric_study, "run_cells", lambda cells, *rest, **more: asked.extend(cells))
-    monkeypatch.setattr(metric_study, "done_before_stop", lambda pairs: ({}, None))
+    monkeypatch.setattr(exam, "run_cells", lambda cells, *rest, **more: asked.extend(cells))
+    monkeypatch.setattr(exam, "done_before_stop", lambda pairs: ({}, None))
     board = rank_metrics(worlds=0, image_size=SIDE)
     assert [cell.place["metric"] for cell in asked] == list(DEFAULT_METRICS) == list(board.metrics)
     assert {*METRICS} == {*DEFAULT_METRICS, *SHORT_NAMES}
