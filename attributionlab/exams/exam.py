@@ -192,8 +192,8 @@ class ExamRun(NamedTuple, Generic[Result]):
     def checked(self, report: Report, name: str) -> Report:
         """The report, or what was done before the stop, or why no world could be run."""
         if self.stop is not None:
-            said = f"{len(self.results)} of {self.exam['worlds']} worlds were done"
-            raise Stopped(said, report if self.results else None) from self.stop
+            worlds = f"{len(self.results)} of {self.exam['worlds']} worlds were done"
+            raise Stopped(worlds, report if self.results else None) from self.stop
         if all(each.verdict == "refused" for each in self.results):
             refuse_if(list(dict.fromkeys(each.reason for each in self.results)), name)
         return report

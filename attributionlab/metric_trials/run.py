@@ -259,7 +259,7 @@ def reports_of(
         raise Stopped(f"{len(done)} of {n} images were done") from stop
     answers = {int(cell.place["question"]): each for cell, each in done}
     for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
-        warnings.warn(text, AttributionWarning, stacklevel=2)
+        warnings.warn(text, AttributionWarning, stacklevel=3)
     found = _Found(asked, answers)
     refuse_if([_NAN.format(name=each.name) for each in metrics if found.says_nothing(each)])
     agreement = found.agreement(confidence, seed)
