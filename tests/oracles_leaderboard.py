@@ -80,25 +80,36 @@ def between(correlations, apart, first, second):
     )
 
 
-def estimated(names, tested, contrasts, correlations, differences, above_zero):
+def estimated(names, contrasts, correlations, differences, interval):
     """Which definition of the truth a metric estimates.
 
-    Lists by world, None where there is nothing; `above_zero` says of a list whether enough worlds hold
-    its mean above 0.
+    Lists by world, None where there is nothing; `interval` gives the two ends for the mean of a list.
     """
-    if tested < 6:
-        return "not told apart"
-    means = [mean([each[place] for each in correlations]) for place in range(len(names))]
-    known = [value for value in means if value is not None]
-    if not known:
+
+    def side(values):
+        """Of 0: means that differ from it by 1e-12 are rounding."""
+        if sum(value is not None for value in values) < 6:
+            return "unknown"
+        low, high = interval(values)
+        return "above" if low > 1e-12 else "not above" if high <= 1e-12 else "unknown"
+
+    means = [mean([world[place] for world in correlations]) for place in range(len(names))]
+    ranked = sorted(
+        (place for place in range(len(names)) if means[place] is not None),
+        key=lambda place: -means[place],
+    )
+    sides = [side(contrasts)] + [
+        side([world[place] for world in correlations]) for place in ranked[:1]
+    ]
+    if "not above" in sides:
         return "none"
-    best = means.index(max(known))
-    if not above_zero(contrasts) or not above_zero([each[best] for each in correlations]):
-        return "none"
-    for other in range(len(names)):
-        if other != best and not above_zero([each[best][other] for each in differences]):
-            return "not told apart"
-    return names[best]
+    for place in ranked[:1]:
+        for other in range(len(names)):
+            if other != place:
+                sides.append(side([world[place][other] for world in differences]))
+        if set(sides) == {"above"}:
+            return names[place]
+    return "not told apart"
 
 
 def welch(first, second, quantile):

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attributionlab.cli.boards import run_leaderboard
 from attributionlab.cli.cards import write_cards
 from attributionlab.cli.exchange import export_files, score_files
 from attributionlab.cli.options import (
@@ -43,11 +44,7 @@ from attributionlab.cli.options import (
     write_all,
 )
 from attributionlab.cli.reproducing import reproduce_items
-from attributionlab.cli.studies import (
-    compare_methods,
-    run_leaderboard,
-    run_metric_test,
-)
+from attributionlab.cli.studies import compare_methods, run_metric_test
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
 from attributionlab.errors import AttributionLabError, printable

@@ -1,4 +1,4 @@
-"""The commands `compare`, `leaderboard` and `metric`."""
+"""The commands `compare` and `metric`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,6 @@ from attributionlab.cli.options import (
     Out,
     Quick,
     RetryFailed,
-    Seed,
     as_far_as_done,
     check_paths,
     command_line,
@@ -29,18 +28,12 @@ from attributionlab.cli.options import (
     parse_seed,
     write_all,
 )
-from attributionlab.cli.worlds import (
-    ONE_METRIC_ONLY,
-    check_options,
-    examine,
-    rank_named_metrics,
-)
+from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.progress import follow
 
 if TYPE_CHECKING:
     from attributionlab.faithfulness.comparison import Comparison
-    from attributionlab.leaderboard.report import Leaderboard
     from attributionlab.metric_trials.report import MetricReport
 
 
@@ -170,152 +163,6 @@ def _print_differences(comparison: "Comparison", first: str, second: str) -> Non
     typer.echo(f"\n{first} minus {second}, F1 on the same images, with a 95 % interval")
     shown = differences.assign(**numbers, better=better.fillna("undecided"))
     print_table(data_table(shown), width=120)
-
-
-def run_leaderboard(
-    methods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...",
-            help="Methods as for test, at least two; without any, the paper's eight and six more. With "
-            "--metrics metrics as for metric; without any, all that rank maps.",
-        ),
-    ] = None,
-    metrics: Annotated[
-        bool,
-        typer.Option(
-            "--metrics",
-            help="Rank metrics: agreement with the truth over default environments and random worlds.",
-        ),
-    ] = False,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Add the default ones to those named.")
-    ] = False,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Fewer and smaller images: fast; places may differ."),
-    ] = False,
-    n: Annotated[
-        int | None,
-        typer.Option(
-            "--n",
-            help="Images of each pair; 16, or 6 with --quick. With --metrics questions of each world; "
-            "6.",
-        ),
-    ] = None,
-    seed: Seed = 0,
-    worlds: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Rank in N random worlds of --seed as well; 0, with --metrics 50, or 10 with --quick.",
-        ),
-    ] = None,
-    difficulty: Annotated[
-        str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
-    ] = None,
-    indicator: Annotated[
-        str,
-        typer.Option(
-            help="What measures the effect of removal: accuracy or label-probability; in random worlds "
-            "it is the output."
-        ),
-    ] = "accuracy",
-    image_size: Annotated[
-        int | None,
-        typer.Option(
-            metavar="S", help="With --metrics: images of S x S pixels; 48, or 24 with --quick."
-        ),
-    ] = None,
-    device: Device = "cpu",
-    out: Out = None,
-    jobs: Jobs = None,
-    retry_failed: RetryFailed = False,
-    json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Write scores, truth and ranks to this PNG.")
-    ] = None,
-) -> None:
-    """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
-
-    --worlds adds two cases for each random world. Nothing is unseen there.
-
-    With --metrics rank metrics instead, over the default environments of test and random worlds.
-    """
-    from attributionlab.files import write_atomically
-    from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
-    from attributionlab.leaderboard.cases import ALL
-    from attributionlab.report import data_table, notes_list, print_table, to_png
-
-    places = check_paths(
-        {"json": json, "csv": csv, "figure": figure},
-        read=methods or [],
-    )
-    if metrics:
-        others = {"indicator": indicator != "accuracy", "device": device != "cpu"}
-        refuse_if(
-            [f"--{key} is given with --metrics: leave it out" for key in others if others[key]]
-        )
-        numbers = {"worlds": worlds, "seed": seed, "image_size": image_size, "n": n, "quick": quick}
-        options = {"difficulty": difficulty, "jobs": jobs, "retry_failed": retry_failed}
-        rank_named_metrics(methods or [], all_, out, places, **numbers, **options)
-        return
-    if image_size is not None:
-        raise AttributionLabError(
-            "--image-size is given without --metrics: use --quick, or leave it"
-        )
-    check_options(worlds or None, {"difficulty": difficulty}, {}, ("difficulty",))
-    named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
-
-    def run(folder: Path) -> "Leaderboard":
-        return rank_methods(
-            [*DEFAULT_METHODS, *named] if all_ else named or None,
-            n,
-            seed,
-            worlds=worlds or 0,
-            difficulty=difficulty or "medium",
-            indicator=indicator,  # type: ignore[arg-type]
-            quick=quick,
-            device=device,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=command_line(),
-        )
-
-    with follow("leaderboard"):
-        board, stop = as_far_as_done(run, out)
-    try:
-        typer.echo(f"{board.title}\n")
-        print_table(data_table(board.to_frame()), width=140)
-        typer.echo("\nSpearman correlation of the fused ranking with the truth's")
-        agreement = board.agreement()
-        shown = (agreement["ranked_by"] == "signed") | (agreement["fused"] == ALL)
-        print_table(data_table(agreement[shown]), width=140)
-        for title, table in (
-            ("What follows", board.checks()),
-            ("Places that the others change where one is left out", board.left_out()),
-            ("Fused for each set of images alone, correlation with its truth", board.by_images()),
-            ("Random worlds with and without a feature, fused alone", board.by_feature()),
-            ("Missing", board.missing()),
-        ):
-            if len(table):
-                typer.echo(f"\n{title}")
-                print_table(data_table(table), width=140)
-        print_table(notes_list(board.notes))
-    finally:  # whether or not anybody reads the tables
-        write_all(
-            places,
-            {
-                "json": board.to_json,
-                "csv": board.to_csv,
-                "figure": lambda path: write_atomically(path, to_png(board.figure())),
-            },
-        )
-    if stop is not None:
-        raise stop
 
 
 def run_metric_test(

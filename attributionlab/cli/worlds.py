@@ -1,4 +1,4 @@
-"""`attributionlab test METHOD --worlds N`, and metric: an exam in random worlds; all metrics there."""
+"""`attributionlab test METHOD --worlds N`, and metric: an exam in random worlds."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,7 +19,6 @@ from attributionlab.progress import follow
 
 if TYPE_CHECKING:
     from attributionlab.exams import MetricWorldsReport, WorldsReport
-    from attributionlab.leaderboard import MetricBoard
 
 ONE_METRIC_ONLY = {
     "env": "the environments are drawn",
@@ -118,59 +117,6 @@ def examine(
     if stop is not None:
         raise stop
     return str(report.verdict)
-
-
-def rank_named_metrics(
-    names: list[str], all_: bool, out: Path | None, places: Mapping[str, Path], **options: Any
-) -> None:
-    """`leaderboard --metrics`: rank the metrics, print the board, write its files.
-
-    Options that are None are left to `attributionlab.rank_metrics`; `all_` adds its metrics.
-    """
-    from attributionlab.files import write_atomically
-    from attributionlab.leaderboard import DEFAULT_METRICS, rank_metrics
-    from attributionlab.methods import as_method
-    from attributionlab.report import data_table, notes_list, print_table, to_png
-
-    metrics: list[Any] = [*DEFAULT_METRICS] if all_ else []
-    metrics += [
-        as_method(name, {}).function if ":" in name else name
-        for name in names
-        if name not in metrics
-    ]
-    given = {name: value for name, value in options.items() if name == "jobs" or value is not None}
-
-    def run(folder: Path) -> "MetricBoard":
-        command = command_line()
-        return rank_metrics(
-            metrics or None, out=folder, show_progress=True, command=command, **given
-        )
-
-    with follow("leaderboard"):
-        board, stop = as_far_as_done(run, out)
-    try:
-        typer.echo(f"{board.title}\n")
-        print_table(data_table(board.to_frame()), width=160)
-        for title, table in (
-            ("Correlation with nearness to each definition of the truth", board.definitions()),
-            ("Agreement in random worlds with and without a feature", board.by_feature()),
-            ("Refused", board.refused()),
-        ):
-            if len(table):
-                typer.echo(f"\n{title}")
-                print_table(data_table(table), width=160)
-        print_table(notes_list(board.notes))
-    finally:  # whether or not anybody reads the tables
-        write_all(
-            places,
-            {
-                "json": board.to_json,
-                "csv": board.to_csv,
-                "figure": lambda path: write_atomically(path, to_png(board.figure())),
-            },
-        )
-    if stop is not None:
-        raise stop
 
 
 def _print(report: "WorldsReport | MetricWorldsReport") -> None:

@@ -14,6 +14,7 @@ from attributionlab.faithfulness.report import Files, ends
 from attributionlab.progress import follow
 from attributionlab.stats.intervals import Interval, share_interval
 from attributionlab.store.cells import Cell
+from attributionlab.store.outcomes import Outcome
 from attributionlab.store.running import Workers, done_before_stop, run_cells
 from attributionlab.store.store import folder_problem, stored
 from attributionlab.validation import boolean_problem
@@ -62,6 +63,7 @@ class InWorld:
 
 Result = TypeVar("Result", bound=InWorld)
 Report = TypeVar("Report")
+Drawn = TypeVar("Drawn")
 
 
 class Share(NamedTuple):
@@ -190,11 +192,59 @@ class ExamRun(NamedTuple, Generic[Result]):
     def checked(self, report: Report, name: str) -> Report:
         """The report, or what was done before the stop, or why no world could be run."""
         if self.stop is not None:
-            said = f"{len(self.results)} of {self.exam['worlds']} worlds were done"
-            raise Stopped(said, report if self.results else None) from self.stop
+            worlds = f"{len(self.results)} of {self.exam['worlds']} worlds were done"
+            raise Stopped(worlds, report if self.results else None) from self.stop
         if all(each.verdict == "refused" for each in self.results):
             refuse_if(list(dict.fromkeys(each.reason for each in self.results)), name)
         return report
+
+
+class WorldsRun(NamedTuple, Generic[Drawn]):
+    """Worlds and their cells of work, as far as they are done."""
+
+    drawn: Drawn
+    cells: list[Cell]
+    done: dict[str, Outcome]
+    """by key of the cell"""
+    stop: BaseException | None
+
+
+def run_in_worlds(
+    problems: Sequence[str],
+    draw: Callable[[], Drawn],
+    cells_of: Callable[[Drawn], list[Cell]],
+    *,
+    name: str = "",
+    what: str,
+    out: str | Path | None,
+    jobs: int | None,
+    retry_failed: bool,
+    show_progress: bool,
+) -> WorldsRun[Drawn]:
+    """Refuse all that is wrong, how to run it included; then draw worlds and run their cells.
+
+    `name` is in front of the problems, and `what` names the work.
+    """
+    found = [*problems, *([] if out is None else folder_problem(out))]
+    found += boolean_problem("retry_failed", retry_failed)
+    try:
+        workers = Workers(jobs)
+    except AttributionLabError as error:
+        found += error.problems
+    refuse_if(found, name)
+    with follow("drawing worlds", show=show_progress):
+        drawn = draw()
+    cells = cells_of(drawn)
+    with stored(out) as store:
+        done, stop = done_before_stop(
+            run_cells(
+                *(cells, store, workers),
+                retry_failed=retry_failed,
+                what=what,
+                show_progress=show_progress,
+            )
+        )
+    return WorldsRun(drawn, cells, done, stop)
 
 
 def run_exam(
@@ -214,26 +264,16 @@ def run_exam(
 
     `result_of` gets the value of a cell, or the text of its refusal.
     """
-    problems = worlds_problems("worlds", worlds, seed, difficulty, image_size)
-    problems += [] if out is None else folder_problem(out)
-    problems += boolean_problem("retry_failed", retry_failed)
-    try:
-        workers = Workers(jobs)
-    except AttributionLabError as error:
-        problems += error.problems
-    refuse_if(problems)
-    with follow("drawing worlds", show=show_progress):
-        drawn = random_worlds(worlds, seed, difficulty, image_size)
-    cells = [cell_of(env) for env in drawn]
-    with stored(out) as store:
-        done, stop = done_before_stop(
-            run_cells(
-                *(cells, store, workers),
-                retry_failed=retry_failed,
-                what="random worlds",
-                show_progress=show_progress,
-            )
-        )
+    drawn, cells, done, stop = run_in_worlds(
+        worlds_problems("worlds", worlds, seed, difficulty, image_size),
+        lambda: random_worlds(worlds, seed, difficulty, image_size),
+        lambda drawn: [cell_of(env) for env in drawn],
+        what="random worlds",
+        out=out,
+        jobs=jobs,
+        retry_failed=retry_failed,
+        show_progress=show_progress,
+    )
     results = []
     for env, features, cell in zip(drawn, drawn.features, cells, strict=True):
         if cell.key in done:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,14 +13,14 @@ from attributionlab.exams import FEATURES
 from attributionlab.exams.exam import Share
 from attributionlab.exams.metric import NONE
 from attributionlab.faithfulness.report import Files
-from attributionlab.metric_trials.definitions import DEFINITIONS
+from attributionlab.metric_trials.definition_panel import DEFINITIONS
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import (
-    CONFIDENCE,
     FEWEST_FOR_ORDER,
     ROUNDING,
     Interval,
     applicable,
+    independent_difference,
     mean_interval,
     mean_score,
 )
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Numbers = NDArray[np.float64]
-Estimates = Literal["mask", "shapley", "ablation", "insertion", "none", "not told apart"]
 DEFINED = len(DEFINITIONS)
 NOTES = (
     "low and high: 95 % intervals over worlds; those of drop over the questions of the one environment "
     "in which something is unseen.",
     "valid: share of the worlds in which the metric is valid; one that refuses it is not.",
     "estimates: the definition of the truth with which the scores correlate more than with each other "
-    "one, by 95 % intervals over worlds; none: a swap contrast or a correlation not above 0.",
+    "one, by 95 % intervals over worlds; none: that of the swap contrast or of the highest correlation "
+    "has nothing above 0; not told apart: a lack of evidence.",
     "seconds: CPU time for one map on its own, median over worlds.",
 )
 
@@ -183,7 +183,8 @@ class MetricBoard(Files):
                     )
                     for wanted in (True, False)
                 )
-                difference, low, high = independent_difference(has, lacks)
+                difference, interval = independent_difference(has, lacks)
+                low, high = interval or (math.nan, math.nan)
                 rows.append(
                     {
                         "metric": name,
@@ -275,51 +276,30 @@ class MetricBoard(Files):
         }
 
 
-def nearest_definition(worlds: Sequence[MetricInWorld]) -> Estimates:
+def nearest_definition(worlds: Sequence[MetricInWorld]) -> str:
     """Which definition of the truth a metric estimates, by what it did in each world.
 
-    *none*: the 95 % interval of the swap contrast over worlds is not above 0, as of a metric that never
-    looks at the network, or that of the correlation with the nearest definition is not. A *definition*:
-    the correlation with it is higher than with each other one, by the interval over worlds of the
-    difference, taken where the two can be told apart. *not told apart*: all else, also with fewer than
-    six worlds for any of these intervals.
+    By 95 % intervals over worlds, each of at least six that have the number; fewer say nothing.
+
+    - *none*: the interval of the swap contrast, or of the correlation with the nearest definition, has
+      nothing above 0, as of a metric that never looks at the network, whose contrast is 0 everywhere.
+    - A *definition*: swap contrast and the correlation with it are above 0, and so is the difference
+      between that correlation and each other one, taken where the two can be told apart.
+    - *not told apart*: all else, a lack of evidence.
     """
-    tested = sum(each.verdict != "refused" for each in worlds)
-    if tested < FEWEST_FOR_ORDER:
-        return "not told apart"
-    contrast = np.array([each.contrast.value for each in worlds])
     correlations, differences = _stacked(worlds)
     best = _best(correlations)
-    if best is None or not (_above_zero(contrast) and _above_zero(correlations[:, best])):
+    found = [_decisive(np.array([each.contrast.value for each in worlds]))]
+    if best is not None:
+        found.append(_decisive(correlations[:, best]))
+    if any(each.high <= ROUNDING for each in found):
         return "none"
-    others = [place for place in range(DEFINED) if place != best]
-    if all(_above_zero(differences[:, best, other]) for other in others):
-        return DEFINITIONS[best]  # type: ignore[return-value]
+    if best is not None:
+        others = [place for place in range(DEFINED) if place != best]
+        found += [_decisive(differences[:, best, other]) for other in others]
+        if all(each.low > ROUNDING for each in found):
+            return DEFINITIONS[best]
     return "not told apart"
-
-
-def independent_difference(first: Numbers, second: Numbers) -> CorrelationInterval:
-    r"""The difference of two means over different worlds, with Welch's 95 % interval.
-
-    .. math:: \bar x_1 - \bar x_2 \pm t_f \sqrt{v_1 + v_2}, \quad v_i = s_i^2 / n_i, \quad
-        f = (v_1 + v_2)^2 / (v_1^2 / (n_1 - 1) + v_2^2 / (n_2 - 1))
-
-    NaN are left out; no interval with fewer than two worlds on a side. Of zero width where all values
-    of each side are equal. Source: Welch, "The generalization of 'Student's' problem when several
-    different population variances are involved" (Biometrika, 1947).
-    """
-    from scipy import special
-
-    sides = [each[~np.isnan(each)] for each in (first, second)]
-    value = mean_score(sides[0]) - mean_score(sides[1])
-    if min(map(len, sides)) < 2:
-        return CorrelationInterval(value, math.nan, math.nan)
-    if all(np.ptp(each) == 0 for each in sides):
-        return CorrelationInterval(value, value, value)
-    squares = np.array([each.var(ddof=1) / len(each) for each in sides])  # of standard errors
-    freedom = squares.sum() ** 2 / sum(squares**2 / [len(each) - 1 for each in sides])
-    reach = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(squares.sum()))
-    return CorrelationInterval(value, value - reach, value + reach)
 
 
 def _stacked(worlds: Sequence[MetricInWorld]) -> tuple[Numbers, Numbers]:
@@ -335,9 +315,10 @@ def _best(correlations: Numbers) -> int | None:
     return None if np.isnan(means).all() else int(np.nanargmax(means))
 
 
-def _above_zero(values: Numbers) -> bool:
-    """Whether enough worlds say that the mean is positive."""
-    return applicable(values) >= FEWEST_FOR_ORDER and _mean(values)[1] > ROUNDING
+def _decisive(values: Numbers) -> Interval:
+    """Interval over worlds; NaN, which lies on no side of 0, where it is of too few."""
+    enough = applicable(values) >= FEWEST_FOR_ORDER
+    return Interval(*_mean(values)[1:]) if enough else Interval(math.nan, math.nan)
 
 
 def _mean(values: Numbers) -> tuple[float, float, float]:

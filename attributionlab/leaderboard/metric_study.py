@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load, load_call
 from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped, refuse_if
 from attributionlab.exams import FEATURES, random_worlds
+from attributionlab.exams.exam import run_in_worlds
 from attributionlab.exams.metric import NONE
 from attributionlab.exams.worlds import worlds_problems
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
@@ -24,7 +26,7 @@ from attributionlab.leaderboard.metric_board import MetricBoard, MetricInWorld
 from attributionlab.metric_trials.answers import Asked
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.conditions import conditions_of
-from attributionlab.metric_trials.definitions import (
+from attributionlab.metric_trials.definition_panel import (
     DefinitionPanel,
     compared,
     definition_correlations,
@@ -32,13 +34,10 @@ from attributionlab.metric_trials.definitions import (
 )
 from attributionlab.metric_trials.panel import Panels
 from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
-from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_tests
-from attributionlab.progress import follow
+from attributionlab.metric_trials.run import FEWEST_IMAGES, reports_of, why_no_twins
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.store.cells import Cell, fingerprint
-from attributionlab.store.running import Workers, done_before_stop, run_cells
-from attributionlab.store.store import folder_problem, stored
-from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem
 
 DEFAULT_METRICS = tuple(name for name in METRICS if name not in SHORT_NAMES)
 """Every metric that ranks maps, by its first name."""
@@ -67,7 +66,7 @@ def rank_metrics(
 
     Every metric takes `attributionlab.metric_trials.run.metric_test` in each world, and ranks a second
     panel there, whose maps tell four definitions of the truth apart
-    (`attributionlab.metric_trials.definitions`). Worlds are the units of all means and intervals.
+    (`attributionlab.metric_trials.definition_panel`). Worlds are the units of all means and intervals.
 
     Parameters
     ----------
@@ -110,34 +109,28 @@ def rank_metrics(
     side = (QUICK_SIDE if quick else SIDE) if image_size is None else image_size
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += worlds_problems("worlds", count, seed, difficulty, side, least=0)
-    problems += [] if out is None else folder_problem(out)
-    problems += boolean_problem("retry_failed", retry_failed)
     chosen = _chosen(DEFAULT_METRICS if metrics is None else metrics, problems)
     try:
-        workers = Workers(jobs)
-    except AttributionLabError as error:
-        problems += error.problems
-    refuse_if(problems, "rank_metrics")
-    with follow("drawing worlds", show=show_progress):
-        places = _places(count, seed, difficulty, side)
-    work = {(place, metric.name): _cell(metric, place, n) for place in places for metric in chosen}
-    with stored(out) as store:
-        done, stop = done_before_stop(
-            run_cells(
-                *(list(work.values()), store, workers),
-                retry_failed=retry_failed,
-                what="ranking metrics",
-                show_progress=show_progress,
-            )
+        places, cells, done, stop = run_in_worlds(
+            problems,
+            lambda: _places(count, seed, difficulty, side),
+            lambda places: [_cell(metric, place, n) for place, metric in product(places, chosen)],
+            name="rank_metrics",
+            what="ranking metrics",
+            out=out,
+            jobs=jobs,
+            retry_failed=retry_failed,
+            show_progress=show_progress,
         )
-    _panels_of.cache_clear()
+    finally:
+        _panels_of.cache_clear()
     results, warned = [], dict[str, None]()
-    for (place, name), cell in work.items():
+    for (place, metric), cell in zip(product(places, chosen), cells, strict=True):
         if cell.key in done:
             outcome = done[cell.key]
             found = None if outcome.refused else outcome.value
             warned |= dict.fromkeys(found.warned if found else [])
-            results.append(_result(name, place, found, outcome.error))
+            results.append(_result(metric.name, place, found, outcome.error))
     for text in warned:
         warnings.warn(text, AttributionWarning, stacklevel=2)
     board = MetricBoard(
@@ -146,11 +139,11 @@ def rank_metrics(
         worlds={"worlds": count, "seed": seed, "difficulty": difficulty, "image_size": side},
         n=n,
         command=command,
-        wanted=len(work),
+        wanted=len(cells),
     )
     if stop is not None:
-        said = f"{len(results)} of {len(work)} metrics in a world were done"
-        raise Stopped(said, board if results else None) from stop
+        rows = f"{len(results)} of {len(cells)} metrics in a world were done"
+        raise Stopped(rows, board if results else None) from stop
     return board
 
 
@@ -183,6 +176,8 @@ class _Found(NamedTuple):
 def _panels_of(place: _Place, n: int) -> Panels:
     """The panels of the world that is at work, and what its networks have answered so far."""
     output = place.env.outputs[0]
+    reason = why_no_twins(place.env, place.seed, output)
+    refuse_if([reason] if reason else [])
     return Panels(place.env, n, place.seed, output, (), one_network=False, keep=True)
 
 
@@ -191,13 +186,13 @@ def _in_world(metric: Metric, place: _Place, n: int, device: str | None) -> _Fou
     """A metric in one world."""
     env, panels = place.env, _panels_of(place, n)
     doses = {"share": [UNSEEN_SHARE]} if conditions_of(env) else None
+    asked = Asked(panels, [metric], conditions_of(env, doses))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AttributionWarning)
-        [report] = metric_tests([metric], env, n, place.seed, doses=doses, panels=panels)
+        [report] = reports_of(asked, n)
     trial = report.trial
     assert trial is not None
     assert trial.contrast is not None
-    asked = Asked(panels, [metric], conditions_of(env, doses))
     shown = [
         panels.shared((number, "definitions"), partial(_definitions, asked, number))
         for number in range(n)

@@ -190,12 +190,8 @@ def metric_tests(
     retry_failed: bool = False,
     show_progress: bool = False,
     command: str = "",
-    panels: Panels | None = None,
 ) -> list[MetricReport]:
-    """`metric_test` of several metrics, which share what the model says; its parameters and errors.
-
-    Panels that are kept (`Panels.shared`), of the same questions, save what they have been asked.
-    """
+    """`metric_test` of several metrics, which share what the model says; its parameters and errors."""
     refuse_if(
         [
             *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
@@ -211,11 +207,43 @@ def metric_tests(
             chosen = chosen.to(device)
         explained = chosen.checked_output(output)
         conditions = conditions_of(chosen, doses)
-        reason = _why_no_twins(chosen, seed, explained, one_network=one_network)
+        reason = why_no_twins(chosen, seed, explained, one_network=one_network)
         if reason and not (conditions or one_network):
             raise AttributionLabError(f"{reason}; nothing is unseen there either")
-        made = panels or Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
-        asked = Asked(made, metrics, conditions)
+        panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
+    return reports_of(
+        *(Asked(panels, metrics, conditions), n),
+        reason=reason,
+        threshold=threshold,
+        confidence=confidence,
+        out=out,
+        jobs=jobs,
+        retry_failed=retry_failed,
+        show_progress=show_progress,
+        command=command,
+    )
+
+
+def reports_of(
+    asked: Asked,
+    n: int,
+    *,
+    reason: str = "",
+    threshold: float = 0.5,
+    confidence: float = 0.95,
+    out: str | Path | None = None,
+    jobs: int | None = 1,
+    retry_failed: bool = False,
+    show_progress: bool = False,
+    command: str = "",
+) -> list[MetricReport]:
+    """Ask metrics about the first `n` images of panels; `reason` says why those have no twins.
+
+    Panels that are kept (`Panels.shared`) save what they have been asked. The rest is as for
+    `metric_test`, which has checked it.
+    """
+    metrics, seed = asked.metrics, asked.panels.seed
+    with own_arithmetic():
         cells = asked.cells(n)
     with stored(out) as store:
         done, stop = values_before_stop(
@@ -231,7 +259,7 @@ def metric_tests(
         raise Stopped(f"{len(done)} of {n} images were done") from stop
     answers = {int(cell.place["question"]): each for cell, each in done}
     for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
-        warnings.warn(text, AttributionWarning, stacklevel=2)
+        warnings.warn(text, AttributionWarning, stacklevel=3)
     found = _Found(asked, answers)
     refuse_if([_NAN.format(name=each.name) for each in metrics if found.says_nothing(each)])
     agreement = found.agreement(confidence, seed)
@@ -240,15 +268,15 @@ def metric_tests(
         MetricReport(
             metric=metric.name,
             higher_is_better=metric.higher_is_better,
-            environment=chosen.name,
-            output=explained,
+            environment=asked.panels.env.name,
+            output=asked.panels.output,
             n=len(done),
             seed=seed,
             candidates=[each.name for each in found.candidates],
             doses=found.dose_scores(metric, agreement),
             trial=found.trial(metric, agreement, exchange),
             not_decisive=reason,
-            has_unseen_data=bool(conditions),
+            has_unseen_data=bool(asked.conditions),
             threshold=threshold,
             confidence=confidence,
             command=command,
@@ -257,8 +285,8 @@ def metric_tests(
         for metric in metrics
     ]
     if stop is not None:
-        said = "; ".join(f"{each.metric} {each.verdict}" for each in reports)
-        raise Stopped(f"{len(done)} of {n} images were done: {said}", reports) from stop
+        verdicts = "; ".join(f"{each.metric} {each.verdict}" for each in reports)
+        raise Stopped(f"{len(done)} of {n} images were done: {verdicts}", reports) from stop
     return reports
 
 
@@ -269,7 +297,7 @@ def methods_problem(methods: Any) -> list[str]:
     return [f"methods is {methods!r}: give a list, such as ['saliency'], or leave it out"]
 
 
-def _why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bool) -> str:
+def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bool = False) -> str:
     """Why no other network can be put before an image; "" where one can."""
     if one_network:
         return "all images have networks with the same roles (one_network), and no twins"
@@ -318,17 +346,17 @@ class _Found:
         """The truth's rankings; other families are drawn where questions are asked."""
         families = [each.family for each in self.candidates] if self.others else None
         return self.panels.shared(
-            ("agreement", confidence, seed),
+            ("agreement", confidence, seed, *self.numbers),
             lambda: Agreement(self.f1, confidence, seed, families),
         )
 
     def dose_scores(self, metric: Metric, agreement: Agreement) -> list[DoseScore]:
         """What became of a metric under every condition, each distinct one worked out once."""
         unmoved = self._unmoved(metric)
-        told = [each for each in self.conditions if each.axis not in unmoved]
-        known = {each.key: each for each in told}
+        moved = [each for each in self.conditions if each.axis not in unmoved]
+        known = {each.key: each for each in moved}
         scores = {key: self._dose_score(metric, each, agreement) for key, each in known.items()}
-        return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in told]
+        return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in moved]
 
     def _unmoved(self, metric: Metric) -> set[str]:
         """Axes of which nothing is said: no score of the metric changes along them."""
@@ -397,7 +425,8 @@ class _Exchange:
         self._truths = lowest_part(self._f1[0]), lowest_part(self._f1[1])
         families = [each.family for each in self._candidates]
         self._resamples = found.panels.shared(
-            ("twins", confidence, seed), lambda: Resamples(families, confidence, seed)
+            ("twins", confidence, seed, *found.numbers),
+            lambda: Resamples(families, confidence, seed),
         )
         self._fixed = Resamples(None, confidence, seed)
 

@@ -18,6 +18,8 @@ from attributionlab.stats.resampling import draw_again, expanded_tail, percentil
 RESAMPLES = 2000
 """Of families and images together: each end of a 95 % interval then has a Monte-Carlo error of 0.06
 standard errors."""
+KEPT = 32
+"""Rankings that stay known; of 250 attributions they take 128 MB."""
 
 
 class Correlations(NamedTuple):
@@ -55,29 +57,33 @@ class Resamples:
 
     def __init__(self, families: Sequence[str] | None, confidence: float, seed: int) -> None:
         self._confidence, self._seed = confidence, seed
-        self._times: NDArray[np.int64] | None = None
+        self._weights: Numbers | None = None
         if families is not None:
             known = list(dict.fromkeys(families))
             drawn = draw_again(len(known), RESAMPLES, np.random.default_rng([seed, 9]))
-            self._times = times_drawn(drawn)[:, [known.index(each) for each in families]]
+            times = times_drawn(drawn)[:, [known.index(each) for each in families]]
+            self._weights = times.astype(float)
         self._ranks: dict[bytes, Numbers] = {}
 
     def correlations(self, first: Numbers, second: Numbers) -> Correlations:
         """Spearman's correlation of two scores, both (images, candidates), in each image.
 
-        An image in which a score is NaN, or all are equal, has none. Ranks of the second stay known:
-        many are held against one truth.
+        An image in which a score is NaN, or all are equal, has none. The first `KEPT` rankings by the
+        second stay known: many scores are held against one truth.
         """
         each = row_correlations(centered_ranks(first), centered_ranks(second))
-        if self._times is None:
+        if self._weights is None:
             return Correlations(each)
-        drawn, weights = np.full((RESAMPLES, len(each)), np.nan), self._times.astype(float)
+        drawn, weights = np.full((RESAMPLES, len(each)), np.nan), self._weights
         for image in np.flatnonzero(~np.isnan(each)):
             key = second[image].tobytes()
-            if key not in self._ranks:
-                self._ranks[key] = _resampled_ranks(second[image], weights)
+            other = self._ranks.get(key)
+            if other is None:
+                other = _resampled_ranks(second[image], weights)
+                if len(self._ranks) < KEPT:
+                    self._ranks[key] = other
             ranks = _resampled_ranks(first[image], weights)
-            drawn[:, image] = _rank_correlations(ranks, self._ranks[key], weights)
+            drawn[:, image] = _rank_correlations(ranks, other, weights)
         return Correlations(each, drawn)
 
     def interval(self, found: Correlations) -> CorrelationInterval:

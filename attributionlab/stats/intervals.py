@@ -381,6 +381,59 @@ def paired_difference(
     return Difference(mean_score(differences), low, high, images, better)
 
 
+def independent_difference(
+    first: Scores, second: Scores, confidence: float = CONFIDENCE
+) -> tuple[float, Interval | None]:
+    r"""The difference of two means over different images, or worlds, with Welch's interval.
+
+    .. math:: \bar x_1 - \bar x_2 \pm t_f \sqrt{v_1 + v_2}, \quad v_i = s_i^2 / n_i, \quad
+        f = (v_1 + v_2)^2 / (v_1^2 / (n_1 - 1) + v_2^2 / (n_2 - 1))
+
+    Source: Welch, "The generalization of 'Student's' problem when several different population
+    variances are involved" (Biometrika, 1947).
+
+    Parameters
+    ----------
+    first, second : array, (n,) and (m,)
+        A score of each image, NaN where it does not apply.
+    confidence : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        first - second; NaN where one of them applies to no image.
+    Interval or None
+        None where one of them applies to fewer than two. Of zero width, exactly, where all scores of
+        each are equal.
+
+    Raises
+    ------
+    AttributionLabError
+        As for `mean_interval`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attributionlab.stats.intervals import independent_difference
+    >>> mean, (low, high) = independent_difference(np.array([0.6, 0.7, 0.8]), np.array([0.1, 0.3]))
+    >>> print(f"{mean:.2f} ({low:.2f} to {high:.2f})")
+    0.50 (-0.10 to 1.10)
+    """
+    tail = tail_of(0, confidence)
+    sides = [checked_scores(first, "first"), checked_scores(second, "second")]
+    value = mean_score(sides[0]) - mean_score(sides[1])
+    sides = [each[~np.isnan(each)] for each in sides]
+    if min(map(len, sides)) < 2:
+        return value, None
+    if all(np.ptp(each) == 0 for each in sides):
+        return value, Interval(value, value)
+    squares = np.array([each.var(ddof=1) / len(each) for each in sides])  # of standard errors
+    freedom = squares.sum() ** 2 / sum(squares**2 / [len(each) - 1 for each in sides])
+    reach = float(-special.stdtrit(freedom, tail) * np.sqrt(squares.sum()))
+    return value, Interval(value - reach, value + reach)
+
+
 def with_intervals(
     table: "pd.DataFrame", by: Sequence[str], value: str, seed: int
 ) -> "pd.DataFrame":

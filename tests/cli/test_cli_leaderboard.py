@@ -7,7 +7,7 @@ import typer
 
 from attributionlab import AttributionLabError, leaderboard
 from attributionlab.cli.app import INTERRUPTED, main
-from attributionlab.cli.studies import run_leaderboard
+from attributionlab.cli.boards import run_leaderboard
 from attributionlab.leaderboard import (
     DEFAULT_METHODS,
     DEFAULT_METRICS,

@@ -1,6 +1,9 @@
 """Ranking metrics in worlds: what a row holds, what is computed once, what is kept, what is refused."""
 
 import math
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +11,7 @@ import pytest
 
 import attributionlab as al
 from attributionlab.errors import AttributionLabError, Stopped
+from attributionlab.exams import exam
 from attributionlab.leaderboard import DEFAULT_METRICS, metric_study, rank_metrics
 from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES
 from attributionlab.metric_trials.run import metric_test
@@ -71,7 +75,9 @@ def test_the_drop_is_that_of_replacing_all_by_an_unseen_color(monkeypatch):
 
 
 @pytest.mark.long
-def test_scores_are_ranked_by_their_direction_and_one_map_is_timed():
+def test_scores_are_ranked_by_their_direction_and_one_map_is_timed(monkeypatch):
+    clock = SimpleNamespace(process_time=partial(next, count(1.0, 2.5)))
+    monkeypatch.setattr(metric_study, "time", clock)
     board = ranked([watched, "cosine", "foreground-share"], worlds=0)
     reversed_, straight, blind = board.results
     assert reversed_.correlations[1] == straight.correlations[1] == 1
@@ -80,7 +86,7 @@ def test_scores_are_ranked_by_their_direction_and_one_map_is_timed():
     assert reversed_.agreement == straight.agreement
     assert blind.contrast.value == 0
     assert calls[-1] == 1
-    assert all(each.seconds >= 0 for each in board.results)
+    assert [each.seconds for each in board.results] == [2.5] * 3
 
 
 @pytest.mark.long
@@ -129,6 +135,18 @@ def test_a_stopped_ranking_is_of_what_is_done_and_goes_on(tmp_path):
     assert stopped.value.result is None
 
 
+def test_panels_are_let_go_after_an_error(monkeypatch):
+    def full(cells, *rest, **more):
+        yield cells[0], cells[0].compute(None)
+        assert metric_study._panels_of.cache_info().currsize == 1
+        raise OSError("no space left")
+
+    monkeypatch.setattr(exam, "run_cells", full)
+    with pytest.raises(OSError, match="no space left"):
+        ranked(["recall"], worlds=0)
+    assert metric_study._panels_of.cache_info().currsize == 0
+
+
 @pytest.mark.long
 def test_metrics_that_never_look_at_the_network_estimate_nothing(monkeypatch):
     monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ())
@@ -150,6 +168,13 @@ def test_a_metric_that_ranks_nothing_in_a_world_is_refused_there():
     [[name, reason, worlds]] = board.refused().values.tolist()
     assert (name, worlds) == ("nothing", 1)
     assert "is NaN for every attribution" in reason
+
+
+def test_an_environment_without_twins_is_refused(monkeypatch):
+    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("single-color-modulo",))
+    [row] = ranked(["recall"], worlds=0).results
+    assert row.verdict == "refused"
+    assert "no network has other roles" in row.reason
 
 
 def test_all_that_is_wrong_is_said_at_once():
@@ -188,8 +213,8 @@ def test_all_that_is_wrong_is_said_at_once():
 
 def test_by_default_every_metric_that_ranks_maps_is_taken_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(metric_study, "run_cells", lambda cells, *rest, **more: asked.extend(cells))
-    monkeypatch.setattr(metric_study, "done_before_stop", lambda pairs: ({}, None))
+    monkeypatch.setattr(exam, "run_cells", lambda cells, *rest, **more: asked.extend(cells))
+    monkeypatch.setattr(exam, "done_before_stop", lambda pairs: ({}, None))
     board = rank_metrics(worlds=0, image_size=SIDE)
     assert [cell.place["metric"] for cell in asked] == list(DEFAULT_METRICS) == list(board.metrics)
     assert {*METRICS} == {*DEFAULT_METRICS, *SHORT_NAMES}

@@ -9,9 +9,10 @@ from attributionlab.errors import AttributionLabError, AttributionWarning, Stopp
 from attributionlab.methods import as_method
 from attributionlab.metric_trials import run
 from attributionlab.metric_trials.answers import Asked
+from attributionlab.metric_trials.conditions import conditions_of
 from attributionlab.metric_trials.panel import Panels
 from attributionlab.metric_trials.registry import METRICS, as_metric
-from attributionlab.metric_trials.run import metric_test, metric_tests
+from attributionlab.metric_trials.run import metric_test, metric_tests, reports_of
 from attributionlab.metrics import metric, parts_f1
 from attributionlab.store.running import outcome_of
 from attributionlab.store.store import Store
@@ -101,6 +102,13 @@ def test_a_stopped_test_reports_what_is_done_and_goes_on(env, undisturbed, tmp_p
     assert len(asked) == 1
     assert same(again(), undisturbed[3, one_network])
     assert not asked
+
+
+def test_kept_panels_answer_for_any_number_of_questions(env, undisturbed):
+    panels = Panels(env, 3, 0, "probability", ["lrp"], one_network=False, keep=True)
+    for n in (2, 3):
+        [found] = reports_of(Asked(panels, [as_metric(watched)], conditions_of(env, DOSES)), n)
+        assert same(found, undisturbed[n, False])
 
 
 def test_fewer_than_two_images_are_no_report(env, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_ranking
-from attributionlab.ranking import Correlations, Resamples, resampled_correlations
+from attributionlab.ranking import Correlations, Resamples, resampled, resampled_correlations
 
 RNG = np.random.default_rng(0)
 
@@ -72,6 +72,23 @@ def test_an_image_without_a_ranking_is_left_out():
     found = resamples.correlations(scores, truth)
     assert np.isnan(found.each).tolist() == [True, True, *[False] * 6]
     assert resamples.interval(found) == pytest.approx((1, 1, 1), abs=1e-12)
+
+
+def test_as_many_rankings_stay_known_as_are_stated(monkeypatch):
+    truth, names = panel(images=3)
+    scores = truth + RNG.normal(size=truth.shape)
+    expected = Resamples(names, 0.95, 0).correlations(scores, truth)
+    ranked, rank = [], resampled._resampled_ranks
+    monkeypatch.setattr(resampled, "KEPT", 2)
+    monkeypatch.setattr(
+        resampled, "_resampled_ranks", lambda *given: ranked.append(1) or rank(*given)
+    )
+    resamples = Resamples(names, 0.95, 0)
+    for rankings in (3 + 3, 3 + 1):
+        ranked.clear()
+        found = resamples.correlations(scores, truth)
+        assert np.array_equal(found.drawn, expected.drawn)
+        assert len(ranked) == rankings
 
 
 def test_differences_are_paired():

@@ -6,16 +6,18 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import oracles_leaderboard
 from attributionlab import AttributionLabError
 from attributionlab.stats.intervals import (
     Interval,
     applicable,
     checked_scores,
     gamma_curve,
+    independent_difference,
     least_mean_interval,
     mean_interval,
     mean_score,
@@ -491,3 +493,23 @@ GOOD = np.array([0.2, 0.4])
 def test_bad_input_is_refused_with_the_value_and_the_remedy(call, message):
     with pytest.raises(AttributionLabError, match=message):
         call()
+
+
+unequal = st.lists(st.floats(-1, 1), min_size=2, max_size=6).filter(
+    lambda each: np.ptp(each) > 1e-3
+)
+
+
+@given(unequal, unequal)
+@settings(max_examples=40, deadline=None)
+def test_the_difference_of_different_images_has_welchs_interval(first, second):
+    mean, interval = independent_difference(np.array([*first, math.nan]), np.array(second))
+    expected = oracles_leaderboard.welch(first, second, lambda freedom: stats.t.ppf(0.975, freedom))
+    # Both square differences of about 1e-3 and more; t reaches 13 at one degree of freedom.
+    assert (mean, *interval) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_difference_without_spread_is_exact_and_one_image_has_no_interval():
+    assert independent_difference(np.ones(3), np.zeros(2)) == (1, (1, 1))
+    assert independent_difference(np.ones(1), np.zeros(2)) == (1, None)
+    assert math.isnan(independent_difference(np.array([]), np.zeros(2))[0])

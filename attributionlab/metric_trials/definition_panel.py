@@ -1,12 +1,11 @@
 r"""Which definition of the truth a metric estimates: maps that tell definitions apart, ranked by both.
 
 Four definitions of what a pixel contributes (docs/which-truth.md) give four maps of one image. Each is
-damaged in the same ways, and every two are mixed, so that the panel prefers none of them; those that
-are alike count once. How near a map
-is to the mask is its lowest F1, as in every test; how near it is to values is their cosine. A rank
-correlation would let the pixels without value decide, which are most of them and tie: noise far below
-every value puts them in an order. Two definitions are *told apart* by an image where the cosine of
-their own maps is below `ALIKE`.
+damaged in the same ways, and every two are mixed, so that the panel prefers none of them; one that is
+like a definition before it has no maps of its own. How near a map is to the mask is its lowest F1, as
+in every test; how near it is to values is their cosine. A rank correlation would let the pixels without
+value decide, which are most of them and tie: noise far below every value puts them in an order. Two
+definitions are *told apart* by an image where the cosine of their own maps is below `ALIKE`.
 
 A metric that scores by nearness to a definition T correlates with it by exactly 1. By the panel's
 symmetry that alone says little about a metric which likes all right maps; what counts is by how much
@@ -37,7 +36,7 @@ Numbers = NDArray[np.float64]
 
 DEFINITIONS = ("mask", "shapley", "ablation", "insertion")
 """Names in `Truths`; the first has signs, the others values."""
-DAMAGED = {
+DOSES = {
     "missing pixels": (0.1, 0.4),
     "uneven": (0.5, 2.0),
     "signs": (0.05, 0.2),
@@ -78,15 +77,17 @@ def definition_panel(truths: Truths, truth: Truth, seed: int, number: int) -> De
     values = torch.cat([truths[name].certain for name in DEFINITIONS])  # (definitions, 1, H, W)
     alike = torch.stack([cosine(values, each.expand_as(values)) for each in values])  # NaN: none
     there = values.flatten(1).any(1)
-    distinct = [
-        each / each[each != 0].square().mean().sqrt()  # so that doses mean the same for all
-        for place, each in enumerate(values)
-        if there[place] and not bool((alike[:place, place] >= ALIKE).any())
-    ]
+    kept: list[int] = []
+    for place in range(len(values)):
+        if there[place] and not bool((alike[kept, place] >= ALIKE).any()):
+            kept.append(place)
+    # Of equal size, so that doses mean the same for all.
+    distinct = [each / each[each != 0].square().mean().sqrt() for each in values[kept]]
+    # None of these damages asks what kind of pixel it changes.
     given = Material(truth.signed, torch.zeros_like(truth.signed), seed, number)
     maps = list(distinct)
     for each in distinct:
-        for kind, doses in DAMAGED.items():
+        for kind, doses in DOSES.items():
             maps += [DAMAGES[kind].act(each[None], dose, given)[0] for dose in doses]
     for first, second in combinations(distinct, 2):
         maps += [share * first + (1 - share) * second for share in SHARES]

@@ -2,6 +2,7 @@
 
 import math
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +14,10 @@ import attributionlab as al
 import oracles_leaderboard as oracles
 from attributionlab.environment.questions import Questions
 from attributionlab.leaderboard.metric_board import MetricInWorld, nearest_definition
-from attributionlab.metric_trials.definitions import (
+from attributionlab.metric_trials.definition_panel import (
     ALIKE,
-    DAMAGED,
     DEFINITIONS,
+    DOSES,
     SHARES,
     compared,
     definition_correlations,
@@ -24,7 +25,7 @@ from attributionlab.metric_trials.definitions import (
 )
 from attributionlab.ranking import CorrelationInterval
 
-DAMAGES = sum(map(len, DAMAGED.values()))
+DAMAGES = sum(map(len, DOSES.values()))
 
 
 def asked(env, number=0, seed=0):
@@ -106,6 +107,23 @@ def test_definitions_that_are_alike_count_once_and_one_without_values_has_no_map
     pairs = len(distinct) * (len(distinct) - 1) // 2
     assert len(distinct) < 3
     assert len(panel.maps) == len(distinct) * (1 + DAMAGES) + pairs * len(SHARES)
+
+
+def test_a_definition_is_dropped_only_for_one_that_is_kept(distractors):
+    _, _, truth = distractors
+    # Each is like the one before it alone: cosines of 0.025 and 0.05 are 0.9997 and 0.9988.
+    turned = torch.tensor([[math.cos(0.025 * step), math.sin(0.025 * step)] for step in range(4)])
+    assert math.cos(0.025) > ALIKE > math.cos(0.05)
+    values = torch.zeros(4, 1, 16, 16, dtype=torch.float64)
+    values[:, 0, 0, :2] = turned
+    maps = {
+        name: SimpleNamespace(certain=each[None])
+        for name, each in zip(DEFINITIONS, values, strict=True)
+    }
+    panel = definition_panel(maps, truth, 0, 0)
+    assert len(panel.maps) == 2 * (1 + DAMAGES) + len(SHARES)
+    for own, place in zip(panel.maps, (0, 2), strict=False):
+        assert plain_cosine(own.double(), values[place]) == pytest.approx(1)
 
 
 def test_images_have_other_damages_and_the_same_ones_again(distractors):
@@ -215,8 +233,8 @@ def by_signs(question, maps, values):
 
 
 @pytest.mark.long
-def test_an_oracle_of_each_definition_is_told_to_estimate_it_and_one_without_the_network_none():
-    rows = {name: [] for name in DEFINITIONS} | {"blind": []}
+def test_an_oracle_of_each_definition_estimates_it():
+    rows = {name: [] for name in DEFINITIONS}
     scorers = dict(zip(DEFINITIONS, (by_signs, by_shapley, by_ablation, by_insertion), strict=True))
     for env in al.random_worlds(11, 3, "medium", 24):
         found = {name: ([], []) for name in rows}
@@ -224,17 +242,14 @@ def test_an_oracle_of_each_definition_is_told_to_estimate_it_and_one_without_the
             question, truths, truth = asked(env, number, env.spec.seed)
             panel = definition_panel(truths, truth, 0, number)
             for name in rows:
-                if name == "blind":  # of the nearest map of all, whatever the network
-                    scores = [plain_cosine(each, panel.maps[0]) for each in panel.maps]
-                else:
-                    scores = scorers[name](question, panel.maps, truths)
+                scores = scorers[name](question, panel.maps, truths)
                 found[name][0].append(definition_correlations(np.array(scores), panel))
                 found[name][1].append(panel.apart)
         for name, each in found.items():
-            value = 0.0 if name == "blind" else 1.0
-            contrast = CorrelationInterval(value, value, value)
+            contrast = CorrelationInterval(1.0, 1.0, 1.0)
             row = MetricInWorld(name, env.name, "", "", (), "valid", "", contrast, contrast)
             means, differences = compared(*map(np.array, each))
             rows[name].append(row._replace(correlations=means, differences=differences))
-    told = {name: nearest_definition(each) for name, each in rows.items()}
-    assert told == {name: name for name in DEFINITIONS} | {"blind": "none"}
+    assert {name: nearest_definition(each) for name, each in rows.items()} == {
+        name: name for name in DEFINITIONS
+    }
