@@ -96,6 +96,8 @@ class MetricCard:
                 f"Trial in {self.trial.environment} ({self.trial.output}{size}), n = {self.trial.n} "
                 f"questions, seed {self.trial.seed}: {self.trial.sentence.rstrip('.')}."
             )
+        if self.is_stopped:
+            found.append(STOPPED)
         if self.declared["neighbors"] == "imputation":
             found.append(
                 "It imputes removed pixels, and with that no exact map is known: it may miss more than "
@@ -252,6 +254,11 @@ class MetricCard:
         write_atomically(path, "\n\n".join(parts) + "\n")
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether the trial was stopped before its end."""
+        return self.trial is not None and self.trial.stopped
+
+    @property
     def _better(self) -> str:
         return "higher" if self.higher_is_better else "lower"
 
@@ -341,7 +348,8 @@ class MetricCards:
         gap = r"(?:(?<=\w)|(?<=\d,)) (?=[x\d-])"  # in an interval, a size, an axis with its dose
         for name in table.columns.intersection(["cost", "agreement", "contrast", "drops_at"]):
             table[name] = table[name].str.replace(gap, "\N{NO-BREAK SPACE}", regex=True)
-        page = study_page("Metrics", NOTES, {}, {"All metrics": table}, self.command)
+        stopped = [STOPPED] if any(each.is_stopped for each in self.cards) else []
+        page = study_page("Metrics", [*stopped, *NOTES], {}, {"All metrics": table}, self.command)
         write_atomically(folder / INDEX, page)
         write_csv(folder / TABLE, self.to_frame())
         for each in self.cards:
@@ -350,6 +358,10 @@ class MetricCards:
 
 
 NOT_TRIED = "not tried"
+STOPPED = (
+    "The trial was stopped before its end, and is about the questions that were done. The same command "
+    "goes on where it has a folder, and begins again without one."
+)
 NOTES = (
     "range: that of the scores; f is the model's output of the target, P the number of pixels. cost: "
     "images that the network was asked about for one score of one map, counted on a network that no "

@@ -210,15 +210,10 @@ def _rank_metrics(
         board, stop = as_far_as_done(run, out)
     try:
         typer.echo(f"{board.title}\n")
-        print_table(data_table(board.to_frame()), width=160)
-        for title, table in (
-            ("Correlation with nearness to each definition of the truth", board.definitions()),
-            ("Agreement in random worlds with and without a feature", board.by_feature()),
-            ("Refused", board.refused()),
-        ):
-            if len(table):
-                typer.echo(f"\n{title}")
-                print_table(data_table(table), width=160)
+        print_table(data_table(board.shown()), width=180)
+        if len(refused := board.refused()):
+            typer.echo("\nRefused")
+            print_table(data_table(refused), width=180)
         print_table(notes_list(board.notes))
     finally:  # whether or not anybody reads the tables
         write_all(

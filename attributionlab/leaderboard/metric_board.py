@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from attributionlab.digits import correlation_text
 from attributionlab.exams import FEATURES
 from attributionlab.exams.exam import Share
 from attributionlab.exams.metric import NONE
@@ -32,13 +33,15 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float64]
 DEFINED = len(DEFINITIONS)
 NOTES = (
-    "low and high: 95 % intervals over worlds; those of drop over the questions of the one environment "
+    "Intervals are 95 % intervals over worlds; those of drop over the questions of the one environment "
     "in which something is unseen.",
     "valid: share of the worlds in which the metric is valid; one that refuses it is not.",
     "estimates: the definition of the truth with which the scores correlate more than with each other "
     "one, by 95 % intervals over worlds; none: that of the swap contrast or of the highest correlation "
     "has nothing above 0; not told apart: a lack of evidence.",
     "seconds: CPU time for one map on its own, median over worlds.",
+    "mask, shapley, ablation, insertion: correlation of the scores with how near maps are to each "
+    "definition of the truth. Intervals, and agreement by feature, are in --json.",
 )
 
 
@@ -138,6 +141,18 @@ class MetricBoard(Files):
             rows.append(row)
         table = pd.DataFrame(rows)
         return table.sort_values("agreement", ascending=False, kind="stable", ignore_index=True)
+
+    def shown(self) -> pd.DataFrame:
+        """The same in fewer columns, each interval behind its value, and the correlation with each
+        definition of the truth.
+        """
+        table = self.to_frame()
+        for name in ("agreement", "contrast", "valid", "drop"):
+            values = table[[name, *_ends(name)]].itertuples(index=False)
+            table[name] = [correlation_text(*each) for each in values]
+            table = table.drop(columns=[*_ends(name)])
+        found = self.definitions().pivot(index="metric", columns="definition", values="correlation")
+        return table.merge(found[list(DEFINITIONS)], left_on="metric", right_index=True, how="left")
 
     def definitions(self) -> pd.DataFrame:
         """A row for each metric and definition of the truth.

@@ -238,3 +238,13 @@ def test_a_name_like_nan_is_shown(card, tmp_path):
     for name, cell in (("a.md", "| unit | nan |"), ("a.html", "<td>unit</td><td>nan</td>")):
         named.save(tmp_path / name)
         assert cell in (tmp_path / name).read_text(encoding="utf-8")
+
+
+def test_a_card_of_a_stopped_trial_says_so(card, tmp_path):
+    stopped = replace(card, trial=replace(card.trial, wanted=12))
+    assert any("stopped before its end" in each for each in stopped.sentences)
+    assert not any("stopped" in each for each in card.sentences)
+    MetricCards([card, stopped]).save(tmp_path / "a")
+    MetricCards([card]).save(tmp_path / "b")
+    shown = ["stopped" in (tmp_path / name / "index.html").read_text() for name in ("a", "b")]
+    assert shown == [True, False]

@@ -110,19 +110,21 @@ def test_a_metric_that_is_added_leaves_the_others_as_they_are(tmp_path):
 
 
 @pytest.mark.long
-def test_a_stopped_ranking_is_of_what_is_done_and_goes_on(tmp_path):
-    undisturbed = ranked(["f1", watched])
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_stopped_ranking_is_of_what_is_done_and_goes_on(tmp_path, n):
+    """With three questions two of the last metric are done, beside three of the first."""
+    undisturbed = ranked(["f1", watched], n=n)
     in_all = len(calls)
     calls.clear()
     stop_at.append(in_all - 1)
     with pytest.raises(Stopped, match="3 of 4 metrics in a world were done") as stopped:
-        ranked(["f1", watched], out=tmp_path / "kept")
+        ranked(["f1", watched], n=n, out=tmp_path / "kept")
     part = stopped.value.result
     assert part.incomplete
     same(part.by_world(), undisturbed.by_world()[:3])
     calls.clear()
     stop_at.clear()
-    whole = ranked(["f1", watched], out=tmp_path / "kept")
+    whole = ranked(["f1", watched], n=n, out=tmp_path / "kept")
     assert len(calls) == in_all // 2
     assert not whole.incomplete
     for name in ("by_world", "to_frame"):
