@@ -300,8 +300,9 @@ def run_metric_test(
     # What the test would refuse is refused before the metric is checked.
     problems = [] if n is None else integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += number_problem("threshold", threshold, above=-1, most=1)
-    problems += [] if drawn == "fresh" else integer_problem("seed", drawn, 0)
     problems += [] if worlds is None else integer_problem("worlds", worlds, 1)
+    if worlds is None or drawn != "fresh":
+        problems += integer_problem("seed", drawn, 0)
     refuse_if(problems)
     Workers(jobs)
     for each in method or ():

@@ -211,7 +211,7 @@ def _numbers(
 def _strict(maps: Tensor, setup: Setup, batch: Batch) -> Mapping[str, Tensor]:
     """F1 of unscaled maps at the strict level of a rule."""
     env, found = batch.env, {}
-    if isinstance(env.counting, Rule):
+    if env.has_roles and isinstance(env.counting, Rule):
         truth = env.counting.truth(
             batch.images, batch.targets, setup.truth_output, env.temperature, strict=True
         )

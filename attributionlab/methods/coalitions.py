@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attributionlab.errors import AttributionLabError
 from attributionlab.exact import route_of
 from attributionlab.methods.batching import batch_problem, in_smaller_batches, passes_at_once
 from attributionlab.methods.notices import Notice, notify
@@ -112,7 +113,8 @@ def coalition_outputs(
     """The explained output of every coalition of every game, on the CPU: (total,) of each game.
 
     Passes are filled with coalitions of several images where those of one do not suffice; `batch`
-    mixtures at once, by default what fits the memory budget.
+    mixtures at once, by default what fits the memory budget. Outputs that are not finite are refused:
+    what is worked out from them would be zeros or NaN without a reason.
     """
     counts = [each.total for each in coalitions]
     owners = torch.repeat_interleave(torch.arange(len(games)), torch.tensor(counts))
@@ -129,7 +131,13 @@ def coalition_outputs(
                 targets.append(games[k].target.expand(len(chosen)))
             images = mixtures[0] if len(mixtures) == 1 else torch.cat(mixtures)
             outputs.append(target_outputs(model(images), torch.cat(targets)).cpu())
-        return torch.cat(outputs)
+        found = torch.cat(outputs)
+        if not found.isfinite().all():
+            raise AttributionLabError(
+                f"{who}: the model returns {float(found[~found.isfinite()][0])} for a mixture of image "
+                "and baseline: choose other baselines, or a model whose outputs are finite there"
+            )
+        return found
 
     width = passes_at_once(model, games[0].image[None], batch)
     return list(torch.split(in_smaller_batches(run, min(width, len(numbers)), who), counts))

@@ -114,3 +114,24 @@ def test_settings_to_suggest_are_those_of_the_signature(name, own):
     parameters = inspect.signature(METHODS[name]).parameters.values()
     there = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
     assert there == {*MASKING_SETTINGS, "highest", "patches", *own}
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "name", ["feature-ablation", "kernel-shap", "lime", "shapley-value-sampling"]
+)
+def test_outputs_that_are_not_finite_are_refused(name, bad):
+    """A map of zeros, or of NaN, would not say why."""
+
+    class Masked(Curved):
+        def forward(self, images):
+            whole = torch.stack([(images == each).flatten(1).all(1) for each in IMAGES]).any(0)
+            return torch.where(whole[:, None], super().forward(images), bad)
+
+    given = {"segmentation": LABELS, "highest": 255, "baselines": 1.0}
+    if name != "feature-ablation":
+        given["generator"] = torch.Generator().manual_seed(0)
+    with pytest.raises(
+        AttributionLabError, match=rf"{name}: the model returns {bad} .* other base"
+    ):
+        METHODS[name](Masked(), IMAGES, TARGETS, **given)
