@@ -326,8 +326,10 @@ def test_whoever_declares_everything_away_is_told_that_nothing_is_shown():
         return torch.cosine_similarity(attributions.square().flatten(1), sizes.flatten(1))
 
     assert "nothing shows" in check_metric(blind, time_limit=None).title
-    assert "nothing shows" not in check_metric("deletion", only=["order"]).title
-    assert "nothing shows" not in check_metric("deletion", only=["one-number"]).title
+    assert "nothing shows" not in check_metric("deletion", only=["order"], time_limit=None).title
+    assert (
+        "nothing shows" not in check_metric("deletion", only=["one-number"], time_limit=None).title
+    )
 
 
 def test_what_cannot_be_sent_to_another_process_is_refused_with_a_remedy():
