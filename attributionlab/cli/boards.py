@@ -1,6 +1,6 @@
 """The command `leaderboard`, of methods and of metrics."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,8 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.progress import follow
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from attributionlab.leaderboard import MetricBoard
     from attributionlab.leaderboard.report import Leaderboard
 
@@ -97,10 +99,8 @@ def run_leaderboard(
 
     With --metrics rank metrics instead, over the default environments of test and random worlds.
     """
-    from attributionlab.files import write_atomically
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
     from attributionlab.leaderboard.cases import ALL
-    from attributionlab.report import data_table, notes_list, print_table, to_png
 
     places = check_paths(
         {"json": json, "csv": csv, "figure": figure},
@@ -149,23 +149,38 @@ def run_leaderboard(
 
     with follow("leaderboard"):
         board, stop = as_far_as_done(run, out)
-    try:
-        typer.echo(f"{board.title}\n")
-        print_table(data_table(board.to_frame()), width=140)
-        typer.echo("\nSpearman correlation of the fused ranking with the truth's")
+
+    def tables() -> Iterator[tuple[str, "pd.DataFrame"]]:
+        yield "", board.to_frame()
         agreement = board.agreement()
         shown = (agreement["ranked_by"] == "signed") | (agreement["fused"] == ALL)
-        print_table(data_table(agreement[shown]), width=140)
-        for title, table in (
-            ("What follows", board.checks()),
-            ("Places that the others change where one is left out", board.left_out()),
-            ("Fused for each set of images alone, correlation with its truth", board.by_images()),
-            ("Random worlds with and without a feature, fused alone", board.by_feature()),
-            ("Missing", board.missing()),
-        ):
+        yield "Spearman correlation of the fused ranking with the truth's", agreement[shown]
+        yield "What follows", board.checks()
+        yield "Places that the others change where one is left out", board.left_out()
+        yield "Fused for each set of images alone, correlation with its truth", board.by_images()
+        yield "Random worlds with and without a feature, fused alone", board.by_feature()
+        yield "Missing", board.missing()
+
+    _show(board, stop, places, tables, 140)
+
+
+def _show(
+    board: "Leaderboard | MetricBoard",
+    stop: BaseException | None,
+    places: Mapping[str, Path],
+    tables: Callable[[], Iterator[tuple[str, "pd.DataFrame"]]],
+    width: int,
+) -> None:
+    """Print a board's tables that are not empty, each under its title, and write its files."""
+    from attributionlab.files import write_atomically
+    from attributionlab.report import data_table, notes_list, print_table, to_png
+
+    try:
+        typer.echo(board.title)
+        for title, table in tables():
             if len(table):
-                typer.echo(f"\n{title}")
-                print_table(data_table(table), width=140)
+                typer.echo(f"\n{title}" if title else "")
+                print_table(data_table(table), width=width)
         print_table(notes_list(board.notes))
     finally:  # whether or not anybody reads the tables
         write_all(
@@ -187,10 +202,8 @@ def _rank_metrics(
 
     Options that are None are left to `attributionlab.rank_metrics`; `all_` adds its metrics.
     """
-    from attributionlab.files import write_atomically
     from attributionlab.leaderboard import DEFAULT_METRICS, rank_metrics
     from attributionlab.methods import as_method
-    from attributionlab.report import data_table, notes_list, print_table, to_png
 
     metrics: list[Any] = [*DEFAULT_METRICS] if all_ else []
     metrics += [
@@ -208,21 +221,6 @@ def _rank_metrics(
 
     with follow("leaderboard"):
         board, stop = as_far_as_done(run, out)
-    try:
-        typer.echo(f"{board.title}\n")
-        print_table(data_table(board.shown()), width=180)
-        if len(refused := board.refused()):
-            typer.echo("\nRefused")
-            print_table(data_table(refused), width=180)
-        print_table(notes_list(board.notes))
-    finally:  # whether or not anybody reads the tables
-        write_all(
-            places,
-            {
-                "json": board.to_json,
-                "csv": board.to_csv,
-                "figure": lambda path: write_atomically(path, to_png(board.figure())),
-            },
-        )
-    if stop is not None:
-        raise stop
+    _show(
+        board, stop, places, lambda: iter([("", board.shown()), ("Refused", board.refused())]), 180
+    )
