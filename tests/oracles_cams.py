@@ -59,3 +59,11 @@ def xgradcam(maps, gradients, relu=True):
 def layercam(maps, gradients, relu=True):
     """Every cell by its own gradient where that is positive."""
     return weighted(maps, lambda c, y, x: max(gradients[c][y][x], 0.0), relu)
+
+
+def as_grid(tokens, rows, columns, prefix):
+    """Maps (c, rows, columns) of an image's tokens (N, c), row by row behind `prefix` others."""
+    return [
+        [[tokens[prefix + y * columns + x][c] for x in range(columns)] for y in range(rows)]
+        for c in range(len(tokens[0]))
+    ]

@@ -8,7 +8,7 @@ All of them are made from the maps :math:`A^c` of a layer and their gradients
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -22,20 +22,28 @@ from attributionlab.methods.declaration import checked, declares, kebab, present
 from attributionlab.methods.ensembles import all_equal, noise_problems, noisy_samples
 from attributionlab.methods.gradients import guided_backprop
 from attributionlab.methods.layers import (
+    Cells,
     Layout,
+    Reshape,
+    cells_of,
     channels_first,
     find_layer,
-    layout_of,
-    only_maps,
+    only_output,
     refuse_single_cell,
 )
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
+from attributionlab.methods.tokens import Tokens
 from attributionlab.validation import (
     boolean_problem,
     checked_images,
     generator_problem,
     integer_problem,
+)
+
+UNREAD = (
+    "are zero because the output has no gradient from the image's tokens behind this layer: name one "
+    "in front of the last attention, such as the first normalization of the last block"
 )
 
 
@@ -44,7 +52,7 @@ def layer_maps(
     layer: nn.Module,
     inputs: Float[Tensor, "batch channels height width"],
     targets: Tensor,
-    layout: Layout,
+    cells: Cells,
     who: str,
 ) -> tuple[
     Float[Tensor, "batch maps rows columns"],
@@ -75,8 +83,8 @@ def layer_maps(
             outputs = model(images)
         finally:
             handle.remove()
-        maps = only_maps(returned)
-        refuse_single_cell(channels_first(maps, layout), who)
+        maps = only_output(returned)
+        refuse_single_cell(channels_first(maps, cells), who)
         gradient = None
         if outputs.requires_grad:
             chosen = target_outputs(outputs, classes).sum()
@@ -85,9 +93,11 @@ def layer_maps(
             raise AttributionLabError(
                 f"{who}: the output has no gradient with respect to the layer: name another one"
             )
-        return channels_first(maps.detach(), layout), channels_first(gradient, layout)
+        return channels_first(maps.detach(), cells), channels_first(gradient, cells)
 
     maps, gradients = over_batches(run, (inputs, targets), who)
+    if isinstance(cells, Tokens):
+        notify(Notice(UNREAD, int((gradients == 0).flatten(1).all(1).sum()), kind="zeros"))
     return maps, gradients
 
 
@@ -116,7 +126,9 @@ class ActivationMap(Protocol):
         *,
         layers: Mapping[str, nn.Module] | None = None,
         layer: str | None = None,
-        layout: Layout | None = None,
+        layout: Layout | Reshape | None = None,
+        grid: Sequence[int] | None = None,
+        prefix: int | None = None,
         relu: bool = True,
     ) -> Tensor:
         """Images -> maps."""
@@ -138,14 +150,16 @@ def activation_map(weights: Callable[[Tensor, Tensor], Tensor]) -> ActivationMap
         *,
         layers: Mapping[str, nn.Module] | None = None,
         layer: str | None = None,
-        layout: Layout | None = None,
+        layout: Layout | Reshape | None = None,
+        grid: Sequence[int] | None = None,
+        prefix: int | None = None,
         relu: bool = True,
     ) -> Tensor:
         who = kebab(weights)
         refuse_if(boolean_problem("relu", relu), who)
         module = find_layer(model, layer, layers, "gradcam")
-        layout = layout_of(model, module, inputs, layout, who)
-        maps, gradients = layer_maps(model, module, inputs, targets, layout, who)
+        cells = cells_of(model, module, inputs, layout, grid, prefix, who)
+        maps, gradients = layer_maps(model, module, inputs, targets, cells, who)
         return weighted_sum(weights(maps, gradients), maps, inputs, relu=relu)
 
     parameters = inspect.signature(method).parameters.values()
@@ -176,9 +190,15 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
         The environment gives it; its "gradcam" is attached to.
     layer : str, optional
         Dotted name of another module of the model to attach to (`find_layer`).
-    layout : {"channels-first", "channels-last"}, optional
+    layout : {"channels-first", "channels-last"} or callable, optional
         Whether the layer returns (B, c, h, w) or (B, h, w, c), as in Swin transformers. Without it one
-        image passes first, to see which one the operations around the layer prove (`layout_of`).
+        image passes first, to see which one the operations around the layer prove (`layout_of`), or
+        that it returns tokens (B, N, c). A function makes (B, c, h, w) of what the layer returns.
+    grid : pair of int, optional
+        Rows and columns of the image's tokens, where the layer returns tokens; by default as for
+        `attention_rollout`.
+    prefix : int, optional
+        Tokens before the image's; by default all that are not in the grid.
     relu : bool
         Keep the positive part of the map only, before it is enlarged, as the authors define it.
 
@@ -206,7 +226,9 @@ def guided_gradcam(
     *,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
-    layout: Layout | None = None,
+    layout: Layout | Reshape | None = None,
+    grid: Sequence[int] | None = None,
+    prefix: int | None = None,
 ) -> Tensor:
     r"""Guided Backpropagation, times GradCAM's enlarged map.
 
@@ -221,7 +243,7 @@ def guided_gradcam(
 
     Parameters
     ----------
-    model, inputs, targets, layers, layer, layout
+    model, inputs, targets, layers, layer, layout, grid, prefix
         As for `gradcam`.
 
     Returns
@@ -234,7 +256,9 @@ def guided_gradcam(
     AttributionLabError
         As `gradcam` and `guided_backprop` do.
     """
-    coarse = gradcam(model, inputs, targets, layers=layers, layer=layer, layout=layout)
+    coarse = gradcam(
+        model, inputs, targets, layers=layers, layer=layer, layout=layout, grid=grid, prefix=prefix
+    )
     return coarse * guided_backprop(model, inputs, targets)
 
 
@@ -247,7 +271,9 @@ def linear_approximation(
     *,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
-    layout: Layout | None = None,
+    layout: Layout | Reshape | None = None,
+    grid: Sequence[int] | None = None,
+    prefix: int | None = None,
 ) -> Tensor:
     r"""A layer's activations times their gradients, summed over maps, enlarged.
 
@@ -261,7 +287,7 @@ def linear_approximation(
 
     Parameters
     ----------
-    model, inputs, targets, layers, layer, layout
+    model, inputs, targets, layers, layer, layout, grid, prefix
         As for `gradcam`.
 
     Returns
@@ -276,8 +302,8 @@ def linear_approximation(
     """
     who = "linear-approximation"
     module = find_layer(model, layer, layers, "gradcam")
-    layout = layout_of(model, module, inputs, layout, who)
-    maps, gradients = layer_maps(model, module, inputs, targets, layout, who)
+    cells = cells_of(model, module, inputs, layout, grid, prefix, who)
+    maps, gradients = layer_maps(model, module, inputs, targets, cells, who)
     return weighted_sum(gradients, maps, inputs, relu=False)
 
 
@@ -399,7 +425,9 @@ def smooth_gradcam_plus_plus(
     generator: torch.Generator,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
-    layout: Layout | None = None,
+    layout: Layout | Reshape | None = None,
+    grid: Sequence[int] | None = None,
+    prefix: int | None = None,
     relu: bool = True,
     n_samples: int = 20,
     noise: float = 0.15,
@@ -427,7 +455,7 @@ def smooth_gradcam_plus_plus(
 
     Parameters
     ----------
-    model, inputs, targets, layers, layer, layout, relu
+    model, inputs, targets, layers, layer, layout, grid, prefix, relu
         As for `gradcam`.
     highest : float
         The length of the inputs' value range, which an environment gives.
@@ -456,7 +484,7 @@ def smooth_gradcam_plus_plus(
     problems += generator_problem(generator)
     refuse_if(problems, WHO)
     module = find_layer(model, layer, layers, "gradcam")
-    layout = layout_of(model, module, inputs, layout, WHO)
+    cells = cells_of(model, module, inputs, layout, grid, prefix, WHO)
     batch = images_at_once(model, inputs)
     found, shares, equal = [], [], 0
     for image, target in zip(torch.split(inputs, 1), targets, strict=True):
@@ -464,7 +492,7 @@ def smooth_gradcam_plus_plus(
         # The image comes first.
         both = torch.cat([image.contiguous(memory_format=torch.channels_last), samples])
         parts = [
-            layer_maps(model, module, part, target.expand(len(part)), layout, WHO)
+            layer_maps(model, module, part, target.expand(len(part)), cells, WHO)
             for part in torch.split(both, batch)
         ]
         maps, gradients = parts[0][0][:1], torch.cat([part for _, part in parts])[1:, None]

@@ -6,7 +6,8 @@ that follows the channels: from the image, and from what convolutions, normaliza
 return, to the layer; and from there to what takes its output, by modules or by functions.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 
 import torch
@@ -18,6 +19,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.batching import in_smaller_batches
 from attributionlab.methods.notices import Notice, notify
+from attributionlab.methods.tokens import Tokens, tokens_of
 
 
 def find_layer(
@@ -91,17 +93,26 @@ def returned(
 
 def only_maps(returned: Sequence[object]) -> Float[Tensor, "batch maps rows columns"]:
     """The maps that a layer returned, refused unless it ran exactly once and returned some."""
+    return _of_four_axes(only_output(returned))
+
+
+def only_output(returned: Sequence[object]) -> Tensor:
+    """The tensor that a layer returned, refused unless it ran exactly once and returned one."""
     if len(returned) != 1:
         raise AttributionLabError(
             f"the layer runs {len(returned)} times in a pass: name one that runs once"
         )
-    [maps] = returned
-    if not isinstance(maps, Tensor) or maps.ndim != 4:
-        shape = tuple(getattr(maps, "shape", ()))
-        raise AttributionLabError(
-            f"the layer returns shape {shape}: name one that returns maps (B, C, h, w)"
-        )
-    return maps
+    [output] = returned
+    return output if isinstance(output, Tensor) else _of_four_axes(output)
+
+
+def _of_four_axes(output: object) -> Float[Tensor, "batch maps rows columns"]:
+    if isinstance(output, Tensor) and output.ndim == 4:
+        return output
+    shape = tuple(getattr(output, "shape", ()))
+    raise AttributionLabError(
+        f"the layer returns shape {shape}: name one that returns maps (B, C, h, w)"
+    )
 
 
 def refuse_single_cell(maps: Float[Tensor, "batch maps rows columns"], who: str) -> None:
@@ -148,6 +159,12 @@ def _chain(module: nn.Module) -> list[nn.Module]:
 
 Layout = Literal["channels-first", "channels-last"]
 """Layout of a layer's output: (B, c, h, w) or (B, h, w, c)."""
+
+Reshape = Callable[[Tensor], Tensor]
+"""A layer's output -> maps (B, c, h, w), in which each value is one of the output's."""
+
+Cells = Layout | Tokens | Reshape
+"""Where the cells of an image lie in a layer's output."""
 
 FIRST, LAST = 1, 3
 LAYOUTS: Mapping[int, Layout] = {FIRST: "channels-first", LAST: "channels-last"}
@@ -204,11 +221,71 @@ def layout_of(
     last, and means are over places. Refuses an unknown layout, none stated where none or both are
     proven, and a layer that does not run exactly once, or returns no maps.
     """
+    _check_layout(stated, who)
+    seen = in_smaller_batches(lambda _: _seen(model, layer, inputs[:1]), 1, who)
+    only_maps([seen.returned])
+    return _layout(seen, model, layer, inputs, stated, who)
+
+
+def cells_of(
+    model: nn.Module,
+    layer: nn.Module,
+    inputs: Float[Tensor, "batch channels height width"],
+    layout: Layout | Reshape | None,
+    grid: Sequence[int] | None,
+    prefix: int | None,
+    who: str,
+) -> Cells:
+    """Where an image's cells lie in what a layer returns: tokens (B, N, c), or maps as in `layout_of`.
+
+    A function that the user states comes first. Tokens are a grid behind others as in `tokens_of`; the
+    patch embedding is the last convolution in front of the layer. Refuses a grid or a prefix where the
+    layer returns no tokens, tokens whose first axis is not the batch, and what `tokens_of` and
+    `layout_of` refuse.
+    """
+    if callable(layout):
+        return layout
+    _check_layout(layout, who)
+    seen = in_smaller_batches(lambda _: _seen(model, layer, inputs[:1]), 1, who)
+    if seen.returned.ndim == 3 and layout is None:
+        images, number, features = shape = tuple(seen.returned.shape)
+        cells = math.prod(seen.convolved or (0,))
+        turned = grid is None and number < cells <= features
+        if images != 1 or turned:
+            raise AttributionLabError(
+                f"{who}: the layer returns {shape} for one image, not (1, tokens, features): state as "
+                "layout a function that makes maps (B, c, h, w) of it"
+            )
+        # Fewer tokens than patches: a later stage of a network that merges them.
+        maps = seen.convolved if number >= cells else None
+        return tokens_of(number, inputs.shape[2:], maps, grid, prefix)
+    only_maps([seen.returned])
+    for name, value in (("grid", grid), ("prefix", prefix)):
+        if value is not None:
+            raise AttributionLabError(
+                f"{who}: {name} is {value!r}, but the layer returns maps "
+                f"{tuple(seen.returned.shape)} and no tokens (B, N, c): leave it out"
+            )
+    return _layout(seen, model, layer, inputs, layout, who)
+
+
+def _check_layout(stated: object, who: str) -> None:
     if stated is not None and stated not in get_args(Layout):
         hint = nearest(str(stated), get_args(Layout))
         raise AttributionLabError(f"{who}: layout is {stated!r}: {hint}")
-    found, shape = in_smaller_batches(lambda _: _proven(model, layer, inputs[:1]), 1, who)
-    proven = LAYOUTS.get(found.pop()) if len(found) == 1 else None
+
+
+def _layout(
+    seen: "_Seen",
+    model: nn.Module,
+    layer: nn.Module,
+    inputs: Float[Tensor, "batch channels height width"],
+    stated: Layout | None,
+    who: str,
+) -> Layout:
+    """The layout that is stated or proven."""
+    shape = tuple(seen.returned.shape)
+    proven = LAYOUTS.get(min(seen.channels)) if len(seen.channels) == 1 else None
     if stated is None:
         if proven is None:
             raise AttributionLabError(
@@ -228,9 +305,20 @@ def layout_of(
     return stated
 
 
-def channels_first(maps: Tensor, layout: Layout) -> Float[Tensor, "batch maps rows columns"]:
-    """A layer's output with its channels as the second axis."""
-    return maps if layout == LAYOUTS[FIRST] else maps.movedim(LAST, FIRST)
+def channels_first(output: Tensor, cells: Cells) -> Float[Tensor, "batch maps rows columns"]:
+    """A layer's output as maps, with its channels as the second axis."""
+    if isinstance(cells, Tokens):
+        return cells.as_maps(output)
+    if callable(cells):
+        maps = cells(output)
+        if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(output):
+            shape = tuple(getattr(maps, "shape", ()))
+            raise AttributionLabError(
+                f"layout makes shape {shape} of {tuple(output.shape)}: return maps (B, c, h, w) of the "
+                f"same {len(output)} images"
+            )
+        return maps
+    return output if cells == LAYOUTS[FIRST] else output.movedim(LAST, FIRST)
 
 
 def as_layer(maps: Float[Tensor, "batch maps rows columns"], layout: Layout) -> Tensor:
@@ -238,9 +326,18 @@ def as_layer(maps: Float[Tensor, "batch maps rows columns"], layout: Layout) -> 
     return maps if layout == LAYOUTS[FIRST] else maps.movedim(FIRST, LAST)
 
 
+class _Seen(NamedTuple):
+    """What a pass shows of a layer: its output, which axes of it must hold channels, and the rows and
+    columns of what the last convolution in front of it returns.
+    """
+
+    returned: Tensor
+    channels: set[int]
+    convolved: tuple[int, int] | None
+
+
 @torch.no_grad()
-def _proven(model: nn.Module, layer: nn.Module, image: Tensor) -> tuple[set[int], tuple[int, ...]]:
-    """Axes of a layer's output that must hold channels, and its shape."""
+def _seen(model: nn.Module, layer: nn.Module, image: Tensor) -> _Seen:
     proof, returned = _Proof(), list[object]()
 
     def begin(_module: nn.Module, _inputs: object, output: object) -> None:
@@ -255,7 +352,7 @@ def _proven(model: nn.Module, layer: nn.Module, image: Tensor) -> tuple[set[int]
             model(image)
     finally:
         handle.remove()
-    return proof.found, tuple(only_maps(returned).shape)
+    return _Seen(only_output(returned), proof.found, proof.convolved)
 
 
 class _Proof(TorchFunctionMode):
@@ -266,9 +363,13 @@ class _Proof(TorchFunctionMode):
         self.axes: Any = WeakTensorKeyDictionary()
         self.found: set[int] = set()
         """Axes of the layer's output that must hold channels."""
+        self.convolved: tuple[int, int] | None = None
+        """Rows and columns of what the last convolution in front of the layer returns."""
+        self._behind = False
 
     def follow(self, output: object) -> None:
         """Begin at what the layer returns."""
+        self._behind = True
         if isinstance(output, Tensor) and output.ndim == 4:
             channels = self.axes.get(output, NOTHING).channels
             self.axes[output] = axes = _Axes((0, 1, 2, 3), channels)
@@ -285,6 +386,8 @@ class _Proof(TorchFunctionMode):
         result = func(*args, **kwargs)
         if shape is None:
             return result
+        if name == "conv2d" and not self._behind:
+            self.convolved = (result.shape[-2], result.shape[-1])
         axes = _Axes(
             next((each.origins for each in known if each.origins is not None), None),
             next((each.channels for each in known if each.channels is not None), None),

@@ -10,9 +10,10 @@ import oracles_attention as oracles
 import oracles_methods
 from attributionlab.errors import AttributionLabError, GuardWarning
 from attributionlab.methods import attention_rollout, chefer_lrp
-from attributionlab.methods.attention import Tokens, read_tokens, tokens_of
+from attributionlab.methods.attention import read_tokens
 from attributionlab.methods.attention_matrices import Attending, scaled_dot_product
 from attributionlab.methods.notices import collect_notices
+from attributionlab.methods.tokens import Tokens, tokens_of
 from attributionlab.papers.subjects.networks import AttentionNetwork
 from oracles_attention import MAKES, Transformer
 
