@@ -8,7 +8,8 @@ Where they are, family by family:
   which share `coalitions`
 - masks: `random_masks` (RISE), `extremal`
 - a layer's maps: `cam`; information bottlenecks: `bottleneck` (IBA), `input_bottleneck` (InputIBA)
-- transformers: `attention` (rollout, Chefer's LRP), with `attention_matrices`, `transformer_relevance`, `tokens`
+- transformers: `attention` (rollout, Chefer's LRP), with `attention_matrices`, `tokens`,
+  `transformer_relevance`
 - made of any method: `ensembles`, `derivation`, `suffixes` (of names)
 
 `registry` has methods and papers' settings by name; `adapter`, `calling` and `run` call methods in a

@@ -51,12 +51,12 @@ class Mixture:
     head: "Head"
     pixels: int
 
-    def outputs(self, order: NDArray[np.int64], counts: NDArray[np.int64]) -> Tensor:
-        """Outputs (S, K) after so many replacements."""
-        roots = follow(
-            order, counts, self.levels, self.parents, self.kinds, self.weights, self.state.copy()
-        )
-        return self.head.outputs(roots)
+    def outputs(self, orders: NDArray[np.int64], counts: NDArray[np.int64]) -> Tensor:
+        """Outputs (D, S, K) after so many replacements along each order (D, P)."""
+        static = (counts, self.levels, self.parents, self.kinds, self.weights)
+        roots = np.stack([follow(order, *static, self.state.copy()) for order in orders])
+        outputs = self.head.outputs(roots.reshape(-1, roots.shape[2]))
+        return outputs.reshape(*roots.shape[:2], -1)
 
     def single_outputs(self) -> Tensor:
         """Outputs (P, K) where one pixel alone is replaced."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
@@ -221,6 +222,10 @@ PIXELS_AT_ONCE = 5 * 224 * 224
 """Pixels of the images of one pass: on a CPU larger passes are slower, for page faults."""
 
 
+STATES_AT_ONCE = 2**18
+"""States of the last map that wait for the layers behind it."""
+
+
 def by_forward_passes(
     model: nn.Module,
     image: Float[Tensor, "channels height width"],
@@ -364,9 +369,11 @@ def _along(
     mixture: "Mixture", orders: Int[Tensor, "draws pixels"], counts: Int[Tensor, " counts"]
 ) -> Float[Tensor, "draws counts outputs"]:
     """Outputs along each order, shared by threads."""
+    threads = torch.get_num_threads()
+    pieces = max(threads, len(orders) * len(counts) // STATES_AT_ONCE)
+    some = np.array_split(orders.cpu().numpy(), min(pieces, len(orders)))
     wanted = counts.numpy()
-    each = [order.numpy() for order in orders.cpu().contiguous()]
-    if len(each) == 1:
-        return mixture.outputs(each[0], wanted)[None]
-    with ThreadPoolExecutor(min(torch.get_num_threads(), len(each))) as threads:
-        return torch.stack(list(threads.map(lambda order: mixture.outputs(order, wanted), each)))
+    if threads == 1 or len(some) == 1:
+        return torch.cat([mixture.outputs(piece, wanted) for piece in some])
+    with ThreadPoolExecutor(min(threads, len(some))) as pool:
+        return torch.cat(list(pool.map(lambda piece: mixture.outputs(piece, wanted), some)))

@@ -261,6 +261,18 @@ def test_threads_share_the_draws_and_change_nothing(generator):
         torch.set_num_threads(1)
 
 
+@pytest.mark.parametrize("output", ["logit", "probability"])
+def test_orders_are_followed_in_pieces_that_change_nothing(output, generator, monkeypatch):
+    env = al.load("multi-color-sum", image_size=16)
+    model, (images, _) = env.explained_model(output), env.batch(1)
+    orders = permutations(5, 256, generator)[None]
+    together = trajectories(model, images, torch.zeros(1), orders)
+    for order, outputs in zip(orders[0], together[0], strict=True):
+        assert torch.equal(trajectory(model, images[0], torch.zeros(1), order), outputs)
+    monkeypatch.setattr(replacement, "STATES_AT_ONCE", 2 * 257)  # two orders, two, one
+    assert torch.equal(trajectories(model, images, torch.zeros(1), orders), together)
+
+
 def test_models_are_asked_with_exact_products_and_the_setting_is_put_back():
     seen = []
 
