@@ -21,6 +21,9 @@ Item = TypeVar("Item")
 PATIENCE = 9.0
 """Seconds after which a line is due where none has come, so that ten never pass in silence."""
 
+BRIEF = 1.0
+"""Seconds within which a line about items is enough: quick ones would flood a file."""
+
 ROOMY = 78
 """Columns that a bar needs beside what is done."""
 
@@ -132,14 +135,17 @@ class Display(Protocol):
 
 
 class Lines:
-    """For a pipe or a file: a line for each named item, one at the end of the work, and one whenever
-    none has come for `PATIENCE` seconds, which a thread writes while the work goes on.
+    """For a pipe or a file: a line for named items, at most one in `BRIEF` seconds, one at the end of
+    the work, and one whenever none has come for `PATIENCE` seconds, which a thread writes while the
+    work goes on.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self.clock = stream, clock
         self.tasks: list[Task] = []
         self.last = clock()
+        self.named = self.last - BRIEF
+        """when the last line about an item came"""
         self.lock = threading.Lock()  # one line at a time
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self._watch, name="progress", daemon=True)
@@ -157,7 +163,9 @@ class Lines:
 
     def advanced(self, task: Task, count: int) -> None:
         with self.lock:
-            if count and (task.items or task.done == task.total):
+            due = task.items and self.clock() - self.named >= BRIEF
+            if count and (due or task.done == task.total):
+                self.named = self.clock()
                 self._say(task)
 
     def close(self, task: Task) -> None:

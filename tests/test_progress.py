@@ -153,6 +153,14 @@ def test_each_item_with_a_name_has_a_line(monkeypatch):
     )
 
 
+def test_quick_items_share_a_line(shown):
+    lines, task, clock = shown
+    for clock.now in (0.1, 0.5, 1.2, 1.3):
+        advance(lines, task, 8, "a")
+    found = [re.search(r"\d+ of 32", line) for line in written(lines)]
+    assert [each and each[0] for each in found] == ["8 of 32", "24 of 32", "32 of 32"]
+
+
 def test_the_thread_writes_while_the_work_goes_on_and_ends_with_it(monkeypatch):
     written = threading.Event()
 
