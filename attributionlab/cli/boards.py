@@ -203,14 +203,10 @@ def _rank_metrics(
     Options that are None are left to `attributionlab.rank_metrics`; `all_` adds its metrics.
     """
     from attributionlab.leaderboard import DEFAULT_METRICS, rank_metrics
-    from attributionlab.methods import as_method
+    from attributionlab.references import located
 
     metrics: list[Any] = [*DEFAULT_METRICS] if all_ else []
-    metrics += [
-        as_method(name, {}).function if ":" in name else name
-        for name in names
-        if name not in metrics
-    ]
+    metrics += [located(name, {}) if ":" in name else name for name in names if name not in metrics]
     given = {name: value for name, value in options.items() if name == "jobs" or value is not None}
 
     def run(folder: Path) -> "MetricBoard":

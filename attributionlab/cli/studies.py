@@ -258,6 +258,7 @@ def run_metric_test(
     from attributionlab.metric_trials.registry import says_direction
     from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_test
     from attributionlab.metric_trials.swap import STATUS
+    from attributionlab.references import located
     from attributionlab.report import data_table, notes_list, print_table, to_png
     from attributionlab.store.running import Workers
     from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
@@ -278,7 +279,7 @@ def run_metric_test(
         ONE_METRIC_ONLY,
         ("difficulty",),
     )
-    scorer: Any = metric if ":" not in metric else as_method(metric, {}).function
+    scorer: Any = located(metric, {}) if ":" in metric else metric
     says_so = isinstance(scorer, str) or says_direction(scorer)
     if lower_is_better and says_so:
         raise AttributionLabError(

@@ -151,7 +151,8 @@ def refusal(name: str) -> str:
     [missing] = NOT_GIVEN.keys() & parameters_of(function, name)
     return (
         f"{name} cannot be tested: {NOT_GIVEN[missing]}; score a method with "
-        f"attributionlab.metrics.{function.__name__} instead"
+        f"attributionlab.metrics.{function.__name__} instead, and see its card: "
+        f"attributionlab cards {name} --out DIR"
     )
 
 

@@ -28,6 +28,8 @@ class Scorer:
         raise RuntimeError("boom")
 
 scorer = Scorer()
+number = 3
+
 def foreground(model, images, targets, attributions, *, replacement):
     return (attributions * (images != replacement).any(1, keepdim=True)).sum((1, 2, 3))
 """
@@ -149,6 +151,7 @@ def test_the_size_of_images_is_chosen(run):
         (["insertion", "--lower-is-better"], "insertion says itself which is better"),
         (["insertion", "--json", "small.toml"], "--json is 'small.toml', which is read"),
         (["mine.py:nothing"], "nothing"),
+        (["mine.py:number"], "metric is 3: pass a name or a function"),
         (["insertion", "--output", "class"], "output is 'class'"),
         (["mine.py:scorer"], r"'higher_is_better' of Scorer .*boom \(mine.py, line \d+\): let"),
         (
