@@ -50,7 +50,7 @@ def items(value: object) -> list[Item]:
         try:
             return [float(value)]
         except OverflowError:
-            return [math.inf if value > 0 else -math.inf]
+            return [math.inf if abs(value) == value else -math.inf]  # beyond what floats hold
     kind = type(value).__name__
     raise AttributionLabError(
         f"{cut(repr(value))} is of type {kind}: write a number, a word, or a list of them"
@@ -205,20 +205,20 @@ def _count(number: int, noun: str) -> str:
 
 
 def written(answer: object) -> str:
-    """Return an answer as students read it, numbers with four digits.
+    """Return an answer as students read it, numbers with five digits.
 
     Examples
     --------
     >>> from attributionlab.course.comparing import written
     >>> written([0.0, 1 / 3, "pass"])
-    '0, 0.3333, pass'
+    '0, 0.33333, pass'
     """
     texts = [each if isinstance(each, str) else _digits(each) for each in items(answer)]
     return ", ".join(sorted(texts) if isinstance(answer, (set, frozenset)) else texts)
 
 
 def _digits(number: float) -> str:
-    return f"{number + 0.0:.0f}" if number.is_integer() else f"{number:.4g}"  # + 0.0: no "-0"
+    return f"{number + 0.0:.0f}" if number.is_integer() else f"{number:.5g}"  # + 0.0: no "-0"
 
 
 def hint(prediction: object, hints: Mapping[object, str]) -> str:

@@ -166,7 +166,7 @@ def test_skip_shows_the_answer(typed, folder, capsys):
     gate = al.course.predict("01.1", typed)
     assert gate.check([1 / 3, -0.0, "pass"])
     assert gate.open
-    assert capsys.readouterr().out == "01.1: skipped. The answer: 0.3333, 0, pass\n"
+    assert capsys.readouterr().out == "01.1: skipped. The answer: 0.33333, 0, pass\n"
     assert gates(folder)["01.1"] == [{"prediction": "skip", "right": None}]
 
 
