@@ -44,6 +44,7 @@ from attributionlab.cli.options import (
     write_all,
 )
 from attributionlab.cli.reproducing import reproduce_items
+from attributionlab.cli.slides import write_slides
 from attributionlab.cli.studies import compare_methods, run_metric_test
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
@@ -316,6 +317,7 @@ app.command("score")(score_files)
 app.command("sweep")(run_sweep_file)
 app.command("status")(show_status)
 app.command("merge")(merge_folders)
+app.command("slides")(write_slides)
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
