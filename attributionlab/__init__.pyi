@@ -1,5 +1,6 @@
 """The public names and where each is defined; loaded from here when first used."""
 
+from . import course as course
 from . import exact as exact
 from . import images as images
 from . import imputation as imputation

@@ -3,6 +3,7 @@
 A generated table stands between its line of column names and the next empty line.
 """
 
+import ast
 import json
 import re
 from collections import Counter
@@ -209,7 +210,40 @@ def value_text(schema: dict[str, Any]) -> str:
     return words.get(schema["type"], schema["type"])
 
 
+GATE_COLUMNS = ["gate", "asks for", "wrong prediction", "what the notebook answers"]
+
+
+def teaching_page(page: str) -> str:
+    """docs/teaching.md with the wrong predictions that the gates of the course know."""
+    rows = []
+    for path in sorted((DOCS.parent / "notebooks").glob("*.ipynb")):
+        rows += expected_mistakes(json.loads(path.read_text(encoding="utf-8")))
+    return with_table(page, GATE_COLUMNS, rows)
+
+
+def expected_mistakes(notebook: dict[str, Any]) -> list[list[str]]:
+    """A row for each hint: the gate asked last, what it asks for, the wrong prediction, the hint."""
+    rows, name, asked = [], "", ""
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code":
+            continue
+        if gate := re.search(r'\.predict\(\s*"([\w.]+)"', source):
+            comment = re.search(r"^prediction = None  # (.*)", source, re.MULTILINE)
+            name, asked = gate[1], comment[1] if comment else ""
+        for call in ast.walk(ast.parse(source)):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "check":
+                for hints in (each.value for each in call.keywords if each.arg == "hints"):
+                    assert isinstance(hints, ast.Dict), f"gate {name}: write the hints as a dict"
+                    for wrong, text in zip(hints.keys, hints.values, strict=True):
+                        values = wrong.elts if isinstance(wrong, ast.Tuple) else [wrong]
+                        written = ", ".join(ast.unparse(each) for each in values)
+                        rows.append([name, asked, f"`{written}`", ast.literal_eval(text)])
+    return rows
+
+
 PAGES = {
+    "teaching.md": teaching_page,
     "methods.md": methods_page,
     "metrics.md": metrics_page,
     "metric-kit.md": kit_page,
@@ -223,3 +257,6 @@ if __name__ == "__main__":
     for file, generate in PAGES.items():
         path = DOCS / file
         path.write_text(generate(path.read_text(encoding="utf-8")), encoding="utf-8")
+    from previews import PREVIEWS, sheet
+
+    PREVIEWS.write_bytes(sheet())

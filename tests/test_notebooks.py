@@ -1,7 +1,10 @@
-"""The course: every notebook runs from top to bottom, and is stored without outputs."""
+"""The course: notebooks run, ask before they answer, and their answers are what the table says."""
 
+import ast
 import re
 import sys
+import tomllib
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -11,14 +14,26 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 import attributionlab as al
+from attributionlab.course.comparing import difference
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+ANSWERS = tomllib.loads((Path(__file__).parent / "course" / "answers.toml").read_text("utf-8"))
 SECONDS_PER_CELL = 600  # for a hanging cell only: seconds on an idle machine, minutes on a busy one
-# Side of the images in the notebooks, and one at which all that they assert holds too, in a third of
-# the time.
-SIDE, SMALLER = 72, 56
 TERMINAL_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+PREDICTION = re.compile(r"^prediction = None\b", re.MULTILINE)
+GATE = re.compile(r'^\w+ = al\.course\.predict\("([^"]+)", prediction\)$', re.MULTILINE)
+SKIPPED = re.compile(r"^(\S+): skipped\. The answer: (.*)$", re.MULTILINE)
+MISTAKES = (
+    "7",
+    '"no idea"',
+    "[]",
+    "len",
+    "{'a': 1}",
+    "[1, -1, None]",
+    "(1, 2, 3, 4, 5, 6, 7)",
+    "1j",
+)
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -27,7 +42,18 @@ def read(path: Path) -> NotebookNode:
     return nbformat.read(path, as_version=nbformat.NO_CONVERT)
 
 
-def run(notebook: NotebookNode, folder: Path) -> None:
+def with_predictions(notebook: NotebookNode, predictions: tuple[str, ...]) -> NotebookNode:
+    """Type these predictions, again and again, into one gate after the other."""
+    typed = 0
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and PREDICTION.search(cell.source):
+            line = f"prediction = {predictions[typed % len(predictions)]}"
+            cell.source = PREDICTION.sub(lambda _, line=line: line, cell.source)
+            typed += 1
+    return notebook
+
+
+def run(notebook: NotebookNode, folder: Path) -> NotebookNode:
     """Run all cells in a new kernel; fail with the source and the error of the first that raises."""
     client = NotebookClient(
         notebook,
@@ -36,31 +62,155 @@ def run(notebook: NotebookNode, folder: Path) -> None:
         resources={"metadata": {"path": str(folder)}},
     )
     try:
-        client.execute()
+        return client.execute()
     except CellExecutionError as error:
         message = TERMINAL_COLORS.sub("", str(error))
         raise pytest.fail.Exception(message, pytrace=False) from None
 
 
-@pytest.fixture
-def kernel(monkeypatch):
+def output_text(cell: NotebookNode) -> str:
+    """What a cell printed or showed, pictures left out."""
+    texts = [
+        each.text if each.output_type == "stream" else each.get("data", {}).get("text/plain", "")
+        for each in cell.get("outputs", ())
+    ]
+    return "\n".join(texts)
+
+
+def gate_of(cell: NotebookNode) -> str | None:
+    found = GATE.search(cell.source) if cell.cell_type == "code" else None
+    return found[1] if found else None
+
+
+def gates(notebook: NotebookNode) -> list[str]:
+    return [name for name in map(gate_of, notebook.cells) if name]
+
+
+def answers(skipped: NotebookNode) -> dict[str, str]:
+    """The answers that gates show where they are skipped."""
+    return dict(SKIPPED.findall("\n".join(map(output_text, skipped.cells))))
+
+
+def pattern(answer: str) -> re.Pattern[str]:
+    """An answer as it may be printed: as a list, a tuple or a tensor, with decimals or without."""
+    values = [re.escape(value) + r"(?:\.0*)?" for value in answer.split(", ")]
+    return re.compile(r"(?<![\w.-])" + r"[\s,;\[\]()]+".join(values) + r"(?![\w]|\.\d)", re.I)
+
+
+def leaks(unanswered: NotebookNode, answers: dict[str, str]) -> list[tuple[str, str]]:
+    """Cells of an unanswered notebook that show answers, and the gates of these.
+
+    Lists, and numbers of three digits or more, are looked for in the whole notebook. A single word or a
+    small number stands in many places by chance: they are looked for between the question and the
+    next one. A cell that compares shows nothing at all.
+    """
+    found, section = [], ""
+    for cell in unanswered.cells:
+        section = gate_of(cell) or section
+        text = cell.source if cell.cell_type == "markdown" else output_text(cell)
+        if cell.cell_type == "code" and ".check(" in cell.source and cell.outputs:
+            found.append((cell.id, section))
+        for gate, answer in answers.items():
+            telling = "," in answer or len(re.findall(r"\d", answer)) > 2
+            at = pattern(answer).search(text.replace(gate, ""))
+            if at and (telling or (gate == section and cell.cell_type == "code")):
+                found.append((cell.id, gate))
+    return found
+
+
+def misplaced(notebook: NotebookNode) -> list[str]:
+    """Cells that would compute an answer before a prediction, or hold one."""
+    wrong = []
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        tree = ast.parse(cell.source.replace("%matplotlib", "# %matplotlib"))
+        compared = [node for node in ast.walk(tree) if _is_check(node)]
+        guarded = {
+            node
+            for branch in tree.body
+            if isinstance(branch, ast.If)
+            for statement in branch.body
+            for node in ast.walk(statement)
+            if _is_check(node) and ast.unparse(node.func.value) == ast.unparse(branch.test)
+        }
+        literal = any(
+            not any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(call.args[0]))
+            for call in compared
+        )
+        both = bool(GATE.search(cell.source)) and bool(compared)
+        if set(compared) - guarded or literal or both:
+            wrong.append(cell.id)
+    return wrong
+
+
+def _is_check(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "check"
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel():
     """Kernels find the package under test, installed or not, and draw pictures as in a browser."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(al.__file__).parent.parent))
-    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(al.__file__).parent.parent))
+        patch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+        yield
 
 
-@pytest.mark.parametrize("side", [SMALLER, pytest.param(SIDE, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module")
+def skipped(tmp_path_factory):
+    """Notebooks run with every gate skipped, each of them once."""
+
+    @cache
+    def run_it(path: Path) -> NotebookNode:
+        notebook = with_predictions(read(path), ('"skip"',))
+        return run(notebook, tmp_path_factory.mktemp("skipped"))
+
+    return run_it
+
+
+# Runs
+
+
 @pytest.mark.notebooks
 @each_notebook
-def test_a_notebook_runs_from_top_to_bottom(path, side, kernel):
-    notebook = read(path)
-    for cell in notebook.cells:
-        cell.source = cell.source.replace(f"image_size={SIDE}", f"image_size={side}")
-    run(notebook, path.parent)
+def test_the_answers_are_those_of_the_table(path, skipped):
+    found, table = answers(skipped(path)), ANSWERS[path.stem.partition("_")[0]]
+    assert list(found) == gates(read(path))
+    assert list(found) == list(table)
+    for gate, answer in table.items():
+        # The fifth digit of a mean over images may differ between processors.
+        tolerance = 0.0 if isinstance(answer, int) else 1e-3
+        assert not difference(found[gate], answer, tolerance), (gate, found[gate])
 
 
 @pytest.mark.notebooks
-def test_kernels_run_this_python_and_the_package_under_test(tmp_path, kernel):
+@each_notebook
+def test_no_answer_stands_in_a_notebook_without_predictions(path, skipped, tmp_path):
+    known = answers(skipped(path))
+    assert known
+    unanswered = run(read(path), tmp_path)
+    assert not leaks(unanswered, known)
+    assert not (tmp_path / "predictions.json").exists()
+    for gate in gates(unanswered):
+        assert f"{gate} waits" in "\n".join(map(output_text, unanswered.cells))
+
+
+@pytest.mark.notebooks
+@each_notebook
+def test_mistakes_do_not_stop_a_notebook(path, tmp_path):
+    notebook = run(with_predictions(read(path), MISTAKES), tmp_path)
+    text = "\n".join(map(output_text, notebook.cells))
+    for gate in gates(notebook):
+        assert re.search(rf"^{re.escape(gate)}(:| waits)", text, re.MULTILINE), gate
+
+
+@pytest.mark.notebooks
+def test_kernels_run_this_python_and_the_package_under_test(tmp_path):
     cell = nbformat.v4.new_code_cell(
         "import sys, attributionlab; print(sys.executable, attributionlab.__file__, sep='\\n')"
     )
@@ -69,15 +219,85 @@ def test_kernels_run_this_python_and_the_package_under_test(tmp_path, kernel):
 
 
 @pytest.mark.notebooks
-def test_a_broken_cell_fails_with_its_source_and_its_error(tmp_path, kernel):
+def test_a_broken_cell_fails_with_its_source_and_its_error(tmp_path):
     cells = [nbformat.v4.new_code_cell(source) for source in ("half = 1 / 2", "assert half == 1")]
     with pytest.raises(pytest.fail.Exception, match=r"(?s)assert half == 1.*AssertionError"):
         run(nbformat.v4.new_notebook(cells=cells), tmp_path)
 
 
+# The scan sees what it is for
+
+
+def lesson(*work: str) -> NotebookNode:
+    """A notebook of one gate, whose answer is 0, 1, 1, and these cells behind it."""
+    sources = (
+        "import attributionlab as al\nvalues = [0, 1, 1]",
+        'prediction = None\ngate = al.course.predict("99.1", prediction)',
+        "if gate:\n    gate.check(values)",
+        *work,
+    )
+    cells = [nbformat.v4.new_code_cell(text, id=f"c{i}") for i, text in enumerate(sources)]
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+LEAKS = {
+    "printed": "print(values)",
+    "with decimals": "print([float(value) for value in values])",
+    "as a tensor": "import torch; torch.tensor(values)",
+    "in a sentence": "print(f'They are {tuple(values)}.')",
+    "compared": "print('not before .check(')",
+}
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("source", LEAKS.values(), ids=LEAKS)
+def test_a_leaking_notebook_is_caught(source, tmp_path):
+    known = answers(run(with_predictions(lesson(), ('"skip"',)), tmp_path))
+    assert known == {"99.1": "0, 1, 1"}
+    assert leaks(run(lesson(source), tmp_path), known) == [("c3", "99.1")]
+    assert leaks(run(lesson("if gate.open:\n    print(values)"), tmp_path), known) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "shown"),
+    [
+        ("the verdict is Pass.", "pass", True),
+        ("it passes", "pass", False),
+        ("21 of 3", "1", False),
+        ("is 1.0 here", "1", True),
+        ("is 1.25 here", "1", False),
+        ("-1", "1", False),
+        ("tensor([0., 1., 1.])", "0, 1, 1", True),
+        ("[0, 1, 1, 1]", "1, 1", True),
+        ("82.125", "82.125", True),
+    ],
+)
+def test_an_answer_is_found_as_a_whole(text, answer, shown):
+    assert bool(pattern(answer).search(text)) == shown
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "gate.check(values)",
+        "if not gate:\n    gate.check(values)",
+        "if gate:\n    pass\nelse:\n    gate.check(values)",
+        "if gate:\n    gate.check([0, 1])",
+        'gate = al.course.predict("99.1", prediction)\nif gate:\n    gate.check(values)',
+    ],
+)
+def test_an_answer_outside_of_its_gate_is_caught(source):
+    assert misplaced(lesson(source)) == ["c3"]
+    assert misplaced(lesson()) == []
+
+
+# Files
+
+
 @pytest.mark.skipif(not FOLDER.exists(), reason="needs a checkout")
 def test_the_course_is_found():
     assert NOTEBOOKS
+    assert {path.stem.partition("_")[0] for path in NOTEBOOKS} == set(ANSWERS)
 
 
 @each_notebook
@@ -97,5 +317,28 @@ def test_a_notebook_is_stored_without_outputs_and_without_traces_of_a_run(path):
 
 
 @each_notebook
-def test_code_comes_after_an_explanation(path):
-    assert read(path).cells[0].cell_type == "markdown"
+def test_a_notebook_is_a_lesson(path):
+    notebook = read(path)
+    for part in ("# ", "**Goals.**", "**Time.**", "**You need**"):
+        assert part in notebook.cells[0].source, part
+    assert sum("\n## What to remember\n" in f"\n{cell.source}" for cell in notebook.cells) == 1
+    number = path.stem.partition("_")[0]
+    names = gates(notebook)
+    questions = [name for name in names if ".E" not in name]
+    assert 4 <= len(questions) <= 6
+    assert questions == [f"{number}.{place}" for place in range(1, len(questions) + 1)]
+    assert names[len(questions) :] == [f"{number}.E1", f"{number}.E2"]
+    slides = [
+        cell.id for cell in notebook.cells if re.search(r"^ *slide\b.* = ", cell.source, re.M)
+    ]
+    assert len(slides) == 1
+
+
+@each_notebook
+def test_no_cell_computes_or_holds_an_answer_before_its_gate(path):
+    notebook = read(path)
+    assert not misplaced(notebook)
+    asked = [cell for cell in notebook.cells if gate_of(cell)]
+    assert all(PREDICTION.search(cell.source) for cell in asked)
+    checks = sum(".check(" in cell.source for cell in notebook.cells if cell.cell_type == "code")
+    assert checks == len(asked)

@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "memory": set(),
     "progress": set(),
     "references": set(),
+    "course": {"files"},
     "report": {"digits"},
     "store": {"files", "progress", "references", "validation"},
     "stats": set(),

@@ -44,6 +44,7 @@ from attributionlab.cli.options import (
     write_all,
 )
 from attributionlab.cli.reproducing import reproduce_items
+from attributionlab.cli.slides import write_slides
 from attributionlab.cli.studies import compare_methods, run_metric_test
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
@@ -91,11 +92,30 @@ def list_names() -> None:
 
 
 @app.command()
-def show(env: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")]) -> None:
+def show(
+    env: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")],
+    draw: Annotated[
+        Path | None, typer.Option(help="Draw a small network with its weights into this PNG file.")
+    ] = None,
+) -> None:
     """Say what an environment computes, from which layers and for which images."""
     from attributionlab.environment.catalog import load
 
-    typer.echo("\n".join(printable(line) for line in load(env).summary().splitlines()))
+    places = check_paths({"draw": draw}, [env])
+    loaded = load(env)
+    if places:
+        from attributionlab.files import write_atomically
+        from attributionlab.report import network_drawing, to_png
+
+        weighted: Any = [module for module in loaded.model.modules() if hasattr(module, "weight")]
+        figure = network_drawing(
+            [(each.weight.detach(), each.bias.detach()) for each in weighted],
+            inputs=["R", "G", "B"] if loaded.recipe.channels == 3 else ["x"],
+            outputs=[f"output {place}" for place in range(loaded.network.classes)],
+            title=loaded.name,
+        )
+        write_atomically(places["draw"], to_png(figure))
+    typer.echo("\n".join(printable(line) for line in loaded.summary().splitlines()))
 
 
 @app.command()
@@ -297,6 +317,7 @@ app.command("score")(score_files)
 app.command("sweep")(run_sweep_file)
 app.command("status")(show_status)
 app.command("merge")(merge_folders)
+app.command("slides")(write_slides)
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:

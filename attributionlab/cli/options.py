@@ -205,7 +205,7 @@ def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[s
     sources = {Path(file).resolve() for file in files if os.path.isfile(file)}
     for index, (name, place) in enumerate(places.items()):
         path = str(given[name])
-        if name in ("figure", "maps") and place.suffix.lower() != ".png":
+        if name in ("figure", "maps", "draw") and place.suffix.lower() != ".png":
             raise AttributionLabError(f"--{name} is {path!r}: figures are PNG files, name it so")
         if place in sources:
             raise AttributionLabError(f"--{name} is {path!r}, which is read: write elsewhere")

@@ -5,6 +5,7 @@ from .figures import to_png as to_png
 from .figures import violins_figure as violins_figure
 from .frames import data_table as data_table
 from .items_page import reproduction_page as reproduction_page
+from .network_drawings import network_drawing as network_drawing
 from .page import Panel as Panel
 from .page import faithfulness_page as faithfulness_page
 from .page import report_fragment as report_fragment

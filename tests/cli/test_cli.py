@@ -149,6 +149,23 @@ def test_a_quick_test_has_images_of_72_pixels_and_can_be_run_again(folder, capsy
         assert document["environments"][0]["constants"]["image_size"] == side
 
 
+@pytest.mark.long
+def test_show_draws_a_small_network_and_refuses_a_large_one(folder, capsys):
+    assert run("show", "small.toml", "--draw", "net.png") == 0
+    assert (folder / "net.png").read_bytes().startswith(b"\x89PNG")
+    assert "number of pixels" not in capsys.readouterr().err
+    for arguments, why in (
+        (["colors.toml", "--draw", "no.png"], "45 neurons in layer 1"),
+        (["small.toml", "--draw", "no.gif"], "--draw is 'no.gif'"),
+        (["small.toml", "--draw", "small.toml"], "small.toml"),
+    ):
+        assert run("show", *arguments) == 2
+        captured = capsys.readouterr()
+        assert why in captured.err
+        assert captured.out == ""
+    assert {path.name for path in folder.iterdir() if "no." in path.name} == set()
+
+
 REFUSALS = {
     "unknown method": (["salience"], "no method named 'salience': did you mean 'saliency'?"),
     "unknown environment": (["oracle", "--env", "multi"], "no environment named 'multi'"),

@@ -1,0 +1,169 @@
+"""A drawing of a small network: every neuron with its bias, every connection with its weight."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from numpy.typing import NDArray
+
+from attributionlab.errors import AttributionLabError
+
+RAISES, LOWERS = "#b2182b", "#2166ac"
+"""Of positive and negative weights."""
+MOST_NEURONS, MOST_CONNECTIONS, MOST_LAYERS = 32, 100, 16
+"""In a layer, in a layer, in all: up to these every number can be read on a wide screen."""
+LABELED = 12
+"""Connections of a layer up to which each has its weight beside it; of more, the values stand below."""
+
+Weights = tuple[Any, Any]
+"""Weight, (outputs, inputs) or (outputs, inputs, height, width), and bias, (outputs,)."""
+
+
+def network_drawing(
+    layers: Iterable[Weights],
+    *,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    title: str = "",
+    into: FigureBase | None = None,
+) -> Any:
+    """Draw neurons as circles with their biases, and connections as lines with their weights.
+
+    A convolution is drawn once, with a circle for each channel; its kernel's size stands with its
+    weights. Positive weights are red, negative ones blue, and weights of 0 are left out.
+
+    Parameters
+    ----------
+    layers : iterable of (weight, bias)
+        From the input to the output: weights (outputs, inputs) or (outputs, inputs, height, width),
+        biases (outputs,).
+    inputs, outputs : sequence of str
+        What stands beside the first and the last neurons.
+    title : str
+        Above all.
+    into : FigureBase, optional
+        A figure, or a part of one, to draw into; by default a new figure as large as the network needs.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Or the part that was drawn into.
+
+    Raises
+    ------
+    AttributionLabError
+        If there are no layers, layers that do not follow each other, or too many layers, neurons or
+        connections to be read.
+
+    Examples
+    --------
+    >>> from attributionlab import nets
+    >>> from attributionlab.report import network_drawing
+    >>> figure = network_drawing(nets.number_checker([5]), inputs=["x"], outputs=["x = 5"])
+    >>> len(figure.axes[0].lines)  # connections
+    9
+    """
+    shown = [(np.asarray(weight), np.asarray(bias)) for weight, bias in layers]
+    _check_size(shown)
+    sizes = [shown[0][0].shape[1], *(len(weight) for weight, _ in shown)]
+    tallest = max(sizes)
+    height = 1.6 + (0.5 if tallest < 16 else 0.24) * tallest
+    figure = into or Figure(figsize=(2 + 1.6 * len(shown), height), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    axis = figure.subplots()
+    axis.set_axis_off()
+    places = [[tallest * (i + 0.5) / size for i in range(size)] for size in sizes]
+    axis.set(xlim=(-0.6, len(shown) + 0.6), ylim=(tallest + 0.2 + 0.06 * tallest, 0))
+    for column, (weight, _) in enumerate(shown):
+        _connect(axis, column, weight, places[column], places[column + 1], tallest)
+    biases = [["  "] * sizes[0], *([_signed(b) for b in bias] for _, bias in shown)]
+    for column, (ys, texts) in enumerate(zip(places, biases, strict=True)):
+        for y, text in zip(ys, texts, strict=True):
+            axis.text(
+                column, y, text, ha="center", va="center", fontsize=8 if tallest < 16 else 6, zorder=3,
+                bbox={"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": "#444444"},
+            )  # fmt: skip
+    for y, name in zip(places[0], inputs, strict=False):
+        axis.text(-0.15, y, name, ha="right", va="center", fontsize=9)
+    for y, name in zip(places[-1], outputs, strict=False):
+        axis.text(len(shown) + 0.2, y, name, ha="left", va="center", fontsize=9)
+    return figure
+
+
+def _connect(
+    axis: Axes,
+    column: int,
+    weight: NDArray[Any],
+    left: Sequence[float],
+    right: Sequence[float],
+    tallest: int,
+) -> None:
+    """The lines between two columns of neurons, and their weights."""
+    kernels = weight.reshape(*weight.shape[:2], -1)  # (outputs, inputs, places in the kernel)
+    present = np.argwhere(kernels.any(2))
+    largest = np.abs(kernels).max()
+    for index, (to, start) in enumerate(present):
+        values = kernels[to, start]
+        sign = values.sum()
+        color = RAISES if sign >= 0 else LOWERS
+        strength = 0.6 + 1.6 * np.abs(values).max() / largest
+        axis.plot(
+            [column, column + 1], [left[start], right[to]], color=color, linewidth=strength,
+            alpha=0.8, zorder=1,
+        )  # fmt: skip
+        if len(present) <= LABELED:
+            # Lines that meet at a neuron are farthest apart at their other end.
+            share = 0.32 + 0.18 * (index % 3)
+            axis.text(
+                column + share, left[start] + share * (right[to] - left[start]), _range(values),
+                color=color, fontsize=8, ha="center", va="center", zorder=2,
+                bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"},
+            )  # fmt: skip
+    below = []
+    if weight.ndim == 4 and kernels.shape[2] > 1:
+        below.append(f"kernel {weight.shape[2]} x {weight.shape[3]}")
+    if len(present) > LABELED:
+        values = np.unique(kernels[kernels != 0])
+        few = ", ".join(map(_signed, values))
+        below.append(f"weights {few if len(values) <= 3 else _range(values)}")
+    text = "\n".join(below)
+    axis.text(column + 0.5, tallest, text, ha="center", va="top", fontsize=7, color="#444444")
+
+
+def _check_size(layers: Sequence[Weights]) -> None:
+    """Refuse what could not be read."""
+    if not layers:
+        raise AttributionLabError("a network without weights has nothing to draw: give it a layer")
+    for place, ((before, _), (after, _)) in enumerate(pairwise(layers), start=2):
+        if after.shape[1] != len(before):
+            raise AttributionLabError(
+                f"layer {place} has {after.shape[1]} inputs, and the one before {len(before)} neurons: "
+                "draw a chain of layers, with one value for each channel where linear layers begin"
+            )
+    counts = [(f"{len(layers)} layers", len(layers), MOST_LAYERS)]
+    for place, (weight, _) in enumerate(layers, start=1):
+        neurons = max(weight.shape[:2])
+        connections = int(weight.reshape(*weight.shape[:2], -1).any(2).sum())
+        counts.append((f"{neurons} neurons in layer {place}", neurons, MOST_NEURONS))
+        counts.append(
+            (f"{connections} connections to layer {place}", connections, MOST_CONNECTIONS)
+        )
+    beyond = next((what for what, count, most in counts if count > most), None)
+    if beyond:
+        raise AttributionLabError(
+            f"{beyond} cannot be read in a drawing: take one of at most {MOST_LAYERS} layers, each "
+            f"of at most {MOST_NEURONS} neurons and {MOST_CONNECTIONS} connections, such as "
+            "number-checker, or a world of two colors"
+        )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4g}" if value else "0"
+
+
+def _range(values: NDArray[Any]) -> str:
+    low, high = values.min(), values.max()
+    return _signed(low) if low == high else f"{_signed(low)} to {_signed(high)}"

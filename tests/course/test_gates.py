@@ -1,0 +1,257 @@
+"""Prediction gates: what opens them, what they say, and the file that counts tries."""
+
+import json
+import os
+import stat
+
+import numpy as np
+import pytest
+import torch
+
+import attributionlab as al
+from attributionlab.course import comparing
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Tries are counted in a folder of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def gates(folder):
+    record = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
+    assert record["schema"] == 1
+    return record["gates"]
+
+
+class Unreadable:
+    def tolist(self):
+        raise RuntimeError("no values here\nat all")
+
+
+endless = []
+endless.append(endless)
+
+NOTHING = {
+    "none": None,
+    "ellipsis": ...,
+    "blank": "  ",
+    "empty list": [],
+    "empty array": np.array([]),
+    "empty set": set(),
+    "a part missing": [1, None, 0],
+    "a part of a part missing": [1, (0, ...)],
+}
+NO_PREDICTION = {
+    "function": (len, "builtin_function"),
+    "mapping": ({"a": 1}, "dict"),
+    "complex": (1j, "complex"),
+    "endless": (endless, "recursion"),
+    "unreadable": (Unreadable(), "no values here"),
+    "sparse": (torch.eye(2).to_sparse(), ""),
+}
+
+
+@pytest.mark.parametrize("prediction", NOTHING.values(), ids=NOTHING)
+def test_without_a_prediction_a_gate_waits_and_writes_nothing(prediction, folder, capsys):
+    gate = al.course.predict("01.1", prediction)
+    assert not gate
+    assert capsys.readouterr().out.startswith("01.1 waits")
+    assert gate.check([1234]) is False
+    assert not gate.open
+    assert capsys.readouterr().out == ""
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(("prediction", "why"), NO_PREDICTION.values(), ids=NO_PREDICTION)
+def test_what_is_no_prediction_is_told_so_in_one_line(prediction, why, folder, capsys):
+    assert not al.course.predict("01.1", prediction)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("01.1 waits")
+    assert why in line
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["", "01", "01.3 ", 1.3, None], ids=repr)
+def test_a_gate_without_a_name_is_refused(name):
+    with pytest.raises(al.AttributionLabError, match=r"name.*01\.3"):
+        al.course.predict(name, 1)
+
+
+RIGHT = {
+    "tuple for list": ((0, 0, 1, 1), [0, 0, 1, 1], 0),
+    "list for tensor": ([0, 1], torch.tensor([0.0, 1.0]), 0),
+    "tensor with a gradient": (torch.tensor([2.0], requires_grad=True), 2, 0),
+    "array for list": (np.array([[1, 2]]), [1, 2], 0),
+    "numpy number": (np.float32(0.1), 0.1, 0),
+    "float for integer": (1.0, 1, 0),
+    "truth value": (True, 1, 0),
+    "yes for true": ("Yes", True, 0),
+    "any case": ("Pass", "pass", 0),
+    "blanks and hyphens": (" Guided_Backprop", "guided-backprop", 0),
+    "brackets": ("(b)", "B", 0),
+    "words": (["PASS", "fail"], ("pass", "fail"), 0),
+    "text for numbers": ("[0, -1; 1]", [0, -1, 1], 0),
+    "text for a number": ("-0.5", -0.5, 0),
+    "fraction": ("1/3", 1 / 3, 0),
+    "percent": ("30%", 0.3, 0),
+    "one in a list": ([5], 5, 0),
+    "range": (range(3), [0, 1, 2], 0),
+    "decimals of float32": (0.1, torch.tensor(0.1), 0),
+    "within the tolerance": (0.4, 0.3, 0.1),
+    "in a set": (["b", "A"], {"a", "b"}, 0),
+    "one of a set": ("a", {"a"}, 0),
+    "set for one": ({5}, 5, 0),
+    "minus zero": (0, -0.0, 0),
+    "infinity": (float("inf"), float("inf"), 0),
+    "word and number": (["pass", 0.5], ["Pass", 0.5], 0),
+}
+
+
+@pytest.mark.parametrize(("prediction", "answer", "tolerance"), RIGHT.values(), ids=RIGHT)
+def test_right_in_any_form(prediction, answer, tolerance, folder, capsys):
+    gate = al.course.predict("01.1", prediction)
+    assert gate
+    assert gate.check(answer, tolerance=tolerance)
+    assert gate.open
+    assert "01.1: right (try 1)" in capsys.readouterr().out
+    assert [each["right"] for each in gates(folder)["01.1"]] == [True]
+
+
+WRONG = {
+    "too few": ([0, 1], [0, 1, 1], "2 values given, 3 asked"),
+    "one for many": (1, [1, 1], "1 value given, 2 asked"),
+    "word for a number": ("three", 3, "number is asked, and 'three' is a word"),
+    "number for a word": (1, "pass", "word is asked, and 1.0 is a number"),
+    "sign": (-2, 2, "size is right, the sign is wrong"),
+    "all signs": ([1, -1, 0], [-1, 1, 0], "signs are all reversed"),
+    "one sign": ([1, -1, 1], [1, 1, 1], "1 sign of 3 wrong"),
+    "reversed": ([1, 2, 3], [3, 2, 1], "reversed"),
+    "order": ([1, 3, 2], [3, 2, 1], "order is wrong"),
+    "order of words": (["a", "c", "b"], ["c", "b", "a"], "order is wrong"),
+    "twice": (6, 3, "twice as large"),
+    "half": ([1, 0.5], [2, 1], "Each value is half as large"),
+    "per cent": (30, 0.3, "100 times as large"),
+    "of 255": ([0.0, 1.0], [0, 255], "1/255 as large"),
+    "one of four": ([0, 1, 1, 1], [0, 0, 1, 1], "Only value 2 of 4"),
+    "some": ([1, 1, 0, 1], [0, 0, 1, 1], "3 of 4 values are wrong"),
+    "too large": (5, 3, "too large"),
+    "too small": (-7, 3, "too small"),
+    "off by one in a large one": (1_000_001, 1_000_000, "too large"),
+    "another word": ("fail", "pass", "another word"),
+    "nan": (float("nan"), 3, "nan"),
+    "a set has no order": ({1, 2}, [1, 2], "no order"),
+    "parts of a set": (["a", "x"], {"a", "b", "c"}, "1 right, 1 wrong, 2 missing"),
+    "division by zero": ("1/0", 3, "is a word"),
+    "huge": (10**400, 3, "too large"),
+    "beyond the tolerance": (0.41, 0.3, "too large"),
+}
+
+
+@pytest.mark.parametrize(("prediction", "answer", "how"), WRONG.values(), ids=WRONG)
+def test_how_a_wrong_one_is_wrong_without_the_answer(prediction, answer, how, folder, capsys):
+    gate = al.course.predict("01.1", prediction)
+    assert not gate.check(answer, tolerance=0.1 if answer == 0.3 else 0)
+    assert not gate.open
+    out = capsys.readouterr().out
+    assert "01.1: not right (try 1)" in out
+    assert how in out
+    assert "The answer" not in out
+    assert [each["right"] for each in gates(folder)["01.1"]] == [False]
+
+
+@pytest.mark.parametrize("typed", [al.course.skip, " Skip ", "'skip'", ["skip"]], ids=repr)
+def test_skip_shows_the_answer(typed, folder, capsys):
+    gate = al.course.predict("01.1", typed)
+    assert gate.check([1 / 3, -0.0, "pass"])
+    assert gate.open
+    assert capsys.readouterr().out == "01.1: skipped. The answer: 0.33333, 0, pass\n"
+    assert gates(folder)["01.1"] == [{"prediction": "skip", "right": None}]
+
+
+def test_a_hint_answers_its_wrong_prediction_only(capsys):
+    hints = {(0, 1): "You counted from 1.", "many": "Count them."}
+    for prediction, said in (([0, 1], "from 1"), ("Many", "Count them"), ([3, 4], "")):
+        al.course.predict("01.1", prediction).check([1, 2], hints=hints)
+        out = capsys.readouterr().out
+        assert said in out
+        assert sum(text in out for text in hints.values()) == bool(said)
+
+
+def test_a_hint_for_the_right_answer_is_refused():
+    gate = al.course.predict("01.1", al.course.skip)
+    with pytest.raises(al.AttributionLabError, match=r"01\.1.*0\.35.*remove"):
+        gate.check(0.3, tolerance=0.1, hints={0.35: "no"})
+
+
+def test_an_answer_is_a_number_or_a_word():
+    with pytest.raises(al.AttributionLabError, match="dict"):
+        al.course.predict("01.1", 1).check({"a": 1})
+
+
+# The file
+
+
+def test_tries_are_counted_and_the_same_again_is_none(folder, capsys):
+    for prediction in (1, 2, 2, 1, 3):
+        al.course.predict("01.1", prediction).check(3)
+    al.course.predict("01.2", 0).check(0)
+    assert "(try 4)" in capsys.readouterr().out
+    assert [each["prediction"] for each in gates(folder)["01.1"]] == ["1", "2", "1", "3"]
+    assert gates(folder)["01.2"] == [{"prediction": "0", "right": True}]
+    assert [path.name for path in folder.iterdir()] == ["predictions.json"]
+
+
+def test_a_long_prediction_is_cut_in_the_file(folder, capsys):
+    al.course.predict("01.1", torch.rand(3, 99, 99)).check(1)
+    assert "29403 values given, 1 asked" in capsys.readouterr().out
+    assert len(gates(folder)["01.1"][0]["prediction"]) < 300
+
+
+FOREIGN = {
+    "no JSON": (b"my notes", "not a record"),
+    "no text": (b"\xff\xfe\x00", "not a record"),
+    "empty": (b"", "not a record"),
+    "a list": (b"[1]", "not a record"),
+    "another's": (b'{"gates": {}}', "not a record"),
+    "gates of another kind": (b'{"schema": 1, "gates": {"01.1": 3}}', "not a record"),
+    "tries of another kind": (b'{"schema": 1, "gates": {"01.1": [{}]}}', "not a record"),
+    "deep": (b"[" * 100_000, "not a record"),
+    "a later version": (b'{"schema": 2}', "schema 2"),
+}
+
+
+@pytest.mark.parametrize(("content", "why"), FOREIGN.values(), ids=FOREIGN)
+def test_another_file_of_that_name_is_kept_and_the_lesson_goes_on(content, why, folder, capsys):
+    (folder / "predictions.json").write_bytes(content)
+    assert al.course.predict("01.1", 3).check(3)
+    refusal, said = capsys.readouterr().out.splitlines()
+    assert "'predictions.json'" in refusal
+    assert why in refusal
+    assert "rename" in refusal
+    assert said.startswith("01.1: right.")
+    assert (folder / "predictions.json").read_bytes() == content
+
+
+def test_a_folder_of_that_name_is_kept_and_the_lesson_goes_on(folder, capsys):
+    (folder / "predictions.json").mkdir()
+    assert al.course.predict("01.1", 3).check(3)
+    assert "not counted" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root and Windows write everywhere"
+)
+def test_where_nothing_can_be_written_the_lesson_goes_on(folder, capsys):
+    folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        assert al.course.predict("01.1", 3).check(3)
+    finally:
+        folder.chmod(stat.S_IRWXU)
+    assert "not counted" in capsys.readouterr().out
+
+
+def test_words_are_alike_but_for_what_does_not_count():
+    assert comparing.word(" 'Guided  back_prop'. ") == comparing.word("guided-back prop")
+    assert comparing.word("pass") != comparing.word("passed")

@@ -1,0 +1,72 @@
+"""Drawings of small networks: every weight is there, with its color, and large networks are refused."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+import attributionlab as al
+from attributionlab import nets
+from attributionlab.report import network_drawing
+from attributionlab.report.network_drawings import LOWERS, MOST_LAYERS, MOST_NEURONS, RAISES
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def layer(outputs, inputs, *kernel):
+    return np.ones((outputs, inputs, *kernel)), np.zeros(outputs)
+
+
+def test_every_weight_and_bias_is_drawn_with_its_sign():
+    checker = nets.number_checker([5])
+    figure = network_drawing(checker, inputs=["x"], outputs=["five"], title="a checker")
+    weights = [value.item() for stage in checker for value in stage.weight.flatten() if value]
+    colors = [to_hex(line.get_color()) for line in figure.axes[0].lines]
+    assert [color == RAISES for color in colors] == [weight > 0 for weight in weights]
+    assert {RAISES, LOWERS} == set(colors)
+    drawn = texts(figure)
+    assert [text for text in drawn if text in ("+1", "-1")] == [f"{w:+g}" for w in weights]
+    biases = [value.item() for stage in checker for value in stage.bias]
+    assert [text for text in drawn if text in ("0", "-4", "-5", "-6")] == [f"{b:g}" for b in biases]
+    assert {"x", "five"} <= set(drawn)
+    assert figure.get_suptitle() == "a checker"
+
+
+def test_a_kernel_is_one_connection_with_its_size_and_range():
+    weight = np.arange(9.0).reshape(1, 1, 3, 3) - 1
+    figure = network_drawing([(weight, np.array([0.5]))])
+    assert len(figure.axes[0].lines) == 1
+    assert {"kernel 3 x 3", "-1 to +7", "+0.5"} <= set(texts(figure))
+
+
+def test_weights_of_many_connections_stand_below_them():
+    figure = network_drawing([layer(5, 5)])
+    assert len(figure.axes[0].lines) == 25
+    assert "weights +1" in texts(figure)
+
+
+def test_connections_without_a_weight_are_left_out():
+    figure = network_drawing([(np.eye(3), np.zeros(3))])
+    assert len(figure.axes[0].lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("layers", "why"),
+    [
+        ([], "without weights"),
+        ([layer(1, 1)] * (MOST_LAYERS + 1), f"{MOST_LAYERS + 1} layers.*at most {MOST_LAYERS}"),
+        ([layer(MOST_NEURONS + 1, 1)], "33 neurons in layer 1.*at most 32"),
+        ([layer(1, MOST_NEURONS + 1)], "33 neurons in layer 1.*at most 32"),
+        (
+            [layer(2, 1), layer(11, 2), layer(10, 11)],
+            "110 connections to layer 3.* 100 connections",
+        ),
+        ([layer(1, 2), layer(1, 9)], "layer 2 has 9 inputs, and the one before 1 neurons"),
+    ],
+    ids=["none", "layers", "outputs", "inputs", "connections", "no chain"],
+)
+def test_what_cannot_be_read_is_refused_with_a_remedy(layers, why):
+    with pytest.raises(al.AttributionLabError, match=why) as refusal:
+        network_drawing(layers)
+    assert "\n" not in str(refusal.value)
