@@ -80,14 +80,14 @@
       text: "Integrated gradients (IG) adds up gradients on the straight path from a baseline to the image. " +
         "Here the baseline is a gray image, and you choose its gray value.",
       question: "At which gray value is the lowest F1 highest?",
-      options: ["At 0, black", `At ${gray}, the background`, "At another value", "Several are equally good"],
+      options: [...new Set([0, gray])].map((value) => `At ${said("baseline", value)}`).concat("At another value", "Several are equally good"),
       controls: ["image", "baseline"],
       start: { baseline: firstGray },
       sweep: "baseline", x: "gray value of the baseline", ticks: range(7, (k) => firstGray + 10 * k),
       found(points) {
-        const top = best(points);
-        if (points.filter((point) => point.y > top.y - 0.02).length > 1) return 3;
-        return top.x === gray ? 1 : top.x === 0 ? 0 : 2;
+        const top = best(points), isAlone = points.filter((point) => point.y > top.y - 0.02).length === 1;
+        const place = isAlone ? this.options.indexOf(`At ${said("baseline", top.x)}`) : this.options.length - 1;
+        return place < 0 ? this.options.length - 2 : place;
       },
     },
     strength: {
@@ -253,7 +253,7 @@
   function showTruth(where) {
     const truth = tensor(where.truth), [up, down, mixed, rest] = [1, -1, 2, 3].map((t) => truth.filter((each) => each === t).length);
     const others = (mixed ? `, ${mixed} do both` : "") + (rest ? `, ${rest} are not asked` : "");
-    say("truth-text", `${up} pixels raise ${targetOf(where)}, ${down} lower it${others}`);
+    say("truth-text", `pixels: ${up} raise ${targetOf(where)}, ${down} lower it${others}`);
     draw("truth", where.side, `Truth: ${$("truth-text").textContent}`, (p) => signless[truth[p]] ?? signedColor(truth[p]));
     $("signless-key").hidden = !mixed && !rest;
   }
@@ -262,7 +262,7 @@
     const count = (sign) => map.filter((value) => sign * value > 0).length, [up, down] = [count(1), count(-1)];
     const highest = map.reduce((most, value) => Math.max(most, value), 0), lowest = map.reduce((least, value) => Math.min(least, value), 0);
     say("map-title", title);
-    say("map-text", words ?? (up + down ? `${up} pixels positive, ${down} negative` : "empty: 0 at every pixel"));
+    say("map-text", words ?? (up + down ? `pixels: ${up} positive, ${down} negative` : "empty: 0 at every pixel"));
     draw("map", where.side, `${title}: ${$("map-text").textContent}`, (p) =>
       signedColor(map[p] > 0 ? map[p] / highest : map[p] < 0 ? -map[p] / lowest : 0));
     document.body.classList.remove("waiting");
@@ -468,7 +468,7 @@
       else {
         box.querySelector("input").value = place;
         box.querySelector("input").setAttribute("aria-valuetext", said(name, state[name]));
-        box.querySelector("output").textContent = said(name, state[name]);
+        box.querySelector("b").textContent = said(name, state[name]);
       }
     }
   }
@@ -482,7 +482,7 @@
       state = { ...state, [name]: value, removed: [], every: false };
       show();
     });
-    const head = element("span", {}, label, ...(names ? [] : [": ", element("output")]));
+    const head = element("span", {}, label, ...(names ? [] : [": ", element("b")]));
     return element("label", { "data-control": name, class: names ? "" : "wide" }, head, field);
   }
 

@@ -39,7 +39,7 @@ PLAIN = "plain"
 WORLDS = ("quadrants", "marker-flips", "all-four", "either")
 """Networks of rules in which place, context or other pixels decide what a pixel does."""
 STRENGTHS = tuple(step / 4 for step in range(9))
-"""Strengths of the redundant channels: on the grid to which networks snap them, to twice the catalog's."""
+"""Strengths of the redundant channels: the grid of the weights, up to twice the catalog's."""
 
 
 class _Tensors:

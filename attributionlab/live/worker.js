@@ -217,7 +217,7 @@ const methods = {
     const moves = image.colors.map((color) => color.map((value, c) => value - baseline[c]));
     for (const [at, weight] of nodes[spacing](steps)) {
       const colors = moves.map((move) =>
-        move.map((each, c) => Math.fround(baseline[c] + Math.fround(at) * each))
+        move.map((each, c) => baseline[c] + Math.fround(Math.fround(at) * each)) // rounded as by torch
       );
       addDerivative(map, network, colors, image.index, target, moves, weight);
     }
