@@ -34,5 +34,6 @@ def write_live_page(
     with follow(f"live {env}"):
         page = live_page(load(env, image_size=image_size), n, seed, command=command_line())
     write_atomically(places["out"], page)
-    typer.echo(printable(f"{out}: {env}, {n} images, {len(page.encode()):,} bytes"))
+    images = f"{n} image{'s' * (n > 1)}"
+    typer.echo(printable(f"{out}: {env}, {images}, {len(page.encode()):,} bytes"))
     typer.echo(printable(f"next: open {out} in a browser"))

@@ -20,8 +20,8 @@ threshold a rounded point can lie on its other side."""
 INTEGRAL = 1e-2
 """How far a sum along a path may differ, by the sum of its magnitudes, for the same reason."""
 GRADIENT = 1e-4
-"""Gradients have no path. torch rounds their terms to 6e-8 of themselves; in and-two-ways terms of 512 times
-the sum cancel, 3 for each logit."""
+"""Gradients have no path. torch rounds their terms to 6e-8 of themselves; in and-two-ways three terms
+of 512 times the sum cancel for each logit."""
 MINUTE = 60
 
 
