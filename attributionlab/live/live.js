@@ -6,10 +6,9 @@
   const range = (n, valueOf) => Array.from({ length: n }, (_, k) => valueOf(k));
   const number = (value) => String(Math.round(value * 1e4) / 1e4);
   const score = (value) => (value === null ? "none" : value.toFixed(2));
-  const GAMMA = 0.5, RAISES = [178, 24, 43], LOWERS = [33, 102, 172], PARTS = ["overall", "positive", "negative"];
+  const RAISES = [178, 24, 43], LOWERS = [33, 102, 172], PARTS = ["overall", "positive", "negative"];
 
   // The data, and the worker that has them, too
-
   const packed = Uint8Array.from(atob($("tensors").textContent), (letter) => letter.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const values = new Float32Array(await new Response(unpacked).arrayBuffer());
@@ -35,7 +34,6 @@
   window.live = { ask, request: () => requestOf(state) };
 
   // Controls: which values each has, and what these are called
-
   const main = data.subjects[0], worlds = data.subjects.slice(1);
   const gray = new Set(main.background).size === 1 ? main.background[0] : 0;
   const firstGray = Math.max(0, Math.min(gray - 30, 195));
@@ -49,7 +47,6 @@
     "feature-ablation": "Remove each pixel",
   };
   const SPACINGS = { midpoints: "evenly spaced", "gauss-legendre": "Gauss-Legendre" };
-  const STEPS = [2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 400];
   const suffix = (value) => (value === gray ? ", the background" : value === 0 ? ", black" : "");
   const CONTROLS = {
     world: { label: "World", names: named(worlds.map(({ name }) => name)) },
@@ -59,7 +56,7 @@
     spacing: { label: "Points", names: SPACINGS },
     baseline: { label: "Gray value of the baseline", values: range(61, (k) => firstGray + k), suffix },
     strength: { label: "Strength of unseen colors", values: networks.filter(isStrength).map((name) => +name.slice(9)) },
-    steps: { label: "Number of points", values: STEPS },
+    steps: { label: "Number of points", values: [2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 400] },
   };
   for (const control of Object.values(CONTROLS)) control.values ??= Object.keys(control.names);
   CONTROLS.image.values = CONTROLS.image.values.map(Number);
@@ -80,7 +77,8 @@
       text: "Integrated gradients (IG) adds up gradients on the straight path from a baseline to the image. " +
         "Here the baseline is a gray image, and you choose its gray value.",
       question: "At which gray value is the lowest F1 highest?",
-      options: [...new Set([0, gray])].map((value) => `At ${said("baseline", value)}`).concat("At another value", "Several are equally good"),
+      options: [...new Set([0, gray])].map((value) => `At ${said("baseline", value)}`)
+        .concat("At another value", "Several are equally good"),
       controls: ["image", "baseline"],
       start: { baseline: firstGray },
       sweep: "baseline", x: "gray value of the baseline", ticks: range(7, (k) => firstGray + 10 * k),
@@ -122,7 +120,7 @@
       title: "Written another way",
       text: "All forms compute the same: their logits are equal for every image of integers. Their gradients differ " +
         "where ReLUs switch.",
-      question: `Saliency explains the form “${CONTROLS.form.names[CONTROLS.form.values[1]]}”. What becomes of its lowest F1?`,
+      question: `Saliency explains the form “${CONTROLS.form.values[1]}”. What becomes of its lowest F1?`,
       options: ["It stays as it is", "It falls, but not to 0", "It falls to 0"],
       controls: ["image", "method", "form"],
       start: { method: "saliency" },
@@ -152,7 +150,6 @@
   };
 
   // State and address
-
   let state, cursor = { row: 0, column: 0 }, view = 0;
   const predictions = {};
   const startOf = (scene) => ({ ...USUAL, ...SCENES[scene].start, scene, removed: [], every: false });
@@ -194,7 +191,6 @@
   }
 
   // Images and truth
-
   function tensor(place) {
     const [offset, , ...shape] = data.tensors[place], size = shape.reduce((product, each) => product * each, 1);
     return data.values.subarray(offset + (state.image - 1) * size, offset + state.image * size);
@@ -215,7 +211,6 @@
   }
 
   // Drawing
-
   const SVG = new Set(["svg", "line", "polyline", "circle", "rect", "text"]);
   function element(tag, attributes = {}, ...content) {
     const node = SVG.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
@@ -239,8 +234,8 @@
     const colors = colorsOf(where), gone = new Set(state.removed), isTouchable = state.scene === "remove" && isOpen();
     const patches = colors.filter((color) => !isBackground(where, color)).length;
     const keys = isTouchable ? " Arrow keys move, Enter takes the pixel away." : "";
-    const words = `Image ${state.image}: ${patches} of ${colors.length} pixels are not background, ${gone.size} taken away.${keys}`;
-    draw("image", where.side, words, (p) => {
+    const counts = `${patches} of ${colors.length} pixels are not background, ${gone.size} taken away`;
+    draw("image", where.side, `Image ${state.image}: ${counts}.${keys}`, (p) => {
       const color = gone.has(p) ? where.background : colors[p];
       return (color.length === 1 ? [color[0], color[0], color[0]] : color).map((value) => (255 * value) / where.highest);
     });
@@ -251,7 +246,8 @@
   }
 
   function showTruth(where) {
-    const truth = tensor(where.truth), [up, down, mixed, rest] = [1, -1, 2, 3].map((t) => truth.filter((each) => each === t).length);
+    const truth = tensor(where.truth), count = (t) => truth.filter((each) => each === t).length;
+    const [up, down, mixed, rest] = [1, -1, 2, 3].map(count);
     const others = (mixed ? `, ${mixed} do both` : "") + (rest ? `, ${rest} are not asked` : "");
     say("truth-text", `pixels: ${up} raise ${targetOf(where)}, ${down} lower it${others}`);
     draw("truth", where.side, `Truth: ${$("truth-text").textContent}`, (p) => signless[truth[p]] ?? signedColor(truth[p]));
@@ -260,7 +256,7 @@
 
   function showMap(where, map, title, words) {
     const count = (sign) => map.filter((value) => sign * value > 0).length, [up, down] = [count(1), count(-1)];
-    const highest = map.reduce((most, value) => Math.max(most, value), 0), lowest = map.reduce((least, value) => Math.min(least, value), 0);
+    const [highest, lowest] = [Math.max, Math.min].map((most) => map.reduce((found, value) => most(found, value), 0));
     say("map-title", title);
     say("map-text", words ?? (up + down ? `pixels: ${up} positive, ${down} negative` : "empty: 0 at every pixel"));
     draw("map", where.side, `${title}: ${$("map-text").textContent}`, (p) =>
@@ -302,8 +298,8 @@
     const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
     const put = (tag, attributes, ...content) => svg.append(element(tag, attributes, ...content));
     const write = (x, y, words, anchor, kind = "") => put("text", { x, y, "text-anchor": anchor, class: kind }, words);
-    for (const value of [0, GAMMA, 1]) {
-      put("line", { x1: left, x2: width - right, y1: Y(value), y2: Y(value), class: value === GAMMA ? "gamma" : "grid" });
+    for (const value of [0, 0.5, 1]) {
+      put("line", { x1: left, x2: width - right, y1: Y(value), y2: Y(value), class: value === 0.5 ? "gamma" : "grid" });
       write(left - 6, Y(value) + 4, String(value), "end");
     }
     const families = [...new Set(points.map(({ series }) => series))];
@@ -337,7 +333,6 @@
   }
 
   // Results: the map first, then what the chart lacks
-
   const kept = new Map();
   function lowestOf(request) {
     const key = JSON.stringify(request);
@@ -347,10 +342,6 @@
       kept.set(key, entry);
     }
     return kept.get(key);
-  }
-  function forget() {
-    worker.postMessage({ forget: true });
-    for (const [key, { y }] of kept) if (y === undefined) kept.delete(key);
   }
 
   function pointsOf({ sweep, series }) {
@@ -404,15 +395,15 @@
     showMap(main, effects, "What each pixel did", removed.length ? undefined : "nothing is taken away yet");
     showAnswer(main, answers[removed.length]);
     const [before, after] = values.slice(-2), verb = after < before ? "raised it" : after > before ? "lowered it" : "did nothing";
-    if (!removed.length) say("status", "All pixels are there.");
-    else say("status", `${nameOf(removed[removed.length - 1])}: ${targetOf(main)} went from ${number(before)} to ${number(after)}. The pixel ${verb}.`);
+    const change = `${targetOf(main)} went from ${number(before)} to ${number(after)}. The pixel ${verb}.`;
+    say("status", removed.length ? `${nameOf(removed.at(-1))}: ${change}` : "All pixels are there.");
   }
 
   // The whole view
-
   function show() {
     const now = ++view, scene = SCENES[state.scene], where = data.subjects[subjectOf(state)], reason = data.scenes[state.scene];
-    forget();
+    worker.postMessage({ forget: true });
+    for (const [key, { y }] of kept) if (y === undefined) kept.delete(key);
     if (location.hash !== hashOf()) history.replaceState(null, "", hashOf());
     $("link").href = hashOf();
     for (const button of document.querySelectorAll("#scenes button"))
@@ -487,7 +478,6 @@
   }
 
   // Taking pixels away, by mouse and keyboard
-
   const nameOf = (p) => `Row ${Math.floor(p / main.side) + 1}, column ${(p % main.side) + 1}`;
   const inside = (place) => Math.max(0, Math.min(main.side - 1, Math.floor(place)));
   function point(row, column) {
@@ -514,8 +504,8 @@
     if (move) {
       const length = event.shiftKey ? 8 : 1;
       const p = point(cursor.row + length * move[0], cursor.column + length * move[1]), color = colorsOf(main)[p];
-      const what = state.removed.includes(p) ? "taken away" : isBackground(main, color) ? "background" : `color ${color.join(", ")}`;
-      say("status", `${nameOf(p)}: ${what}.`);
+      const what = isBackground(main, color) ? "background" : `color ${color.join(", ")}`;
+      say("status", `${nameOf(p)}: ${state.removed.includes(p) ? "taken away" : what}.`);
     } else if (event.key === "Enter" || event.key === " ") takeAway(point(cursor.row, cursor.column));
     else return;
     event.preventDefault();

@@ -133,7 +133,7 @@ function imageOf(data, subject, place) {
     if (!known.has(color.join())) known.set(color.join(), colors.push(color) - 1);
     index[p] = known.get(color.join());
   }
-  return { colors, index, pixels, channels };
+  return { colors, index, pixels };
 }
 
 /** Colors side by side, as the layers for single pixels take them. */
@@ -169,22 +169,20 @@ function directional(network, pixel, n, steps) {
   });
 }
 
-/** Derivative of the output along one step for each color, added to a map. */
-function addDerivative(map, network, colors, index, target, steps, share) {
+/** Add to a map: the derivative of the output at these colors, along one step for each of them. */
+function addDerivative(map, network, { index }, colors, target, steps, share = 1) {
   const n = colors.length, pixel = forward(network.pixel, columnsOf(colors), n);
   const effects = directional(network, pixel, n, steps);
   // Between two thresholds nothing changes: most points of a path need no more than this.
   if (effects.every((effect) => effect.every((each) => each === 0))) return;
   const values = forward(network.map, spread(pixel[pixel.length - 1], n, index), 1);
   const slopes = backward(network.map, values, oneHot(values[values.length - 1].length, target), 1, false);
-  const pixels = index.length;
   effects.forEach((effect, f) => {
-    for (let p = 0; p < pixels; p++) map[p] += share * effect[index[p]] * slopes[f * pixels + p];
+    for (let p = 0; p < map.length; p++) map[p] += share * effect[index[p]] * slopes[f * map.length + p];
   });
 }
 
 // Attributions, summed over channels
-
 /** Points in [0, 1] and their weights. */
 const nodes = {
   midpoints: (n) => range(n, (k) => [(k + 0.5) / n, 1 / n]),
@@ -205,59 +203,46 @@ const nodes = {
     }),
 };
 
-function alongColors(network, { pixels, colors, index }, target, stepOf) {
-  const map = new Float64Array(pixels);
-  addDerivative(map, network, colors, index, target, colors.map((color) => color.map(stepOf)), 1);
-  return map;
-}
-
+// Each adds to a map of zeros.
 const methods = {
-  "integrated-gradients"(network, image, target, { baseline, steps, spacing }) {
-    const map = new Float64Array(image.pixels);
+  "integrated-gradients"(map, network, image, target, { baseline, steps, spacing }) {
     const moves = image.colors.map((color) => color.map((value, c) => value - baseline[c]));
     for (const [at, weight] of nodes[spacing](steps)) {
-      const colors = moves.map((move) =>
-        move.map((each, c) => baseline[c] + Math.fround(Math.fround(at) * each)) // rounded as by torch
-      );
-      addDerivative(map, network, colors, image.index, target, moves, weight);
+      const share = Math.fround(at); // rounded as by torch
+      const colors = moves.map((move) => move.map((each, c) => baseline[c] + Math.fround(share * each)));
+      addDerivative(map, network, image, colors, target, moves, weight);
     }
-    return map;
   },
-  "input-x-gradient": (network, image, target) => alongColors(network, image, target, (value) => value),
-  saliency: (network, image, target) => alongColors(network, image, target, () => 1),
+  "input-x-gradient"(map, network, image, target) {
+    addDerivative(map, network, image, image.colors, target, image.colors);
+  },
+  saliency(map, network, image, target) {
+    addDerivative(map, network, image, image.colors, target, image.colors.map((color) => color.map(() => 1)));
+  },
   // What is kept of a slope depends on the slope: every pixel goes through all layers by itself.
-  "guided-backprop"(network, image, target) {
-    const map = new Float64Array(image.pixels), each = Int32Array.from(image.index, (_, p) => p);
-    const found = run(network, Array.from(image.index, (color) => image.colors[color]), each);
-    const start = oneHot(found.output.length, target);
-    const middle = backward(network.map, found.map, start, 1, true);
-    backward(network.pixel, found.pixel, middle, image.pixels, true).forEach(
-      (slope, at) => (map[at % image.pixels] += slope)
-    );
-    return map;
+  "guided-backprop"(map, network, { colors, index, pixels }, target) {
+    const found = run(network, Array.from(index, (color) => colors[color]), index.map((_, p) => p));
+    const middle = backward(network.map, found.map, oneHot(found.output.length, target), 1, true);
+    const slopes = backward(network.pixel, found.pixel, middle, pixels, true);
+    slopes.forEach((slope, at) => (map[at % pixels] += slope));
   },
-  "feature-ablation"(network, image, target) {
-    const { pixels, index, colors } = image, map = new Float64Array(pixels);
-    const pixel = forward(network.pixel, columnsOf(colors), colors.length);
-    const features = pixel[pixel.length - 1], n = colors.length;
-    const x = spread(features, n, index), count = features.length / n;
+  "feature-ablation"(map, network, { colors, index, pixels }, target) {
+    const n = colors.length, features = forward(network.pixel, columnsOf(colors), n).pop();
+    const x = spread(features, n, index), outputOf = () => forward(network.map, x, 1).pop()[target];
     const paint = (p, k) => {
-      for (let f = 0; f < count; f++) x[f * pixels + p] = features[f * n + k];
+      for (let f = 0; f < features.length / n; f++) x[f * pixels + p] = features[f * n + k];
     };
-    const outputOf = () => forward(network.map, x, 1).pop()[target];
     const whole = outputOf();
-    for (let p = 0; p < pixels; p++)
-      if (index[p] !== 0) {
-        paint(p, 0);
-        map[p] = whole - outputOf();
-        paint(p, index[p]);
-      }
-    return map;
+    for (let p = 0; p < pixels; p++) {
+      if (index[p] === 0) continue;
+      paint(p, 0);
+      map[p] = whole - outputOf();
+      paint(p, index[p]);
+    }
   },
 };
 
 // Scores
-
 /** F1 of each part against a truth of -1, 0, +1, 2 (relevant without a sign) and 3 (not asked). */
 function scores(map, truth) {
   // Each side is scaled by its own maximum, over the pixels that a part is about.
@@ -284,7 +269,6 @@ function scores(map, truth) {
 }
 
 // Requests
-
 let data = null;
 const ready = new Map();
 
@@ -305,22 +289,17 @@ function parts({ subject, network, image }) {
   };
 }
 
-function truthOf(where, place) {
-  const pixels = where.side * where.side;
-  return tensorOf(data, where.truth).values.subarray(place * pixels, (place + 1) * pixels);
-}
-
 const requests = {
   /** A map with its scores, and what the network answers. */
   map(request) {
     const { where, network, image, target } = parts(request);
-    const map = methods[request.method](network, image, target, request);
+    const map = new Float64Array(image.pixels);
+    methods[request.method](map, network, image, target, request);
     const { logits, output } = run(network, image.colors, image.index);
-    return { map, scores: scores(map, truthOf(where, request.image)), logits, output };
+    const from = request.image * image.pixels, truths = tensorOf(data, where.truth).values;
+    return { map, scores: scores(map, truths.subarray(from, from + image.pixels)), logits, output };
   },
-  scores(request) {
-    return requests.map(request).scores;
-  },
+  scores: (request) => requests.map(request).scores,
   /** Answers after none, one, two ... of the given pixels took the background's color. */
   removal(request) {
     const { network, image } = parts(request), index = image.index.slice();

@@ -1,6 +1,7 @@
 """The live page in a real browser: its numbers are those of torch, and people can use it."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -476,6 +477,34 @@ def test_an_address_is_a_moment(page, moment):
     settled(page)
     assert page.current_url == link
     assert (text_of(page, "status"), text_of(page, "map-text")) == said
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "live.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "moment", re.findall(r"`page\.html#([^`]*)`", DOCS), ids=lambda each: each.split("&")[0][6:]
+)
+def test_the_moments_of_the_docs_are_what_they_say(page, moment):
+    visit(page, f"{page.current_url.partition('#')[0]}#{moment}")
+    settled(page)
+    shown_state = page.current_url.partition("#")[2].split("&")
+    assert {*shown_state} >= {*moment.split("&")}
+
+
+@pytest.mark.long
+def test_the_snippet_of_the_docs_makes_a_picture(env, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SE_OFFLINE", "true")  # the driver that is there
+    (tmp_path / "page.html").write_text(live_page(env, 1), encoding="utf-8")
+    [snippet] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+    made = "options = webdriver.ChromeOptions()\n"
+    assert made in snippet  # root may have no sandbox
+    names = {}
+    exec(snippet.replace(made, f"{made}options.add_argument('--no-sandbox')\n"), names)
+    names["browser"].quit()
+    assert (tmp_path / "live.png").stat().st_size > 20_000
 
 
 @pytest.mark.long
