@@ -97,6 +97,9 @@ MAY_IMPORT = {
         *("environment", "faithfulness", "files", "progress", "references", "truth", "validation"),
         "versions",
     },
+    "live": {
+        *("device", "environment", "exchange", "nets", "report", "validation", "versions"),
+    },
     "papers": {
         *("compiling", "device", "diagnosis", "environment", "exact", "faithfulness", "files"),
         *(

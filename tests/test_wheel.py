@@ -63,6 +63,8 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
     pages = ("page.html.j2", "page_macros.html.j2", "page.css", "page.js")
     pages += ("items.html.j2", "items.css")
     assert {f"attributionlab/report/{name}" for name in pages} <= names
+    live = ("live.html.j2", "live.css", "live.js", "worker.js")
+    assert {f"attributionlab/live/{name}" for name in live} <= names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"attributionlab"}
 

@@ -18,6 +18,7 @@ import typer
 from attributionlab.cli.boards import run_leaderboard
 from attributionlab.cli.cards import write_cards
 from attributionlab.cli.exchange import export_files, score_files
+from attributionlab.cli.live import write_live_page
 from attributionlab.cli.options import (
     Claimed,
     Device,
@@ -313,6 +314,7 @@ app.command("cards")(write_cards)
 app.command("leaderboard")(run_leaderboard)
 app.command("reproduce")(reproduce_items)
 app.command("export")(export_files)
+app.command("live")(write_live_page)
 app.command("score")(score_files)
 app.command("sweep")(run_sweep_file)
 app.command("status")(show_status)

@@ -1,0 +1,586 @@
+"""The live page in a real browser: its numbers are those of torch, and people can use it."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from captum.attr import IntegratedGradients
+
+import attributionlab as al
+from attributionlab.live.page import WORLDS, live_page
+from attributionlab.metrics import parts_f1
+from chromium import ActionChains, By, Keys, chromium, needs_browser, resize
+
+pytestmark = needs_browser
+SIDE, IMAGES = 36, 2
+FORMS = ("plateau", "kink-side", "both-sides-averaged", "guided-pair", "and-two-ways")
+F1 = 0.005
+"""How far F1 may differ: torch adds up in float32 and the page in float64, and where a path crosses a
+threshold a rounded point can lie on its other side."""
+INTEGRAL = 1e-2
+"""How far a sum along a path may differ, by the sum of its magnitudes, for the same reason."""
+GRADIENT = 1e-4
+"""Gradients have no path. torch rounds their terms to 6e-8 of themselves; in and-two-ways three terms
+of 512 times the sum cancel for each logit."""
+MINUTE = 60
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as driver:
+        driver.set_script_timeout(MINUTE)
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def env():
+    return al.load("multi-color-sum-distractors", image_size=SIDE)
+
+
+@pytest.fixture(scope="module")
+def address(env, tmp_path_factory):
+    path = tmp_path_factory.mktemp("live") / "page.html"
+    path.write_text(live_page(env, IMAGES), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def page(browser, address):
+    """The page as a file; nothing it does may be logged as an error, and it loads nothing."""
+    resize(browser, 1200)
+    visit(browser, address)
+    yield browser
+    loaded = browser.execute_script(
+        "return performance.getEntriesByType('resource').map((each) => each.name)"
+    )
+    assert [each for each in loaded if not each.startswith("blob:")] == []
+    assert browser.get_log("browser") == []
+
+
+def visit(browser, address):
+    browser.get("about:blank")  # another fragment alone would not open the page anew
+    browser.get(address)
+    wait(browser, "return Boolean(window.live)")
+
+
+def wait(browser, condition):
+    """Until a script returns true."""
+    done = browser.execute_async_script(
+        "const done = arguments[0], end = Date.now() + 50000;"
+        f"const look = () => {{ {condition} }};"
+        "const late = () => Date.now() > end ? done(false) : setTimeout(turn, 50);"
+        "const turn = () => look() ? done(true) : late();"
+        "turn();"
+    )
+    assert done, condition
+
+
+def ask(page, kind="map", **request):
+    """What the network in the page answers."""
+    usual = {"subject": 0, "network": "plain", "image": 0, "method": "saliency"}
+    path = {"baseline": [20, 20, 20], "steps": 50, "spacing": "gauss-legendre"}
+    found = page.execute_async_script(
+        "const [kind, request, done] = arguments;"
+        "const plain = (_, each) => ArrayBuffer.isView(each) ? [...each] : each;"
+        "live.ask(kind, request).then("
+        "  (found) => done(JSON.parse(JSON.stringify(found, plain))), (error) => done(String(error)));",
+        kind,
+        {**usual, **path, **request},
+    )
+    assert not isinstance(found, str), found
+    return found
+
+
+def numbers(values):
+    """Numbers of the page as torch's."""
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def leaf(images):
+    return images.clone().requires_grad_()
+
+
+def gradient_of(env, images, targets):
+    inputs = leaf(images)
+    model = env.explained_model(env.outputs[0])
+    model(inputs).gather(1, targets[:, None]).sum().backward()
+    return inputs.grad
+
+
+def guided_gradient_of(env, images, targets):
+    """The gradient of which every ReLU hands back the positive part, by hooks."""
+
+    def positive(module, handed_on, arrived):
+        return (handed_on[0].clamp(min=0),)
+
+    relus = [each for each in env.model.modules() if isinstance(each, torch.nn.ReLU)]
+    hooks = [each.register_full_backward_hook(positive) for each in relus]
+    try:
+        return gradient_of(env, images, targets)
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def integral_of(env, images, targets, baseline, steps, spacing):
+    rule = {"midpoints": "riemann_middle", "gauss-legendre": "gausslegendre"}[spacing]
+    start = torch.tensor(baseline).float()[None, :, None, None].expand_as(images)
+    ig = IntegratedGradients(env.explained_model(env.outputs[0]))
+    return ig.attribute(images, start, targets, n_steps=steps, method=rule)
+
+
+def removed_one_by_one(env, image, target):
+    """The output's change where each pixel takes the background's color: the definition."""
+    model, pixels = env.explained_model(env.outputs[0]), image[0].numel()
+    changed = image.repeat(pixels, 1, 1, 1).flatten(2)
+    each = torch.arange(pixels)
+    changed[each, :, each] = env.baseline.flatten()
+    with torch.no_grad():
+        outputs = torch.cat([model(part.unflatten(2, (SIDE, SIDE))) for part in changed.split(216)])
+        return (model(image[None])[:, target] - outputs[:, target]).reshape(1, 1, SIDE, SIDE)
+
+
+def check(found, expected, env, images, targets, place, tolerance):
+    """One image's map and scores against those of Python."""
+    expected = expected.double().sum(1, keepdim=True)
+    shown = numbers(found["map"]).reshape(1, 1, SIDE, SIDE)
+    assert (shown - expected).abs().sum() <= tolerance * expected.abs().sum()
+    truth = env.truth(images[[place]], targets[[place]])
+    scores = parts_f1(expected * truth.asked, truth.signed, truth.mixed)
+    for part, value in scores.items():
+        if value.isnan():
+            assert found["scores"][part] is None
+        else:
+            assert found["scores"][part] == pytest.approx(float(value), abs=F1)
+    lowest = min(float(value) for value in scores.values() if not value.isnan())
+    assert found["scores"]["lowest"] == pytest.approx(lowest, abs=F1)
+
+
+def variant(env, name):
+    if name == "plain":
+        return env
+    if name.startswith("strength "):
+        return al.load(env.name, image_size=SIDE, redundant_strength=float(name.split()[1]))
+    return env.equivalent(name)
+
+
+# Numbers
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("network", ["plain", *FORMS, "strength 0", "strength 0.25", "strength 2"])
+def test_maps_of_every_variant_are_those_of_torch(page, env, network):
+    other = variant(env, network)
+    images, labels = env.batch(IMAGES)
+    for place in range(IMAGES):
+        one, target = images[[place]], labels[[place]]
+        gradient = gradient_of(other, one, target)
+        guided = guided_gradient_of(other, one, target)
+        settings = ([20, 20, 20], 50, "gauss-legendre")
+        expected = {
+            "saliency": (gradient, GRADIENT),
+            "input-x-gradient": (gradient * one, GRADIENT),
+            "guided-backprop": (guided, GRADIENT),
+            "integrated-gradients": (integral_of(other, one, target, *settings), INTEGRAL),
+        }
+        for method, (values, tolerance) in expected.items():
+            found = ask(page, network=network, image=place, method=method)
+            check(found, values, env, images, labels, place, tolerance)
+            assert found["logits"] == other.model(one)[0].tolist()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("baseline", [0, 10, 19, 20, 21, 60])
+@pytest.mark.parametrize(
+    ("spacing", "steps"),
+    [("gauss-legendre", 50), ("gauss-legendre", 2), ("midpoints", 50), ("midpoints", 300)],
+)
+def test_integrated_gradients_are_those_of_captum(page, env, baseline, spacing, steps):
+    images, labels = env.batch(IMAGES)
+    for place in range(IMAGES):
+        settings = {"baseline": [baseline] * 3, "steps": steps, "spacing": spacing}
+        expected = integral_of(env, images[[place]], labels[[place]], **settings)
+        found = ask(page, image=place, method="integrated-gradients", **settings)
+        check(found, expected, env, images, labels, place, INTEGRAL)
+
+
+@pytest.mark.long
+def test_50_midpoints_give_a_map_of_zeros_and_gauss_legendre_does_not(page):
+    request = {"method": "integrated-gradients", "steps": 50}
+    assert not any(ask(page, spacing="midpoints", **request)["map"])
+    assert any(ask(page, spacing="gauss-legendre", **request)["map"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("world", WORLDS)
+def test_worlds_answer_as_in_python(page, world):
+    env, subject = al.load(world, image_size=SIDE), 1 + WORLDS.index(world)
+    images, labels = env.batch(IMAGES)
+    targets = env.targets(labels)
+    for place in range(IMAGES):
+        one, target = images[[place]], targets[[place]]
+        gradient = gradient_of(env, one, target)
+        removed = removed_one_by_one(env, images[place], int(target))
+        path = integral_of(env, one, target, [20, 20, 20], 50, "gauss-legendre")
+        expected = {
+            "saliency": (gradient, GRADIENT),
+            "input-x-gradient": (gradient * one, GRADIENT),
+            "feature-ablation": (removed, 0),
+            "integrated-gradients": (path, INTEGRAL),
+        }
+        for method, (values, tolerance) in expected.items():
+            found = ask(page, subject=subject, image=place, method=method)
+            check(found, values, env, images, targets, place, tolerance)
+            assert found["logits"] == env.model(one)[0].tolist()
+
+
+@pytest.mark.long
+def test_removing_each_pixel_is_what_torch_finds(page, env):
+    images, labels = env.batch(IMAGES)
+    for place in range(IMAGES):
+        expected = removed_one_by_one(env, images[place], int(labels[place]))
+        found = ask(page, image=place, method="feature-ablation")
+        # A difference of two probabilities, each rounded to 6e-8: some 1e-5 of differences of 5e-3.
+        check(found, expected, env, images, labels, place, 1e-4)
+
+
+@pytest.mark.long
+def test_all_logits_are_compared_in_the_browser(page):
+    wait(page, "return document.getElementById('check').textContent.includes('==')")
+
+
+@pytest.mark.long
+def test_a_logit_that_differs_is_told(browser, env, tmp_path):
+    text = live_page(env, 1)
+    wrong = re.sub(
+        r'("logits": \{"plain": \[\[)(\d+)\.', lambda m: f"{m[1]}{int(m[2]) + 1}.", text, count=1
+    )
+    assert wrong != text
+    path = tmp_path / "page.html"
+    path.write_text(wrong, encoding="utf-8")
+    visit(browser, path.as_uri())
+    wait(browser, "return document.getElementById('check').textContent.startsWith('Warning')")
+
+
+# People
+
+
+def find(page, selector):
+    return page.find_element(By.CSS_SELECTOR, selector)
+
+
+def text_of(page, name):
+    return page.execute_script("return document.getElementById(arguments[0]).textContent", name)
+
+
+def settled(page):
+    """Until the map is drawn."""
+    wait(page, "return !document.body.classList.contains('waiting')")
+
+
+def scene(page, name, predict=True):
+    find(page, f"button[data-scene={name}]").click()
+    if predict:
+        find(page, "#options button").click()
+        settled(page)
+
+
+def shown(page, name):
+    return page.find_element(By.ID, name).is_displayed()
+
+
+SCENES = ("baseline", "strength", "steps", "forms", "remove", "worlds")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("choice", ["first", "skip"])
+@pytest.mark.parametrize("name", SCENES)
+def test_nothing_is_shown_before_a_prediction(page, name, choice):
+    scene(page, name, predict=False)
+    hidden = ("truth", "map", "scores", "chart", "predicted", "remove-all")
+    assert not any(shown(page, each) for each in hidden)
+    assert text_of(page, "status") == ""
+    buttons = page.find_elements(By.CSS_SELECTOR, "#options button")
+    assert buttons[-1].text == "Skip"
+    label = buttons[0].text
+    buttons[0 if choice == "first" else -1].click()
+    settled(page)
+    assert shown(page, "map")
+    assert not shown(page, "prediction")
+    if name == "remove":
+        find(page, "#remove-all").click()
+    wait(page, "return !document.getElementById('predicted').hidden")
+    assert shown(page, "truth")
+    assert shown(page, "scores")
+    assert f"You predicted: “{label}”" in text_of(page, "predicted") or choice == "skip"
+    assert "In this image: “" in text_of(page, "predicted")
+
+
+@pytest.mark.long
+def test_what_came_true_is_what_the_numbers_say(page):
+    for name, expected in {
+        "baseline": "At 20, the background",
+        "steps": "0",
+        "forms": "It falls to 0",
+        "remove&every=1": "That depends on the pixel",
+        "worlds": "Yes",
+        "worlds&world=all-four": "No",
+    }.items():
+        visit(page, f"{page.current_url.partition('#')[0]}#scene={name}&prediction=1")
+        wait(page, "return !document.getElementById('predicted').hidden")
+        assert text_of(page, "predicted").endswith(f"In this image: “{expected}”."), name
+
+
+@pytest.mark.long
+def test_a_slider_moves_by_the_keyboard(page):
+    scene(page, "baseline")
+    before = text_of(page, "status")
+    slider = find(page, "[data-control=baseline] input")
+    slider.send_keys(Keys.END)
+    settled(page)
+    assert slider.get_attribute("aria-valuetext") == "60"
+    slider.send_keys(Keys.HOME)
+    settled(page)
+    assert slider.get_attribute("aria-valuetext") == "0, black"
+    for _ in range(20):
+        slider.send_keys(Keys.ARROW_RIGHT)
+    settled(page)
+    assert slider.get_attribute("aria-valuetext") == "20, the background"
+    assert text_of(page, "status") != before
+    assert "baseline=20" in page.current_url
+
+
+@pytest.mark.long
+def test_everything_is_reached_by_the_keyboard_and_seen_there(page):
+    visit(page, f"{page.current_url.partition('#')[0]}#scene=remove&prediction=1")
+    settled(page)
+    body, reached = find(page, "body"), []
+    for _ in range(15):
+        body.send_keys(Keys.TAB)
+        body = page.switch_to.active_element
+        reached.append(
+            body.get_attribute("id") or body.get_attribute("data-scene") or body.tag_name
+        )
+        assert (
+            page.execute_script("return getComputedStyle(document.activeElement).outlineWidth")
+            == "3px"
+        )
+        if reached[-1] == "link":
+            break
+    assert reached == ["a", *SCENES, "select", "image", "remove-all", "put-back", "link"]
+
+
+def color_of(page, column, row):
+    """What the map shows there."""
+    context = "document.getElementById('map').getContext('2d')"
+    data = f"{context}.getImageData(...arguments, 1, 1).data"
+    return page.execute_script(f"return [...{data}]", column, row)
+
+
+def outputs_without(env, image, label, pixels):
+    """The explained output after none, one, two ... pixels took the background's color."""
+    image, found = image.clone(), []
+    for place in [None, *pixels]:
+        if place is not None:
+            image[:, place // SIDE, place % SIDE] = env.baseline.flatten()
+        with torch.no_grad():
+            found.append(float(env.softmax_model(image[None])[0, label]))
+    return found
+
+
+def counted_pixel(env, image):
+    """A pixel of a color that counts: row and column."""
+    classes = env.counting.classes_of(image[None])[0, 0]
+    return tuple(int(each) for each in (classes >= 0).nonzero()[0])
+
+
+@pytest.mark.long
+def test_a_click_takes_a_pixel_away(page, env):
+    images, labels = env.batch(1)
+    row, column = counted_pixel(env, images[0])
+    scene(page, "remove")
+    canvas = find(page, "#image")
+    size = canvas.size["width"] / SIDE
+    offset = [(each + 0.5) * size - canvas.size["width"] / 2 for each in (column, row)]
+    ActionChains(page).move_to_element_with_offset(canvas, *offset).click().perform()
+    settled(page)
+    before, after = outputs_without(env, images[0], labels[0], [row * SIDE + column])
+    said = text_of(page, "status")
+    assert said.startswith(f"Row {row + 1}, column {column + 1}: ")
+    found = [float(each) for each in re.findall(r"0\.\d+", said)]
+    assert found == [pytest.approx(each, abs=6e-5) for each in (before, after)]  # 4 digits
+    assert said.endswith("raised it." if after < before else "lowered it.")
+    assert color_of(page, column, row) == (
+        [178, 24, 43, 255] if after < before else [33, 102, 172, 255]
+    )
+    find(page, "#put-back").click()
+    settled(page)
+    assert text_of(page, "status") == "All pixels are there."
+    assert "removed" not in page.current_url
+
+
+@pytest.mark.long
+def test_the_keyboard_takes_a_pixel_away(page, env):
+    images, labels = env.batch(1)
+    row, column = counted_pixel(env, images[0])
+    scene(page, "remove")
+    canvas = find(page, "#image")
+    canvas.send_keys(*[Keys.ARROW_DOWN] * row, *[Keys.ARROW_RIGHT] * column)
+    assert re.fullmatch(
+        rf"Row {row + 1}, column {column + 1}: color [\d, ]+\.", text_of(page, "status")
+    )
+    canvas.send_keys(Keys.ENTER)
+    settled(page)
+    pixel = row * SIDE + column
+    before, after = outputs_without(env, images[0], labels[0], [pixel])
+    assert text_of(page, "status").endswith("raised it." if after < before else "lowered it.")
+    answers = ask(page, "removal", removed=[pixel])
+    target = int(labels[0])
+    assert [each["output"][target] for each in answers] == [
+        pytest.approx(before, abs=1e-6),
+        pytest.approx(after, abs=1e-6),
+    ]
+    canvas.send_keys(Keys.ENTER)
+    assert "already" in text_of(page, "status")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "scene=baseline&image=2&baseline=37&prediction=2",
+        "scene=strength&method=saliency&strength=0.75&prediction=skipped",
+        "scene=steps&spacing=gauss-legendre&steps=100&prediction=1",
+        "scene=forms&method=guided-backprop&form=kink-side&prediction=3",
+        "scene=remove&image=2&prediction=4&removed=1.z.rj",
+        "scene=remove&prediction=1&every=1",
+        "scene=worlds&world=either&image=2&method=input-x-gradient&prediction=1",
+    ],
+    ids=lambda moment: moment.split("&")[0][6:] + ("-every" if "every" in moment else ""),
+)
+def test_an_address_is_a_moment(page, moment):
+    base = page.current_url.partition("#")[0]
+    visit(page, f"{base}#{moment}")
+    settled(page)
+    link = find(page, "#link").get_attribute("href")
+    assert dict(each.split("=") for each in link.partition("#")[2].split("&")) == dict(
+        each.split("=") for each in moment.split("&")
+    )
+    assert page.current_url == link
+    said = text_of(page, "status"), text_of(page, "map-text")
+    visit(page, link)
+    settled(page)
+    assert (text_of(page, "status"), text_of(page, "map-text")) == said
+    find(page, "button[data-scene=worlds]").click()
+    page.back()
+    settled(page)
+    assert page.current_url == link
+    assert (text_of(page, "status"), text_of(page, "map-text")) == said
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "live.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "moment", re.findall(r"`page\.html#([^`]*)`", DOCS), ids=lambda each: each.split("&")[0][6:]
+)
+def test_the_moments_of_the_docs_are_what_they_say(page, moment):
+    visit(page, f"{page.current_url.partition('#')[0]}#{moment}")
+    settled(page)
+    shown_state = page.current_url.partition("#")[2].split("&")
+    assert {*shown_state} >= {*moment.split("&")}
+
+
+@pytest.mark.long
+def test_the_snippet_of_the_docs_makes_a_picture(env, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SE_OFFLINE", "true")  # the driver that is there
+    (tmp_path / "page.html").write_text(live_page(env, 1), encoding="utf-8")
+    [snippet] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+    made = "options = webdriver.ChromeOptions()\n"
+    assert made in snippet  # root may have no sandbox
+    names = {}
+    exec(snippet.replace(made, f"{made}options.add_argument('--no-sandbox')\n"), names)
+    names["browser"].quit()
+    assert (tmp_path / "live.png").stat().st_size > 20_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "scene=nothing&image=99",
+        "scene=baseline&baseline=-1&prediction=77",
+        "scene=remove&removed=zzzzz.-1..1&prediction=x",
+        "%%%",
+        "scene=toString",
+    ],
+    ids=["scene", "values", "pixels", "no text", "prototype"],
+)
+def test_an_address_that_says_nothing_opens_the_first_view(page, wrong):
+    visit(page, f"{page.current_url.partition('#')[0]}#{wrong}")
+    assert shown(page, "prediction")
+    assert not shown(page, "map")
+    assert page.current_url.partition("#")[2] in (
+        *("scene=baseline", "scene=remove", "scene=remove&removed=1"),
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [360, 390, 768, 1200])
+@pytest.mark.parametrize("predict", [False, True], ids=["closed", "open"])
+def test_no_scene_scrolls_sideways(page, width, predict):
+    resize(page, width)
+    for name in SCENES:
+        scene(page, name, predict=predict and name not in page.current_url)
+        sizes = "return [innerWidth, document.documentElement.scrollWidth]"
+        window, content = page.execute_script(sizes)
+        assert window == width
+        assert content <= width, name
+
+
+def test_scenes_that_do_not_apply_say_why(browser, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(live_page(al.load("uniform-accumulator", image_size=24), 1), encoding="utf-8")
+    visit(browser, path.as_uri())
+    assert "scene=steps" in browser.current_url  # the first that does
+    for name, words in {
+        "baseline": "black and white",
+        "strength": "unseen",
+        "forms": "way",
+    }.items():
+        scene(browser, name, predict=False)
+        assert words in text_of(browser, "inapplicable")
+        assert shown(browser, "inapplicable")
+        assert not shown(browser, "stage")
+    scene(browser, "remove")
+    assert shown(browser, "stage")
+    assert not shown(browser, "inapplicable")
+    assert browser.get_log("browser") == []
+
+
+def test_pictures_have_words_and_controls_have_names(page):
+    scene(page, "baseline")
+    for name in ("image", "truth", "map"):
+        assert len(find(page, f"#{name}").accessible_name) > 20
+    for field in page.find_elements(By.CSS_SELECTOR, "#controls select, #controls input"):
+        assert field.accessible_name
+    assert find(page, "#chart svg").accessible_name.startswith("Lowest F1 by gray value")
+    assert find(page, "#status").get_attribute("aria-live") == "polite"
+
+
+def test_a_dark_screen_gets_a_dark_page_and_white_zeros(page):
+    feature = {"name": "prefers-color-scheme", "value": "dark"}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    try:
+        color = "return getComputedStyle(document.body).backgroundColor"
+        assert page.execute_script(color) == "rgb(18, 22, 27)"
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    scene(page, "steps")
+    corner = (
+        "return [...document.getElementById('map').getContext('2d').getImageData(0, 0, 1, 1).data]"
+    )
+    assert page.execute_script(corner) == [255, 255, 255, 255]
