@@ -2,8 +2,6 @@
 
 import base64
 import io
-import os
-import shutil
 
 import matplotlib.image
 import numpy as np
@@ -11,45 +9,16 @@ import pytest
 
 import page_cases as cases
 from attributionlab.report.page import faithfulness_page
+from browser import IN_BROWSER, chromium, resize
 
-REQUIRED = os.environ.get("REQUIRE_BROWSER") == "1"  # so that CI does not skip it unseen
-if not REQUIRED:
-    pytest.importorskip("selenium", reason="selenium is not installed")
-from selenium import webdriver  # noqa: E402 - skipped above without it
-from selenium.webdriver.chrome.service import Service  # noqa: E402 - skipped above without it
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
+# After browser.py, which skips this file where there is no selenium.
+from selenium.webdriver.common.by import By  # isort: skip
+from selenium.webdriver.common.keys import Keys  # isort: skip
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.skipif(
-        not ((BROWSER and DRIVER) or REQUIRED), reason="needs chromium and chromedriver"
-    ),
-    # selenium's connection to the driver is closed when the interpreter finds the time
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = IN_BROWSER
+browser = pytest.fixture(scope="module")(chromium)
 WIDTHS = (360, 768, 1280)
 SAMPLES = 15
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not (BROWSER and DRIVER):
-        pytest.fail(
-            f"REQUIRE_BROWSER=1: chromium is {BROWSER}, chromedriver {DRIVER}; install them"
-        )
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    # Without a sandbox, which root may not have in a container: the page is our own.
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
 
 
 def written(folder, document):
@@ -74,11 +43,6 @@ def page(browser, address):
     browser.get(address)
     yield browser
     assert browser.get_log("browser") == []
-
-
-def resize(browser, width):
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 def button(page, kind, name):
