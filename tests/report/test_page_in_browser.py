@@ -9,16 +9,17 @@ import pytest
 
 import page_cases as cases
 from attributionlab.report.page import faithfulness_page
-from browser import IN_BROWSER, chromium, resize
+from chromium import By, Keys, chromium, needs_browser, resize
 
-# After browser.py, which skips this file where there is no selenium.
-from selenium.webdriver.common.by import By  # isort: skip
-from selenium.webdriver.common.keys import Keys  # isort: skip
-
-pytestmark = IN_BROWSER
-browser = pytest.fixture(scope="module")(chromium)
+pytestmark = needs_browser
 WIDTHS = (360, 768, 1280)
 SAMPLES = 15
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as driver:
+        yield driver
 
 
 def written(folder, document):

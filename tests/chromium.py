@@ -1,7 +1,8 @@
-"""A headless Chromium for tests of pages; without one they are skipped, unless REQUIRE_BROWSER=1."""
+"""Headless Chromium for tests of pages; tests are skipped where it is missing."""
 
 import os
 import shutil
+from contextlib import contextmanager
 
 import pytest
 
@@ -9,13 +10,18 @@ REQUIRED = os.environ.get("REQUIRE_BROWSER") == "1"  # so that CI does not skip 
 if not REQUIRED:
     pytest.importorskip("selenium", reason="selenium is not installed")
 from selenium import webdriver  # noqa: E402 - skipped above without it
-from selenium.webdriver.chrome.service import Service  # noqa: E402 - skipped above without it
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+__all__ = ["ActionChains", "By", "Keys", "chromium", "needs_browser", "resize"]
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 DRIVER = shutil.which("chromedriver")
-IN_BROWSER = [
+needs_browser = [
     pytest.mark.skipif(
         not ((BROWSER and DRIVER) or REQUIRED), reason="needs chromium and chromedriver"
     ),
@@ -24,8 +30,9 @@ IN_BROWSER = [
 ]
 
 
+@contextmanager
 def chromium():
-    """Yield a driver that logs what a page writes to the console, and what it asks of the network."""
+    """A browser that keeps what pages log."""
     if not (BROWSER and DRIVER):
         pytest.fail(
             f"REQUIRE_BROWSER=1: chromium is {BROWSER}, chromedriver {DRIVER}; install them"
@@ -35,13 +42,15 @@ def chromium():
     # Without a sandbox, which root may not have in a container: the page is our own.
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
         options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
+    try:
+        yield driver
+    finally:
+        driver.quit()
 
 
 def resize(browser, width):
-    """Make the window this wide, in CSS pixels."""
+    """Make the window so many pixels wide."""
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
