@@ -4,6 +4,7 @@ A generated table stands between its line of column names and the next empty lin
 """
 
 import ast
+import inspect
 import json
 import re
 from collections import Counter
@@ -242,7 +243,48 @@ def expected_mistakes(notebook: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
+API_COLUMNS = ["name", "in one line", "defined in"]
+
+
+def api_page(page: str) -> str:
+    """docs/api.md with a row for each public name; the site has the whole docstrings below."""
+    import attributionlab as al
+
+    stub = ast.parse(Path(al.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    rows = []
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom):
+            [name] = [alias.name for alias in node.names]
+            line = str(getattr(al, name).__doc__).partition("\n")[0].partition(". ")[0]
+            place = f"attributionlab.{node.module}" if node.module else "attributionlab"
+            rows.append([f"`al.{name}`", line.rstrip(".:"), f"`{place}.{name}`"])
+    return with_table(page, API_COLUMNS, sorted(rows))
+
+
+def broken_page(page: str) -> str:
+    """docs/broken-methods.md with each method of test_broken_methods.py, and what its report says."""
+    import attributionlab as al
+    import test_broken_methods as broken
+
+    environments = [al.load(name, image_size=48) for name in broken.COUNTED]
+    parts = [page.partition("\n## ")[0].rstrip()]
+    for method in (*broken.BROKEN, broken.flipped):
+        report = al.faithfulness_test(method, environments, n=32 if method is broken.flipped else 8)
+        hint = report.hints[0]
+        scores = ", ".join(f"`{each.name}` {each.claim_f1:.2f}" for each in report.environments)
+        parts += [
+            f"## {method.__name__}",
+            f"```py\n{inspect.getsource(method).rstrip()}\n```",
+            f"*{report.verdict}*: F1 {scores}.",
+            f"**Likely cause** (`{hint.cause}`): {hint.says}.",
+            f"**To confirm**: {hint.confirm}.",
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
 PAGES = {
+    "api.md": api_page,
+    "broken-methods.md": broken_page,
     "teaching.md": teaching_page,
     "methods.md": methods_page,
     "metrics.md": metrics_page,
@@ -253,7 +295,19 @@ PAGES = {
 }
 
 
+def broken_picture() -> bytes:
+    """docs/images/broken-methods.png: the maps of the methods of docs/broken-methods.md."""
+    import attributionlab as al
+    import test_broken_methods as broken
+    from attributionlab.report import to_png
+
+    env = al.load("multi-color-sum-distractors", image_size=48)
+    methods = [broken.right, *broken.BROKEN, broken.flipped]
+    return to_png(al.compare(methods, env, n=6, preset="none").maps())
+
+
 if __name__ == "__main__":
+    (DOCS / "images" / "broken-methods.png").write_bytes(broken_picture())
     for file, generate in PAGES.items():
         path = DOCS / file
         path.write_text(generate(path.read_text(encoding="utf-8")), encoding="utf-8")

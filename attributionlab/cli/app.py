@@ -308,6 +308,48 @@ def run_test(
     raise typer.Exit(STATUSES[report.verdict])
 
 
+@app.command()
+def demo(
+    html: Annotated[Path, typer.Option(help="Where the page is written.")] = Path(
+        "attributionlab-demo.html"
+    ),
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+) -> None:
+    """Test Integrated Gradients on small images, and open the page of the report.
+
+    Exit status: 0 whatever the verdict, 2 refused, 70 a crash, 130 interrupted.
+    """
+    import webbrowser
+
+    from attributionlab.faithfulness.test import faithfulness_test
+    from attributionlab.report import print_table, report_table
+
+    # Right in one of them and wrong in the other: the page shows both, and why.
+    method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 6, 48
+    words = [*("test", method), *(word for name in names for word in ("--env", name))]
+    words += ["--image-size", str(side), "--n", str(n)]
+    places = check_paths({"html": html}, read=[])
+    with saying_what_was_done(), follow("demo"):
+        report = faithfulness_test(
+            *(method, load_all(names, False, side), n),
+            show_progress=True,
+            command=" ".join(["attributionlab", *words]),
+        )
+    try:
+        print_table(report_table(report.to_dict()))
+    finally:  # whether or not anybody reads the table
+        write_all(places, {"html": report.to_html})
+    opened = not no_open and webbrowser.open(places["html"].as_uri())
+    typer.echo(
+        f"\n{'opened' if opened else 'written; open it in a browser'}: {printable(str(html))}\n"
+        "\nWhat next?\n"
+        f"  the same again  {report.command}\n"
+        "  your method     attributionlab test mine.py:my_method --quick --html report.html\n"
+        "                  my_method(model, inputs, targets) returns one number for each pixel\n"
+        "  all the names   attributionlab list"
+    )
+
+
 app.command("compare")(compare_methods)
 app.command("metric")(run_metric_test)
 app.command("cards")(write_cards)

@@ -1,0 +1,243 @@
+"""Snippets, commands and tables of the pages in docs/ that no test of their own holds."""
+
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+
+import captum.attr  # noqa: F401 - pytester forgets what its runs import, and captum is slow
+import pytest
+import typer
+
+import attributionlab as al
+from attributionlab import pytest_plugin
+from attributionlab.cli import app as cli
+from attributionlab.faithfulness import test as faithfulness
+from attributionlab.report import verdict
+from pages import api_page, broken_page
+from torchvision_stand_in import forget
+
+DOCS = Path(__file__).parents[1] / "docs"
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+# Pages whose snippets run in a file of their own.
+ELSEWHERE = {
+    "bring-your-own.md": "test_bring_your_own.py",
+    "exchange.md": "test_exchange_page.py",
+    "json.md": "report/test_schema.py",
+    "methods.md": "test_methods_page.py",
+    "metric-kit.md": "test_metric_kit_page.py",
+    "metrics.md": "test_metrics_page.py",
+    "quantus-and-captum.md": "test_other_libraries_page.py",
+    "sweeps.md": "sweep/test_sweeps_page.py",
+    "which-truth.md": "test_which_truth_page.py",
+}
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+BEFORE = {
+    "conventions.md": "import attributionlab as al\nenv = al.load('multi-color-sum', image_size=24)\n"
+    "images, labels = env.batch(2)\n"
+}
+LIBRARIES = {
+    "pytorch_grad_cam": "grad-cam",
+    "shap": "shap",
+    "timm": "timm",
+    "transformers": "transformers",
+    "zennit": "zennit",
+}
+ON_TORCHVISION = {"pytorch_grad_cam", "timm", "zennit"}
+
+
+def snippets(page):
+    """Code and what it prints, for each snippet of a page; without imports it goes on with the last."""
+    found, code = {}, BEFORE.get(page, "")
+    for index, (own, printed) in enumerate(BLOCK.findall(TEXTS[page])):
+        code = own if re.search(r"^(import|from) ", own, re.M) else code + own
+        found[f"{page.removesuffix('.md')}-{index}"] = (code, printed)
+    return found
+
+
+SNIPPETS = {
+    name: each for page in TEXTS if page not in ELSEWHERE for name, each in snippets(page).items()
+}
+FILES = {
+    match[1]: code for code, _ in SNIPPETS.values() if (match := re.match(r"# (\w+\.py)\n", code))
+}
+RUN = {name: each for name, each in SNIPPETS.items() if each[0] not in FILES.values()}
+
+
+class AnyName(type):
+    """The type of classes that have every attribute."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return AnyName(name, (), {})
+
+
+class Torchvision:
+    """Finds modules of torchvision, all of whose names are empty classes, where there is none.
+
+    The libraries of the recipes name it when they are imported; the recipes use nothing of it.
+    """
+
+    def find_spec(self, name, path=None, target=None):
+        ours = name.partition(".")[0] == "torchvision"
+        return ModuleSpec(name, self, is_package=True) if ours else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        module.__getattr__ = lambda name: getattr(AnyName("module", (), {}), name)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A reader's folder with the files that pages name; the default test is small."""
+    for name, code in FILES.items():
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    small = [al.load(name, image_size=48) for name in faithfulness.DEFAULT_ENVIRONMENTS]
+    monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", small)
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+def library_for(code, monkeypatch):
+    """Skip where a library of the snippet is missing; stand in for torchvision if it is."""
+    needed = [name for name in LIBRARIES if re.search(rf"^(import|from) {name}\b", code, re.M)]
+    if find_spec("torchvision") is None and ON_TORCHVISION & {*needed}:
+        monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Torchvision()])
+    for name in needed:
+        pytest.importorskip(name, reason=f"pip install {LIBRARIES[name]}")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # of other libraries, and of methods that are meant to fail
+@pytest.mark.parametrize("name", RUN)
+def test_snippets_print_what_their_page_says(name, folder, capsys, monkeypatch):
+    code, expected = RUN[name]
+    library_for(code, monkeypatch)
+    try:
+        exec(compile(code, name, "exec"), {"__name__": name})
+    finally:
+        if any(isinstance(each, Torchvision) for each in sys.meta_path):
+            forget({"torchvision", *ON_TORCHVISION})
+    printed = capsys.readouterr().out
+    assert not expected or printed == expected
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+def test_the_file_for_pytest_passes(folder, pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (folder / "mine.py").write_text((folder / "mine.py").read_text().replace("8)", "6)"))
+    options = ("--strict-markers", "-p", "no:cacheprovider", str(folder / "test_faithful.py"))
+    pytester.runpytest_inprocess(*options, plugins=[pytest_plugin]).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("page", ELSEWHERE)
+def test_pages_that_are_tested_elsewhere_are(page):
+    text = (Path(__file__).parent / ELSEWHERE[page]).read_text(encoding="utf-8")
+    assert page in text
+    assert BLOCK.search(TEXTS[page])
+
+
+COMMANDS = sorted(
+    {
+        (page, line)
+        for page, text in TEXTS.items()
+        for block in re.findall(r"```(?:shell|bash)\n(.*?)```", text, re.DOTALL)
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.startswith("attributionlab ")
+    }
+)
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=lambda text: text[:60])
+def test_commands_of_the_pages_are_commands(page, line):
+    """Names of commands and options, and the types of values; nothing runs."""
+    name, *given = shlex.split(line.partition(" #")[0])[1:]
+    typer.main.get_command(cli.app).commands[name].make_context(name, given)
+
+
+def test_the_list_of_functions_is_that_of_the_package():
+    assert api_page(TEXTS["api.md"]) == TEXTS["api.md"], "run `make pages`"
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+def test_the_gallery_of_broken_methods_is_what_their_reports_say():
+    assert broken_page(TEXTS["broken-methods.md"]) == TEXTS["broken-methods.md"], "run `make pages`"
+
+
+# The glossary
+
+
+def test_every_term_has_a_number_a_link_a_command_or_a_picture():
+    terms = re.findall(r"^### ([^\n]*)\n\n(.*?)(?=\n\n#|\Z)", TEXTS["glossary.md"], re.M | re.S)
+    assert len(terms) >= 60
+    bare = [term for term, text in terms if not re.search(r"\d|\]\(|`", text)]
+    assert bare == []
+    names = [name for term, _ in terms for name in re.split(r", | \(|\)", term) if name]
+    assert len(names) == len({name.lower() for name in names})
+
+
+# How to read a result
+
+READING = TEXTS["reading-a-result.md"]
+
+
+def test_every_line_that_a_report_can_have_is_explained():
+    source = inspect.getsource(verdict)
+    titles = re.findall(r'yield "([^"]+)",', source) + re.findall(
+        r'^        \("([^"]+)", \w+\),$', source, re.M
+    )
+    headings = re.findall(r'(?:add_column\(|^            ")  ?([a-z][^"]*)"', source, re.M)
+    assert len(titles) >= 16
+    for title in [*titles, *headings]:
+        assert f"`{title.strip()}`" in READING, title
+
+
+def columns(command):
+    """First column of the table below the sentence that begins with a command."""
+    part = READING.partition(f"\n`{command}`")[2]
+    return re.findall(r"^\| `(\w+)` \|", part.partition("\n\n")[2].partition("\n\n")[0], re.M)
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+def test_columns_of_the_files_are_those_of_the_page():
+    env = al.load("multi-color-sum", image_size=24)
+    report = al.faithfulness_test("saliency", env, n=2)
+    assert [*report.to_frame()] == columns("attributionlab test")
+    comparison = al.compare(["saliency"], env, n=2, equivalent=1)
+    assert [*comparison.to_frame()] == columns("attributionlab compare")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+def test_columns_of_the_longer_commands_are_those_of_the_page():
+    worlds = al.worlds_test("saliency", worlds=2, n=2, image_size=24)
+    assert [*worlds.to_frame()] == columns("attributionlab test --worlds N")
+    env = al.load("multi-color-sum", image_size=24)
+    assert [*al.metric_test("deletion", env, n=2).dose_frame()] == columns(
+        "attributionlab metric --csv"
+    )
+
+
+@pytest.mark.long
+def test_the_table_on_the_page_is_what_the_command_prints(tmp_path):
+    [(command, table)] = re.findall(
+        r"```shell\n(attributionlab test .*?)\n```\n\nprints\n\n```text\n(.*?)```",
+        READING,
+        re.DOTALL,
+    )
+    words = [sys.executable, "-m", *shlex.split(command)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=500)
+    assert done.returncode == cli.FAIL
+    assert done.stdout == table
+    assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".json", ".csv", ".parquet"}

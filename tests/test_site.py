@@ -1,0 +1,135 @@
+"""The documentation as a site: built strictly, and used in a browser from files, without a network."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from chromium import By, chromium, needs_browser, resize
+
+REPOSITORY = Path(__file__).parents[1]
+pytest.importorskip("material", reason="mkdocs-material is not installed (extra docs)")
+pytestmark = [pytest.mark.long, *needs_browser]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as driver:
+        yield driver
+
+
+class Page(HTMLParser):
+    """Anchors, addresses and pictures of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.anchors, self.addresses, self.pictures = {""}, [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}
+        self.addresses += [found[key] for key in ("href", "src", "data") if found.get(key)]
+        if tag == "img":
+            self.pictures.append(found)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "NO_COLOR": "1"}
+    done = subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {
+        path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8"))
+        for path in site.rglob("*.html")
+        if path.name not in ("404.html", "live.html")
+    }
+
+
+def test_every_link_has_a_file_and_an_anchor(site, pages):
+    missing = []
+    for name, page in pages.items():
+        for address in page.addresses:
+            parts = urlsplit(address)
+            if parts.scheme:
+                continue
+            target = (site / name).parent / unquote(parts.path) if parts.path else site / name
+            known = pages.get(os.path.relpath(target, site).replace(os.sep, "/"))
+            if not target.exists() or (known and unquote(parts.fragment) not in known.anchors):
+                missing.append(f"{name}: {address}")
+    assert len(pages) > 25
+    assert missing == []
+
+
+def test_every_picture_says_in_words_what_it_shows(pages):
+    without = [
+        (name, picture["src"])
+        for name, page in pages.items()
+        for picture in page.pictures
+        if len(picture.get("alt") or "") < 20
+    ]
+    assert without == []
+
+
+def test_every_page_of_docs_stands_in_the_navigation(site, pages):
+    links = set(pages["index.html"].addresses)
+    assert {f"{path.stem}.html" for path in (REPOSITORY / "docs").glob("*.md")} <= links | {
+        "index.html"
+    }
+
+
+def test_terms_are_linked_where_a_page_uses_them_first(site):
+    text = (site / "what-a-pass-proves.html").read_text(encoding="utf-8")
+    linked = re.findall(r'<a class="term" href="glossary.html#([^"]+)">', text)
+    assert len(linked) >= 10
+    assert len(linked) == len(set(linked))
+    assert not re.search(r"<(h\d|code|a )[^>]*>[^<]*<a class=\"term\"", text)
+
+
+REQUESTS = """return performance.getEntriesByType("resource").map((each) => each.name)"""
+WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("name", ["index", "glossary", "methods", "gallery", "api"])
+def test_pages_open_from_files_without_a_network(browser, site, name, width):
+    browser.execute_cdp_cmd("Network.enable", {})
+    conditions = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", conditions)
+    resize(browser, width)
+    browser.get((site / f"{name}.html").as_uri())
+    time.sleep(0.5)  # what scripts ask for later
+    sent = browser.execute_script(REQUESTS)
+    assert any("bundle" in address for address in sent)
+    assert {urlsplit(address).scheme for address in sent} <= {"file", "data", "blob"}
+    assert browser.get_log("browser") == []  # a failed request is an error there
+    assert browser.execute_script(WIDER) <= 0
+
+
+def test_the_search_finds_a_term_without_a_server(browser, site):
+    resize(browser, 1200)
+    browser.get((site / "index.html").as_uri())
+    browser.execute_script("document.querySelector('[data-md-toggle=search]').click()")
+    field = browser.find_element(By.CSS_SELECTOR, ".md-search__input")
+    field.send_keys("role-swap")
+    end = time.monotonic() + 20
+    results = []
+    while not results and time.monotonic() < end:
+        time.sleep(0.2)
+        results = browser.find_elements(By.CSS_SELECTOR, ".md-search-result__link")
+    assert any("what-a-pass-proves.html" in each.get_attribute("href") for each in results)
+    assert browser.get_log("browser") == []
