@@ -231,6 +231,22 @@ def test_worlds_answer_as_in_python(page, world):
             assert found["logits"] == env.model(one)[0].tolist()
 
 
+@pytest.mark.parametrize("name", ["parity", "several-objects"])
+def test_pixels_without_a_sign_are_scored_as_in_python(browser, tmp_path, name):
+    env = al.load(name, image_size=SIDE)
+    (tmp_path / "page.html").write_text(live_page(env, IMAGES), encoding="utf-8")
+    visit(browser, (tmp_path / "page.html").as_uri())
+    images, labels = env.batch(IMAGES)
+    targets, scored = env.targets(labels), []
+    for place in range(IMAGES):
+        settings = ([0, 0, 0], 50, "gauss-legendre")
+        expected = integral_of(env, images[[place]], targets[[place]], *settings)
+        found = ask(browser, image=place, method="integrated-gradients", baseline=[0, 0, 0])
+        check(found, expected, env, images, targets, place, INTEGRAL)
+        scored.append(found["scores"]["overall"])
+    assert max(scored) > 0  # or nothing was compared
+
+
 def test_removing_each_pixel_is_what_torch_finds(page, env):
     images, labels = env.batch(IMAGES)
     for place in range(IMAGES):
