@@ -18,6 +18,7 @@ import torch
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from attributionlab import report
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
@@ -29,6 +30,8 @@ from attributionlab.validation import integer_problem
 from attributionlab.versions import library_versions
 
 HERE = Path(__file__).parent
+COMMON = Path(report.__file__).parent / "page.css"
+"""What all pages look like."""
 SCHEMA = 1
 SMALLEST, LARGEST = 24, 128
 """Sides of images, in pixels: worlds need room for their patches, and a map should take a browser less
@@ -225,9 +228,11 @@ def _rendered(env: Environment, document: Mapping[str, Any], tensors: str, comma
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script, worker = (
-        (HERE / name).read_text(encoding="utf-8") for name in ("live.css", "live.js", "worker.js")
+    common, style, script, worker = (
+        path.read_text(encoding="utf-8")
+        for path in (COMMON, HERE / "live.css", HERE / "live.js", HERE / "worker.js")
     )
+    style = common + style
     # The worker is a text in the page: a file that is opened from a disk may load no other.
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; worker-src blob:; img-src data:; "
