@@ -33,9 +33,11 @@ from attributionlab.cli.options import (
     Quick,
     RetryFailed,
     Settings,
+    Size,
     arguments,
     check_paths,
     command_line,
+    figure_writer,
     load_all,
     parse_seed,
     parse_settings,
@@ -195,8 +197,10 @@ def run_test(
         Path | None, typer.Option(help="Write the scores of each image to this file.")
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Write image, truth and attribution to this PNG.")
+        Path | None,
+        typer.Option(help="Write image, truth and attribution to this file (.png, .pdf or .svg)."),
     ] = None,
+    size: Size = None,
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
@@ -208,8 +212,7 @@ def run_test(
     table has stopped.
     """
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
-    from attributionlab.files import write_atomically
-    from attributionlab.report import print_table, report_figure, report_table, to_png
+    from attributionlab.report import print_table, report_figure, report_table
 
     check_options(
         worlds,
@@ -224,6 +227,7 @@ def run_test(
             "camouflage": camouflage,
             "html": html,
             "figure": figure,
+            "size": size,
             "difficulty": difficulty,
             "out": out,
             "jobs": jobs,
@@ -247,7 +251,8 @@ def run_test(
         raise typer.Exit(STATUSES[verdict])
     places = check_paths(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
-        read=[method, *(env or [])],
+        [method, *(env or [])],
+        size,
     )
     with saying_what_was_done(), follow(f"test {method}"):
         report = faithfulness_test(
@@ -281,7 +286,7 @@ def run_test(
                 "csv": report.to_csv,
                 "parquet": report.to_parquet,
                 "json": report.to_json,
-                "figure": lambda path: write_atomically(path, to_png(report_figure(report))),
+                "figure": figure_writer(lambda: report_figure(report), size),
             },
         )
     raise typer.Exit(STATUSES[report.verdict])

@@ -1,14 +1,13 @@
-from .figures import MapsRow as MapsRow
-from .figures import maps_figure as maps_figure
 from .figures import report_figure as report_figure
-from .figures import to_png as to_png
-from .figures import violins_figure as violins_figure
 from .frames import data_table as data_table
+from .frames import table_text as table_text
 from .items_page import reproduction_page as reproduction_page
 from .page import Panel as Panel
 from .page import faithfulness_page as faithfulness_page
 from .page import report_fragment as report_fragment
 from .page import study_page as study_page
+from .style import encoded as encoded
+from .style import laid_out_for as laid_out_for
 from .terminal import as_text as as_text
 from .terminal import certificates_table as certificates_table
 from .terminal import claims_table as claims_table
