@@ -1,6 +1,7 @@
 # make lab: install and test Captum's Integrated Gradients. make test: lint, types, tests.
 # make long: tests of more than 1.5 seconds each. make notebooks: the course.
 # make quick: in a minute, what most mistakes break. make pages: the generated tables of docs/.
+# make pictures: those of README.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export MPLBACKEND := Agg
@@ -9,7 +10,7 @@ LAB := $(BIN)/attributionlab test captum.attr:IntegratedGradients --set internal
 # Exit statuses 1 and 3 are verdicts (fail, inconclusive), no errors.
 OR_VERDICT := || case $$? in 1|3) ;; *) exit 1 ;; esac
 
-.PHONY: lab quick test long notebooks pages
+.PHONY: lab quick test long notebooks pages pictures
 lab: .venv/installed
 	mkdir -p lab
 	@echo "first on images of 72 x 72 pixels, then of 224 x 224 (some minutes)"
@@ -43,6 +44,10 @@ notebooks: .venv/installed-dev
 # What the registries say in docs/.
 pages: .venv/installed-dev
 	$(BIN)/python tests/pages.py
+
+# The pictures of README.md; one of them needs Chrome.
+pictures: .venv/installed-dev
+	$(BIN)/python docs/pictures.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -11,17 +11,9 @@ from attributionlab.cli import options
 from attributionlab.errors import AttributionLabError
 from attributionlab.report import encoded, laid_out_for, plots
 from attributionlab.report.style import LOWERS, RAISES, SIGNED, SIZES, rgb
+from contact_sheet import linear, seen
 from text_boxes import faults
 
-# Viénot, Brettel and Mollon (1999), "Digital video colourmaps for checking the legibility of displays
-# by dichromats", eq. 2 to 5: from linear RGB to cones, the missing cone from the two others, and back.
-CONES = np.array(
-    [[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]]
-)
-MISSING = {
-    "protanopia": [[0, 2.02344, -2.52581], [0, 1, 0], [0, 0, 1]],
-    "deuteranopia": [[1, 0, 0], [0.494207, 0, 1.24827], [0, 0, 1]],
-}
 # IEC 61966-2-1: linear RGB to CIE XYZ, white point D65.
 XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 APART = 10.0
@@ -30,13 +22,12 @@ APART = 10.0
 about four times as much."""
 
 
-def linear(color):
-    share = rgb(color) / 255
-    return np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+def light_of(color):
+    return linear(rgb(color) / 255)
 
 
 def luminance(color):
-    return float(XYZ[1] @ linear(color))
+    return float(XYZ[1] @ light_of(color))
 
 
 def contrast(one, other):
@@ -51,15 +42,6 @@ def lab(light):
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-def seen(color, vision):
-    light = linear(color)
-    if vision in MISSING:
-        light = np.linalg.inv(CONES) @ MISSING[vision] @ CONES @ light
-    if vision == "gray":
-        light = np.full(3, luminance(color))
-    return lab(light.clip(0, 1))
-
-
 def test_the_ends_of_the_signed_colors_have_contrast_to_each_other_and_to_white():
     assert contrast(RAISES, LOWERS) >= 1.5
     assert min(contrast(each, "#ffffff") for each in (RAISES, LOWERS)) >= 3
@@ -68,7 +50,7 @@ def test_the_ends_of_the_signed_colors_have_contrast_to_each_other_and_to_white(
 
 @pytest.mark.parametrize("vision", ["usual", "protanopia", "deuteranopia", "gray"])
 def test_the_ends_and_white_stay_apart_with_every_color_vision(vision):
-    up, down, zero = (seen(each, vision) for each in (RAISES, LOWERS, "#ffffff"))
+    up, down, zero = (lab(seen(light_of(each), vision)) for each in (RAISES, LOWERS, "#ffffff"))
     for one, other in ((up, down), (up, zero), (down, zero)):
         assert np.linalg.norm(one - other) >= APART
 
@@ -76,7 +58,7 @@ def test_the_ends_and_white_stay_apart_with_every_color_vision(vision):
 def test_red_raises_blue_lowers_and_zero_is_white():
     drawn = [np.rint(255 * np.array(SIGNED(each)[:3])).tolist() for each in (0.0, 0.5, 1.0)]
     assert drawn == [rgb(LOWERS).tolist(), [255] * 3, rgb(RAISES).tolist()]
-    red, _, blue = linear(RAISES)
+    red, _, blue = light_of(RAISES)
     assert red > blue
 
 
