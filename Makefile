@@ -1,7 +1,7 @@
 # make lab: install and test Captum's Integrated Gradients. make test: lint, types, tests.
 # make long: tests of more than 1.5 seconds each. make notebooks: the course.
 # make quick: in a minute, what most mistakes break. make pages: the generated tables of docs/.
-# make site: the documentation as a site, site/index.html.
+# make site: the documentation as a site, site/index.html. make pictures: those of README.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export MPLBACKEND := Agg
@@ -10,7 +10,7 @@ LAB := $(BIN)/attributionlab test captum.attr:IntegratedGradients --set internal
 # Exit statuses 1 and 3 are verdicts (fail, inconclusive), no errors.
 OR_VERDICT := || case $$? in 1|3) ;; *) exit 1 ;; esac
 
-.PHONY: lab quick test long notebooks pages site
+.PHONY: lab quick test long notebooks pages site pictures
 lab: .venv/installed
 	mkdir -p lab
 	@echo "first on images of 72 x 72 pixels, then of 224 x 224 (some minutes)"
@@ -49,6 +49,10 @@ pages: .venv/installed-dev
 site: export NO_MKDOCS_2_WARNING := 1
 site: .venv/installed-dev
 	$(BIN)/python -m mkdocs build --strict
+
+# The pictures of README.md; one of them needs Chrome.
+pictures: .venv/installed-dev
+	$(BIN)/python docs/pictures.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

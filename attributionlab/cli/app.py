@@ -34,9 +34,11 @@ from attributionlab.cli.options import (
     Quick,
     RetryFailed,
     Settings,
+    Size,
     arguments,
     check_paths,
     command_line,
+    figure_writer,
     load_all,
     parse_seed,
     parse_settings,
@@ -96,7 +98,8 @@ def list_names() -> None:
 def show(
     env: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")],
     draw: Annotated[
-        Path | None, typer.Option(help="Draw a small network with its weights into this PNG file.")
+        Path | None,
+        typer.Option(help="Draw a small network with its weights (.png, .pdf or .svg)."),
     ] = None,
 ) -> None:
     """Say what an environment computes, from which layers and for which images."""
@@ -105,8 +108,7 @@ def show(
     places = check_paths({"draw": draw}, [env])
     loaded = load(env)
     if places:
-        from attributionlab.files import write_atomically
-        from attributionlab.report import network_drawing, to_png
+        from attributionlab.report import network_drawing
 
         weighted: Any = [module for module in loaded.model.modules() if hasattr(module, "weight")]
         figure = network_drawing(
@@ -115,7 +117,7 @@ def show(
             outputs=[f"output {place}" for place in range(loaded.network.classes)],
             title=loaded.name,
         )
-        write_atomically(places["draw"], to_png(figure))
+        figure_writer(lambda: figure, None)(places["draw"])
     typer.echo("\n".join(printable(line) for line in loaded.summary().splitlines()))
 
 
@@ -216,8 +218,10 @@ def run_test(
         Path | None, typer.Option(help="Write the scores of each image to this file.")
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Write image, truth and attribution to this PNG.")
+        Path | None,
+        typer.Option(help="Write image, truth and attribution to this file (.png, .pdf or .svg)."),
     ] = None,
+    size: Size = None,
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
@@ -229,8 +233,7 @@ def run_test(
     table has stopped.
     """
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
-    from attributionlab.files import write_atomically
-    from attributionlab.report import print_table, report_figure, report_table, to_png
+    from attributionlab.report import print_table, report_figure, report_table
 
     check_options(
         worlds,
@@ -245,6 +248,7 @@ def run_test(
             "camouflage": camouflage,
             "html": html,
             "figure": figure,
+            "size": size,
             "difficulty": difficulty,
             "out": out,
             "jobs": jobs,
@@ -268,7 +272,8 @@ def run_test(
         raise typer.Exit(STATUSES[verdict])
     places = check_paths(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
-        read=[method, *(env or [])],
+        [method, *(env or [])],
+        size,
     )
     with saying_what_was_done(), follow(f"test {method}"):
         report = faithfulness_test(
@@ -302,7 +307,7 @@ def run_test(
                 "csv": report.to_csv,
                 "parquet": report.to_parquet,
                 "json": report.to_json,
-                "figure": lambda path: write_atomically(path, to_png(report_figure(report))),
+                "figure": figure_writer(lambda: report_figure(report), size),
             },
         )
     raise typer.Exit(STATUSES[report.verdict])

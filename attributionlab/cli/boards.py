@@ -9,12 +9,17 @@ import typer
 from attributionlab.cli.options import (
     Device,
     Jobs,
+    Latex,
+    Markdown,
     Out,
     RetryFailed,
     Seed,
+    Size,
     as_far_as_done,
     check_paths,
     command_line,
+    figure_writer,
+    table_writers,
     write_all,
 )
 from attributionlab.cli.worlds import check_options
@@ -90,8 +95,12 @@ def run_leaderboard(
     json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Write scores, truth and ranks to this PNG.")
+        Path | None,
+        typer.Option(help="Write scores, truth and ranks to this file (.png, .pdf or .svg)."),
     ] = None,
+    size: Size = None,
+    latex: Latex = None,
+    markdown: Markdown = None,
 ) -> None:
     """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
 
@@ -103,8 +112,9 @@ def run_leaderboard(
     from attributionlab.leaderboard.cases import ALL
 
     places = check_paths(
-        {"json": json, "csv": csv, "figure": figure},
-        read=methods or [],
+        {"json": json, "csv": csv, "figure": figure, "latex": latex, "markdown": markdown},
+        methods or [],
+        size,
     )
     if metrics:
         others = {"indicator": indicator != "accuracy", "device": device != "cpu"}
@@ -112,7 +122,7 @@ def run_leaderboard(
             [f"--{key} is given with --metrics: leave it out" for key in others if others[key]]
         )
         _rank_metrics(
-            *(methods or [], all_, out, places),
+            *(methods or [], all_, out, places, size),
             worlds=worlds,
             seed=seed,
             difficulty=difficulty,
@@ -161,19 +171,19 @@ def run_leaderboard(
         yield "Random worlds with and without a feature, fused alone", board.by_feature()
         yield "Missing", board.missing()
 
-    _show(board, stop, places, tables, 140)
+    _show(board, stop, places, size, tables, 140)
 
 
 def _show(
     board: "Leaderboard | MetricBoard",
     stop: BaseException | None,
     places: Mapping[str, Path],
+    size: str | None,
     tables: Callable[[], Iterator[tuple[str, "pd.DataFrame"]]],
     width: int,
 ) -> None:
     """Print a board's tables that are not empty, each under its title, and write its files."""
-    from attributionlab.files import write_atomically
-    from attributionlab.report import data_table, notes_list, print_table, to_png
+    from attributionlab.report import data_table, notes_list, print_table
 
     try:
         typer.echo(board.title)
@@ -188,7 +198,8 @@ def _show(
             {
                 "json": board.to_json,
                 "csv": board.to_csv,
-                "figure": lambda path: write_atomically(path, to_png(board.figure())),
+                **table_writers(board.to_frame),
+                "figure": figure_writer(board.figure, size),
             },
         )
     if stop is not None:
@@ -196,7 +207,12 @@ def _show(
 
 
 def _rank_metrics(
-    names: list[str], all_: bool, out: Path | None, places: Mapping[str, Path], **options: Any
+    names: list[str],
+    all_: bool,
+    out: Path | None,
+    places: Mapping[str, Path],
+    size: str | None,
+    **options: Any,
 ) -> None:
     """`leaderboard --metrics`: rank the metrics, print the board, write its files.
 
@@ -218,5 +234,7 @@ def _rank_metrics(
     with follow("leaderboard"):
         board, stop = as_far_as_done(run, out)
     _show(
-        board, stop, places, lambda: iter([("", board.shown()), ("Refused", board.refused())]), 180
+        *(board, stop, places, size),
+        lambda: iter([("", board.shown()), ("Refused", board.refused())]),
+        180,
     )

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, TypeVar
@@ -15,11 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, 
 import typer
 
 from attributionlab.environment.files import find_dataset, find_spec, read_spec
-from attributionlab.errors import AttributionLabError, Stopped, printable, refuse_if
+from attributionlab.errors import AttributionLabError, Stopped, nearest, printable, refuse_if
 from attributionlab.files import check_writable
 from attributionlab.progress import follow
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
     from attributionlab.environment import Environment
 
 Result = TypeVar("Result")
@@ -92,6 +96,15 @@ Out = Annotated[
         "--out", metavar="DIR", help="Keep results in this folder; what is there is not run again."
     ),
 ]
+FIGURES = (".png", ".pdf", ".svg")
+SIZE_NAMES = ("slide", "page", "column")
+"""Keys of `report.style.SIZES`, which imports matplotlib."""
+Size = Annotated[
+    str | None,
+    typer.Option("--size", metavar="S", help="Of figures: slide, page or column (of a page)."),
+]
+Latex = Annotated[Path | None, typer.Option(help="Write the table to this file, for booktabs.")]
+Markdown = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
 Jobs = Annotated[
     int | None,
     typer.Option(help="Processes; by default as many as there are cores, where that pays."),
@@ -188,7 +201,9 @@ def as_far_as_done(compute: Callable[[Path], Result], out: Path | None) -> Parti
         return Partial(stop.result, stop)
 
 
-def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[str, Path]:
+def check_paths(
+    paths: Mapping[str, Path | None], read: Sequence[str], size: str | None = None
+) -> dict[str, Path]:
     """Refuse before the work what could not be written after it; the others as absolute paths.
 
     Parameters
@@ -198,15 +213,22 @@ def check_paths(paths: Mapping[str, Path | None], read: Sequence[str]) -> dict[s
     read : sequence of str
         What may name files that the work reads, and which must stay: environments with their data
         sets, and methods or metrics as ``file.py:name``, ``module:name`` or a file of maps.
+    size : str, optional
+        That figures shall have.
     """
+    drawn = ("figure", "maps", "forms", "draw")
+    if size is not None and size not in SIZE_NAMES:
+        raise AttributionLabError(f"--size is {size!r}: {nearest(size, SIZE_NAMES)}")
+    if size is not None and not any(paths.get(name) for name in drawn):
+        raise AttributionLabError(f"--size is {size!r}, but there is no figure: add --figure PATH")
     given = {name: path for name, path in paths.items() if path}
     places = {name: check_writable(path) for name, path in given.items()}
     files = [file for name in read for file in _files_behind(name)]
     sources = {Path(file).resolve() for file in files if os.path.isfile(file)}
     for index, (name, place) in enumerate(places.items()):
         path = str(given[name])
-        if name in ("figure", "maps", "draw") and place.suffix.lower() != ".png":
-            raise AttributionLabError(f"--{name} is {path!r}: figures are PNG files, name it so")
+        if name in drawn and place.suffix.lower() not in FIGURES:
+            raise AttributionLabError(f"--{name} is {path!r}: name it .png, .pdf or .svg")
         if place in sources:
             raise AttributionLabError(f"--{name} is {path!r}, which is read: write elsewhere")
         earlier = list(places.values())[:index]
@@ -244,6 +266,32 @@ def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path],
             except AttributionLabError as error:
                 problems.append(str(error))
     refuse_if(problems)
+
+
+def figure_writer(draw: Callable[[], "Figure"], size: str | None) -> Callable[[Path], None]:
+    """What draws a figure and writes it, in the format that the path's suffix names."""
+
+    def write(path: Path) -> None:
+        from attributionlab.files import write_atomically
+        from attributionlab.report import encoded, laid_out_for
+
+        with laid_out_for(size):
+            figure = draw()
+        write_atomically(path, encoded(figure, path.suffix.lower(), size))
+
+    return write
+
+
+def table_writers(table: Callable[[], "pd.DataFrame"]) -> dict[str, Callable[[Path], None]]:
+    """What writes a table as LaTeX and Markdown, by option."""
+
+    def write(path: Path, kind: str) -> None:
+        from attributionlab.files import write_atomically
+        from attributionlab.report import table_text
+
+        write_atomically(path, table_text(table(), kind))
+
+    return {kind: partial(write, kind=kind) for kind in ("latex", "markdown")}
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def write_slides(
     and what the slides show is the same code. A notebook's code is executed; run only those you trust.
     """
     from attributionlab.files import make_folder, write_atomically
-    from attributionlab.report import to_png
+    from attributionlab.report import encoded
 
     files = sorted(notebooks.glob("*.ipynb"))
     if not files:
@@ -48,7 +48,7 @@ def write_slides(
     folder = make_folder(out)
     done = track(codes, len(codes), "drawing slides", True, "notebooks", name=lambda each: each[0])
     for stem, cells in done:
-        write_atomically(folder / f"{stem}.png", to_png(_slide(stem, cells), DPI))
+        write_atomically(folder / f"{stem}.png", encoded(_slide(stem, cells), dpi=DPI))
     for stem, _ in codes:
         typer.echo(printable(str(folder / f"{stem}.png")))
 

@@ -17,15 +17,20 @@ from attributionlab.cli.options import (
     Images,
     ImageSize,
     Jobs,
+    Latex,
+    Markdown,
     OneNetwork,
     Out,
     Quick,
     RetryFailed,
+    Size,
     as_far_as_done,
     check_paths,
     command_line,
+    figure_writer,
     load_all,
     parse_seed,
+    table_writers,
     write_all,
 )
 from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
@@ -69,25 +74,34 @@ def compare_methods(
     parquet: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all results to this file.")] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Write the spread of the scores to this PNG.")
+        Path | None,
+        typer.Option(help="Write the F1 that decides to this file (.png, .pdf or .svg)."),
     ] = None,
+    all_parts: Annotated[
+        bool,
+        typer.Option(
+            "--all-parts", help="With --figure: precision, recall and F1 of every part instead."
+        ),
+    ] = False,
     forms: Annotated[
         Path | None,
-        typer.Option(help="Write the lowest scores before equivalent networks to this PNG."),
+        typer.Option(help="Write the lowest scores before equivalent networks to this file."),
     ] = None,
     maps: Annotated[
         Path | None,
         typer.Option(
-            help="Write the attributions of up to three images of each environment to this PNG."
+            help="Write the attributions of up to three images of each environment to this file."
         ),
     ] = None,
+    size: Size = None,
+    latex: Latex = None,
+    markdown: Markdown = None,
 ) -> None:
     """Run methods side by side on the same images: scores, verdicts, seconds."""
     from attributionlab.faithfulness.comparing import compare
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
-    from attributionlab.files import write_atomically
     from attributionlab.methods import METHODS
-    from attributionlab.report import comparison_table, print_table, to_png
+    from attributionlab.report import comparison_table, print_table
 
     places = check_paths(
         {
@@ -97,9 +111,14 @@ def compare_methods(
             "figure": figure,
             "forms": forms,
             "maps": maps,
+            "latex": latex,
+            "markdown": markdown,
         },
-        read=[*(methods or []), *(env or [])],
+        [*(methods or []), *(env or [])],
+        size,
     )
+    if all_parts and not figure:
+        raise AttributionLabError("--all-parts is given without --figure: add --figure PATH")
     if forms and not equivalent:
         raise AttributionLabError("--forms is given, but --equivalent is 0: set it to 1 to 5")
     named = [name for name in methods or [] if name not in METHODS or not all_]
@@ -141,9 +160,10 @@ def compare_methods(
                 "csv": comparison.to_csv,
                 "parquet": comparison.to_parquet,
                 "json": comparison.to_json,
-                "figure": lambda path: write_atomically(path, to_png(comparison.violins())),
-                "forms": lambda path: write_atomically(path, to_png(comparison.forms())),
-                "maps": lambda path: write_atomically(path, to_png(comparison.maps())),
+                **table_writers(comparison.summary),
+                "figure": figure_writer(lambda: comparison.figure(all_parts), size),
+                "forms": figure_writer(comparison.forms, size),
+                "maps": figure_writer(comparison.maps, size),
             },
         )
     if stop is not None:
@@ -231,7 +251,10 @@ def run_metric_test(
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table of doses to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Write a figure (PNG) to this file.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write a figure to this file (.png, .pdf or .svg).")
+    ] = None,
+    size: Size = None,
     card: Annotated[
         Path | None,
         typer.Option(help="Write the metric's card to this file: .md or .html."),
@@ -250,7 +273,7 @@ def run_metric_test(
     from attributionlab.cards.build import card_of
     from attributionlab.cards.card import card_suffix
     from attributionlab.exams import metric_worlds_test
-    from attributionlab.files import write_atomically, write_json
+    from attributionlab.files import write_json
     from attributionlab.methods import METHODS, as_method
     from attributionlab.methods.controls import CONTROLS
     from attributionlab.metric_kit.run import check_metric
@@ -259,7 +282,7 @@ def run_metric_test(
     from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_test
     from attributionlab.metric_trials.swap import STATUS
     from attributionlab.references import located
-    from attributionlab.report import data_table, notes_list, print_table, to_png
+    from attributionlab.report import data_table, notes_list, print_table
     from attributionlab.store.running import Workers
     from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
@@ -274,6 +297,7 @@ def run_metric_test(
             "threshold": threshold is not None,
             "html": html,
             "figure": figure,
+            "size": size,
             "card": card,
         },
         ONE_METRIC_ONLY,
@@ -294,7 +318,7 @@ def run_metric_test(
             f"--{unused[0]} is given, but --checks-only tests nothing that it would hold: leave one out"
         )
     name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
-    places = check_paths(paths, read=[metric, *(method or []), name])
+    places = check_paths(paths, [metric, *(method or []), name], size)
     doses = parse_doses(dose) if dose else None
     drawn = parse_seed(seed)
     [place] = load_all([name], quick, image_size)
@@ -392,7 +416,7 @@ def run_metric_test(
                 "json": lambda path: write_json(path, report.to_dict() | {"checks": kit.to_dict()}),
                 "csv": report.to_csv,
                 "html": report.to_html,
-                "figure": lambda path: write_atomically(path, to_png(report.figure())),
+                "figure": figure_writer(report.figure, size),
                 "card": lambda path: write_card(path, report),
             },
         )

@@ -39,6 +39,9 @@ REFERENCE_IMAGES = 256
 that a test image sets off, or nearly (16 leave neurons that never vary, which then own the map)."""
 SAME = 0.01
 """How far normalized maps may lie apart and count as equal: rounding differs with the batch."""
+FAINT = 1e-6
+"""Share of the output's change below which a map says nothing: that of one rounding of float32, 2^-24,
+is a fifteenth of it."""
 
 
 @own_arithmetic()
@@ -146,6 +149,22 @@ def _one_by_one(setup: Setup, batch: Batch, repeat: int) -> Attributed:
     each = [attribute_batch(setup, image, repeat) for image in batch.single()]
     maps = torch.cat([attributed.maps for attributed in each])
     return Attributed(maps, any(attributed.random for attributed in each))
+
+
+def says_nothing(maps: Tensor, setup: Setup, batch: Batch) -> Tensor:
+    """Whether each map (B, 1, H, W) is too small to say anything, (B,): its largest magnitude is
+    less than `FAINT` of how far the output changes from the true baseline to the image, or 0.
+    """
+    changes = []
+    with torch.no_grad():
+        for part in batch.by_network():
+            model, device = part.env.explained_model(setup.output), part.env.baseline.device
+            images, targets = part.images.to(device), part.targets.to(device)[:, None]
+            baselines = part.env.baseline.expand_as(images)
+            difference = model(images) - model(baselines)
+            changes.append(difference.gather(1, targets)[:, 0].abs().double().cpu())
+    largest = maps.flatten(1).abs().amax(1).double().cpu()
+    return (largest < FAINT * torch.cat(changes)) | (largest == 0)
 
 
 def control_maps(control: Setup, batch: Batch) -> Tensor:

@@ -19,8 +19,9 @@ from attributionlab.faithfulness.report import (
     Files,
     unproven,
 )
+from attributionlab.methods.suffixes import figure_label
 from attributionlab.metrics import Part
-from attributionlab.stats.intervals import paired_difference
+from attributionlab.stats.intervals import mean_score, paired_difference
 from attributionlab.stats.runs import run_name
 from attributionlab.versions import library_versions
 
@@ -278,7 +279,8 @@ class Comparison(Files):
         for report, result in self.results:
             if result.robustness is None or (lowest := result.robustness.lowest) is None:
                 continue
-            keys = {"environment": self.places[result.digest], "method": report.label}
+            keys = {"environment": self.places[result.digest]}
+            keys["method"] = figure_label(report.label)
             rows += [
                 {**keys, "networks": "plain", "F1 of the claim": result.claim_f1},
                 {**keys, "networks": "lowest of equal ones", "F1 of the claim": lowest.f1},
@@ -293,62 +295,135 @@ class Comparison(Files):
             "method",
             color="networks",
             panel="environment",
-            title="Networks with equal answers to every integer image",
+            title=f"Networks with equal answers to every integer image: means of {self._scope}; "
+            f"line: gamma {self.gamma:g}",
             reference=self.gamma,
         )
 
-    def violins(self) -> "Figure":
-        """The spread of precision, recall and F1 over images: a row for each environment and part."""
-        from attributionlab.report import violins_figure
+    def figure(self, all_parts: bool = False) -> "Figure":
+        """The F1 that decides, of each method with its 95 % interval: a panel for each environment.
 
-        rows = {
-            f"{place}: {part}": {
-                name: scores[part]
-                for report, result in self.results
-                if result.digest == digest and result.mean(part, "f1") is not None
-                for index, scores in enumerate([result.scores, *result.compared_runs[1:]])
-                for name in [run_name(report.label, index)]
-            }
-            for digest, place in self.places.items()
-            for part in get_args(Part)
-        }
-        shown = {name: row for name, row in rows.items() if row}
-        title = f"{self.reports[0].n} images each; bars: the least, the mean, the largest"
-        return violins_figure(shown, self.gamma, title)
+        From eight images on the spread of their F1 lies behind it.
+
+        Parameters
+        ----------
+        all_parts : bool
+            Precision, recall and F1 of every part instead.
+        """
+        import pandas as pd
+
+        from attributionlab.report.plots import dots
+
+        rows = []
+        for report, result in self.results:
+            keys = {"method": figure_label(report.label), "verdict": result.verdict}
+            parts = get_args(Part) if all_parts else [result.claim_part]
+            for part in parts:
+                if result.mean(part, "f1") is None:  # no such truth
+                    continue
+                for score in SCORES if all_parts else ("f1",):
+                    for index, run in enumerate([result.scores, *result.compared_runs[1:]]):
+                        if part not in run or (mean := mean_score(run[part][score])) is None:
+                            continue
+                        interval = result.intervals[part][score] if index == 0 else None
+                        panel = self.places[result.digest]
+                        if all_parts:
+                            panel += f": {part}, {'F1' if score == 'f1' else score}"
+                        rows.append(
+                            {
+                                **keys,
+                                "method": run_name(keys["method"], index),
+                                "panel": panel,
+                                "mean": mean,
+                                "low": np.nan if interval is None else interval.low,
+                                "high": np.nan if interval is None else interval.high,
+                                "values": run[part][score],
+                            }
+                        )
+        order = [f"{place}: {part}, {score}" for place in self.places.values()
+                 for part in get_args(Part) for score in ("precision", "recall", "F1")]  # fmt: skip
+        table = pd.DataFrame(rows)
+        if all_parts:
+            table = table.sort_values(
+                "panel", key=lambda each: each.map(order.index), kind="stable"
+            )
+        shown = "Precision, recall and F1" if all_parts else f"F1 that decides ({self._claims})"
+        return dots(
+            table,
+            *("mean", "method"),
+            color=None if all_parts else "verdict",
+            panel="panel",
+            title=f"{shown}: means of {self._scope}, with 95 % intervals; line: gamma {self.gamma:g}",
+            xlabel="higher is better" if all_parts else "F1 (higher is better)",
+            reference=self.gamma,
+            limits=(0, 1),
+        )
+
+    @property
+    def _claims(self) -> str:
+        names = list(dict.fromkeys(report.claim for report in self.reports))
+        return f"claim{'s' * (len(names) > 1)} {', '.join(names)}"
+
+    @property
+    def _scope(self) -> str:
+        """How many images, and their size."""
+        sides = dict.fromkeys(
+            f"{w} x {h}" for *_, h, w in [each.images.shape for _, each in self.results]
+        )
+        number = self.reports[0].n
+        return f"{number} image{'s' * (number > 1)} of {' or '.join(sides)} pixels"
 
     def maps(self, images: int = 3) -> "Figure":
         """The first images of each environment with their truth and every method's attributions.
 
-        The truth is that of the environment's default output; below a method that was scored
-        against another one stands which.
+        Below a map: the F1 of its image that counts for the claim, and the verdict. The truth is that
+        of the environment's default output; a method that was scored against another one says which.
         """
-        from attributionlab.report import MapsRow, maps_figure
+        from attributionlab.report.figures import map_cell, signless_legend, unasked_only, visible
+        from attributionlab.report.plots import map_grid
 
-        rows = []
+        labels = dict.fromkeys(report.label for report in self.reports)
+        rows: dict[str, list[Any]] = {"image": [], "ground truth": []}
+        rows |= {figure_label(label): [] for label in labels}
+        notes: dict[str, list[str]] = {figure_label(label): [] for label in labels}
+        headings, signless = [], []
         for env in self.environments:
-            shown = [pair for pair in self.results if pair[1].digest == env.spec.digest]
-            if not shown:
+            found = {report.label: each for report, each in self.results
+                     if each.digest == env.spec.digest}  # fmt: skip
+            if not found:
                 continue
-            default = [pair for pair in shown if pair[1].truth_output == env.outputs[0]]
-            _, result = (default or shown)[0]
-            pictures = result.images[: min(images, len(result.attributions))]
-            rows += [
-                MapsRow(
-                    self.places[env.spec.digest] if index == 0 else "",
-                    picture.astype(np.float32),
-                    env.max_value,
-                    result.truth[index],
-                    {name: where[index] for name, where in result.signless.items()},
-                    {report.label: result.attributions[index] for report, result in shown},
-                    {
-                        report.label: f"truth of the {result.truth_output}"
-                        for report, result in shown
-                        if result.truth_output != env.outputs[0]
-                    },
-                )
-                for index, picture in enumerate(pictures)
-            ]
-        return maps_figure(rows)
+            default = [each for each in found.values() if each.truth_output == env.outputs[0]]
+            first = (default or list(found.values()))[0]
+            for index in range(min(images, len(first.attributions))):
+                here = {name: where[index] for name, where in first.signless.items()}
+                here = {name: where for name, where in here.items() if where.any()}
+                signless.append(here)
+                headings.append(f"{self.places[env.spec.digest]}\nimage {index}")
+                rows["image"].append(visible(first.images[index].astype(float), env.max_value))
+                rows["ground truth"].append(map_cell(first.truth[index], here))
+                for label in labels:
+                    result, name = found.get(label), figure_label(label)
+                    if result is None:
+                        rows[name].append(None)
+                        notes[name].append("")
+                        continue
+                    faint = bool(result.faint[index])
+                    values = result.attributions[index]
+                    rows[name].append(map_cell(values, unasked_only(here), faint))
+                    f1 = result.scores[result.claim_part]["f1"][index]
+                    note = f"F1 {f1:.2f}, {result.verdict}"
+                    if result.truth_output != env.outputs[0]:
+                        note += f"\ntruth of the {result.truth_output}"
+                    notes[name].append(note)
+        return map_grid(
+            rows,
+            headings=headings,
+            notes=notes,
+            title=f"Attributions of the first of {self._scope} in each environment\n"
+            f"F1: of the part that decides ({self._claims}), in this image; verdict: on all images",
+            limits=(-1, 1),
+            legend=signless_legend(signless),
+        )
 
 
 def _lowest(result: EnvironmentResult) -> dict[str, Any]:

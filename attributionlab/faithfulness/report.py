@@ -18,6 +18,7 @@ from attributionlab.faithfulness.forms import Robustness
 from attributionlab.faithfulness.proof import NEEDED, Proof
 from attributionlab.faithfulness.verdicts import ClaimScore, ControlScore, Verdict
 from attributionlab.files import write_atomically, write_csv, write_parquet
+from attributionlab.methods.suffixes import figure_label
 from attributionlab.stats.intervals import Interval, gamma_curve, mean_score
 from attributionlab.stats.runs import over_runs
 
@@ -54,6 +55,8 @@ class Example(NamedTuple):
     """(H, W), normalized to [-1, 1]"""
     signless: Mapping[str, NDArray[np.bool_]]
     """(H, W) by "mixed" and "not asked", where there are such pixels"""
+    faint: bool = False
+    """whether the map's largest magnitude is less than 1e-6 of the output's change"""
 
 
 class TruthScore(NamedTuple):
@@ -141,6 +144,9 @@ class EnvironmentResult:
     attributions : array
         (k, H, W), normalized to [-1, 1]; of the first k images, whose maps take no more than 16 MiB:
         all of up to 83 images at 224 pixels.
+    faint : array
+        (k,) of bool: whether the largest magnitude of the map was less than 1e-6 of how far the output
+        changes from the true baseline to the image, so that figures show no attribution.
     images, truth : array
         (k, C, H, W) of integers, and (k, H, W) of -1, 0 and +1: what was explained, and its truth.
     signless : dict of str to array
@@ -185,6 +191,7 @@ class EnvironmentResult:
     completeness_gap: NDArray[np.float64] | None = field(repr=False)
     drift: Drift | None = field(repr=False)
     attributions: NDArray[np.float32] = field(repr=False)
+    faint: NDArray[np.bool_] = field(repr=False)
     images: NDArray[np.uint8] = field(repr=False)
     truth: NDArray[np.int8] = field(repr=False)
     signless: Mapping[str, NDArray[np.bool_]] = field(repr=False)
@@ -474,6 +481,11 @@ class FaithfulnessReport(Files):
     def label(self) -> str:
         """The method with what the user set."""
         return labelled(self.method, self.settings)
+
+    @property
+    def display_name(self) -> str:
+        """`label` as figures have it."""
+        return figure_label(self.label)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per environment, image and part: precision, recall and F1 (NaN: not applicable).

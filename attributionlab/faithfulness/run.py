@@ -19,6 +19,7 @@ from attributionlab.faithfulness.calls import (
     computed,
     control_maps,
     peculiarities,
+    says_nothing,
 )
 from attributionlab.faithfulness.drift import Drift, drift_of
 from attributionlab.faithfulness.proof import AskedMasses, asked_masses, smooth_ceilings
@@ -69,6 +70,8 @@ class Outcome(NamedTuple):
     """(n,), the largest value of each map"""
     lowest: Numbers
     """(n,), the smallest"""
+    faint: Numbers
+    """(n,), 1 where the map as the method gave it says nothing (`calls.says_nothing`)"""
     by_seed: Sequence[ImageScores]
     """one for each seed, a single one for a method that draws nothing"""
     compared_runs: Sequence[ImageScores]
@@ -198,6 +201,7 @@ def _numbers(
         "shares": _shares(maps, setup, batch) if setup.diagnosed and batch.env.has_roles else {},
         "highest": maps.flatten(1).amax(1),
         "lowest": maps.flatten(1).amin(1),
+        "faint": says_nothing(given, setup, batch).double(),
         "controls": {
             name: control.control_f1(control_maps(control, batch), batch)
             for name, control in controls.items()

@@ -157,6 +157,7 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         completeness_gap=outcome.gaps,
         drift=outcome.drift,
         attributions=outcome.maps[:, 0].numpy(),
+        faint=outcome.faint[: len(outcome.maps)] > 0,
         images=outcome.images.numpy(),
         truth=outcome.truth.signed[:, 0].numpy(),
         signless=_signless(outcome.truth),
@@ -200,6 +201,7 @@ def _examples(outcome: Outcome, f1: NDArray[np.float64], setup: Setup) -> list[E
             highest=setup.env.max_value,
             truth=outcome.truth.signed[sample, 0].numpy(),
             attribution=outcome.maps[sample, 0].numpy(),
+            faint=bool(outcome.faint[sample]),
             signless={
                 name: where[sample] for name, where in signless.items() if where[sample].any()
             },

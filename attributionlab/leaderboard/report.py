@@ -26,6 +26,7 @@ from attributionlab.leaderboard.agreement import (
     true_scores,
 )
 from attributionlab.leaderboard.cases import ALL, PROTOCOLS, SUBSETS, CaseScores
+from attributionlab.methods.suffixes import figure_label
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.ranking import CorrelationInterval, spearman
 from attributionlab.ranking.fusion import resampled_meta_rank
@@ -497,7 +498,7 @@ class Leaderboard:
         table = self.ranking()
         order = [self.methods.index(method) for method in table.method]
         return leaderboard_figure(
-            table.method.tolist(),
+            [figure_label(method) for method in table.method],
             scores=table[["score", "low", "high"]].to_numpy(float),
             truth=table.truth.to_numpy(float),
             ranks=self.ranks[order],

@@ -1,5 +1,6 @@
-"""Suffixes of methods' names, and what each makes of a method; importing them costs nothing."""
+"""Methods' names: what a suffix makes of a method, names in figures; importing them costs nothing."""
 
+import re
 from collections.abc import Mapping
 
 SUFFIXES: Mapping[str, str] = {
@@ -28,3 +29,79 @@ def base_and_suffix(name: str) -> tuple[str, str] | None:
         if base != name:
             return base, suffix
     return None
+
+
+DISPLAY_NAMES: Mapping[str, str] = {
+    "chefer-lrp": "LRP of attention",
+    "deep-lift": "DeepLIFT",
+    "deep-shap": "DeepSHAP",
+    "excitation-backprop": "Excitation Backprop",
+    "gradcam": "Grad-CAM",
+    "gradcam-plus-plus": "Grad-CAM++",
+    "gradient-shap": "GradientSHAP",
+    "guided-backprop": "Guided Backprop",
+    "guided-gradcam": "Guided Grad-CAM",
+    "iba": "IBA",
+    "input-iba": "InputIBA",
+    "input-x-gradient": "Input x Gradient",
+    "integrated-gradients": "IG",
+    "integrated-gradients-blurred": "IG, blurred baseline",
+    "integrated-gradients-exact": "IG, exact",
+    "integrated-gradients-random": "IG, random baselines",
+    "integrated-gradients-uniform": "IG, uniform baselines",
+    "kernel-shap": "KernelSHAP",
+    "layercam": "LayerCAM",
+    "lime": "LIME",
+    "lrp": "LRP",
+    "rise": "RISE",
+    "rise-uniform": "RISE, uniform",
+    "shapley-value-sampling": "Shapley value sampling",
+    "smooth-gradcam-plus-plus": "Smooth Grad-CAM++",
+    "xgradcam": "XGrad-CAM",
+}
+"""Methods whose name in figures is not their command name in words."""
+_OF_SUFFIXES = {
+    "smoothgrad": "SmoothGrad",
+    "smoothgrad-squared": "SmoothGrad squared",
+    "vargrad": "VarGrad",
+}
+
+
+def display_name(name: str) -> str:
+    """A method's name for figures: without the file of one's own function.
+
+    Examples
+    --------
+    >>> from attributionlab.methods.suffixes import display_name
+    >>> display_name("integrated-gradients-true-baseline"), display_name("path/to/mine.py:my_method")
+    ('IG, true baseline', 'my_method')
+    """
+    if ":" in name:
+        return name.rpartition(":")[2]
+    if name in DISPLAY_NAMES or (split := base_and_suffix(name)) is None:
+        return DISPLAY_NAMES.get(name) or f"{name[:1].upper()}{name[1:].replace('-', ' ')}"
+    base, suffix = split
+    return f"{display_name(base)}, {_OF_SUFFIXES.get(suffix, suffix.replace('-', ' '))}"
+
+
+def figure_label(label: str) -> str:
+    """A method as figures name it, beside what a command names it where that is not the same in words.
+
+    Parameters
+    ----------
+    label : str
+        The method's name, which its settings in parentheses may follow.
+
+    Examples
+    --------
+    >>> from attributionlab.methods.suffixes import figure_label
+    >>> figure_label("lime-true-baseline (segmentation=slic)"), figure_label("occlusion")
+    ('LIME, true baseline (lime-true-baseline, segmentation=slic)', 'Occlusion')
+    """
+    name, _, settings = label.removesuffix(")").partition(" (")
+    display = display_name(name)
+    same = ":" in name or display.lower().replace(",", "").replace(" ", "-") == name
+    beside = [] if same else [name]
+    # Values that are paths, too, lose their folders.
+    beside += [re.sub(r"[^\s=,]*[/\\]", "", settings)] if settings else []
+    return f"{display} ({', '.join(beside)})" if beside else display

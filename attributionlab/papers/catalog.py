@@ -296,12 +296,12 @@ class Reproduction:
         Items that are run together may share figures. Each is drawn once, into `pngs`: the second time
         its layout would move by a pixel.
         """
-        from attributionlab.report import to_png
+        from attributionlab.report import encoded
 
         pngs = {} if pngs is None else pngs
         for figure in self.figures.values():
             if figure not in pngs:
-                pngs[figure] = to_png(figure)
+                pngs[figure] = encoded(figure)
         figures = {name: pngs[figure] for name, figure in self.figures.items()}
         tables, run = dict(self.tables), dict(self.run)
         how = library_versions()

@@ -105,6 +105,16 @@ def cell_text(value: Any) -> str:
     return printable(str(value))
 
 
+def table_text(frame: "pd.DataFrame", kind: str) -> str:
+    """A data frame as the text of a file: "markdown", or "latex" (needs the package booktabs)."""
+    rows = frame.itertuples(index=False)
+    if kind == "markdown":
+        return markdown(frame, rows) + "\n"
+    names = [str(name).replace("_", " ") for name in frame]
+    cells = [[cell_text(value) for value in row] for row in rows]
+    return str(type(frame)(cells, columns=names).to_latex(index=False, escape=True))
+
+
 def markdown(names: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
     """A table of Markdown, without an end of line; a bar in a text does not end its cell."""
     head = [str(name).replace("_", " ") for name in names]

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import AttributionLabError, cut, printable
-from attributionlab.report.figures import to_png, unasked_only
+from attributionlab.report.figures import unasked_only
 from attributionlab.report.frames import cell_text
-from attributionlab.report.palette import SIGNLESS_COLORS
 from attributionlab.report.pictures import (
     ERROR_COLORS,
     SIGNED_COLORS,
@@ -52,6 +51,7 @@ from attributionlab.report.reading import (
     undecided,
     violates,
 )
+from attributionlab.report.style import SIGNLESS_COLORS, encoded
 from attributionlab.report.terminal import explained, printable_document
 
 if TYPE_CHECKING:
@@ -530,7 +530,7 @@ def study_page(
         title=cut(printable(title), LONGEST_NAME),
         sentences=[cut(printable(each), LONGEST_TEXT) for each in sentences],
         figures=[
-            (name, Markup("data:image/png;base64," + base64.b64encode(to_png(each)).decode()))
+            (name, Markup("data:image/png;base64," + base64.b64encode(encoded(each)).decode()))
             for name, each in figures.items()
         ],
         tables=[

@@ -6,12 +6,11 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.report.figures import SIGNED, visible
-from attributionlab.report.palette import SIGNLESS_COLORS
+from attributionlab.report.figures import visible
+from attributionlab.report.style import SIGNED, SIGNLESS_COLORS, rgb, signed_colors
 
 ERROR_COLORS = {
     "found": "#d4d7db",
@@ -22,7 +21,7 @@ ERROR_COLORS = {
 """Told apart by lightness alone, hence with every color vision and in a gray print."""
 
 LEVELS = 64
-SIGNED_COLORS = matplotlib.colormaps[SIGNED](np.linspace(0, 1, 255), bytes=True)[:, :3]
+SIGNED_COLORS = SIGNED(np.linspace(0, 1, 255), bytes=True)[:, :3]
 """From -1 to 1; of an odd number of colors the middle one is that of 0."""
 Pixels = NDArray[np.uint8]
 
@@ -47,9 +46,9 @@ def map_picture(
     if not signless:
         shown = averaged(shown, side)
         return data_uri(np.rint(127 + 127 * shown.clip(-1, 1)).astype(np.uint8), SIGNED_COLORS)
-    colors = SIGNED_COLORS[np.rint(127 + 127 * shown.clip(-1, 1)).astype(int)].astype(np.float64)
+    colors = signed_colors(shown).astype(np.float64)
     for name, where in signless.items():
-        colors[where] = _rgb(SIGNLESS_COLORS[name])
+        colors[where] = rgb(SIGNLESS_COLORS[name])
     return _colored(colors, side)
 
 
@@ -126,11 +125,11 @@ def error_picture(found: Errors, side: int) -> str:
     """
     kind = np.where(found.relevant, np.where(found.wrong_sign > 0, 1, 0), 2)
     size = np.choose(kind, [found.missed, found.wrong_sign, found.false])
-    hit, missed, false, wrong = (_rgb(color) for color in ERROR_COLORS.values())
-    ramps = [(hit, missed), (missed, wrong), (_rgb("#ffffff"), false)]
+    hit, missed, false, wrong = (rgb(color) for color in ERROR_COLORS.values())
+    ramps = [(hit, missed), (missed, wrong), (rgb("#ffffff"), false)]
     palette = np.rint(np.concatenate([np.linspace(*ends, LEVELS) for ends in ramps]))
     indices = kind * LEVELS + np.rint((LEVELS - 1) * size).astype(int)
-    palette = np.concatenate([palette, [_rgb(SIGNLESS_COLORS["not asked"])]])
+    palette = np.concatenate([palette, [rgb(SIGNLESS_COLORS["not asked"])]])
     indices = np.where(found.asked, indices, len(palette) - 1)
     if max(indices.shape) <= side:
         return data_uri(indices.astype(np.uint8), palette)
@@ -182,7 +181,3 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
     """Length, kind, content and checksum, as the PNG specification (ISO/IEC 15948) has them."""
     checksum = zlib.crc32(kind + content)
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
-
-
-def _rgb(color: str) -> NDArray[np.float64]:
-    return np.array([int(color[place : place + 2], 16) for place in (1, 3, 5)], dtype=np.float64)

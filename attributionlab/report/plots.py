@@ -11,11 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from attributionlab.report.palette import LINE_COLORS
+from attributionlab.report.style import (
+    LINE_COLORS,
+    NO_ATTRIBUTION,
+    SEQUENTIAL,
+    SIGNED,
+    panels_beside,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,13 +31,15 @@ if TYPE_CHECKING:
 MARKERS = "osD^vPX*"
 STYLES = ("-", "--", "-.", ":")
 DARK, LIGHT = "#777777", "#dddddd"
-SEQUENTIAL, DIVERGING = "cividis", "RdBu_r"
-"""Color maps of values without and with a sign, distinct for every color vision."""
 WIDEST, THINNEST = 2.6, 1.2
-LETTERS = 13
+LETTERS = 12
 """Characters of a title to the inch."""
-PANEL = 3.9
-"""Width of a coordinate system, in inches."""
+FEWEST_SPREAD = 8
+"""Values from which on their spread is drawn: of fewer a violin shows more than is known."""
+MARGIN, PANEL = 0.9, 3.9
+"""Width of what stands beside all coordinate systems, and of one of them, in inches."""
+LONGEST_LINE = 52
+"""Characters of a line's name before it is folded."""
 CELL = 1.3
 """Side of a picture, in inches."""
 
@@ -105,6 +115,7 @@ def dots(
     columns: int = 3,
     reference: float | None = None,
     log: bool = False,
+    limits: tuple[float, float] | None = None,
 ) -> Figure:
     """Draw values as dots with intervals: a line for each value of `y`, from top to bottom.
 
@@ -112,6 +123,8 @@ def dots(
     ----------
     table : DataFrame
         With the columns named here; `low` and `high`, where it has them, are an interval's ends.
+        `values`, arrays of what a dot is the mean of, are drawn as a violin where they are
+        `FEWEST_SPREAD` or more.
     x, y, color, panel : str
         Columns: the value, its line, and optionally its color and panel.
     title, xlabel : str
@@ -122,27 +135,56 @@ def dots(
         Where a vertical line is drawn.
     log : bool
         Whether the axis is logarithmic.
+    limits : tuple of float, optional
+        What the axes show at least.
     """
     lines = list(dict.fromkeys(table[y]))
     looks = _looks(table, color)
-    height = 1.0 + len(lines) * (0.16 + 0.1 * len(looks))
+    # Values of several colors in one line stand below each other.
+    crowded = table.duplicated([y] if panel is None else [panel, y]).any()
+    height = 1.0 + len(lines) * (0.16 + 0.1 * (len(looks) if crowded else 1))
     figure, axes = _panels(table, panel, title, columns, height, sharey=True)
     for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
         for index, (name, look) in enumerate(looks.items()):
             own = part if color is None else part[part[color] == name]
-            offset = 0.6 * ((index + 0.5) / len(looks) - 0.5)
+            offset = 0.6 * ((index + 0.5) / len(looks) - 0.5) if crowded else 0.0
             places = [lines.index(each) + offset for each in own[y]]
+            for place, values in zip(places, own.get("values", ()), strict=False):
+                _spread(
+                    axis,
+                    place,
+                    np.asarray(values, float),
+                    look["color"],
+                    0.6 / (len(looks) if crowded else 1),
+                )
             if {"low", "high"} <= {*own}:
                 axis.hlines(places, own.low, own.high, color=look["color"], linewidth=1.6)
             axis.scatter(own[x], places, s=24, color=look["color"], marker=look["marker"])
         if reference is not None:
             axis.axvline(reference, color=DARK, linewidth=0.9, zorder=0)
+        if limits is not None:
+            axis.update_datalim([(each, 0) for each in limits])
+            axis.autoscale_view(scaley=False)
         _dress(axis, xlabel or x, "", "x" if log else "")
-        axis.set_yticks(range(len(lines)), [str(each) for each in lines])
+        axis.set_yticks(
+            range(len(lines)), [textwrap.fill(str(each), LONGEST_LINE) for each in lines]
+        )
         axis.set_ylim(len(lines) - 0.4, -0.6)
     if color is not None:
         _legend(figure, looks)
     return figure
+
+
+def _spread(axis: Any, place: float, values: NDArray[Any], color: str, width: float) -> None:
+    """Draw a violin of many values."""
+    known = values[np.isfinite(values)]
+    if len(known) < FEWEST_SPREAD or known.min() == known.max():
+        return
+    drawn = axis.violinplot(
+        known, [place], orientation="horizontal", widths=width, showextrema=False
+    )
+    for body in drawn["bodies"]:
+        body.set(facecolor=color, edgecolor="none", alpha=0.3, zorder=0.5)
 
 
 def scatter(
@@ -187,10 +229,6 @@ def scatter(
                 axis.hlines(own[y], own.x_low, own.x_high, color=look["color"], linewidth=1)
                 axis.vlines(own[x], own.y_low, own.y_high, color=look["color"], linewidth=1)
             axis.scatter(own[x], own[y], s=20, color=look["color"], marker=look["marker"])
-        for row in known.to_dict("records") if label else ():
-            axis.annotate(
-                str(row[label]), (row[x], row[y]), (4, 4), textcoords="offset points", fontsize=7
-            )
         if diagonal and len(known):
             ends = [float(known[[x, y]].min().min()), float(known[[x, y]].max().max())]
             axis.plot(ends, ends, color=DARK, linewidth=1, linestyle="--")
@@ -202,9 +240,30 @@ def scatter(
                 va="top",
             )
         _dress(axis, xlabel or x, ylabel or y, log)
+    if label:
+        for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+            _name_points(axis, part[[x, y]].to_numpy(float), [str(each) for each in part[label]])
     handles = [Line2D([], [], color=DARK, linestyle="--", label=diagonal)] if diagonal else []
     _legend(figure, looks if color else {}, more=handles)
     return figure
+
+
+def _name_points(axis: Any, points: NDArray[Any], names: Sequence[str]) -> None:
+    """Write names beside points where nothing else is written, the nearest free place first."""
+    axis.figure.draw_without_rendering()
+    taken = [text.get_window_extent() for text in axis.texts]
+    for point, name in zip(points, names, strict=True):
+        if not np.isfinite(point).all():
+            continue
+        named = axis.annotate(name, point, (0, 0), textcoords="offset points", fontsize=7)
+        for place in range(40):  # eight directions, then farther away
+            away, turn = 5 + 7 * (place // 8), math.pi * (place % 8 + 0.5) / 4
+            across, up = away * math.cos(turn), away * math.sin(turn)
+            named.set(position=(across, up), ha="left" if across > 0 else "right", va="center")
+            box = named.get_window_extent()
+            if not any(box.overlaps(each) for each in taken):
+                break
+        taken.append(box)
 
 
 def heat_map(
@@ -237,6 +296,8 @@ def heat_map(
     """
     across, down = (list(dict.fromkeys(table[each])) for each in (x, y))
     low, high = limits or (float(table[value].min()), float(table[value].max()))
+    if low < 0 < high:
+        low, high = -max(-low, high), max(-low, high)
     figure, axes = _panels(
         *(table, panel, title, columns),
         height=1.2 + 0.3 * len(down),
@@ -246,7 +307,7 @@ def heat_map(
     for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
         cells = part.pivot(index=y, columns=x, values=value).reindex(index=down, columns=across)
         numbers = cells.to_numpy(float)
-        colors = DIVERGING if low < 0 < high else SEQUENTIAL
+        colors = SIGNED if low < 0 < high else SEQUENTIAL
         drawn = axis.imshow(numbers, cmap=colors, vmin=low, vmax=high, aspect="auto")
         for (row, column), number in np.ndenumerate(numbers):
             if math.isfinite(number):
@@ -259,11 +320,12 @@ def heat_map(
                     ha="center",
                     va="center",
                 )
-        axis.set_xticks(range(len(across)), [str(each) for each in across], rotation=45, ha="right")
+        axis.set_xticks(range(len(across)), [str(each) for each in across], rotation=90)
         axis.set_yticks(range(len(down)), [str(each) for each in down])
         axis.tick_params(labelsize=8)
     bar = figure.colorbar(drawn, ax=list(axes), location="bottom", shrink=0.6, aspect=40)
-    bar.set_label(label or value, fontsize=8)
+    bar.set_label(_wrapped(label or value, figure.get_figwidth() / 2), fontsize=8)
+    bar.ax.tick_params(labelsize=8)
     return figure
 
 
@@ -276,8 +338,12 @@ def map_grid(
     title: str = "",
     signed: bool = True,
     limits: tuple[float, float] | None = None,
+    cell: float = CELL,
+    legend: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw pictures and maps in a grid: a row for each name, a column for each image.
+
+    A map that is 0 everywhere is gray, and says so.
 
     Parameters
     ----------
@@ -296,32 +362,39 @@ def map_grid(
         Whether maps have either sign: their colors then meet at 0.
     limits : tuple of float, optional
         Values at the ends of the colors of all maps, which are then not divided.
+    cell : float
+        Side of a picture, in inches.
+    legend : mapping of str to str, optional
+        Colors that are not those of the color bar, by their meaning.
     """
+    letters = int(LETTERS * cell)
     columns = max(len(cells) for cells in rows.values())
-    width = max(1.9 + CELL * columns, 6.5)
-    height = 1.6 + (CELL + (0.22 if notes else 0.05)) * len(rows)
+    width = max(1.9 + cell * columns, 6.5)
+    height = 1.8 + (cell + (0.22 if notes else 0.05)) * len(rows)
     figure = Figure(figsize=(width, height), layout="compressed")
     figure.suptitle(_wrapped(title, width), fontsize=10)
     axes: Any = figure.subplots(len(rows), columns, squeeze=False)
     for axis, heading in zip(axes[0], headings, strict=False):
-        axis.set_title(textwrap.fill(heading, 16), fontsize=8)
+        axis.set_title(_folded(heading, letters), fontsize=8)
     drawn = None
     for (name, cells), of_row in zip(rows.items(), axes, strict=True):
         of_row[0].set_ylabel(
-            textwrap.fill(name, 18), fontsize=9, rotation=0, ha="right", va="center", labelpad=8
+            _folded(name, 18), fontsize=8, rotation=0, ha="right", va="center", labelpad=8
         )
         for index, axis in enumerate(of_row):
             axis.set(xticks=[], yticks=[])
-            cell = cells[index] if index < len(cells) else None
-            if cell is None:
+            shown = cells[index] if index < len(cells) else None
+            if shown is None:
                 axis.set_frame_on(False)
                 continue
             if notes and name in notes:
-                axis.set_xlabel(notes[name][index], fontsize=8, labelpad=2)
-            if cell.ndim == 3:
-                _picture(axis, cell)
+                axis.set_xlabel(_folded(notes[name][index], letters), fontsize=8, labelpad=2)
+            if shown.ndim == 3:
+                _picture(axis, shown)
+            elif shown.any():
+                drawn = _map(axis, shown, signed, limits)
             else:
-                drawn = _map(axis, cell, signed, limits)
+                _no_attribution(axis, shown)
             for top, left, bottom, right in boxes[index] if index < len(boxes) else ():
                 edges = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
                 axis.plot(
@@ -332,6 +405,13 @@ def map_grid(
         unit = "" if limits else ", share of the map's largest magnitude"
         bar.set_label(f"attribution{unit}", fontsize=8)
         bar.ax.tick_params(labelsize=8)
+        if signed:
+            low, high = drawn.get_clim()
+            ends = f"{low:g}: lowers the output", "0", f"+{high:g}: raises the output"
+            bar.set_ticks([low, 0, high], labels=ends)
+    if legend:
+        patches = [Patch(color=color, label=name) for name, color in legend.items()]
+        figure.legend(handles=patches, loc="outside lower right", fontsize=8, frameon=False)
     return figure
 
 
@@ -343,20 +423,21 @@ def _picture(axis: Any, cell: NDArray[Any]) -> None:
         axis.imshow(shown, interpolation="nearest")
 
 
-def _map(axis: Any, cell: NDArray[Any], signed: bool, limits: tuple[float, float] | None) -> Any:
-    low, high = limits or (-1 if signed else 0, 1)
-    drawn = axis.imshow(
-        cell if limits else cell / (np.abs(cell).max() or 1),
-        cmap=DIVERGING if signed else SEQUENTIAL,
-        vmin=low,
-        vmax=high,
+def _map(axis: Any, values: NDArray[Any], signed: bool, limits: tuple[float, float] | None) -> Any:
+    largest = float(np.abs(limits or values).max())
+    return axis.imshow(
+        values if limits else values / largest,
+        cmap=SIGNED if signed else SEQUENTIAL,
+        vmin=(-largest if limits else -1) if signed else (limits or (0, 1))[0],
+        vmax=largest if limits else 1,
         interpolation="nearest",
     )
-    if not cell.any():
-        color = "black" if signed else "white"
-        place = {"transform": axis.transAxes, "ha": "center", "va": "center"}
-        axis.text(0.5, 0.5, "empty", color=color, fontsize=8, **place)
-    return drawn
+
+
+def _no_attribution(axis: Any, values: NDArray[Any]) -> None:
+    axis.imshow(values, cmap=ListedColormap([NO_ATTRIBUTION]))
+    place = {"transform": axis.transAxes, "ha": "center", "va": "center"}
+    axis.text(0.5, 0.5, "no attribution", fontsize=7, **place)
 
 
 def _parts(table: "pd.DataFrame", panel: str | None) -> list[tuple[Any, "pd.DataFrame"]]:
@@ -374,10 +455,10 @@ def _panels(
 ) -> tuple[Figure, list[Any]]:
     """Return a figure and one coordinate system for each value of `panel`, under its name."""
     names = [name for name, _ in _parts(table, panel)]
-    across = min(columns, len(names))
+    across = panels_beside(min(columns, len(names)), width, MARGIN)
     down = -(-len(names) // across)
-    figure = Figure(figsize=(0.9 + width * across, 1.1 + height * down), layout="constrained")
-    figure.suptitle(_wrapped(title, 0.9 + width * across), fontsize=10)
+    figure = Figure(figsize=(MARGIN + width * across, 1.1 + height * down), layout="constrained")
+    figure.suptitle(_wrapped(title, MARGIN + width * across), fontsize=10)
     axes = list(figure.subplots(down, across, squeeze=False, sharey=sharey).flat)
     for axis in axes[len(names) :]:
         axis.set_axis_off()
@@ -401,8 +482,8 @@ def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]
 
 
 def _dress(axis: Any, xlabel: str, ylabel: str, log: str) -> None:
-    axis.set_xlabel(xlabel, fontsize=9)
-    axis.set_ylabel(ylabel, fontsize=9)
+    axis.set_xlabel(_wrapped(xlabel, PANEL), fontsize=9)
+    axis.set_ylabel(_wrapped(ylabel, PANEL), fontsize=9)
     axis.grid(linewidth=0.4, color=LIGHT)
     axis.set_axisbelow(True)
     axis.tick_params(labelsize=8)
@@ -426,11 +507,17 @@ def _legend(
     ]
     handles += more
     if handles:
-        across = max(1, min(len(handles), int(figure.get_figwidth() / 1.8)))
+        longest = max(len(str(handle.get_label())) for handle in handles)
+        across = max(1, min(len(handles), int(figure.get_figwidth() / (0.7 + longest / LETTERS))))
         figure.legend(
             handles=handles, loc="outside lower center", ncols=across, fontsize=8, frameon=False
         )
 
 
 def _wrapped(title: str, width: float) -> str:
-    return "\n".join(textwrap.fill(line, int(LETTERS * width)) for line in title.splitlines())
+    return _folded(title, int(LETTERS * width))
+
+
+def _folded(text: str, letters: int) -> str:
+    """Its lines, none longer than so many characters."""
+    return "\n".join(textwrap.fill(line, letters) for line in text.splitlines())

@@ -194,8 +194,10 @@ REFUSALS = {
     "option": (["oracle", "--foo"], "--foo"),
     "type": (["oracle", "--n", "many"], "Invalid value for '--n'"),
     "module": (["no.module:f"], "module 'no.module' cannot be imported"),
+    "unknown size": (["mine.py:right", "--figure", "a.pdf", "--size", "A4"], "--size is 'A4'"),
+    "size of nothing": (["mine.py:right", "--size", "page"], "add --figure"),
     "same path": (["mine.py:right", "--json", "o.png", "--figure", "o.png"], "give two paths"),
-    "no png": (["mine.py:right", "--figure", "a.jpg"], "figures are PNG files"),
+    "no png": (["mine.py:right", "--figure", "a.jpg"], "name it .png, .pdf or .svg"),
     "file only": (["mine.py"], "'mine.py' names no function: write mine.py:name"),
     "twice": (["oracle", "--env", "small.toml", "--env", "small.toml"], "name each once"),
     "long name": (["oracle", "--env", "x" * 400 + ".toml"], "no environment file at"),
@@ -519,7 +521,8 @@ def test_names_are_shown_in_ascii_where_need_be_and_warnings_in_one_line_each(fo
 
 def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
     files = ["--csv", "t.csv", "--parquet", "t.parquet", "--json", "t.json"]
-    figures = ["--figure", "violins.png", "--maps", "maps.png"]
+    files += ["--latex", "table.tex", "--markdown", "table.md"]
+    figures = ["--figure", "scores.pdf", "--maps", "maps.svg", "--size", "page"]
     arguments = ["compare", "mine.py:gradients", "mine.py:broken", "sobel", *ASKED]
     assert run(*arguments, *files, *figures) == 0
     printed = capsys.readouterr().out
@@ -529,8 +532,10 @@ def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
     assert {path.suffix for path in folder.glob("t.*")} == {".csv", ".parquet", ".json"}
     document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
     assert document["command"].startswith("attributionlab compare mine.py:gradients")
-    for name in ("violins.png", "maps.png"):
-        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert (folder / "scores.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "maps.svg").read_bytes().startswith(b"<?xml")
+    for name, row in (("table.tex", "colors & sobel &"), ("table.md", "| colors | sobel |")):
+        assert row in (folder / name).read_text(encoding="utf-8")
 
 
 def test_a_comparison_with_a_fresh_seed_says_it_and_how_to_repeat_it(folder, capsys):
@@ -573,7 +578,7 @@ def test_a_comparison_that_is_stopped_writes_what_is_done_and_goes_on(folder, ca
     ("arguments", "message"),
     [
         (["--csv", "t.txt", "--json", "t.txt"], "--csv and --json are both 't.txt'"),
-        (["--maps", "maps.pdf"], "--maps is 'maps.pdf': figures are PNG files"),
+        (["--maps", "maps.gif"], "--maps is 'maps.gif': name it .png, .pdf or .svg"),
         (["--csv", "missing/t.csv"], "there is no folder 'missing'"),
         (["--preset", "papr"], "preset is 'papr': did you mean 'paper'"),
         (["--n", "0"], "n is 0"),

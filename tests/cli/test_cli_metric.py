@@ -165,7 +165,7 @@ def test_the_size_of_images_is_chosen(run):
             ["insertion", "--checks-only", "--csv", "a.csv"],
             "--csv is given, but --checks-only tests",
         ),
-        (["insertion", "--figure", "a.svg"], "--figure is 'a.svg': figures are PNG files"),
+        (["insertion", "--figure", "a.gif"], "--figure is 'a.gif': name it .png, .pdf or .svg"),
         (["insertion", "--card", "a.txt"], "the card is 'a.txt': cards are .md or .html files"),
         (["insertion", "--card", "a.md", "--json", "a.md"], "--json and --card are both 'a.md'"),
     ],

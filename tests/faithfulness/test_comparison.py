@@ -12,6 +12,7 @@ import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.faithfulness.comparison import Refusal
 from attributionlab.stats.intervals import paired_difference
+from text_boxes import faults
 
 
 @pytest.fixture(scope="module")
@@ -118,19 +119,28 @@ def test_a_file_that_cannot_be_written_leaves_nothing(comparison, tmp_path):
 
 
 def test_the_figures_hold_every_method_environment_and_part(comparison, colors):
-    titles = [axis.get_title() for axis in comparison.violins().axes]
+    assert not faults(comparison.figure())
+    assert [axis.get_title() for axis in comparison.figure().axes] == [*comparison.places.values()]
+    every = comparison.figure(all_parts=True)
+    assert not faults(every)
+    titles = [axis.get_title().replace("\n", " ") for axis in every.axes]
     for part in ("overall", "positive", "negative"):
-        assert f"F1, multi-color-sum: {part}" in titles
-    assert "F1, single-color-modulo: negative" not in titles  # no such truth
+        assert f"multi-color-sum: {part}, F1" in titles
+    assert "single-color-modulo: negative, F1" not in titles  # no such truth
     figure = comparison.maps(images=2)
-    shown = [axis.images[0].get_array() for axis in figure.axes[:-1] if axis.images]
+    assert not faults(figure)
+    grid = np.array(figure.axes[:-1]).reshape(-1, 4)  # rows: image, truth, methods
+    names = [row[0].get_ylabel().replace("\n", " ") for row in grid]
+    assert names[:2] == ["image", "ground truth"]
     truth = truth_of(al.Questions(colors, 1)[0])
     [ideal] = [result for report, result in comparison.results
                if report.method == "oracle" and result.name == colors.name]  # fmt: skip
-    assert np.array_equal(shown[1], truth)
-    assert np.array_equal(ideal.attributions[0], truth)
-    # Image, truth and four methods in four rows; one method did not run on two of the images.
-    assert len(shown) == 4 * 6 - 2
+    assert np.array_equal(grid[1, 0].images[0].get_array(), truth)
+    oracle = grid[names.index("Oracle"), 0]
+    assert np.array_equal(oracle.images[0].get_array(), truth)
+    assert oracle.get_xlabel().replace("\n", " ") == f"F1 1.00, {ideal.verdict}"
+    # Image, truth and four methods of four images; one method did not run on two of the images.
+    assert sum(len(axis.images) for axis in grid.flat) == 4 * 6 - 2
 
 
 def test_a_quick_comparison_is_small_and_needs_names(colors):
@@ -170,8 +180,9 @@ def test_environments_of_one_name_are_told_apart_by_what_differs():
         *("multi-color-sum (temperature=1.0)", "multi-color-sum (temperature=64.0)")
     ]
     assert set(result.to_frame().environment) == set(result.places.values())
-    titles = [axis.get_title() for axis in result.violins().axes]
-    assert "F1, multi-color-sum (temperature=64.0): positive" in titles
+    axes = result.figure(all_parts=True).axes
+    titles = [axis.get_title().replace("\n", " ") for axis in axes]
+    assert "multi-color-sum (temperature=64.0): positive, F1" in titles
     with pytest.raises(AttributionLabError, match="name each once"):
         al.compare(["sobel"], [envs[0], al.load("multi-color-sum", image_size=24, temperature=1)])
 
@@ -203,9 +214,10 @@ def test_a_preset_is_of_the_built_in_method_only(colors):
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 def test_the_maps_show_the_default_truth_and_say_who_was_held_against_another(colors):
     figure = al.compare(["lrp", "sobel"], colors, n=1).maps()
-    titles = [axis.get_title().replace("\n", " ") for axis in figure.axes]
-    assert titles[:4] == ["image", "ground truth", "lrp", "sobel"]
-    assert [axis.get_xlabel() for axis in figure.axes[2:4]] == ["truth of the logit", ""]
+    rows = [axis.get_ylabel().replace("\n", " ") for axis in figure.axes]
+    assert rows[:4] == ["image", "ground truth", "LRP", "Sobel"]
+    notes = [axis.get_xlabel().replace("\n", " ") for axis in figure.axes[2:4]]
+    assert ["truth of the logit" in note for note in notes] == [True, False]
     truth = truth_of(al.Questions(colors, 0)[0])
     assert np.array_equal(figure.axes[1].images[0].get_array(), truth)
 
@@ -263,3 +275,16 @@ def test_an_interrupted_comparison_says_which_runs_were_done(colors):
 
     with pytest.raises(KeyboardInterrupt, match="1 of 2 runs were done: sobel fail"):
         al.compare(["sobel", stopped], colors, n=6)
+
+
+@pytest.mark.parametrize(("share", "gray"), [(0.5, True), (2.0, False)], ids=["less", "more"])
+def test_a_map_of_less_than_a_millionth_of_the_outputs_change_is_gray(colors, share, gray):
+    def flat(model, inputs, targets):
+        outputs = model(inputs) - model(colors.baseline.expand_as(inputs))
+        change = outputs.gather(1, targets[:, None]).abs().reshape(-1, 1, 1, 1)
+        return torch.ones_like(inputs[:, :1]) * 1e-6 * share * change
+
+    result = al.compare([flat], colors, n=1, one_network=True)
+    assert result.reports[0].environments[0].faint.tolist() == [gray]
+    texts = [text.get_text() for axis in result.maps(1).axes for text in axis.texts]
+    assert texts == ["no attribution"] * gray

@@ -120,7 +120,7 @@ def test_a_comparison_has_the_lowest_form_in_its_table_and_figure(env):
     assert table.loc[("feature-ablation-true-baseline", "overall")].robustness == "robust"
     [axis] = [axis for axis in comparison.forms().axes if axis.get_title()]
     labels = [tick.get_text() for tick in axis.get_yticklabels()]
-    assert labels == ["saliency", "feature-ablation-true-baseline"]
+    assert labels == ["Saliency", "Feature ablation, true baseline"]
     plain = al.compare(["saliency"], env, n=6)
     with pytest.raises(al.AttributionLabError, match="--equivalent"):
         plain.forms()

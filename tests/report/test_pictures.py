@@ -3,14 +3,12 @@
 import base64
 import io
 
-import matplotlib
 import matplotlib.image
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab.report.palette import SIGNLESS_COLORS
 from attributionlab.report.pictures import (
     ERROR_COLORS,
     averaged,
@@ -20,6 +18,7 @@ from attributionlab.report.pictures import (
     image_picture,
     map_picture,
 )
+from attributionlab.report.style import SIGNED, SIGNLESS_COLORS
 
 
 def read(uri):
@@ -93,7 +92,7 @@ def test_a_binary_image_is_black_and_white():
 
 def test_maps_have_the_colors_of_the_figures_and_zero_the_middle_one():
     values = np.array([[-1.0, 0.0, 1.0]])
-    colors = matplotlib.colormaps["RdBu_r"]([0.0, 0.5, 1.0], bytes=True)[:, :3]
+    colors = SIGNED([0.0, 0.5, 1.0], bytes=True)[:, :3]
     assert np.abs(read(map_picture(values, 9))[0] - colors.astype(int)).max() <= 1
     assert np.array_equal(read(map_picture(values, 1))[0, 0], read(map_picture(values, 3))[0, 1])
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.colors import to_hex
 
-from attributionlab.report import plots, to_png
-from attributionlab.report.palette import LINE_COLORS
+from attributionlab.report import encoded, plots
 from attributionlab.report.plots import curves, map_grid
+from attributionlab.report.style import LINE_COLORS, SEQUENTIAL, SIGNED
 
 LINES = pd.DataFrame(
     {
@@ -100,9 +100,9 @@ def test_a_heat_map_has_each_number_in_its_cell_and_colors_that_meet_at_zero():
     axis = figure.axes[0]
     said = {text.get_position(): text.get_text() for text in axis.texts}
     assert said == {(0, 0): "0.50", (1, 0): "-0.25"}
-    assert axis.images[0].cmap.name == plots.DIVERGING
+    assert axis.images[0].cmap is SIGNED
     counts = plots.heat_map(table.assign(rho=[1, 2, 3]), "a", "b", "rho")
-    assert counts.axes[0].images[0].cmap.name == plots.SEQUENTIAL
+    assert counts.axes[0].images[0].cmap is SEQUENTIAL
 
 
 def test_the_grid_shows_pictures_and_maps_empty_cells_notes_and_boxes():
@@ -118,7 +118,7 @@ def test_the_grid_shows_pictures_and_maps_empty_cells_notes_and_boxes():
     assert axes[1, 0].images[0].get_array().tolist() == [[1.0, 0.0], [0.0, -0.5]]
     assert axes[1, 0].get_xlabel() == "F1 1.00"
     assert not axes[1, 1].images
-    assert [text.get_text() for text in axes[2, 0].texts] == ["empty"]
+    assert [text.get_text() for text in axes[2, 0].texts] == ["no attribution"]
     [box] = axes[1, 0].lines
     assert (box.get_xdata().min(), box.get_xdata().max()) == (-0.5, 1.5)
     assert (box.get_ydata().min(), box.get_ydata().max()) == (-0.5, 0.5)
@@ -127,7 +127,7 @@ def test_the_grid_shows_pictures_and_maps_empty_cells_notes_and_boxes():
 @pytest.mark.parametrize("signed", [True, False])
 def test_every_plot_becomes_a_png(signed):
     figure = plots.map_grid({"map": [np.ones((2, 2))]}, signed=signed, title="a title " * 20)
-    assert to_png(figure)[:4] == b"\x89PNG"
+    assert encoded(figure)[:4] == b"\x89PNG"
 
 
 def test_vertical_axes_show_at_least_the_limits_and_every_line():
@@ -149,3 +149,27 @@ def test_maps_are_divided_by_their_largest_value_unless_all_share_limits(limits,
     [image] = figure.axes[0].images
     assert image.get_array().max() == shown
     assert image.get_clim() == (0, 1)
+
+
+@pytest.mark.parametrize(("count", "violins"), [(7, 0), (8, 1)])
+def test_a_spread_is_drawn_from_eight_values_on(count, violins):
+    values = np.linspace(0, 1, count)
+    table = pd.DataFrame({"x": [0.5], "y": ["a"], "values": [values]})
+    [axis] = plots.dots(table, "x", "y").axes
+    assert sum(isinstance(each, PolyCollection) for each in axis.collections) == violins
+
+
+@pytest.mark.parametrize("limits", [(-0.25, 0.5), None], ids=["given", "of the table"])
+def test_white_is_zero_in_a_heat_map_of_both_signs(limits):
+    table = pd.DataFrame({"a": ["x", "y"], "b": ["u", "u"], "rho": [0.5, -0.25]})
+    [image] = plots.heat_map(table, "a", "b", "rho", limits=limits).axes[0].images
+    assert image.get_clim() == (-0.5, 0.5)
+    assert image.cmap(image.norm(0.0)) == (1, 1, 1, 1)
+
+
+def test_a_map_without_attribution_is_gray_and_is_not_scaled_up():
+    figure = map_grid({"a": [np.zeros((2, 2)), np.ones((2, 2))]})
+    gray, shown = figure.axes[:2]
+    assert [text.get_text() for text in gray.texts] == ["no attribution"]
+    assert gray.images[0].cmap is not SIGNED
+    assert shown.images[0].cmap is SIGNED

@@ -109,7 +109,9 @@ def compared(run: Run, plan: Plan, *, labels: dict[str, str] | None = None) -> F
     if plan.claim == "positive-smoothed":
         best = {result.name: result.ceiling for _, result in found.results}
         tables["ceilings"] = pd.DataFrame(best.items(), columns=["environment", "best_f1"])
-    return Found(tables, {"scores": found.violins(), "maps": found.maps()}, _refusals(found))
+    return Found(
+        tables, {"scores": found.figure(all_parts=True), "maps": found.maps()}, _refusals(found)
+    )
 
 
 def lime_plan(sam_weights: str | None) -> Plan:

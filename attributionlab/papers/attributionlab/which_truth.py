@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Float64, Int8
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
@@ -32,6 +33,7 @@ from attributionlab.metrics import Part, alignment, cosine, magnitudes, normaliz
 from attributionlab.papers.attributionlab.comparison_plan import environment_of
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.report.plots import curves, dots, map_grid
+from attributionlab.report.style import LOWERS, RAISES
 from attributionlab.truth import Output, Truth, Truths
 
 ITEM = "which-truth"
@@ -56,8 +58,8 @@ DEEP_LIFT, PATH = "deep-shap", "integrated-gradients"
 ALIKE = 1e-6
 """Cosines that differ from 1 by less are those of proportional values, up to rounding."""
 COLORS = {
-    "all raise": (0.70, 0.09, 0.17),
-    "all lower": (0.13, 0.40, 0.67),
+    "all raise": to_rgb(RAISES),
+    "all lower": to_rgb(LOWERS),
     "no effect": (1.0, 1.0, 1.0),
     "only some give a sign": (0.75, 0.75, 0.75),
     "opposite signs": (0.0, 0.0, 0.0),

@@ -1,0 +1,112 @@
+"""Colors keep their meaning on paper, in gray and with every color vision."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+
+from attributionlab.cli import options
+from attributionlab.errors import AttributionLabError
+from attributionlab.report import encoded, laid_out_for, plots
+from attributionlab.report.style import LOWERS, RAISES, SIGNED, SIZES, rgb
+from contact_sheet import linear, seen
+from text_boxes import faults
+
+# IEC 61966-2-1: linear RGB to CIE XYZ, white point D65.
+XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+APART = 10.0
+"""In CIELAB. About 2.3 is a just noticeable difference of large patches side by side (Mahy et al.,
+1994). Scattered pixels of 1/3 mm, seen from 50 cm, are 2 minutes of arc: patches of that size need
+about four times as much."""
+
+
+def light_of(color):
+    return linear(rgb(color) / 255)
+
+
+def luminance(color):
+    return float(XYZ[1] @ light_of(color))
+
+
+def contrast(one, other):
+    """WCAG 2.2, contrast ratio."""
+    dark, light = sorted([luminance(one), luminance(other)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def lab(light):
+    ratio = XYZ @ light / XYZ.sum(1)
+    x, y, z = np.where(ratio > (6 / 29) ** 3, np.cbrt(ratio), ratio / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_the_ends_of_the_signed_colors_have_contrast_to_each_other_and_to_white():
+    assert contrast(RAISES, LOWERS) >= 1.5
+    assert min(contrast(each, "#ffffff") for each in (RAISES, LOWERS)) >= 3
+    assert min(luminance(each) for each in (RAISES, LOWERS)) > 0.05  # not near black
+
+
+@pytest.mark.parametrize("vision", ["usual", "protanopia", "deuteranopia", "gray"])
+def test_the_ends_and_white_stay_apart_with_every_color_vision(vision):
+    up, down, zero = (lab(seen(light_of(each), vision)) for each in (RAISES, LOWERS, "#ffffff"))
+    for one, other in ((up, down), (up, zero), (down, zero)):
+        assert np.linalg.norm(one - other) >= APART
+
+
+def test_red_raises_blue_lowers_and_zero_is_white():
+    drawn = [np.rint(255 * np.array(SIGNED(each)[:3])).tolist() for each in (0.0, 0.5, 1.0)]
+    assert drawn == [rgb(LOWERS).tolist(), [255] * 3, rgb(RAISES).tolist()]
+    red, _, blue = light_of(RAISES)
+    assert red > blue
+
+
+# Files and sizes
+
+TABLE = pd.DataFrame(
+    {
+        "value": [0.2, 0.4, 0.6, 0.8],
+        "method": ["IG, true baseline (integrated-gradients-true-baseline)", "LIME"] * 2,
+        "place": ["one", "one", "two", "two"],
+    }
+)
+
+
+def drawn(size):
+    with laid_out_for(size):
+        return plots.dots(TABLE, "value", "method", panel="place", title="A title", reference=0.5)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_figure_has_the_size_asked_for_and_no_text_collides(size):
+    figure = drawn(size)
+    pixels = imread(io.BytesIO(encoded(figure, ".png", size, dpi=100)))
+    width, height, exact = SIZES[size]
+    assert abs(pixels.shape[1] / 100 - width) < 0.02 or not exact
+    assert pixels.shape[1] <= 100 * width + 1
+    assert pixels.shape[0] <= 100 * height + 1
+    assert not faults(figure)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")]
+)
+def test_each_format_is_written_and_the_same_figure_has_the_same_bytes(suffix, start):
+    first, second = (encoded(drawn(None), suffix) for _ in range(2))
+    assert first.startswith(start)
+    assert first == second
+
+
+def test_unknown_formats_and_sizes_are_refused():
+    with pytest.raises(AttributionLabError, match=r"\.gif.*\.png"):
+        encoded(drawn(None), ".gif")
+    with pytest.raises(AttributionLabError, match=r"pag.*page"), laid_out_for("pag"):
+        pass
+    assert len(drawn("column").axes) == len(drawn(None).axes)  # the refusal left nothing behind
+
+
+def test_the_command_line_names_the_sizes_and_formats_that_there_are():
+    assert set(options.SIZE_NAMES) == set(SIZES)
+    for suffix in options.FIGURES:
+        assert encoded(drawn(None), suffix)
