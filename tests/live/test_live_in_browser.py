@@ -8,6 +8,7 @@ import torch
 from captum.attr import IntegratedGradients
 
 import attributionlab as al
+from attributionlab import live
 from attributionlab.live.page import WORLDS, live_page
 from attributionlab.metrics import parts_f1
 from chromium import ActionChains, By, Keys, chromium, needs_browser, resize
@@ -229,6 +230,20 @@ def test_worlds_answer_as_in_python(page, world):
             found = ask(page, subject=subject, image=place, method=method)
             check(found, values, env, images, targets, place, tolerance)
             assert found["logits"] == env.model(one)[0].tolist()
+
+
+def test_scores_are_those_of_python_for_any_map_and_truth(page, generator):
+    source = (Path(live.__file__).parent / "worker.js").read_text(encoding="utf-8")
+    for place in range(5):
+        values = torch.randn(1, 1, 8, 8, generator=generator).double()
+        codes = torch.randint(-1, 4, values.shape, generator=generator)
+        codes[codes == place - 1] = 0  # once without each
+        script = f"{source}; return scores(arguments[0], arguments[1]);"
+        found = page.execute_script(script, values.flatten().tolist(), codes.flatten().tolist())
+        signed = torch.where(codes.abs() == 1, codes, 0).to(torch.int8)
+        for part, score in parts_f1(values * (codes != 3), signed, codes == 2).items():
+            expected = None if score.isnan() else pytest.approx(float(score), rel=1e-12)
+            assert found[part] == expected  # float64 sums of 64 values
 
 
 @pytest.mark.parametrize("name", ["parity", "several-objects"])
