@@ -226,7 +226,7 @@ def expected_mistakes(notebook: dict[str, Any]) -> list[list[str]]:
     """A row for each hint: the gate asked last, what it asks for, the wrong prediction, the hint."""
     rows, name, asked = [], "", ""
     for cell in notebook["cells"]:
-        source = "".join(cell["source"])
+        source = re.sub(r"^%.*", "", "".join(cell["source"]), flags=re.MULTILINE)  # %matplotlib
         if cell["cell_type"] != "code":
             continue
         if gate := re.search(r'\.predict\(\s*"([\w.]+)"', source):

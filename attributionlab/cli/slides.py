@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NAME = "slide"
 """The figure that a notebook binds to this name is its slide."""
 EMPTY_GATE = re.compile(r"^prediction = None\b", re.MULTILINE)
+MAGIC = re.compile(r"^%.*$", re.MULTILINE)
+"""Lines for notebooks alone, such as %matplotlib inline."""
 DPI = 200
 
 
@@ -76,7 +78,8 @@ def _slide(stem: str, cells: list[tuple[str, str]]) -> "Figure":
     with _aside():
         for cell, source in cells:
             try:
-                code = compile(EMPTY_GATE.sub('prediction = "skip"', source), cell, "exec")
+                python = MAGIC.sub("", EMPTY_GATE.sub('prediction = "skip"', source))
+                code = compile(python, cell, "exec")
                 exec(code, names)
             except Exception as error:
                 raise AttributionLabError(

@@ -8,7 +8,8 @@ import pytest
 
 from attributionlab.cli import app as cli
 
-ASK = """import attributionlab as al
+ASK = """%matplotlib inline
+import attributionlab as al
 prediction = None  # a number
 gate = al.course.predict("x.1", prediction)"""
 DRAW = """if gate:

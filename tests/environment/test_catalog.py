@@ -116,8 +116,8 @@ def test_every_file_begins_with_a_header_for_readers(path):
 
 
 def test_there_is_no_python_among_the_files():
-    for folder in (DESIGNS[0].parent, DATASETS[0].parent):
-        assert {path.suffix for path in folder.iterdir()} == {".toml"}
+    assert {path.suffix for path in DESIGNS[0].parent.iterdir()} == {".toml"}
+    assert {path.suffix for path in DATASETS[0].parent.iterdir()} == {".toml", ".png"}  # previews
 
 
 def test_designs_and_data_sets_share_no_key():
