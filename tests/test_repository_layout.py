@@ -96,6 +96,19 @@ MAY_IMPORT = {
         *("environment", "faithfulness", "files", "progress", "references", "truth", "validation"),
         "versions",
     },
+    "sealed": {
+        *(
+            "device",
+            "environment",
+            "exams",
+            "exchange",
+            "faithfulness",
+            "files",
+            "images",
+            "metrics",
+        ),
+        *("progress", "references", "report", "rules"),
+    },
     "papers": {
         *("compiling", "device", "diagnosis", "environment", "exact", "faithfulness", "files"),
         *(

@@ -44,6 +44,7 @@ from attributionlab.cli.options import (
     write_all,
 )
 from attributionlab.cli.reproducing import reproduce_items
+from attributionlab.cli.sealing import grade_files, seal_files
 from attributionlab.cli.studies import compare_methods, run_metric_test
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
@@ -294,6 +295,8 @@ app.command("leaderboard")(run_leaderboard)
 app.command("reproduce")(reproduce_items)
 app.command("export")(export_files)
 app.command("score")(score_files)
+app.command("seal")(seal_files)
+app.command("grade")(grade_files)
 app.command("sweep")(run_sweep_file)
 app.command("status")(show_status)
 app.command("merge")(merge_folders)
