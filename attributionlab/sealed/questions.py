@@ -1,5 +1,6 @@
 """What a sealed laboratory asks, and the right answers, each found by an intervention."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.environment import Environment
+from attributionlab.errors import AttributionWarning
 from attributionlab.faithfulness.calls import attribute
 from attributionlab.images.regions import QUADRANTS
 from attributionlab.metrics import parts_f1
@@ -158,7 +160,10 @@ def causes(env: Environment, images: Tensor, signed: Tensor) -> dict[str, str]:
     pixels = images.numpy().astype(np.int64)
 
     def by(method: Any) -> float:
-        return least_f1(attribute(method, env, images, targets), signed)
+        with warnings.catch_warnings():
+            # That a map is zero everywhere, or misses a sum, is what is asked.
+            warnings.simplefilter("ignore", AttributionWarning)
+            return least_f1(attribute(method, env, images, targets), signed)
 
     def removed(color: Sequence[int]) -> float:
         return least_f1(torch.from_numpy(single_removals(rule, pixels, color)).double(), signed)
