@@ -9,7 +9,7 @@ import numpy as np
 
 from attributionlab.sealed.seal import seal_laboratory
 
-KEY, NONCE = b"tests, number 10", bytes(range(32))
+KEY, NONCE = b"tests, number 08", bytes(range(32))
 SIDE, IMAGES = 24, 4
 
 

@@ -69,15 +69,15 @@ def rule_of(laboratory, opened, background):
 
 def test_the_network_in_the_files_computes_the_rule_on_any_colors(laboratory, opened, generator):
     rule = laboratory.document["rule"]
-    assert rule == "relu(c@top_right + f@top_right - f@bottom_left)"
+    assert rule == "relu(c@bottom_left - c@bottom_right)"
     noise = torch.randint(0, 256, (3, 3, SIDE, SIDE), generator=generator).float()
     images = torch.cat([opened.images, noise, opened.images.roll(SIDE // 2, 2)])
     for image, output in zip(images, outputs(opened, images), strict=True):
-        c, f, less = (
+        more, less = (
             int(part_mask(opened, image, part).sum())
-            for part in ("c@top_right", "f@top_right", "f@bottom_left")
+            for part in ("c@bottom_left", "c@bottom_right")
         )
-        assert output == max(c + f - less, 0)
+        assert output == max(more - less, 0)
 
 
 def test_every_part_is_there_with_equally_many_pixels(opened):
@@ -160,7 +160,7 @@ def test_deletion_from_counts_is_deletion_by_forward_passes(
 ):
     rule = rule_of(laboratory, opened, background)
     values = torch.randint(-1, 2, (SIDE, SIDE), generator=generator).numpy()
-    color = torch.tensor(opened.spec["colors"]["f"])[:, None, None]
+    color = torch.tensor(opened.spec["colors"]["c"])[:, None, None]
     canvas = torch.where(opened.doses[dose], color, background)
     image = opened.images[0]
     order = sorted(range(SIDE**2), key=lambda pixel: -values.ravel()[pixel])  # sorted is stable
@@ -203,19 +203,19 @@ def test_doses_of_the_laboratory_follow_from_deletion_by_forward_passes(
     assert laboratory.right["doses"]["a"] == "never" != laboratory.right["doses"]["c"]
 
 
-def test_single_removals_from_counts_are_those_of_forward_passes(laboratory, opened, background):
-    rule = rule_of(laboratory, opened, background)
-    color = opened.spec["colors"]["f"]
-    maps = single_removals(rule, opened.images.long().numpy(), color)
-    image = opened.images[1]
-    filled = []
-    for pixel in range(0, SIDE**2, 7):
-        changed = image.clone()
-        changed[:, pixel // SIDE, pixel % SIDE] = torch.tensor(color).float()
-        filled.append(changed)
-    falls = outputs(opened, [image]) - outputs(opened, filled)
-    assert (falls.numpy() == maps[1, 0].ravel()[::7]).all()
-    assert maps.any()
+def test_single_removals_from_counts_are_those_of_forward_passes():
+    env = al.world("red@top_left - 2 * (blue@bottom_right)", SIDE)
+    images, _ = env.batch(2)
+    color = env.colors["blue"]
+    maps = single_removals(env.counting, images.long().numpy(), color)
+    for image, found in zip(images, maps, strict=True):
+        filled = image.repeat(SIDE**2, 1, 1, 1)
+        for pixel, changed in enumerate(filled):
+            changed[:, pixel // SIDE, pixel % SIDE] = torch.tensor(color).float()
+        with torch.no_grad():
+            falls = env.model(image[None]) - env.model(filled)
+        assert (falls[:, 0].numpy() == found.ravel()).all()
+        assert set(found.ravel().tolist()) == {0, 1, 2}
 
 
 def test_what_is_said_of_methods_follows_from_their_scores(laboratory):
