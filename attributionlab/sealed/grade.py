@@ -31,6 +31,8 @@ ASKED: Mapping[str, str] = {
     "doses": "C: at which dose Deletion breaks",
 }
 """What a page calls each question."""
+MOST_NAMED = 3
+"""Copies that a row names."""
 FORMULA = ("=", "+", "-", "@")
 """A cell of a table that begins so is run by spreadsheets."""
 
@@ -76,8 +78,8 @@ class Grades:
                 "status": each.status,
                 "total": each.marks.total,
                 **each.marks.points,
-                "same_maps": _cell("; ".join(each.same_maps)),
-                "same_answers": _cell("; ".join(each.same_answers)),
+                "same_maps": _cell(_few(each.same_maps)),
+                "same_answers": _cell(_few(each.same_answers)),
                 "misconceptions": ", ".join(each.marks.misconceptions),
                 "reason": _cell("; ".join(each.marks.problems)),
             }
@@ -102,6 +104,7 @@ class Grades:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        environment.filters["few"] = _few
         content = {"style": Markup(style), "policy": style_policy(style), "points": POINTS}
         content |= {"asked": ASKED, "misconceptions": MISCONCEPTIONS}
         digits = len(str(len(self.submissions)))
@@ -210,6 +213,12 @@ def _duplicates(
 def _cell(text: str) -> str:
     """A text that no spreadsheet runs."""
     return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of the names."""
+    more = len(names) - MOST_NAMED
+    return "; ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _slug(name: str) -> str:
