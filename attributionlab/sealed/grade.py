@@ -31,6 +31,8 @@ ASKED: Mapping[str, str] = {
     "doses": "C: at which dose Deletion breaks",
 }
 """What a page calls each question."""
+STYLE = "thead th.number { overflow-wrap: normal; min-width: 0; }\n"
+"""Names of questions are not broken."""
 MOST_NAMED = 3
 """Copies that a row names."""
 FORMULA = ("=", "+", "-", "@")
@@ -96,7 +98,7 @@ class Grades:
 
         A page names no other submission and no right answer: it may be handed to who it is about.
         """
-        style = (HERE / "page.css").read_text(encoding="utf-8")
+        style = (HERE / "page.css").read_text(encoding="utf-8") + STYLE
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent),
             autoescape=True,  # names of submissions are anybody's text
