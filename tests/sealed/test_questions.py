@@ -19,6 +19,7 @@ from attributionlab.sealed.questions import (
     DOSES,
     STEPS,
     causes,
+    contexts,
     deletion,
     least_f1,
     single_removals,
@@ -129,6 +130,13 @@ def test_contexts_are_second_differences_by_forward_passes(laboratory, opened, b
                     found.add(pair)
     assert sorted(map(list, found)) == laboratory.right["contexts"]
     assert found  # the laboratory of the tests has some
+
+
+def test_what_adds_up_is_no_context():
+    env = al.world("red@left + min(blue@top, green@right, 4) - 2 * (red@top)", SIDE)
+    images, _ = env.batch(2)
+    found = contexts(env.counting, images.long().numpy())
+    assert found == [["blue@top", "green@right"]]
 
 
 def test_safe_baselines_change_nothing_wherever_they_are(laboratory, opened, background):
