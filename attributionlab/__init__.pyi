@@ -47,6 +47,11 @@ from .metric_kit.report import KitReport as KitReport
 from .metric_kit.run import check_metric as check_metric
 from .metric_trials.report import MetricReport as MetricReport
 from .metric_trials.run import metric_test as metric_test
+from .sealed.grade import Grades as Grades
+from .sealed.grade import grade_submissions as grade_submissions
+from .sealed.laboratory import Laboratory as Laboratory
+from .sealed.laboratory import open_laboratory as open_laboratory
+from .sealed.seal import seal_laboratory as seal_laboratory
 from .sweep.run import Sweep as Sweep
 from .sweep.run import merge_sweeps as merge_sweeps
 from .sweep.run import run_sweep as run_sweep

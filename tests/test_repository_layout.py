@@ -100,6 +100,19 @@ MAY_IMPORT = {
     "live": {
         *("device", "environment", "exchange", "nets", "report", "validation", "versions"),
     },
+    "sealed": {
+        *(
+            "device",
+            "environment",
+            "exams",
+            "exchange",
+            "faithfulness",
+            "files",
+            "images",
+            "metrics",
+        ),
+        *("progress", "references", "report", "rules"),
+    },
     "papers": {
         *("compiling", "device", "diagnosis", "environment", "exact", "faithfulness", "files"),
         *(

@@ -48,6 +48,7 @@ from attributionlab.cli.options import (
 )
 from attributionlab.cli.reproducing import reproduce_items
 from attributionlab.cli.slides import write_slides
+from attributionlab.cli.sealing import grade_files, seal_files
 from attributionlab.cli.studies import compare_methods, run_metric_test
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
@@ -363,6 +364,8 @@ app.command("reproduce")(reproduce_items)
 app.command("export")(export_files)
 app.command("live")(write_live_page)
 app.command("score")(score_files)
+app.command("seal")(seal_files)
+app.command("grade")(grade_files)
 app.command("sweep")(run_sweep_file)
 app.command("status")(show_status)
 app.command("merge")(merge_folders)

@@ -6,7 +6,8 @@
   const range = (n, valueOf) => Array.from({ length: n }, (_, k) => valueOf(k));
   const number = (value) => String(Math.round(value * 1e4) / 1e4);
   const score = (value) => (value === null ? "none" : value.toFixed(2));
-  const RAISES = [178, 24, 43], LOWERS = [33, 102, 172], PARTS = ["overall", "positive", "negative"];
+  const colorOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).match(/\w\w/g).map((each) => parseInt(each, 16));
+  const RAISES = colorOf("--raises"), LOWERS = colorOf("--lowers"), PARTS = ["overall", "positive", "negative"];
 
   // The data, and the worker that has them, too
   const packed = Uint8Array.from(atob($("tensors").textContent), (letter) => letter.charCodeAt(0));

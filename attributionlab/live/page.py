@@ -25,7 +25,7 @@ from attributionlab.environment.catalog import load
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exchange.network import listed_network
 from attributionlab.nets import forms_of
-from attributionlab.report.palette import SIGNLESS_COLORS
+from attributionlab.report.style import LOWERS, RAISES, SIGNLESS_COLORS
 from attributionlab.validation import integer_problem
 from attributionlab.versions import library_versions
 
@@ -232,7 +232,7 @@ def _rendered(env: Environment, document: Mapping[str, Any], tensors: str, comma
         path.read_text(encoding="utf-8")
         for path in (COMMON, HERE / "live.css", HERE / "live.js", HERE / "worker.js")
     )
-    style = common + style
+    style = f":root {{ --raises: {RAISES}; --lowers: {LOWERS}; }}\n" + common + style
     # The worker is a text in the page: a file that is opened from a disk may load no other.
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; worker-src blob:; img-src data:; "

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure, FigureBase
 from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.report.style import LOWERS, RAISES
 
-RAISES, LOWERS = "#b2182b", "#2166ac"
-"""Of positive and negative weights."""
 MOST_NEURONS, MOST_CONNECTIONS, MOST_LAYERS = 32, 100, 16
 """In a layer, in a layer, in all: up to these every number can be read on a wide screen."""
 LABELED = 12

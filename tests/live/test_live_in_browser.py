@@ -432,7 +432,7 @@ def test_a_click_takes_a_pixel_away(page, env):
     assert found == [pytest.approx(each, abs=6e-5) for each in (before, after)]  # 4 digits
     assert said.endswith("raised it." if after < before else "lowered it.")
     assert color_of(page, column, row) == (
-        [178, 24, 43, 255] if after < before else [33, 102, 172, 255]
+        [178, 24, 43, 255] if after < before else [49, 130, 189, 255]
     )
     find(page, "#put-back").click()
     settled(page)

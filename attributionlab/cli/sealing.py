@@ -1,0 +1,67 @@
+"""The commands `seal` and `grade`: laboratories whose truth is hidden, and marks for submissions."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attributionlab.cli.options import check_paths, write_all
+from attributionlab.errors import printable, refuse_if
+from attributionlab.files import check_new_folder
+from attributionlab.progress import follow
+
+
+def seal_files(
+    out: Annotated[Path, typer.Option(help="Write the laboratory for students, a zip file.")],
+    answers: Annotated[Path, typer.Option(help="Write the key with the answers, a zip file.")],
+    difficulty: Annotated[str, typer.Option(help="easy, medium or hard.")] = "medium",
+    image_size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 48,
+    n: Annotated[int, typer.Option(help="How many images.")] = 6,
+) -> None:
+    """Draw a world and hide its truth: a laboratory for students, and the key that opens it.
+
+    Keep the key: nothing else can mark the answers.
+    """
+    from attributionlab.sealed.seal import seal_laboratory
+
+    with follow("seal"):
+        seal_laboratory(out, answers, difficulty, image_size, n)
+    typer.echo(
+        printable(f"{out}: for students; questions.md in it says what to hand in")
+        + "\n"
+        + printable(f"{answers}: keep it")
+        + "\n"
+        + printable(f"next: attributionlab grade {out} {answers} SUBMISSION ... --csv marks.csv")
+    )
+
+
+def grade_files(
+    lab: Annotated[Path, typer.Argument(help="The laboratory that attributionlab seal wrote.")],
+    key: Annotated[Path, typer.Argument(help="Its key.")],
+    submissions: Annotated[
+        list[Path], typer.Argument(help="Folders or zip files with maps.npz and answers.json.")
+    ],
+    csv: Annotated[Path | None, typer.Option(help="Write the marks to this file.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write pages of feedback into this new folder.")
+    ] = None,
+) -> None:
+    """Mark submissions for a sealed laboratory: points, misconceptions, duplicates.
+
+    Nothing of a submission is executed or written. One that cannot be read gets a row with the reason.
+    """
+    from attributionlab.report import data_table, print_table
+    from attributionlab.sealed.grade import grade_submissions
+
+    places = check_paths({"csv": csv}, read=[*map(str, (lab, key, *submissions))])
+    if html:
+        folder = check_new_folder(html)
+        taken = folder.exists() and any(folder.iterdir())
+        refuse_if([f"--html is {str(html)!r}, which is not empty: name a new folder"] * taken)
+        places["html"] = folder
+    grades = grade_submissions(lab, key, submissions, show_progress=True)
+    frame = grades.to_frame().drop(columns=["misconceptions"])
+    try:
+        print_table(data_table(frame))
+    finally:  # whether or not anybody reads the table
+        write_all(places, {"csv": grades.to_csv, "html": grades.to_html})

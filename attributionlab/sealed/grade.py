@@ -1,0 +1,232 @@
+"""Grade submissions: marks as a table, and a page of feedback for each."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jinja2
+from markupsafe import Markup
+
+from attributionlab.errors import AttributionLabError, printable
+from attributionlab.files import folder_made_whole, write_csv
+from attributionlab.progress import follow
+from attributionlab.references import format_error, in_one_line
+from attributionlab.report.page import HERE, style_policy
+from attributionlab.sealed.rubric import MISCONCEPTIONS, POINTS, Marks, Truths, marks_of
+from attributionlab.sealed.seal import open_sealed
+from attributionlab.sealed.submission import Submission, read_submission
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GRADED, REFUSED = "graded", "refused"
+ASKED: Mapping[str, str] = {
+    "maps": "A: maps of the images",
+    "parts": "B: which parts count, with which sign",
+    "contexts": "B: which parts act together",
+    "baselines": "B: which baselines are safe",
+    "methods": "B: which methods fail, and why",
+    "doses": "C: at which dose Deletion breaks",
+}
+"""What a page calls each question."""
+STYLE = "thead th.number { overflow-wrap: normal; min-width: 0; }\n"
+"""Names of questions are not broken."""
+MOST_NAMED = 3
+"""Copies that a row names."""
+FORMULA = ("=", "+", "-", "@")
+"""A cell of a table that begins so is run by spreadsheets."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """Marks of one submission.
+
+    Parameters
+    ----------
+    name : str
+        As it was given, in printable characters.
+    status : {"graded", "refused"}
+        Refused: nothing of it could be read.
+    marks : Marks
+        All 0 if it was refused; the reasons are its problems.
+    same_maps, same_answers : list of str
+        Other submissions with equal ones.
+    """
+
+    name: str
+    status: str
+    marks: Marks
+    same_maps: list[str]
+    same_answers: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Grades:
+    """Marks of many submissions, in the order in which they were given."""
+
+    submissions: Sequence[Graded]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each: submission, status, total, points by question, same_maps, same_answers,
+        misconceptions (their names), reason.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "submission": _cell(each.name),
+                "status": each.status,
+                "total": each.marks.total,
+                **each.marks.points,
+                "same_maps": _cell(_few(each.same_maps)),
+                "same_answers": _cell(_few(each.same_answers)),
+                "misconceptions": ", ".join(each.marks.misconceptions),
+                "reason": _cell("; ".join(each.marks.problems)),
+            }
+            for each in self.submissions
+        ]
+        return pd.DataFrame(rows)
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write `to_frame` as comma-separated text."""
+        write_csv(path, self.to_frame())
+
+    def to_html(self, folder: str | Path) -> None:
+        """Write index.html for the lecturer and a page for each submission into a new folder.
+
+        A page names no other submission and no right answer: it may be handed to who it is about.
+        """
+        style = (HERE / "page.css").read_text(encoding="utf-8") + STYLE
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(Path(__file__).parent),
+            autoescape=True,  # names of submissions are anybody's text
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.filters["few"] = _few
+        content = {"style": Markup(style), "policy": style_policy(style), "points": POINTS}
+        content |= {"asked": ASKED, "misconceptions": MISCONCEPTIONS}
+        digits = len(str(len(self.submissions)))
+        files = [
+            f"{number:0{digits}}-{_slug(each.name)}.html"
+            for number, each in enumerate(self.submissions, start=1)
+        ]
+        with folder_made_whole(folder) as place:
+            page = environment.get_template("feedback.html.j2")
+            for file, each in zip(files, self.submissions, strict=True):
+                _write(place / file, page.render(content, graded=each))
+            index = environment.get_template("marks.html.j2")
+            listed = list(zip(files, self.submissions, strict=True))
+            _write(place / "index.html", index.render(content, listed=listed))
+
+
+def grade_submissions(
+    lab: str | Path,
+    key: str | Path,
+    submissions: Sequence[str | Path],
+    *,
+    show_progress: bool = False,
+) -> Grades:
+    """Mark submissions for a sealed laboratory.
+
+    Nothing of a submission is executed, unpickled or written. Whatever one of them is, the others
+    are marked. The same files give the same marks.
+
+    Parameters
+    ----------
+    lab, key : str or Path
+        The two files of `seal_laboratory`, as they were sealed.
+    submissions : sequence of str or Path
+        Folders or zip files with maps.npz and answers.json, as the laboratory's questions.md says.
+    show_progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    Grades
+
+    Raises
+    ------
+    AttributionLabError
+        If laboratory and key do not belong together or were changed, and without submissions.
+    """
+    if isinstance(submissions, str | Path) or not submissions:
+        raise AttributionLabError(f"submissions are {submissions!r}: give a list of paths")
+    sealed = open_sealed(lab, key)
+    read, marks = [], []
+    shown = follow("grade", len(submissions), "submissions", show=show_progress)
+    with shown as advance:
+        for path in submissions:
+            given, found = _graded(Path(path), sealed.shape, sealed.truths)
+            read.append(given)
+            marks.append(found)
+            advance()
+    names = [printable(str(path)) for path in submissions]
+    same = _duplicates(read, marks, names)
+    return Grades(
+        [
+            Graded(name, GRADED if given else REFUSED, found, same["maps"][k], same["answers"][k])
+            for k, (name, given, found) in enumerate(zip(names, read, marks, strict=True))
+        ]
+    )
+
+
+def _graded(path: Path, shape: Sequence[int], truths: Truths) -> tuple[Submission | None, Marks]:
+    """A submission, None if nothing of it could be read, and its marks."""
+    try:
+        with in_one_line(lambda error: f"cannot be read: {format_error(error)}"):
+            given = read_submission(path, shape)
+            found = marks_of(given.maps, given.answers, truths)
+    except AttributionLabError as error:
+        return None, Marks(problems=[str(error)])
+    found.problems[:0] = given.problems
+    return given, found
+
+
+def _duplicates(
+    read: Sequence[Submission | None], marks: Sequence[Marks], names: Sequence[str]
+) -> dict[str, list[list[str]]]:
+    """For each submission the others with equal maps, and answers. That all right ones are equal says
+    nothing: full points are left out.
+    """
+    questions = {"maps": ["maps"], "answers": [name for name in POINTS if name != "maps"]}
+    found = {}
+    for what, asked in questions.items():
+        prints = [
+            None
+            if given is None or all(mark.points[name] == POINTS[name] for name in asked)
+            else given.prints.get(what)
+            for given, mark in zip(read, marks, strict=True)
+        ]
+        found[what] = [
+            [
+                name
+                for other, (name, theirs) in enumerate(zip(names, prints, strict=True))
+                if other != k and own is not None and own == theirs
+            ]
+            for k, own in enumerate(prints)
+        ]
+    return found
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet runs."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of the names."""
+    more = len(names) - MOST_NAMED
+    return "; ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _slug(name: str) -> str:
+    """What of a name may stand in a file's name anywhere."""
+    return re.sub(r"[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-")[:40] or "submission"
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_bytes(text.encode("utf-8", "backslashreplace"))

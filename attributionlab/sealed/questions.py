@@ -1,0 +1,221 @@
+"""What a sealed laboratory asks, and the right answers, each found by an intervention."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab.environment import Environment
+from attributionlab.errors import AttributionWarning
+from attributionlab.faithfulness.calls import attribute
+from attributionlab.images.regions import QUADRANTS
+from attributionlab.metrics import parts_f1
+from attributionlab.rules.expressions import Count, evaluate
+from attributionlab.rules.places import Color
+from attributionlab.rules.rule import Rule
+
+DOSES = (0, 0.05, 0.1, 0.25, 0.5, 1)
+"""Shares of replaced pixels that get a color; the others get the background's."""
+NEVER = "never"
+STEPS = 16
+"""Deletion looks at the output after 0, 1/16, ..., 16/16 of the pixels are replaced."""
+GAMMA, MARGIN = 0.5, 0.05
+"""The F1 with which a method passes; whether it does is not asked so close to it."""
+PASSES = "passes"
+CAUSES: Mapping[str, str] = {
+    PASSES: "its maps of the laboratory's images reach an F1 of 0.5",
+    "baseline": "it fails, and passes with the background's color as its baseline",
+    "path": "it fails from the background too: the output along the straight path misleads it",
+    "gradient": "it fails with the background as baseline too, where removing single pixels passes",
+    "single-change": "it fails, and so does removing single pixels: only several changes together show",
+}
+"""What may be said of a method."""
+METHODS = ("saliency", "input-x-gradient", "integrated-gradients", "feature-ablation")
+BLACK = (0, 0, 0)
+
+
+def parts(colors: Mapping[str, Color]) -> list[Count]:
+    """What images show: each color in each quadrant."""
+    return [Count((color,), "", place) for color in colors for place in QUADRANTS]
+
+
+def signs_of_parts(
+    rule: Rule, images: NDArray[np.int64], signed: NDArray[np.int8], asked: NDArray[np.bool_]
+) -> dict[str, int] | None:
+    """+1, -1 or 0 for each part; None if a part has no sign, or not the same in all images.
+
+    `images` are (n, C, H, W), masks (n, 1, H, W).
+    """
+    found = {}
+    for part in parts(rule.places.colors):
+        seen = np.stack([rule.places.hits(image, part) for image in images])[:, None]
+        values = set(signed[seen].tolist())
+        if len(values) != 1 or not asked[seen].all():
+            return None
+        found[str(part)] = int(values.pop())
+    return found
+
+
+def contexts(rule: Rule, images: NDArray[np.int64]) -> list[list[str]]:
+    """Pairs of parts of which one changes what the other does.
+
+    A pair (p, q) is one if, in some image and after some other parts were replaced by the background,
+    f(both) - f(without p) - f(without q) + f(without both) is not 0.
+    """
+    counts = rule.counts_used
+    found = set()
+    for image in images:
+        sizes = rule.places.count(image, counts)
+        there = np.indices((2,) * len(counts))
+        outputs = evaluate(
+            rule.expressions[0],
+            {count: there[k] * sizes[count] for k, count in enumerate(counts)},
+        )
+        for first, second in combinations(range(len(counts)), 2):
+            if np.diff(np.diff(outputs, axis=first), axis=second).any():
+                found.add((str(counts[first]), str(counts[second])))
+    return sorted(sorted(pair) for pair in found)
+
+
+def safe_baselines(rule: Rule, candidates: Mapping[str, Color]) -> list[str]:
+    """Candidates that count for nothing, wherever they take the place of a pixel."""
+    counted = {rule.places.colors[count.colors[0]] for count in rule.counts_used}
+    return sorted(name for name, color in candidates.items() if color not in counted)
+
+
+def breaking_doses(
+    rule: Rule, images: NDArray[np.int64], signed: NDArray[np.int8], chosen: NDArray[np.bool_]
+) -> dict[str, float | str]:
+    """For each color the least dose at which Deletion no longer prefers the truth.
+
+    It is compared with two maps that know nothing: they rank pixels in reading order, and in its
+    reverse. Deletion replaces pixels by falling value of a map, equal ones in reading order; the score
+    is the sum of the output over `STEPS` + 1 points and all images, and a lower one is better.
+
+    Parameters
+    ----------
+    rule : Rule
+        What the network computes.
+    images : array, (n, C, H, W)
+        The laboratory's.
+    signed : array, (n, 1, H, W)
+        Their truth.
+    chosen : array of bool, (doses, H, W)
+        Which pixels get the color when they are replaced.
+    """
+    background = np.array(rule.background)[:, None, None]
+    found: dict[str, float | str] = {}
+    for name, color in rule.places.colors.items():
+        found[name] = NEVER
+        for dose, where in zip(DOSES, chosen, strict=True):
+            canvas = np.where(where, np.array(color)[:, None, None], background)
+            scores = np.zeros(3, dtype=np.int64)
+            for image, truth in zip(images, signed, strict=True):
+                maps = truth[0], np.zeros(truth.size), np.arange(truth.size)
+                scores += [deletion(rule, image, canvas, each) for each in maps]
+            if scores[0] >= scores[1:].min():
+                found[name] = dose
+                break
+    return found
+
+
+def deletion(
+    rule: Rule, image: NDArray[np.int64], canvas: NDArray[np.int64], values: NDArray[Any]
+) -> int:
+    """Sum of the output while pixels go; from counts, as the network returns the rule exactly."""
+    before, after = _hits(rule, image), _hits(rule, canvas)
+    order = np.argsort(-values.astype(np.float64).ravel(), kind="stable")
+    changes = np.cumsum((after - before)[:, order], 1)
+    changes = np.concatenate([np.zeros((len(before), 1), dtype=np.int64), changes], 1)
+    points = [step * len(order) // STEPS for step in range(STEPS + 1)]
+    return int(_outputs(rule, before.sum(1, keepdims=True) + changes[:, points]).sum())
+
+
+def single_removals(
+    rule: Rule, images: NDArray[np.int64], color: Sequence[int]
+) -> NDArray[np.int64]:
+    """By how much the output falls when one pixel takes a color: (n, 1, H, W)."""
+    maps = []
+    for image in images:
+        before = _hits(rule, image)
+        filled = np.broadcast_to(np.array(color)[:, None, None], image.shape)
+        total = before.sum(1, keepdims=True)
+        falls = _outputs(rule, total) - _outputs(rule, total + _hits(rule, filled) - before)
+        maps.append(falls.reshape(1, *image.shape[1:]))
+    return np.stack(maps)
+
+
+def causes(env: Environment, images: Tensor, signed: Tensor) -> dict[str, str]:
+    """What is to be said of each method: names of `CAUSES`; methods close to gamma are left out.
+
+    Methods start from black unless another baseline is named, as Captum's do.
+    """
+    rule, targets = env.counting, torch.zeros(len(images), dtype=torch.int64)
+    assert isinstance(rule, Rule)
+    pixels = images.numpy().astype(np.int64)
+
+    def by(method: Any) -> float:
+        with warnings.catch_warnings():
+            # That a map is zero everywhere, or misses a sum, is what is asked.
+            warnings.simplefilter("ignore", AttributionWarning)
+            return least_f1(attribute(method, env, images, targets), signed)
+
+    def removed(color: Sequence[int]) -> float:
+        return least_f1(torch.from_numpy(single_removals(rule, pixels, color)).double(), signed)
+
+    single = removed(rule.background)
+    without = "gradient" if single >= GAMMA else "single-change"
+    difference = by(_difference_x_gradient)
+    found = {
+        # What a method scores, what it scores from the background, why it fails there too.
+        "saliency": (by("saliency"), None, without),
+        "input-x-gradient": (by("input-x-gradient"), difference, without),
+        "integrated-gradients": (
+            by("integrated-gradients"),
+            by("integrated-gradients-true-baseline"),
+            "path",
+        ),
+        "feature-ablation": (removed(BLACK), single, "single-change"),
+    }
+    answers = {}
+    for method, (own, from_background, otherwise) in found.items():
+        scores = [own, *([] if own >= GAMMA or from_background is None else [from_background])]
+        scores += [single] if own < GAMMA and otherwise == without else []
+        if min(abs(score - GAMMA) for score in scores) < MARGIN:
+            continue
+        if own >= GAMMA:
+            answers[method] = PASSES
+        else:
+            helps = from_background is not None and from_background >= GAMMA
+            answers[method] = "baseline" if helps else otherwise
+    return answers
+
+
+def least_f1(maps: Tensor, signed: Tensor) -> float:
+    """The lowest mean F1 of the parts that the images have."""
+    scores = parts_f1(maps, signed).values()
+    return min(float(each.nanmean()) for each in scores if not bool(each.isnan().all()))
+
+
+def _difference_x_gradient(model: Any, inputs: Tensor, targets: Tensor, baseline: Tensor) -> Tensor:
+    """Input x Gradient with the true baseline in place of black."""
+    inputs.requires_grad_()
+    (gradient,) = torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)
+    return gradient * (inputs.detach() - baseline)
+
+
+def _hits(rule: Rule, image: NDArray[np.int64]) -> NDArray[np.int64]:
+    """1 where a pixel is counted: (counts, P)."""
+    hits = [rule.places.hits(image, count).ravel() for count in rule.counts_used]
+    return np.stack(hits).astype(np.int64)
+
+
+def _outputs(rule: Rule, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The output for columns of counts."""
+    found = evaluate(rule.expressions[0], dict(zip(rule.counts_used, counts, strict=True)))
+    return np.broadcast_to(found, counts.shape[1:])

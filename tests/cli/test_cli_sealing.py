@@ -1,0 +1,81 @@
+"""The commands `seal` and `grade`: what they write and say, and what they refuse."""
+
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import attributionlab as al
+from attributionlab.cli import app as cli
+from sealed_cases import hand_in, sealed
+
+
+def run(*arguments):
+    return cli.main([*map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return sealed(tmp_path_factory.mktemp("sealed"))
+
+
+@pytest.mark.long
+def test_a_laboratory_is_sealed_and_a_submission_marked(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ("--out", "lab.zip", "--answers", "key.zip", "--difficulty", "easy")
+    assert run("seal", *words, "--image-size", 24, "--n", 2) == 0
+    said = capsys.readouterr().out
+    assert "attributionlab grade lab.zip key.zip" in said
+    with zipfile.ZipFile("key.zip") as archive:
+        answers = json.loads(archive.read("answers.json"))
+        truth = np.lib.format.read_array(archive.open("truth.npy"), allow_pickle=False)
+    assert answers["rule"] not in said
+    assert answers["key"] not in said
+    assert al.open_laboratory("lab.zip").images.shape == (2, 3, 24, 24)
+    hand_in(tmp_path / "ada", truth, answers["answers"])
+    (tmp_path / "bob.zip").write_bytes(b"no zip")
+    words = ("--csv", "marks.csv", "--html", "feedback")
+    assert run("grade", "lab.zip", "key.zip", "ada", "bob.zip", *words) == 0
+    said = capsys.readouterr().out
+    assert "ada" in said
+    assert "refused" in said
+    table = pd.read_csv("marks.csv")
+    assert table["submission"].tolist() == ["ada", "bob.zip"]
+    assert table["total"].tolist() == [100, 0]
+    names = sorted(path.name for path in (tmp_path / "feedback").iterdir())
+    assert names == ["1-ada.html", "2-bob.html", "index.html"]
+
+
+REFUSALS = {
+    "no out": (["seal", "--answers", "k.zip"], "Missing option '--out'"),
+    "difficulty": (["seal", "--out", "l.zip", "--answers", "k.zip", "--difficulty", "x"], "known"),
+    "one file": (["seal", "--out", "l.zip", "--answers", "l.zip"], "give two paths"),
+    "no folder": (["seal", "--out", "no/l.zip", "--answers", "k.zip"], "no folder 'no'"),
+    "exists": (["seal", "--out", "taken", "--answers", "k.zip"], "exists: name a new file"),
+    "no submissions": (["grade", "LAB", "KEY"], "Missing argument"),
+    "wrong key": (["grade", "LAB", "LAB", "ada"], "lacks answers.json"),
+    "no lab": (["grade", "none.zip", "KEY", "ada"], "cannot read 'none.zip'"),
+    "csv is read": (["grade", "LAB", "KEY", "ada", "--csv", "KEY"], "which is read"),
+    "html taken": (["grade", "LAB", "KEY", "ada", "--html", "full"], "not empty"),
+    "html is a file": (["grade", "LAB", "KEY", "ada", "--html", "taken"], "is no folder"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals_say_what_is_wrong_in_a_line_and_write_nothing(
+    made, tmp_path, monkeypatch, capsys, name
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("precious")
+    hand_in(tmp_path / "ada", answers={})
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("precious")
+    paths = {"LAB": made.lab, "KEY": made.key}
+    before = sorted(tmp_path.rglob("*")), made.key.read_bytes()
+    words, said = REFUSALS[name]
+    assert run(*(paths.get(word, word) for word in words)) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert (sorted(tmp_path.rglob("*")), made.key.read_bytes()) == before

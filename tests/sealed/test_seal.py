@@ -1,0 +1,253 @@
+"""Sealing: what the files give away, and what is refused."""
+
+import hashlib
+import json
+import struct
+import zipfile
+
+import pytest
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.sealed import laboratory as module
+from attributionlab.sealed.archives import zip_bytes
+from attributionlab.sealed.laboratory import LAB_FILES, derived, drawn_colors
+from attributionlab.sealed.seal import KEY_FILES, commitment, open_sealed, seal_laboratory
+from sealed_cases import KEY, NONCE, sealed
+
+
+def members(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_a_laboratory_is_a_function_of_key_and_nonce(laboratory, tmp_path):
+    again = sealed(tmp_path)
+    assert again.lab.read_bytes() == laboratory.lab.read_bytes()
+    assert again.key.read_bytes() == laboratory.key.read_bytes()
+
+
+@pytest.mark.long
+def test_another_key_is_another_laboratory_and_another_nonce_another_commitment_only(
+    laboratory, tmp_path
+):
+    (tmp_path / "key").mkdir()
+    (tmp_path / "nonce").mkdir()
+    own = members(laboratory.lab)
+    other = members(sealed(tmp_path / "key", key=bytes([9]) * 16).lab)
+    same = {"questions.md"}
+    assert {name for name in own if own[name] == other[name]} == same
+    hidden = members(sealed(tmp_path / "nonce", nonce=bytes(32)).lab)
+    assert {name for name in own if own[name] != hidden[name]} == {"commitment.txt"}
+
+
+@pytest.mark.long
+def test_keys_are_drawn_anew(tmp_path):
+    colors = set()
+    for k in range(2):
+        lab, key = tmp_path / f"lab{k}.zip", tmp_path / f"key{k}.zip"
+        seal_laboratory(lab, key, "easy", 24, 2)
+        document = json.loads(members(key)["answers.json"])
+        colors.add(members(lab)["lab.json"])
+        assert len(bytes.fromhex(document["key"])) == 16
+        assert len(bytes.fromhex(members(key)["nonce.txt"].decode())) == 32
+        open_sealed(lab, key)
+    assert len(colors) == 2
+
+
+# As a cheating student looks for leaks
+
+
+def test_the_archive_says_nothing_about_the_machine_or_the_time(laboratory):
+    for path, names in ((laboratory.lab, LAB_FILES), (laboratory.key, KEY_FILES)):
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            assert archive.comment == b""
+        assert [entry.filename for entry in entries] == sorted(names)
+        assert {entry.date_time for entry in entries} == {(1980, 1, 1, 0, 0, 0)}
+        assert all(entry.extra == entry.comment == b"" for entry in entries)
+        assert {entry.external_attr >> 16 for entry in entries} == {0o100644}
+
+
+def test_no_file_of_the_laboratory_holds_anything_of_the_key(laboratory):
+    document, answers = laboratory.document, members(laboratory.key)
+    hidden = {
+        "key": KEY.hex(),
+        "key as bytes": KEY,
+        "nonce": NONCE.hex(),
+        "rule": document["rule"],
+        "truth": answers["truth.npy"][128:],
+        "digest of the truth": document["truth"],
+        "digest of the answers": hashlib.sha256(answers["answers.json"]).hexdigest(),
+        **{purpose: str(derived(KEY, purpose)) for purpose in ("rule", "images", "camouflage")},
+    }
+    for name, content in members(laboratory.lab).items():
+        for what, text in hidden.items():
+            sought = text.encode() if isinstance(text, str) else text
+            assert sought not in content, (name, what)
+
+
+def test_layers_and_tensors_have_numbers_for_names(laboratory):
+    files = members(laboratory.lab)
+    network = json.loads(files["network.json"])
+    assert network.keys() == {
+        "schema",
+        "layers",
+        "input",
+    }  # neither baseline nor layers to attach to
+    names = [layer["name"] for layer in network["layers"]]
+    assert names == [f"layer{k:02}" for k in range(len(names))]
+    [length] = struct.unpack("<Q", files["network.safetensors"][:8])
+    header = json.loads(files["network.safetensors"][8 : 8 + length])
+    tensors = {f"{name}.{what}" for name in names for what in ("weight", "bias")}
+    assert header.keys() <= tensors  # no metadata either
+
+
+def test_the_spec_says_what_is_public_and_no_more(laboratory):
+    spec = json.loads(members(laboratory.lab)["lab.json"])
+    colors, background = drawn_colors(KEY)
+    assert spec["colors"] == {name: list(color) for name, color in colors.items()}
+    assert list(colors.values()) == sorted(colors.values())  # their order has nothing of the rule's
+    usual = {(0, 0, 0), (127, 127, 127), (255, 255, 255), background, *colors.values()}
+    assert [tuple(each) for each in spec["baselines"].values()] == sorted(usual)
+    places = ("top_left", "top_right", "bottom_left", "bottom_right")
+    assert spec["parts"] == [f"{color}@{place}" for color in colors for place in places]
+    fixed = {"schema", "difficulty", "images", "box", "output", "reading_weights", "methods"}
+    fixed |= {"causes", "doses", "steps", "points", "colors", "parts", "baselines"}
+    assert spec.keys() == fixed
+    assert spec["reading_weights"] == "allowed"
+    assert spec["methods"] == [  # all of them, whatever is asked of this one
+        *("saliency", "input-x-gradient", "integrated-gradients", "feature-ablation")
+    ]
+
+
+def test_public_files_depend_on_the_key_alone_not_on_the_rule(monkeypatch):
+    """Colors, and pixels of doses, are those of a key whatever rule was drawn."""
+    assert drawn_colors(KEY) == drawn_colors(KEY)
+    purposes = [derived(KEY, purpose) for purpose in ("colors", "rule", "images", "doses")]
+    assert len(set(purposes)) == 4
+    assert all(0 <= each < 2**256 for each in purposes)
+
+
+def test_the_commitment_is_to_nonce_and_answers_and_the_answers_alone_do_not_open_it(laboratory):
+    stated = members(laboratory.lab)["commitment.txt"].decode().strip()
+    answers = members(laboratory.key)["answers.json"]
+    assert stated == hashlib.sha256(NONCE + answers).hexdigest()
+    for guess in (b"", bytes(32), KEY, KEY + KEY, hashlib.sha256(KEY).digest()):
+        assert commitment(guess, answers) != stated
+
+
+def test_small_integers_as_keys_give_other_colors(laboratory):
+    colors = drawn_colors(KEY)
+    assert not any(drawn_colors(seed.to_bytes(16, "big")) == colors for seed in range(500))
+    assert not any(drawn_colors(seed.to_bytes(16, "little")) == colors for seed in range(500))
+
+
+# Tampering
+
+
+def rewritten(path, target, **changes):
+    """An archive in which files are changed, or left out where the change is None."""
+    files = {**members(path), **changes}
+    target.write_bytes(zip_bytes({name: each for name, each in files.items() if each is not None}))
+    return target
+
+
+def flipped(content):
+    return content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
+
+
+@pytest.mark.parametrize("name", LAB_FILES)
+@pytest.mark.parametrize("change", ["changed", "missing"])
+def test_a_laboratory_that_was_changed_is_refused(laboratory, tmp_path, name, change):
+    content = members(laboratory.lab)[name]
+    changed = flipped(content) if change == "changed" else None
+    path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{name: changed})
+    with pytest.raises(AttributionLabError, match=name if change == "missing" else "chang"):
+        open_sealed(path, laboratory.key)
+
+
+@pytest.mark.parametrize("name", KEY_FILES)
+@pytest.mark.parametrize("change", ["changed", "missing"])
+def test_a_key_that_was_changed_is_refused(laboratory, tmp_path, name, change):
+    content = members(laboratory.key)[name]
+    changed = flipped(content) if change == "changed" else None
+    if name == "nonce.txt" and changed:
+        changed = b"0" * 64
+    path = rewritten(laboratory.key, tmp_path / "key.zip", **{name: changed})
+    with pytest.raises(AttributionLabError, match=name if change == "missing" else "chang"):
+        open_sealed(laboratory.lab, path)
+
+
+def test_answers_cannot_be_exchanged_with_their_nonce_moved_into_them(laboratory, tmp_path):
+    """SHA-256(nonce || answers) without lengths: a shorter nonce and longer answers hash alike."""
+    answers = members(laboratory.key)["answers.json"]
+    changes = {"nonce.txt": NONCE[:16].hex().encode(), "answers.json": NONCE[16:] + answers}
+    path = rewritten(laboratory.key, tmp_path / "key.zip", **changes)
+    with pytest.raises(AttributionLabError, match="does not open"):
+        open_sealed(laboratory.lab, path)
+
+
+def test_laboratory_and_key_exchanged_or_broken_are_refused(laboratory, tmp_path):
+    for lab, key in (
+        (laboratory.key, laboratory.lab),
+        (laboratory.lab, laboratory.lab),
+        (laboratory.lab, tmp_path / "none.zip"),
+    ):
+        with pytest.raises(AttributionLabError):
+            open_sealed(lab, key)
+    broken = tmp_path / "broken.zip"
+    broken.write_bytes(laboratory.lab.read_bytes()[:-30])
+    with pytest.raises(AttributionLabError, match="zip"):
+        open_sealed(broken, laboratory.key)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param({"difficulty": "hrad"}, "hard", id="difficulty"),
+        pytest.param({"image_size": 23}, "image_size is 23", id="size"),
+        pytest.param({"n": 1}, "n is 1", id="one image"),
+        pytest.param({"n": 65}, "n is 65", id="many images"),
+        pytest.param({"key": bytes(15)}, "key is no 16 bytes", id="short key"),
+        pytest.param({"key": 3}, "key is no 16 bytes", id="small seed"),
+        pytest.param({"nonce": bytes(16)}, "nonce is no 32 bytes", id="short nonce"),
+    ],
+)
+def test_bad_arguments_are_refused_and_nothing_is_written(tmp_path, given, said):
+    with pytest.raises(AttributionLabError, match=said):
+        seal_laboratory(tmp_path / "lab.zip", tmp_path / "key.zip", **given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_key_is_overwritten(tmp_path):
+    (tmp_path / "key.zip").write_bytes(b"precious")
+    with pytest.raises(AttributionLabError, match=r"key\.zip.* exists"):
+        seal_laboratory(tmp_path / "lab.zip", tmp_path / "key.zip")
+    with pytest.raises(AttributionLabError, match="both"):
+        seal_laboratory(tmp_path / "one.zip", tmp_path / "one.zip")
+    assert [path.name for path in tmp_path.iterdir()] == ["key.zip"]
+    assert (tmp_path / "key.zip").read_bytes() == b"precious"
+
+
+def test_no_key_is_left_without_its_laboratory(tmp_path, monkeypatch, laboratory):
+    from attributionlab.sealed import seal
+
+    def full(path, content):
+        if "lab" in str(path):
+            raise AttributionLabError("the disk is full")
+        path.write_bytes(content)
+
+    monkeypatch.setattr(seal, "write_atomically", full)
+    with pytest.raises(AttributionLabError, match="full"):
+        sealed(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_laboratory_with_damaged_weights_is_refused(laboratory, tmp_path):
+    weights = members(laboratory.lab)["network.safetensors"][:-8]
+    path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{"network.safetensors": weights})
+    with pytest.raises(AttributionLabError, match="damaged"):
+        module.open_laboratory(path)
