@@ -26,6 +26,7 @@ def test_each_picture_names_its_command_and_stands_in_the_readme(name):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")  # of the nodes
 def test_the_verdicts_and_scores_that_are_drawn_are_those_of_the_code(tmp_path):
     results = [
         json.loads(Image.open(REPOSITORY / "docs" / "images" / name).text["Result"])

@@ -79,7 +79,7 @@ def test_it_writes_files(run, tmp_path):
 
 def test_paths_are_refused_before_the_work(run):
     with pytest.raises(AttributionLabError, match=r"name it \.png"):
-        run("lrp", "saliency", "--figure", "a.pdf")
+        run("lrp", "saliency", "--figure", "a.gif")
     with pytest.raises(AttributionLabError, match="no folder"):
         run("lrp", "saliency", "--json", "missing/a.json")
 
