@@ -1,6 +1,7 @@
 """Snippets, commands and tables of the pages in docs/ that no test of their own holds."""
 
 import inspect
+import os
 import re
 import shlex
 import subprocess
@@ -266,7 +267,8 @@ def test_the_table_on_the_page_is_what_the_command_prints(tmp_path):
         re.DOTALL,
     )
     words = [sys.executable, "-m", *shlex.split(command)]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=500)
+    env = {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == cli.FAIL
     assert done.stdout == table
     assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".json", ".csv", ".parquet"}
