@@ -1,6 +1,7 @@
 """Snippets, commands and tables of the pages in docs/ that no test of their own holds."""
 
 import inspect
+import os
 import re
 import shlex
 import subprocess
@@ -35,6 +36,7 @@ ELSEWHERE = {
     "sweeps.md": "sweep/test_sweeps_page.py",
     "which-truth.md": "test_which_truth_page.py",
 }
+GALLERY = TEXTS["gallery.md"]
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 BEFORE = {
     "conventions.md": "import attributionlab as al\nenv = al.load('multi-color-sum', image_size=24)\n"
@@ -160,9 +162,7 @@ COMMANDS = sorted(
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS, ids=lambda text: text[:60])
 def test_commands_of_the_pages_are_commands(page, line):
-    """Names of commands and options, and the types of values; nothing runs."""
-    name, *given = shlex.split(line.partition(" #")[0])[1:]
-    typer.main.get_command(cli.app).commands[name].make_context(name, given)
+    parsed(line)
 
 
 def test_the_list_of_functions_is_that_of_the_package():
@@ -185,6 +185,36 @@ def test_every_term_has_a_number_a_link_a_command_or_a_picture():
     assert bare == []
     names = [name for term, _ in terms for name in re.split(r", | \(|\)", term) if name]
     assert len(names) == len({name.lower() for name in names})
+
+
+# The gallery
+
+
+def parsed(line):
+    """The context of a command: names of options, and types of values, are right. Nothing runs."""
+    name, *given = shlex.split(line.partition(" #")[0])[1:]
+    return typer.main.get_command(cli.app).commands[name].make_context(name, given)
+
+
+def test_the_gallery_shows_every_option_that_draws():
+    commands = {line for line in re.findall(r"`(attributionlab [^`]+)`", GALLERY) if " --" in line}
+    shown = {(parsed(line).info_name, key) for line in commands for key in parsed(line).params}
+    given = {
+        (context.info_name, key)
+        for context in map(parsed, commands)
+        for key, value in context.params.items()
+        if value is not None
+    }
+    drawing = {(name, key) for name, key in shown if key in ("figure", "forms", "maps")}
+    assert len(drawing) >= 5
+    assert drawing <= given
+
+
+def test_every_picture_of_the_gallery_has_a_row():
+    rows = re.findall(r"^\| !\[.{20,}\]\((images/gallery/.*\.png)\) \|.*\| \d+ \|$", GALLERY, re.M)
+    files = (DOCS / "images" / "gallery").glob("*.png")
+    assert sorted(rows) == sorted(path.relative_to(DOCS).as_posix() for path in files)
+    assert sum((DOCS / row).stat().st_size for row in rows) < 60_000 * len(rows)
 
 
 # How to read a result
@@ -237,7 +267,8 @@ def test_the_table_on_the_page_is_what_the_command_prints(tmp_path):
         re.DOTALL,
     )
     words = [sys.executable, "-m", *shlex.split(command)]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=500)
+    env = {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == cli.FAIL
     assert done.stdout == table
     assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".json", ".csv", ".parquet"}
