@@ -299,11 +299,11 @@ def broken_picture() -> bytes:
     """docs/images/broken-methods.png: the maps of the methods of docs/broken-methods.md."""
     import attributionlab as al
     import test_broken_methods as broken
-    from attributionlab.report import to_png
+    from attributionlab.report import encoded
 
     env = al.load("multi-color-sum-distractors", image_size=48)
     methods = [broken.right, *broken.BROKEN, broken.flipped]
-    return to_png(al.compare(methods, env, n=6, preset="none").maps())
+    return encoded(al.compare(methods, env, n=6, preset="none").maps())
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ from attributionlab.cli.options import (
     write_all,
 )
 from attributionlab.cli.reproducing import reproduce_items
-from attributionlab.cli.slides import write_slides
 from attributionlab.cli.sealing import grade_files, seal_files
+from attributionlab.cli.slides import write_slides
 from attributionlab.cli.studies import compare_methods, run_metric_test
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
