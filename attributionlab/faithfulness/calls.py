@@ -155,6 +155,9 @@ def says_nothing(maps: Tensor, setup: Setup, batch: Batch) -> Tensor:
     """Whether each map (B, 1, H, W) is too small to say anything, (B,): its largest magnitude is
     less than `FAINT` of how far the output changes from the true baseline to the image, or 0.
     """
+    largest = maps.flatten(1).abs().amax(1).double().cpu()
+    if setup.output == "probability" and bool((largest >= FAINT).all()):
+        return torch.zeros_like(largest, dtype=torch.bool)  # no probability changes by more than 1
     changes = []
     with torch.no_grad():
         for part in batch.by_network():
@@ -163,7 +166,6 @@ def says_nothing(maps: Tensor, setup: Setup, batch: Batch) -> Tensor:
             baselines = part.env.baseline.expand_as(images)
             difference = model(images) - model(baselines)
             changes.append(difference.gather(1, targets)[:, 0].abs().double().cpu())
-    largest = maps.flatten(1).abs().amax(1).double().cpu()
     return (largest < FAINT * torch.cat(changes)) | (largest == 0)
 
 

@@ -96,7 +96,9 @@ def figure_label(label: str) -> str:
     --------
     >>> from attributionlab.methods.suffixes import figure_label
     >>> figure_label("lime-true-baseline (segmentation=slic)"), figure_label("occlusion")
-    ('LIME, true baseline (lime-true-baseline, segmentation=slic)', 'Occlusion')
+    ('LIME, true baseline (segmentation=slic)', 'Occlusion')
+    >>> figure_label("integrated-gradients-true-baseline")
+    'IG, true baseline (integrated-gradients-true-baseline)'
     """
     name, _, settings = label.removesuffix(")").partition(" (")
     display = display_name(name)

@@ -13,6 +13,7 @@ from attributionlab.leaderboard import PAIRS, Pair, rank_methods
 from attributionlab.leaderboard.cases import ALL, CaseScores
 from attributionlab.leaderboard.report import WHERE_MISSING, Leaderboard
 from attributionlab.methods.declaration import declares
+from attributionlab.methods.suffixes import figure_label
 from attributionlab.ranking import CorrelationInterval, meta_rank
 
 FEW = (PAIRS[0], PAIRS[2], PAIRS[4])
@@ -338,7 +339,8 @@ def test_files_hold_everything(board, tmp_path):
 
 def test_the_figure_has_a_row_for_each_method_and_a_column_for_each_case(board):
     fused, truth, ranks, _ = board.figure().axes
-    assert [each.get_text() for each in fused.get_yticklabels()] == board.to_frame().method.tolist()
+    names = [figure_label(each) for each in board.to_frame().method]
+    assert [each.get_text() for each in fused.get_yticklabels()] == names
     assert len(truth.patches) == 4
     assert ranks.get_images()[0].get_array().shape == (4, 6)
 
