@@ -15,14 +15,15 @@ from mkdocs.structure.files import File
 
 from attributionlab.cli.app import app
 
-LIVE = "live.html"
+LIVE = "live-network.html"
+"""Not the name of a page: docs/live.md is live.html."""
 FRAME = f"""<iframe class="live" src="{LIVE}" title="A network that can be touched: choose a baseline,
 an image and a method, and see what the network used"></iframe>
 
 [Open it in a page of its own]({LIVE})"""
 DRAWN = {
-    "number-checker": "All weights of number-checker: six units that check, then layers that count",
-    "uniform-accumulator": "All weights of uniform-accumulator: kernels of ones, layer by layer",
+    "number-checker": "Weights of number-checker: six units that check, then layers that count (ranges)",
+    "uniform-accumulator": "The weights of uniform-accumulator: kernels of ones, layer by layer",
 }
 """Networks that are small enough for a drawing, and what it shows."""
 # What stays as it is: code, links, headings, and the tags themselves.

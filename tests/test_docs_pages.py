@@ -29,11 +29,14 @@ ELSEWHERE = {
     "bring-your-own.md": "test_bring_your_own.py",
     "exchange.md": "test_exchange_page.py",
     "json.md": "report/test_schema.py",
+    "live.md": "live/test_live_in_browser.py",
     "methods.md": "test_methods_page.py",
     "metric-kit.md": "test_metric_kit_page.py",
     "metrics.md": "test_metrics_page.py",
     "quantus-and-captum.md": "test_other_libraries_page.py",
+    "sealed-laboratories.md": "test_sealed_page.py",
     "sweeps.md": "sweep/test_sweeps_page.py",
+    "teaching.md": "test_teaching_page.py",
     "which-truth.md": "test_which_truth_page.py",
 }
 GALLERY = TEXTS["gallery.md"]

@@ -14,6 +14,8 @@ import pytest
 from chromium import By, chromium, needs_browser, resize
 
 REPOSITORY = Path(__file__).parents[1]
+LIVE = "live-network.html"
+"""Of docs/hooks.py."""
 pytest.importorskip("material", reason="mkdocs-material is not installed (extra docs)")
 pytestmark = [pytest.mark.long, *needs_browser]
 
@@ -56,8 +58,15 @@ def pages(site):
     return {
         path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8"))
         for path in site.rglob("*.html")
-        if path.name not in ("404.html", "live.html")
+        if path.name not in ("404.html", LIVE)
     }
+
+
+def test_the_first_page_has_the_live_network_itself(site):
+    first = (site / "index.html").read_text(encoding="utf-8")
+    assert f'<iframe class="live" src="{LIVE}"' in first
+    assert 'id="question"' in (site / LIVE).read_text(encoding="utf-8")
+    assert not (REPOSITORY / "docs" / LIVE).with_suffix(".md").exists()  # no page is of that name
 
 
 def test_every_link_has_a_file_and_an_anchor(site, pages):

@@ -119,6 +119,7 @@ def show(
             title=loaded.name,
         )
         figure_writer(lambda: figure, None)(places["draw"])
+        say(printable(f"written: {draw}"))
     typer.echo("\n".join(printable(line) for line in loaded.summary().splitlines()))
 
 

@@ -367,7 +367,7 @@
 
   function conclude(scene, option) {
     const mine = predictions[state.scene], before = mine < 0 ? "" : `You predicted: “${scene.options[mine]}”. `;
-    say("predicted", `${before}In this image: “${scene.options[option]}”.`);
+    say("predicted", `${scene.question} ${before}In this image: “${scene.options[option]}”.`);
     $("predicted").hidden = false;
   }
 
