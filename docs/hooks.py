@@ -22,7 +22,7 @@ an image and a method, and see what the network used"></iframe>
 
 [Open it in a page of its own]({LIVE})"""
 DRAWN = {
-    "number-checker": "Weights of number-checker: six units that check, then layers that count (ranges)",
+    "number-checker": "Weights of number-checker: six units that check, then layers that count",
     "uniform-accumulator": "The weights of uniform-accumulator: kernels of ones, layer by layer",
 }
 """Networks that are small enough for a drawing, and what it shows."""
