@@ -81,8 +81,12 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
     'The sizes are right, the signs are all reversed.'
     """
     target = items(answer)
+    yes_or_no = isinstance(answer, bool)
     numeric = all(isinstance(item, float) for item in target)
     guess = [_like(item, numeric) for item in _split(items(prediction), len(target))]
+    names = {word(item) for item in target if isinstance(item, str)}
+    # A number may be the name of something.
+    guess = [_digits(g) if isinstance(g, float) and _digits(g) in names else g for g in guess]
     if isinstance(answer, (set, frozenset)):
         return _missing(guess, target, tolerance)
     if len(guess) != len(target):
@@ -100,7 +104,7 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
         if asked != given:
             return f"A {asked} is asked, and {cut(repr(guess[place]))} is a {given}."
     alike = _signs(guess, target, tolerance) or _order(guess, target, tolerance)
-    alike = alike or _factor(guess, target)
+    alike = alike or _factor(guess, target, tolerance)
     if alike:
         return alike
     if len(target) > 1:
@@ -108,6 +112,8 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
             return f"Only value {wrong[0] + 1} of {len(target)} is wrong."
         return f"{len(wrong)} of {len(target)} values are wrong."
     (given_value,), (asked_value,) = guess, target
+    if yes_or_no and given_value in TRUTH_VALUES.values():
+        return "It is the other one."
     if isinstance(given_value, str) or isinstance(asked_value, str):
         return "It is another word."
     if math.isnan(given_value) or math.isnan(asked_value):
@@ -118,7 +124,9 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
 def _split(guess: list[Item], length: int) -> list[Item]:
     """The parts of a single text where several values are asked."""
     if length > 1 and len(guess) == 1 and isinstance(guess[0], str):
-        return list(re.findall(r"[^\s,;()\[\]{}]+", guess[0]))
+        text = guess[0].strip(" ()[]{}")
+        parts = re.split(r"[,;]" if re.search(r"[,;]", text) else r"\s", text)
+        return [part.strip() for part in parts if part.strip()]
     return guess
 
 
@@ -185,12 +193,14 @@ def _order(guess: list[Item], target: list[Item], tolerance: float) -> str:
     return "The values are right, their order is wrong."
 
 
-def _factor(guess: list[Item], target: list[Item]) -> str:
+def _factor(guess: list[Item], target: list[Item], tolerance: float) -> str:
     """Whether all numbers are the same common factor too large or too small."""
     for factor in FACTORS:
         for times, name in ((factor, "large"), (1 / factor, "small")):
+            # Per cent are right up to the tolerance; of smaller factors it would say anything.
+            slack = tolerance * times if factor == 100 else 0.0
             if any(target) and all(
-                isinstance(g, float) and isinstance(t, float) and _same(g, t * times)
+                isinstance(g, float) and isinstance(t, float) and _same(g, t * times, slack)
                 for g, t in zip(guess, target, strict=True)
             ):
                 how = "twice" if factor == 2 else f"{factor} times"

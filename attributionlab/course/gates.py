@@ -33,6 +33,7 @@ class Gate:
         self.name = name
         self.open = False
         self._prediction, self._made = prediction, made
+        self._checked: str | None = None  # the answer that this gate is for
 
     def __bool__(self) -> bool:
         return bool(self._made)
@@ -47,7 +48,8 @@ class Gate:
         """Compare the prediction with the answer, say how it is wrong, and count the try.
 
         A wrong prediction is no error, so that the cells below run. Nothing is printed or counted where
-        there is no prediction.
+        there is no prediction. A gate is for one answer: where the cell of the next question stopped
+        with an error (a word without quotes), this gate does not show that question's answer.
 
         Parameters
         ----------
@@ -78,6 +80,14 @@ class Gate:
             )
         if not self:
             return False
+        if self._checked not in (None, answer_text):
+            self.open = False
+            print(
+                f"{self.name} is answered. The cell above stopped with an error: mend it (words need "
+                "quotes), and run it again."
+            )
+            return False
+        self._checked = answer_text
         if _is_skip(self._made):
             self.open = True
             tries = _count_try(self.name, skip, None)

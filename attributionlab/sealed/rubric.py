@@ -191,12 +191,16 @@ def _read_table(question: str, names: Sequence[str], values: Sequence[Any]) -> C
 
     def read(given: Any, truths: Truths) -> dict[str, Any]:
         known = names or getattr(truths, {"doses": "colors"}.get(question, question))
-        fits = isinstance(given, dict) and all(
-            name in known and type(each) in (int, float, str) and each in values
-            for name, each in given.items()
-        )
+        wrong = given
+        if isinstance(given, dict):
+            wrong = {
+                name: each
+                for name, each in given.items()
+                if name not in known or type(each) not in (int, float, str) or each not in values
+            }
         shown = ", ".join(map(str, values))
-        _checked(fits, question, given, f"write an object with known names and values of {shown}")
+        remedy = f"write an object with known names and values of {shown}"
+        _checked(isinstance(given, dict) and not wrong, question, wrong, remedy)
         return dict(given)
 
     return read
@@ -216,9 +220,12 @@ def _read_pairs(given: Any, truths: Truths) -> set[tuple[str, ...]]:
 
 
 def _read_baselines(given: Any, truths: Truths) -> set[str]:
-    fits = isinstance(given, list) and len(given) <= MOST_LISTED
-    fits = fits and all(isinstance(each, str) and each in truths.baselines for each in given)
-    _checked(fits, "baselines", given, "write a list of names of candidates")
+    fits, wrong = isinstance(given, list) and len(given) <= MOST_LISTED, given
+    if fits:
+        wrong = [
+            each for each in given if not isinstance(each, str) or each not in truths.baselines
+        ]
+    _checked(fits and not wrong, "baselines", wrong, "write a list of names of candidates")
     return set(given)
 
 

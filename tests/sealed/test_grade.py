@@ -217,6 +217,18 @@ def test_a_wrong_answer_is_named_and_the_others_count(laboratory, tmp_path, name
     assert [question in found.problems[1], "'extra'" in found.problems[2]] == [True, True]
 
 
+def test_of_many_answers_the_wrong_one_is_named(laboratory, tmp_path):
+    right = laboratory.right
+    answers = {
+        **right,
+        "parts": {**right["parts"], "a@topright": 1},
+        "baselines": [*right["baselines"], "p99"],
+    }
+    found = marks(laboratory, tmp_path / "typo", answers=answers)
+    assert found.problems[1].startswith("parts is {'a@topright': 1}: ")
+    assert found.problems[2].startswith("baselines is ['p99']: ")
+
+
 # Feedback gives nothing away
 
 
