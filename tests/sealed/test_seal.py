@@ -6,13 +6,14 @@ import struct
 import zipfile
 
 import pytest
+import torch
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.sealed import laboratory as module
 from attributionlab.sealed.archives import zip_bytes
 from attributionlab.sealed.laboratory import LAB_FILES, derived, drawn_colors
 from attributionlab.sealed.seal import KEY_FILES, commitment, open_sealed, seal_laboratory
-from sealed_cases import KEY, NONCE, sealed
+from sealed_cases import KEY, NONCE, SIDE, sealed
 
 
 def members(path):
@@ -41,6 +42,24 @@ def test_another_key_is_another_laboratory_and_another_nonce_another_commitment_
 
 
 @pytest.mark.long
+@pytest.mark.long
+def test_images_and_weights_are_drawn_from_the_key(monkeypatch):
+    def drawn(changed=""):
+        """Images and weights, with another number for one of the purposes."""
+        other = {changed: derived(b"another key", changed)}
+        monkeypatch.setattr(
+            module, "derived", lambda key, name: other.get(name, derived(key, name))
+        )
+        found = module.drawn_world(KEY, "easy", SIDE, 2)
+        return found.images, torch.cat([each.flatten() for each in found.env.model.parameters()])
+
+    images, weights = drawn()
+    assert not torch.equal(drawn("images")[0], images)
+    same, others = drawn("camouflage")
+    assert torch.equal(same, images)
+    assert not (others.shape == weights.shape and torch.equal(others, weights))
+
+
 def test_keys_are_drawn_anew(tmp_path):
     colors = set()
     for k in range(2):
