@@ -303,6 +303,11 @@ def settled(page):
     wait(page, "return !document.body.classList.contains('waiting')")
 
 
+def complete(page):
+    """Until the chart has all its points: before that, each new one draws it anew."""
+    wait(page, "return !document.getElementById('predicted').hidden")
+
+
 def scene(page, name, predict=True):
     find(page, f"button[data-scene={name}]").click()
     if predict:
@@ -334,7 +339,7 @@ def test_nothing_is_shown_before_a_prediction(page, name, choice):
     assert not shown(page, "prediction")
     if name == "remove":
         find(page, "#remove-all").click()
-    wait(page, "return !document.getElementById('predicted').hidden")
+    complete(page)
     assert shown(page, "truth")
     assert shown(page, "scores")
     assert f"You predicted: “{label}”" in text_of(page, "predicted") or choice == "skip"
@@ -351,7 +356,7 @@ def test_what_came_true_is_what_the_numbers_say(page):
         "worlds&world=all-four": "No",
     }.items():
         visit(page, f"{page.current_url.partition('#')[0]}#scene={name}&prediction=1")
-        wait(page, "return !document.getElementById('predicted').hidden")
+        complete(page)
         assert text_of(page, "predicted").endswith(f"In this image: “{expected}”."), name
 
 
@@ -581,6 +586,7 @@ def test_pictures_have_words_and_controls_have_names(page):
         assert len(find(page, f"#{name}").accessible_name) > 20
     for field in page.find_elements(By.CSS_SELECTOR, "#controls select, #controls input"):
         assert field.accessible_name
+    complete(page)
     assert find(page, "#chart svg").accessible_name.startswith("Lowest F1 by gray value")
     assert find(page, "#status").get_attribute("aria-live") == "polite"
 
