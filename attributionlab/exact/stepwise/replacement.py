@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +24,10 @@ from attributionlab.validation import Replacement, checked_outputs
 
 if TYPE_CHECKING:
     from attributionlab.exact.stepwise.incremental import Mixture
+
+
+STATES_AT_ONCE = 2**18
+"""States of the last map that wait for the layers behind it."""
 
 
 class Route(NamedTuple):
@@ -149,15 +154,24 @@ def each_trajectory(
     orders: Int[Tensor, "batch draws pixels"],
     counts: Sequence[int] | None = None,
 ) -> Iterator[Float[Tensor, "draws counts outputs"]]:
-    """`trajectories` image by image, for who keeps a part of the outputs only."""
+    """`trajectories` image by image, for who keeps a part of the outputs only.
+
+    An image that is repeated, for another map of it, shares the layers behind the last map, too.
+    """
     dtype, device = kind_of(model)
     starts, ends, wanted = checked_trajectories(images, replacements, orders, counts, dtype, device)
     mixtures = mixtures_of(model, starts, ends)
-    for image, end, order, mixture in zip(starts, ends, orders, mixtures, strict=True):
-        if mixture is None:
-            yield by_forward_passes(model, image, end, order, wanted)
-        else:
-            yield _along(mixture, order, wanted).to(image.device)
+    questions = zip(mixtures, starts, ends, orders, strict=True)
+    at_once = max(1, STATES_AT_ONCE // (orders.shape[1] * len(wanted)))
+    for _, same in groupby(questions, key=lambda question: id(question[0])):
+        while some := list(islice(same, at_once)):
+            mixture, *_ = some[0]
+            if mixture is None:
+                for _, image, end, order in some:
+                    yield by_forward_passes(model, image, end, order, wanted)
+            else:
+                every = torch.cat([order for *_, order in some])
+                yield from _along(mixture, every, wanted).to(images.device).split(orders.shape[1])
 
 
 def single_replacements(
@@ -220,10 +234,6 @@ def single_replacements(
 
 PIXELS_AT_ONCE = 5 * 224 * 224
 """Pixels of the images of one pass: on a CPU larger passes are slower, for page faults."""
-
-
-STATES_AT_ONCE = 2**18
-"""States of the last map that wait for the layers behind it."""
 
 
 def by_forward_passes(
