@@ -18,12 +18,7 @@ from attributionlab.validation import broadcast_to_images, shown
 class Admission:
     """The checks of one environment.
 
-    Parameters
-    ----------
-    spec, network, recipe
-        What the environment is made of.
-    counting : Counting
-        What counts in it.
+    `spec`, `network`, `recipe`: what the environment is made of. `counting`: what counts in it.
     """
 
     def __init__(

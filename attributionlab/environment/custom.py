@@ -161,12 +161,8 @@ class CustomEnvironment(Environment):
     It has what a test needs of an `Environment`, and refuses the rest: other networks, questions, and
     definitions of the truth that follow from counts.
 
-    Attributes
-    ----------
-    images, image_targets : Tensor, (N, C, H, W) and (N,)
-        The user's images, and the output that is explained in each.
-    intervened : Intervened or None
-        What interventions found; None where nothing was checked.
+    `images`, `image_targets` (N, C, H, W): the user's images, and the output that is explained in each.
+    `intervened`: what interventions found; None where nothing was checked.
     """
 
     has_roles: ClassVar[bool] = False

@@ -37,10 +37,7 @@ class MetricResult(InWorld):
 
     The verdict is that of `metric_test` in this world, or "refused" where it could not be tested.
 
-    Parameters
-    ----------
-    agreement, contrast : CorrelationInterval
-        Means over questions with their intervals; NaN where there are none.
+    `agreement`, `contrast`: means over questions with their intervals; NaN where there are none.
     """
 
     agreement: CorrelationInterval

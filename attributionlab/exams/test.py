@@ -33,14 +33,9 @@ class WorldResult(InWorld):
     The verdict is that of the faithfulness test in this world, or "refused" where the method could not
     be run.
 
-    Parameters
-    ----------
-    claim_f1 : float or None
-        Mean F1 of the claim; None where it was refused.
-    claim_interval : Interval or None
-        Its 95 % interval over questions.
-    excluded : tuple of str
-        Which blind maps its score excludes (`attributionlab.faithfulness.proof.Proof.excluded`).
+    `claim_f1`: mean F1 of the claim; None where it was refused. `claim_interval`: its 95 % interval
+    over questions. `excluded`: which blind maps its score excludes
+    (`attributionlab.faithfulness.proof.Proof.excluded`).
     """
 
     claim_f1: float | None

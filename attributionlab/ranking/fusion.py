@@ -95,17 +95,10 @@ def meta_rank(ranks: Any) -> Numbers:
 def resampled_meta_rank(ranks: Numbers, times: NDArray[np.int64]) -> Numbers:
     """`meta_rank` of each resample of cases, unchecked.
 
-    Parameters
-    ----------
-    ranks : array, (methods, cases)
-        1 is best; NaN for a method that a case does not rank.
-    times : array, (resamples, cases)
-        How often each resample has each case.
+    `ranks`: 1 is best; NaN for a method that a case does not rank. `times`: how often each resample has
+    each case.
 
-    Returns
-    -------
-    array, (resamples, methods)
-        NaN where no chain of drawn cases connects all methods.
+    Result: NaN where no chain of drawn cases connects all methods.
     """
     scores = np.full((len(times), len(ranks)), np.nan)
     rows = max(1, AT_ONCE // len(ranks) ** 2)

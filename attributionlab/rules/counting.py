@@ -46,12 +46,7 @@ def counted_in_regions(counts: Sequence[Count], places: Places) -> Counting:
 
     .. math:: n_k = \sum_{y, x} 1_{region_k}(y, x)\, color_k(y, x)
 
-    Parameters
-    ----------
-    counts : sequence of Count
-        Counts of pixels, no motifs.
-    places : Places
-        Which colors and regions there are.
+    `counts`: counts of pixels, no motifs. `places`: which colors and regions there are.
     """
     names = list(places.colors)
     kernels = torch.zeros(len(counts), len(names), places.side, places.side)
@@ -76,12 +71,7 @@ def counted_on_tiles(counts: Sequence[Count], places: Places) -> Counting:
     the places (2, j) and (i, 2), which are the next tile's (0, j) and (i, 0) everywhere else, are read
     in the last tiles only. The second convolution has a kernel as large as the map for each count.
 
-    Parameters
-    ----------
-    counts : sequence of Count
-        Counts of motifs, and of pixels too.
-    places : Places
-        Which colors and regions there are.
+    `counts`: counts of motifs, and of pixels too. `places`: which colors and regions there are.
     """
     names, side = list(places.colors), places.side // TILE
     # 3 x 3 kernels of stride 2 end with an odd side; motifs alone have nothing to do with its rest.

@@ -22,18 +22,11 @@ OF_OUTSIDE = Asked(0, False, False, True, True)
 class Kinds:
     """Pixels that are seen by the same counts; made by `kinds_of`.
 
-    Parameters
-    ----------
-    image : array, (C, H, W)
-        Integers.
-    places : Places
-        Colors and regions.
-    labels : array of int64, (H, W)
-        The kind of each pixel, -1 where no count sees it.
-    sees : dict of Count to array of bool, (m,)
-        Which kinds each count sees.
-    sizes : array of int64, (m,)
-        Pixels of each kind.
+    - `image` (C, H, W): integers.
+    - `places`: colors and regions.
+    - `labels`: the kind of each pixel, -1 where no count sees it.
+    - `sees`: which kinds each count sees.
+    - `sizes`: pixels of each kind.
     """
 
     image: NDArray[Any]

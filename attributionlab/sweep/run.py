@@ -86,12 +86,8 @@ class Sweep(Files):
 class Plan:
     """The cells of a sweep, or of a shard of it.
 
-    Parameters
-    ----------
-    spec : SweepSpec
-        What is run.
-    shard : pair of int, optional
-        Which of how many shards, from 1. A maps cell and its metric cells are in one shard.
+    `spec`: what is run. `shard`: which of how many shards, from 1. A maps cell and its metric cells are
+    in one shard.
     """
 
     def __init__(self, spec: SweepSpec, shard: tuple[int, int] | None = None) -> None:

@@ -64,16 +64,10 @@ class _Grid(NamedTuple):
 class SoftmaxGame:
     """Probability of one class among others, of which equal ones are treated once.
 
-    Parameters
-    ----------
-    others : sequence of ClassCount
-        Distinct pixels of the classes that are not the target.
-    copies : array of int
-        How many classes have each of them.
-    target : ClassCount
-        Pixels of the target.
-    temperature : float
-        T, at least `COLDEST`.
+    - `others`: distinct pixels of the classes that are not the target.
+    - `copies`: how many classes have each of them.
+    - `target`: pixels of the target.
+    - `temperature`: T, at least `COLDEST`.
     """
 
     others: Sequence[ClassCount]

@@ -211,12 +211,8 @@ def _enough(players: "_Players", precision: float, most: int) -> int:
 class _Players:
     """Pixels that differ from their replacement, and random orders in which they leave.
 
-    Parameters
-    ----------
-    model, image, replacement, readout
-        As for `sampled_shapley`, the tensors in the model's numbers.
-    generator : torch.Generator
-        Source of the orders.
+    `model`, `image`, `replacement`, `readout`: as for `sampled_shapley`, the tensors in the model's
+    numbers. `generator`: source of the orders.
     """
 
     def __init__(

@@ -159,26 +159,10 @@ def remainder_shapley(pixels: ClassCount, modulus: int) -> tuple[float, float, f
 
     + for a pixel that arrives, - for one that leaves, and k the count of all other pixels at time u.
 
-    Parameters
-    ----------
-    pixels : ClassCount
-        Pixels of the class counted.
-    modulus : int
-        N, at least 2.
+    `pixels`: pixels of the class counted. `modulus`: N, at least 2.
 
-    Returns
-    -------
-    arriving, leaving, error : float
-        The two values, 0 where there is no such pixel, and a bound of the error of each.
-
-    Examples
-    --------
-    Two pixels arrive and none leaves: nothing is gained modulo 2, by symmetry.
-
-    >>> from attributionlab.truth.arrivals import ClassCount
-    >>> from attributionlab.truth.shapley import remainder_shapley
-    >>> abs(remainder_shapley(ClassCount(2), 2)[0]) < 1e-14
-    True
+    Result: `arriving, leaving, error`: the two values, 0 where there is no such pixel, and a bound of
+    the error of each.
     """
     players = pixels.arriving + pixels.leaving
     if not players:

@@ -317,10 +317,7 @@ def route_of(
 def followed_tree(model: nn.Module, images: Tensor) -> Tree:
     """A model's layers as they are followed; whether sums are rounded, an image has to show.
 
-    Raises
-    ------
-    UnservedError
-        If they cannot be.
+    Raises UnservedError if they cannot be.
     """
     if torch.is_autocast_enabled(images.device.type):
         raise UnservedError(
