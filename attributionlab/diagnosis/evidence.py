@@ -145,16 +145,10 @@ class Evidence:
         Else a line of Python after ``import attributionlab``, where a value without a literal, such
         as an array, is named like its setting.
 
-        Parameters
-        ----------
-        method : str
-            Another method's name; of the settings it gets those that it takes.
-        environment : str
-            Another environment of the catalog; of the overrides it gets the image size.
-        settings : mapping, optional
-            Instead of the method's.
-        **options
-            Of the test.
+        - `method`: another method's name; of the settings it gets those that it takes.
+        - `environment`: another environment of the catalog; of the overrides it gets the image size.
+        - `settings`: instead of the method's.
+        - `**options`: of the test.
         """
         changed = dict(self.settings if settings is None else settings)
         if method:

@@ -213,39 +213,20 @@ def ceiling(
     on a few of the images, and then all are bounded with it (`attributionlab.faithfulness.mass_boxes`
     proves how). A part that some images do not have has its mean over those that do.
 
-    Parameters
-    ----------
-    images : sequence of tuple
-        Possible questions, and sizes of the cells in pixels (m,), 0 where an image does not show one.
-    claim : {"signed", "overall", "positive"}
-        For "positive-smoothed" see `smooth_ceiling`; "agreed" leaves out pixels of every color and has
-        no ceiling yet.
-    tolerance : float
-        How far the bound may lie above what maps reach for the weights it uses, at least 1e-8; it is
-        included.
+    `images`: possible questions, and sizes of the cells in pixels (m,), 0 where an image does not show
+    one. `claim`: for "positive-smoothed" see `smooth_ceiling`; "agreed" leaves out pixels of every
+    color and has no ceiling yet. `tolerance`: how far the bound may lie above what maps reach for the
+    weights it uses, at least 1e-8; it is included.
 
-    Returns
-    -------
-    float
-        In (0, 1].
-
-    Raises
-    ------
-    AttributionLabError
-        For another claim, no images, sizes that do not fit, an image that shows the target of no
-        possible question, and one for which some questions have a negative truth and others do not.
+    Result: in (0, 1]. Raises AttributionLabError for another claim, no images, sizes that do not fit,
+    an image that shows the target of no possible question, and one for which some questions have a
+    negative truth and others do not.
 
     References
     ----------
     Jensen, "Sur les fonctions convexes et les inégalités entre les valeurs moyennes", Acta
     Mathematica, 1906. Land and Doig, "An Automatic Method of Solving Discrete Programming Problems",
     Econometrica, 1960 (branch and bound).
-
-    Examples
-    --------
-    >>> from attributionlab.faithfulness.knowledge import ceiling, unknown_roles
-    >>> round(ceiling([(unknown_roles(6, 1, "logit"), [30.0] * 6)], "positive"), 3)  # 2 / 7
-    0.286
     """
     refuse_if(
         [*claim_problem(claim), *number_problem("tolerance", tolerance, least=LEAST_TOLERANCE)]

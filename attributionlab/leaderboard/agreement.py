@@ -156,15 +156,7 @@ def correlation_with_truth(ranks: Numbers, truth: Numbers, is_method: Sequence[b
 
 
 def ceiling(truth: Numbers) -> float:
-    """Spearman's correlation of a ranking without ties that contradicts none of the truth's order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.leaderboard.agreement import ceiling
-    >>> round(ceiling(np.array([0.9, 0.5, 0.0, 0.0])), 2)
-    0.95
-    """
+    """Spearman's correlation of a ranking without ties that contradicts none of the truth's order."""
     best = np.argsort(np.argsort(truth, kind="stable")).astype(np.float64)
     return float(_spearman(best[None], truth[None])[0])
 

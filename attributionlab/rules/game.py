@@ -56,19 +56,12 @@ def asked(
 ) -> Asked:
     """What is asked of cells, of which S+ and S- are known.
 
-    Parameters
-    ----------
-    rising, falling : array of float64, (cells,)
-        S+ and S-.
-    is_null : array of bool, (cells,)
-        Whether a pixel never changes anything.
-    errors : array of float64, (cells,)
-        How far S+ and S- may be off, each.
-    share : float
-        Share of the largest S+ + S- from which on a cell is relevant. Below lie weak ones, which are
-        neither relevant nor irrelevant, and not asked.
-    purity : float
-        |S+ - S-| / (S+ + S-) from which on its sign is asked; below, the cell is mixed.
+    - `rising`, `falling`: S+ and S-.
+    - `is_null`: whether a pixel never changes anything.
+    - `errors`: how far S+ and S- may be off, each.
+    - `share`: share of the largest S+ + S- from which on a cell is relevant. Below lie weak ones, which
+      are neither relevant nor irrelevant, and not asked.
+    - `purity`: |S+ - S-| / (S+ + S-) from which on its sign is asked; below, the cell is mixed.
     """
     total, value = rising + falling, rising - falling
     most = total.max(initial=0)

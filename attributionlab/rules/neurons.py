@@ -168,14 +168,8 @@ class Neurons:
         A value that a later layer needs is handed on by a neuron of weight 1; none is negative, so
         its ReLU keeps it.
 
-        Parameters
-        ----------
-        outputs : sequence of Value
-            What the last stage gives.
-        counts : sequence of int
-            Which count each channel of the signal has; -1 for channels that are dropped.
-        signal : Signal
-            What the first stage receives.
+        `outputs`: what the last stage gives. `counts`: which count each channel of the signal has; -1
+        for channels that are dropped. `signal`: what the first stage receives.
         """
         stages, budgets = [], []
         present = list(counts)

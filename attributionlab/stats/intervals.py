@@ -351,37 +351,14 @@ def images_to_decide(
     The means of other images will lie elsewhere: about half of the tests of this size would decide
     where one part does, fewer where several must.
 
-    Parameters
-    ----------
-    parts : mapping of str to array, (n,)
-        A score of each image for each part, NaN where it does not apply. A part that applies to no
-        image is left out.
-    gamma : float
-        The mean that must be reached.
-    confidence : float
-        In (0, 1).
-    most : int
-        The largest number to name.
+    - `parts`: a score of each image for each part, NaN where it does not apply. A part that applies to
+      no image is left out.
+    - `gamma`: the mean that must be reached.
+    - `confidence`: in (0, 1).
+    - `most`: the largest number to name.
 
-    Returns
-    -------
-    int or None
-        None if `most` images would not do, without any part, or if one applies to a single image.
-
-    Raises
-    ------
-    AttributionLabError
-        As for `least_mean_interval`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.stats.intervals import images_to_decide
-    >>> scores = np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.9])
-    >>> images_to_decide({"overall": scores}, gamma=0.5)
-    43
-    >>> images_to_decide({"overall": scores, "positive": scores / 10 + 0.5}, gamma=0.5)
-    43
+    Result: None if `most` images would not do, without any part, or if one applies to a single image.
+    Raises AttributionLabError as for `least_mean_interval`.
     """
     arrays = of_the_same_images(parts).values()
     tail = tail_of(0, confidence)

@@ -78,12 +78,8 @@ class SoftmaxGame:
     def shapley(self) -> tuple[Numbers, float, float]:
         """Values (2, others + target) of a pixel that arrives and one that leaves, and their error.
 
-        Returns
-        -------
-        values : array
-            0 where there is no such pixel.
-        relative, absolute : float
-            A value is off by no more than `relative` times its size, plus `absolute`.
+        Result: `values`: 0 where there is no such pixel; `relative, absolute`: a value is off by no
+        more than `relative` times its size, plus `absolute`.
         """
         movers = np.array([[c.arriving, c.leaving] for c in [*self.others, self.target]]).T
         players = int((movers * np.append(self.copies, 1)).sum())
