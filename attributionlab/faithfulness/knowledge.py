@@ -222,9 +222,7 @@ def ceiling(
     an image that shows the target of no possible question, and one for which some questions have a
     negative truth and others do not.
 
-    References
-    ----------
-    Jensen, "Sur les fonctions convexes et les inégalités entre les valeurs moyennes", Acta
+    Source: Jensen, "Sur les fonctions convexes et les inégalités entre les valeurs moyennes", Acta
     Mathematica, 1906. Land and Doig, "An Automatic Method of Solving Discrete Programming Problems",
     Econometrica, 1960 (branch and bound).
     """
@@ -329,10 +327,8 @@ def tail_bound(score: float, ceiling: float, n: int) -> float:
     Result: in [0, 1]; 1 for a score that does not exceed the ceiling. Raises AttributionLabError for
     numbers outside these ranges.
 
-    References
-    ----------
-    Hoeffding, "Probability Inequalities for Sums of Bounded Random Variables", Journal of the American
-    Statistical Association, 1963.
+    Source: Hoeffding, "Probability Inequalities for Sums of Bounded Random Variables", Journal of the
+    American Statistical Association, 1963.
     """
     refuse_if(
         [

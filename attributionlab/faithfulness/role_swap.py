@@ -81,11 +81,9 @@ def role_swap_test(
     Raises AttributionLabError for another claim, no maps, masses that no map in [-1, 1] has, and a
     question that was not possible; sizes as for `ceiling`.
 
-    References
-    ----------
-    Dwass, "Modified Randomization Tests for Nonparametric Hypotheses", The Annals of Mathematical
-    Statistics, 1957. Phipson and Smyth, "Permutation P-values Should Never Be Zero", Statistical
-    Applications in Genetics and Molecular Biology, 2010.
+    Source: Dwass, "Modified Randomization Tests for Nonparametric Hypotheses", The Annals of
+    Mathematical Statistics, 1957. Phipson and Smyth, "Permutation P-values Should Never Be Zero",
+    Statistical Applications in Genetics and Molecular Biology, 2010.
     """
     refuse_if(
         [

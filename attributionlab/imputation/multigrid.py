@@ -112,8 +112,6 @@ class WeightedMeans:
 
         Result: `steps`: of conjugate gradients.
 
-        Notes
-        -----
         Weighted means lie between the least and the largest kept value, and are put there.
         """
         low, high, mean = of_kept(channel, self._removed)

@@ -68,6 +68,9 @@ def completeness_curve(
 
     .. math:: \Delta s_t = s(F) - s(F \setminus \{j : \eta_j > t\})
 
+    Source: Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to
+    evaluating feature attribution methods. TMLR. Algorithm 4.
+
     Parameters
     ----------
     model, images, targets
@@ -93,11 +96,6 @@ def completeness_curve(
     AttributionLabError
         For negative attributions and thresholds, and what `Performance` refuses: a map that is above a
         threshold everywhere leaves nothing, which needs `nothing_kept`.
-
-    References
-    ----------
-    Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to evaluating
-    feature attribution methods. TMLR. Algorithm 4.
 
     Examples
     --------

@@ -72,6 +72,10 @@ def removal_curve(
     (2024) draw them; with `retraining` they are ROAR's or, imputed, ROAD's with retraining. The data
     set's curve is the mean over images.
 
+    Source: Rong, Leemann, Borisov, Kasneci and Kasneci (2022): A consistent and efficient evaluation
+    strategy for attribution methods. ICML. Hooker, Erhan, Kindermans and Kim (2019): A benchmark for
+    interpretability methods in deep neural networks. NeurIPS.
+
     Parameters
     ----------
     model, images, targets
@@ -97,12 +101,6 @@ def removal_curve(
     AttributionLabError
         For attributions that are not finite, fractions that do not rise within [0, 1], and what
         `Performance` refuses.
-
-    References
-    ----------
-    Rong, Leemann, Borisov, Kasneci and Kasneci (2022): A consistent and efficient evaluation strategy
-    for attribution methods. ICML. Hooker, Erhan, Kindermans and Kim (2019): A benchmark for
-    interpretability methods in deep neural networks. NeurIPS.
 
     Examples
     --------

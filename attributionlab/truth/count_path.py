@@ -46,8 +46,6 @@ def softmax_path_gradients(
 
     `start`, `end`: k(0) and k(1). `target`: t. `temperature`: T > 0.
 
-    Notes
-    -----
     Logits are straight lines in s, so the integrand is smooth but where two of them cross, and analytic
     up to pi T / R from the real line (R: the range of the slopes), because until there all exponentials
     lie in a half-plane and cannot sum to zero. Panels double from each crossing outward, the first T /
