@@ -101,10 +101,6 @@ def custom_environment(
     seed : int
         Seed for the checks.
 
-    Returns
-    -------
-    CustomEnvironment
-
     Raises
     ------
     AttributionLabError

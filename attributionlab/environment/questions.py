@@ -137,10 +137,6 @@ class Questions:
         index : int
             0 or more.
 
-        Returns
-        -------
-        Question
-
         Raises
         ------
         AttributionLabError
@@ -173,10 +169,6 @@ class Questions:
             0 or more.
         network : int
             Other numbers put the same image before other networks, with other roles and targets.
-
-        Returns
-        -------
-        Question
 
         Raises
         ------

@@ -164,10 +164,6 @@ def metric_worlds_test(
     device, out, jobs, retry_failed, show_progress, command
         As for `compare`.
 
-    Returns
-    -------
-    MetricWorldsReport
-
     Raises
     ------
     AttributionLabError

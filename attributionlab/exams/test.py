@@ -151,10 +151,6 @@ def worlds_test(
     device, out, jobs, retry_failed, show_progress, command
         As for `compare`.
 
-    Returns
-    -------
-    WorldsReport
-
     Raises
     ------
     AttributionLabError

@@ -96,10 +96,6 @@ def compare(
     command : str, optional
         How to run this again, for the result.
 
-    Returns
-    -------
-    Comparison
-
     Raises
     ------
     AttributionLabError

@@ -141,10 +141,6 @@ def faithfulness_test(
     command : str, optional
         How to run this again, for the report.
 
-    Returns
-    -------
-    FaithfulnessReport
-
     Raises
     ------
     AttributionLabError

@@ -59,10 +59,6 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
         those that explain logits; or a world from a rule.
     n, seed : int
         How many images, and which.
-
-    Returns
-    -------
-    Explained
     """
     resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
     setups = [

@@ -122,10 +122,6 @@ def rank_methods(
     command : str
         How to run this again, for the report.
 
-    Returns
-    -------
-    Leaderboard
-
     Raises
     ------
     AttributionLabError

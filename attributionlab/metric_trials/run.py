@@ -146,10 +146,6 @@ def metric_test(
         As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
         one_network, out, jobs, retry_failed, show_progress, command.
 
-    Returns
-    -------
-    MetricReport
-
     Raises
     ------
     AttributionLabError

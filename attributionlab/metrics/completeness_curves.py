@@ -87,10 +87,6 @@ def completeness_curve(
     **setup
         `PerformanceOptions`: indicator, value_range, imputation, nothing_kept, seed, batch_size.
 
-    Returns
-    -------
-    CompletenessCurve
-
     Raises
     ------
     AttributionLabError

@@ -187,10 +187,6 @@ def run_sweep(
     say : callable, optional
         Called with lines about what is computed and why, and by whom.
 
-    Returns
-    -------
-    Sweep
-
     Raises
     ------
     AttributionLabError
