@@ -56,12 +56,7 @@ class MetricResult(InWorld):
 class MetricWorldsReport(ExamReport[MetricResult]):
     """What a metric made of random worlds; a world in which it is valid is passed.
 
-    Parameters
-    ----------
-    metric : str
-        Its name.
-    higher_is_better : bool
-        Which attributions it prefers.
+    `metric`: its name. `higher_is_better`: which attributions it prefers.
     """
 
     PASSED = "valid"

@@ -52,12 +52,8 @@ class WorldResult(InWorld):
 class WorldsReport(ExamReport[WorldResult]):
     """What a method made of random worlds.
 
-    Parameters
-    ----------
-    method : str
-        Its name, with its settings.
-    gamma, claim
-        The F1 that must be reached in each world, and of what.
+    `method`: its name, with its settings. `gamma`, `claim`: the F1 that must be reached in each world,
+    and of what.
     """
 
     PASSED = "pass"

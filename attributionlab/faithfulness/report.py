@@ -367,32 +367,18 @@ class Files:
 class FaithfulnessReport(Files):
     """The outcome of a faithfulness test. Passing is necessary for faithfulness, never sufficient.
 
-    Parameters
-    ----------
-    claim : str
-        What was tested: "signed", "overall", "positive", "positive-smoothed" or "agreed".
-    gamma : float
-        The F1 that must be reached.
-    method : str
-        The method's name.
-    settings : dict
-        What the user set.
-    preset : str or None
-        Whose settings hold apart from these.
-    seed, n : int
-        Which images, and how many of each environment.
-    one_network : bool
-        Whether all images of an environment have one network.
-    seed_drawn : bool
-        Whether the seed was drawn for this test ("fresh") and not given.
-    environments : list of EnvironmentResult
-        One per environment.
-    warnings : list of str
-        What was accepted although it is unusual.
-    command : str
-        How to run it again.
-    versions : dict of str to str
-        Versions of the libraries, with the number of threads.
+    - `claim`: what was tested: "signed", "overall", "positive", "positive-smoothed" or "agreed".
+    - `gamma`: the F1 that must be reached.
+    - `method`: the method's name.
+    - `settings`: what the user set.
+    - `preset`: whose settings hold apart from these.
+    - `seed`, `n`: which images, and how many of each environment.
+    - `one_network`: whether all images of an environment have one network.
+    - `seed_drawn`: whether the seed was drawn for this test ("fresh") and not given.
+    - `environments`: one per environment.
+    - `warnings`: what was accepted although it is unusual.
+    - `command`: how to run it again.
+    - `versions`: versions of the libraries, with the number of threads.
     """
 
     claim: str

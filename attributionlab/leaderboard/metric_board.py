@@ -72,20 +72,12 @@ class MetricInWorld(NamedTuple):
 class MetricBoard(Files):
     """Metrics ranked by how far they rank maps as the truth does.
 
-    Parameters
-    ----------
-    metrics : mapping of str to bool
-        By name whether higher is better.
-    results : sequence of MetricInWorld
-        A row for each metric in each world that is done.
-    worlds : mapping
-        What names the worlds: "worlds", "seed", "difficulty", "image_size".
-    n : int
-        Questions in each world.
-    command : str
-        How to run it again.
-    wanted : int
-        Rows when all is done.
+    - `metrics`: by name whether higher is better.
+    - `results`: a row for each metric in each world that is done.
+    - `worlds`: what names the worlds: "worlds", "seed", "difficulty", "image_size".
+    - `n`: questions in each world.
+    - `command`: how to run it again.
+    - `wanted`: rows when all is done.
     """
 
     metrics: Mapping[str, bool]

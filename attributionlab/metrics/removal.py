@@ -37,16 +37,11 @@ class Retraining(NamedTuple):
     Training images get noise of their own: from that of the test images in the same places a model
     could learn labels. An imputation of yours that draws noise must not draw the same for both.
 
-    Parameters
-    ----------
-    images : Tensor, (N, C, H, W)
-        For training, within the value range.
-    targets : Tensor of int, (N,)
-        Their labels.
-    attributions : Tensor, (N, 1, H, W)
-        Their maps, by the method under test.
-    fit : callable
-        `(images, targets) -> nn.Module`, in eval mode, whose randomness comes from a seed of its own.
+    - `images` (N, C, H, W): for training, within the value range.
+    - `targets` (N,): their labels.
+    - `attributions` (N, 1, H, W): their maps, by the method under test.
+    - `fit`: `(images, targets) -> nn.Module`, in eval mode, whose randomness comes from a seed of its
+      own.
     """
 
     images: Tensor

@@ -61,20 +61,13 @@ class SoundnessLevel(NamedTuple):
 class SoundnessSweep:
     """Soundness after every step of adding pixels.
 
-    Parameters
-    ----------
-    ratios : Tensor, (S,)
-        Masked share of the area, falling; of the steps that were seen.
-    performance : Tensor, (S,)
-        Mean indicator over the data set.
-    per_sample : Tensor, (S, B)
-        Soundness of each image's pixels so far; NaN where they have no attribution.
-    false : Tensor of bool, (S,)
-        Steps with attribution that was counted as false.
-    epsilon : float
-        Rise of the performance below which it is.
-    rounding : Tensor, (S,)
-        By which the performance may be off, in the precision in which the indicator returns numbers.
+    - `ratios`: masked share of the area, falling; of the steps that were seen.
+    - `performance`: mean indicator over the data set.
+    - `per_sample`: soundness of each image's pixels so far; NaN where they have no attribution.
+    - `false`: steps with attribution that was counted as false.
+    - `epsilon`: rise of the performance below which it is.
+    - `rounding`: by which the performance may be off, in the precision in which the indicator returns
+      numbers.
     """
 
     ratios: Float[Tensor, " steps"]

@@ -23,16 +23,10 @@ from attributionlab.rules.places import Places
 class Counting:
     """Layers that count, and what is known about them.
 
-    Parameters
-    ----------
-    module : nn.Sequential
-        Convolutions, each followed by its ReLU: (B, colors, H, W) -> (B, counts, 1, 1).
-    budgets : list of LayerBudget
-        One for each convolution.
-    signal : Signal
-        Bound and grid of the counts.
-    tiles : nn.ReLU, optional
-        What gives the map of tiles, where there is one.
+    - `module`: convolutions, each followed by its ReLU: (B, colors, H, W) -> (B, counts, 1, 1).
+    - `budgets`: one for each convolution.
+    - `signal`: bound and grid of the counts.
+    - `tiles`: what gives the map of tiles, where there is one.
     """
 
     module: nn.Sequential

@@ -32,15 +32,9 @@ GIB = 2**30
 class Sweep(Files):
     """What a sweep found, as far as it is done.
 
-    Parameters
-    ----------
-    table : DataFrame
-        As `to_frame` returns it.
-    counts : mapping of str to mapping of str to int
-        For "maps" and "metric" how many "cells" there are, how many of them are "done", and how many
-        "failed".
-    document : mapping or None
-        What the sweep was made from; None where that holds objects of Python.
+    `table`: as `to_frame` returns it. `counts`: for "maps" and "metric" how many "cells" there are, how
+    many of them are "done", and how many "failed". `document`: what the sweep was made from; None where
+    that holds objects of Python.
     """
 
     table: "pd.DataFrame" = field(repr=False)

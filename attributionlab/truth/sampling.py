@@ -25,16 +25,11 @@ NUMBERS_AT_ONCE = 2**20
 class SampledShapley(NamedTuple):
     """An estimate of Shapley values, and how far off it may be.
 
-    Parameters
-    ----------
-    values : Tensor of float64, (1, H, W)
-        One for each pixel, in units of the output; they sum to f(x) - f(b), up to rounding.
-    standard_errors : Tensor of float64, (1, H, W)
-        Standard error of each value.
-    permutations : int
-        Number of permutations that the values are the mean of; those of the pilot are not among them.
-    reached : bool
-        Whether no standard error exceeds the required precision.
+    - `values`: one for each pixel, in units of the output; they sum to f(x) - f(b), up to rounding.
+    - `standard_errors`: standard error of each value.
+    - `permutations`: number of permutations that the values are the mean of; those of the pilot are not
+      among them.
+    - `reached`: whether no standard error exceeds the required precision.
     """
 
     values: Float64[Tensor, "1 height width"]

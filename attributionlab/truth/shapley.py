@@ -111,16 +111,12 @@ def _coalition_values(
 class ShapleyValues(NamedTuple):
     """Values of one pixel of each class, and how far off they may be.
 
-    Parameters
-    ----------
-    values : Tensor of float64, (K,)
-        Value of a pixel that counts when present; 0 for a class without any: there is no such player.
-    error : float
-        Bound of the sum over all pixels of |value - exact value|, in units of the output.
-    leaving : Tensor of float64, (K,)
-        The same for a pixel that counts when absent.
-    relative, absolute : float
-        Each value is off by no more than `relative` times its size, plus `absolute`.
+    - `values`: value of a pixel that counts when present; 0 for a class without any: there is no such
+      player.
+    - `error`: bound of the sum over all pixels of |value - exact value|, in units of the output.
+    - `leaving`: the same for a pixel that counts when absent.
+    - `relative`, `absolute`: each value is off by no more than `relative` times its size, plus
+      `absolute`.
     """
 
     values: Float64[Tensor, " classes"]

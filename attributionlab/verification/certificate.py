@@ -53,14 +53,8 @@ class Precision:
 class Certificate:
     """Everything that was checked about one environment.
 
-    Parameters
-    ----------
-    environment : str
-        Its name.
-    checks : list of Check
-        In the order of the network: pixels, sums, head, the whole.
-    precisions : list of Precision
-        One for each number type of half precision.
+    `environment`: its name. `checks`: in the order of the network: pixels, sums, head, the whole.
+    `precisions`: one for each number type of half precision.
     """
 
     environment: str
