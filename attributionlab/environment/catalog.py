@@ -17,7 +17,7 @@ from attributionlab.images import GENERATORS
 from attributionlab.images.recipe import ImageRecipe
 from attributionlab.nets import BUILDERS as NETWORKS
 from attributionlab.nets import Network, camouflaged, equivalent, temperature_problems
-from attributionlab.rules.world import rule
+from attributionlab.rules.networks import rule
 from attributionlab.validation import integer_problem
 
 BUILDERS: dict[str, Callable[..., Network]] = {**NETWORKS, "rule": rule}

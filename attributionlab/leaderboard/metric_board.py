@@ -15,6 +15,7 @@ from attributionlab.exams.exam import Share
 from attributionlab.exams.metric import NONE
 from attributionlab.faithfulness.report import Files
 from attributionlab.metric_trials.definition_panel import DEFINITIONS
+from attributionlab.metric_trials.report import records
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import (
     FEWEST_FOR_ORDER,
@@ -268,10 +269,10 @@ class MetricBoard(Files):
             "n": self.n,
             "incomplete": self.incomplete,
             "higher_is_better": dict(self.metrics),
-            "metrics": _records(self.to_frame()),
-            "definitions": _records(self.definitions()),
-            "by_feature": _records(self.by_feature()),
-            "by_world": _records(self.by_world()),
+            "metrics": records(self.to_frame()),
+            "definitions": records(self.definitions()),
+            "by_feature": records(self.by_feature()),
+            "by_world": records(self.by_world()),
             "notes": self.notes,
             "command": self.command,
             "versions": library_versions(),
@@ -340,9 +341,3 @@ def _columns(name: str, value: float, low: float, high: float) -> dict[str, floa
 
 def _ends(name: str) -> tuple[str, str]:
     return f"{name}_low", f"{name}_high"
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON, None for NaN."""
-    shown = table.astype(object)
-    return [dict(row) for row in shown.where(table.notna(), None).to_dict("records")]

@@ -433,12 +433,12 @@ class MetricReport:
             return {}
         contrast = self.trial.contrast
         return {
-            "headline": _records(self.headline()),
+            "headline": records(self.headline()),
             "contrasts": None if contrast is None else [_or_none(each) for each in contrast.each],
             "possible_contrast": None if contrast is None else _or_none(contrast.possible),
-            "controls": _records(self.trial.controls),
-            "lures": _records(self.trial.lures),
-            "attributions": _records(self.trial.attributions),
+            "controls": records(self.trial.controls),
+            "lures": records(self.trial.lures),
+            "attributions": records(self.trial.attributions),
         }
 
     def to_json(self, path: str | Path) -> None:
@@ -456,8 +456,8 @@ def _agreement(dose: DoseScore) -> float:
     return -math.inf if math.isnan(value) else value
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain values."""
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain values, NaN as None."""
     return [
         {key: _or_none(value) if isinstance(value, float) else value for key, value in row.items()}
         for row in table.to_dict("records")

@@ -317,7 +317,6 @@ def rule_game(
     target: int = 0,
     output: Output = "logit",
     temperature: float | None = None,
-    seed: int = 0,
 ) -> RuleGame:
     """The game of an image's pixels.
 
@@ -355,5 +354,4 @@ def rule_game(
         dict(hits),
         found.labels,
         Game(roots, found.units, readout),
-        seed,
     )

@@ -31,6 +31,7 @@ from attributionlab.rules.counting import Counting, counted_in_regions, counted_
 from attributionlab.rules.expressions import Expression, counts_in
 from attributionlab.rules.neurons import SHOWN
 from attributionlab.rules.places import Places
+from attributionlab.rules.rule import RegionEdges, RuleText, read_rule
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,37 @@ class HeadSize:
 
     def __str__(self) -> str:
         return f"neurons {self.neurons:,}, layers {self.layers}, parameters {self.parameters:,}"
+
+
+def rule(
+    *,
+    image_size: int,
+    rule: RuleText,
+    colors: Sequence[Color],
+    color_names: Sequence[str],
+    background: Color,
+    regions: Sequence[RegionEdges] = (),
+    accumulator: Weights = "uniform",
+    weight_seed: int = 0,
+) -> Network:
+    """Compute a rule (a builder of the catalog): `rule_network` of what `read_rule` makes of it.
+
+    - `image_size`: side of the image, 8 to 1024.
+    - `accumulator`: kernels of ones, or random ones with the same sum, where no region and no motif is
+      counted.
+    - `weight_seed`: seed of the random weights.
+    """
+    read = read_rule(
+        rule,
+        image_size=image_size,
+        colors=colors,
+        color_names=color_names,
+        background=background,
+        regions=regions,
+    )
+    return rule_network(
+        read.expressions, read.places, background, weights=accumulator, weight_seed=weight_seed
+    )
 
 
 def rule_network(

@@ -97,7 +97,6 @@ def estimate(
     readout: Readout,
     *,
     seed: int = 0,
-    pairs: int | None = None,
 ) -> Estimate:
     r"""Shapley values, S+ and S- from random orders.
 
@@ -106,12 +105,12 @@ def estimate(
     over permutations, S what comes before i. The number of orders is fixed in advance, so the means
     are unbiased.
 
-    - `roots`, `units`: as for `Pixels`.
-    - `pairs`: orders, each with its reverse; as many as `ARRIVALS` allows by default, at least 32.
+    `roots`, `units`: as for `Pixels`. Each order is taken with its reverse; there are as many as
+    `ARRIVALS` allows, at least 32 pairs.
     """
     pixels = Pixels(roots, units)
     n, cells = len(pixels.cells), len(pixels.places)
-    pairs = pairs or max(FEWEST_PAIRS, ARRIVALS // (2 * n))
+    pairs = max(FEWEST_PAIRS, ARRIVALS // (2 * n))
     generator = np.random.default_rng(seed)
     rows: list[Numbers] = []
     for some in _batches(pairs, max(1, AT_ONCE // (2 * n))):

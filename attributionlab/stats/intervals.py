@@ -185,11 +185,11 @@ def least_mean_interval(
     return Interval(min(lows), min(highs))
 
 
-def share_interval(hits: int, n: int, confidence: float = CONFIDENCE) -> Interval:
-    r"""Interval of a share: that of Clopper and Pearson.
+def share_interval(hits: int, n: int) -> Interval:
+    r"""95 % interval of a share: that of Clopper and Pearson.
 
     For k hits of n its ends are the quantile a of Beta(k, n - k + 1) and the quantile 1 - a of
-    Beta(k + 1, n - k), a = (1 - confidence) / 2; 0 where k = 0, and 1 where k = n. Means of resamples
+    Beta(k + 1, n - k), a = 0.025; 0 where k = 0, and 1 where k = n. Means of resamples
     would not do: of n hits each resample is one of n hits. Source: Clopper and Pearson, "The Use of
     Confidence or Fiducial Limits Illustrated in the Case of the Binomial" (Biometrika, 1934).
 
@@ -198,11 +198,9 @@ def share_interval(hits: int, n: int, confidence: float = CONFIDENCE) -> Interva
     mean (Hoeffding, "On the Distribution of the Number of Successes in Independent Trials", Annals of
     Mathematical Statistics, 1956), from one hit beside that mean on.
 
-    `hits`, `n`: 0 <= hits <= n, n at least 1. `confidence`: in (0, 1).
-
-    Raises AttributionLabError for numbers outside these ranges.
+    Raises AttributionLabError unless 0 <= hits <= n and n is at least 1.
     """
-    tail = tail_of(0, confidence)
+    tail = (1 - CONFIDENCE) / 2
     if not 0 <= hits <= n or n < 1:
         raise AttributionLabError(f"{hits} hits of {n}: take 0 <= hits <= n, and n of at least 1")
     low = special.betaincinv(hits, n - hits + 1, tail) if hits else 0.0
@@ -245,16 +243,14 @@ def gamma_curve(values: Scores, gammas: ArrayLike) -> NDArray[np.float64]:
     return 1 - np.searchsorted(there, gammas, side="left") / len(there)
 
 
-def paired_difference(
-    first: Scores, second: Scores, seed: int, confidence: float = CONFIDENCE
-) -> Difference:
+def paired_difference(first: Scores, second: Scores, seed: int) -> Difference:
     """Which of two methods scores higher on the same images, with `mean_interval` of the difference.
 
     A difference within an image leaves out what is hard or easy about the image, so that two methods
     can be told apart although their own intervals overlap.
 
     `first`, `second`: a score of each image, NaN where it does not apply; images in the same order.
-    `seed`, `confidence`: as for `mean_interval`.
+    `seed`: as for `mean_interval`.
 
     Result: with fewer than six images to which both apply none is better, because no interval of theirs
     holds the true mean in 95 % of the cases (`mean_interval`); with fewer than two the ends are NaN,
@@ -263,7 +259,7 @@ def paired_difference(
     """
     scores = of_the_same_images({"first": first, "second": second})
     differences = scores["first"] - scores["second"]
-    low, high = mean_interval(differences, seed, confidence) or (np.nan, np.nan)
+    low, high = mean_interval(differences, seed) or (np.nan, np.nan)
     images = applicable(differences)
     better: Literal["first", "second"] | None = None
     if images >= FEWEST_FOR_ORDER:
@@ -271,10 +267,8 @@ def paired_difference(
     return Difference(mean_score(differences), low, high, images, better)
 
 
-def independent_difference(
-    first: Scores, second: Scores, confidence: float = CONFIDENCE
-) -> tuple[float, Interval | None]:
-    r"""The difference of two means over different images, or worlds, with Welch's interval.
+def independent_difference(first: Scores, second: Scores) -> tuple[float, Interval | None]:
+    r"""The difference of two means over different images, or worlds, with Welch's 95 % interval.
 
     .. math:: \bar x_1 - \bar x_2 \pm t_f \sqrt{v_1 + v_2}, \quad v_i = s_i^2 / n_i, \quad
         f = (v_1 + v_2)^2 / (v_1^2 / (n_1 - 1) + v_2^2 / (n_2 - 1))
@@ -282,13 +276,13 @@ def independent_difference(
     Source: Welch, "The generalization of 'Student's' problem when several different population
     variances are involved" (Biometrika, 1947).
 
-    `first`, `second`: a score of each image, NaN where it does not apply. `confidence`: in (0, 1).
+    `first`, `second`: a score of each image, NaN where it does not apply.
 
     Result: first - second; NaN where one of them applies to no image; None where one of them applies to
     fewer than two. Of zero width, exactly, where all scores of each are equal. Raises
     AttributionLabError as for `mean_interval`.
     """
-    tail = tail_of(0, confidence)
+    tail = (1 - CONFIDENCE) / 2
     sides = [checked_scores(first, "first"), checked_scores(second, "second")]
     value = mean_score(sides[0]) - mean_score(sides[1])
     sides = [each[~np.isnan(each)] for each in sides]
