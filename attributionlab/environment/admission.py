@@ -15,6 +15,16 @@ from attributionlab.truth import Counting
 from attributionlab.validation import broadcast_to_images, shown
 
 
+def refuse_absent(targets: Int[Tensor, " batch"], classes: int, name: str) -> None:
+    """Refuse targets that a network does not have."""
+    outside = targets[(targets < 0) | (targets >= classes)]
+    if len(outside):
+        raise AttributionLabError(
+            f"target {int(outside[0])} does not exist: {name} has the outputs 0 to {classes - 1}"
+            + (" (a regression's targets are zeros)" if classes == 1 else "")
+        )
+
+
 class Admission:
     """The checks of one environment.
 
@@ -72,15 +82,8 @@ class Admission:
                 f"each of the {n} images"
             )
         targets = targets.long()
-        outside = targets[(targets < 0) | (targets >= self.network.classes)]
-        if len(outside):
-            raise AttributionLabError(
-                f"target {int(outside[0])} does not exist: {self.spec.name} has the outputs 0 to "
-                f"{self.network.classes - 1}"
-                + (" (a regression's targets are zeros)" if self.network.classes == 1 else "")
-            )
-        checked: Tensor = targets
-        return checked
+        refuse_absent(targets, self.network.classes, self.spec.name)
+        return targets
 
     def check_counts(
         self,
