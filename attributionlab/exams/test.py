@@ -9,12 +9,7 @@ import torch
 
 from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, WorldLabel, run_exam
 from attributionlab.faithfulness.comparing import method_cell
-from attributionlab.faithfulness.report import (
-    FaithfulnessReport,
-    ends,
-    format_settings,
-    labelled,
-)
+from attributionlab.faithfulness.report import FaithfulnessReport, ends, format_settings, labelled
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import checked_request, drawn_seed
 from attributionlab.faithfulness.verdicts import Verdict

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from attributionlab.environment import Environment
-from attributionlab.errors import (
-    AttributionLabError,
-    nearest,
-    refuse_if,
-)
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.faithfulness.report import (
     SCORES,
     EnvironmentResult,

@@ -21,11 +21,7 @@ from jaxtyping import Float32
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.metric_trials.agreement import (
-    lowest_part,
-    mean_over_images,
-    without_rounding,
-)
+from attributionlab.metric_trials.agreement import lowest_part, mean_over_images, without_rounding
 from attributionlab.metric_trials.answers import f1_of_maps
 from attributionlab.metric_trials.graded import DAMAGES, Material
 from attributionlab.metrics import cosine

@@ -14,13 +14,7 @@ from attributionlab.environment.questions import Question, Questions, have_other
 from attributionlab.errors import AttributionLabError, AttributionWarning
 from attributionlab.faithfulness.calls import attribute_batch
 from attributionlab.faithfulness.setup import Batch, Setup, prepared
-from attributionlab.methods import (
-    METHODS,
-    AttributionMethod,
-    as_method,
-    collect_notices,
-    preset_of,
-)
+from attributionlab.methods import METHODS, AttributionMethod, as_method, collect_notices, preset_of
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.case import Case, case_seed
 from attributionlab.metric_trials.graded import DISTRACTOR, graded_attributions

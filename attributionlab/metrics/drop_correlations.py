@@ -25,13 +25,7 @@ from attributionlab.metrics.checked_inputs import (
     refuse_other_than_maps,
 )
 from attributionlab.metrics.marking import metric
-from attributionlab.metrics.perturbation import (
-    Images,
-    Maps,
-    Scores,
-    Targets,
-    insertion_curve,
-)
+from attributionlab.metrics.perturbation import Images, Maps, Scores, Targets, insertion_curve
 from attributionlab.metrics.robustness import outputs_of
 from attributionlab.metrics.sensitivity import sensitivity_n_curve
 from attributionlab.metrics.single_deletions import (

@@ -39,10 +39,7 @@ from attributionlab.metrics.robustness import (
     with_noise,
 )
 from attributionlab.ranking import centered_ranks, row_correlations
-from attributionlab.validation import (
-    checked_targets,
-    integer_problem,
-)
+from attributionlab.validation import checked_targets, integer_problem
 
 LayerOrder = Literal["top-down", "bottom-up", "independent"]
 """From the last layer to the first, from the first to the last, or one layer at a time."""

@@ -22,13 +22,7 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 
 from attributionlab.rules.cells import Unit, Vector
-from attributionlab.rules.tables import (
-    BY_QUADRATURE,
-    Integers,
-    Numbers,
-    binomial_pmf,
-    legendre,
-)
+from attributionlab.rules.tables import BY_QUADRATURE, Integers, Numbers, binomial_pmf, legendre
 
 MOST_SUMS, MOST_WORK = 2**20, 2**30
 """Entries of the largest table; times nodes, times cells: less than a second."""
