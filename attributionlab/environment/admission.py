@@ -81,9 +81,9 @@ class Admission:
                 f"targets are {targets.dtype} of shape {tuple(targets.shape)}: pass one integer for "
                 f"each of the {n} images"
             )
-        targets = targets.long()
-        refuse_absent(targets, self.network.classes, self.spec.name)
-        return targets
+        indices: Tensor = targets.long()
+        refuse_absent(indices, self.network.classes, self.spec.name)
+        return indices
 
     def check_counts(
         self,
