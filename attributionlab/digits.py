@@ -9,13 +9,6 @@ def score_text(value: float | None, gamma: float) -> str:
     """Two digits behind the point, or three or four where fewer hide on which side of gamma it lies.
 
     Where four hide it too, they are rounded away from gamma.
-
-    Examples
-    --------
-    >>> score_text(0.412, 0.5), score_text(0.4996, 0.5), score_text(None, 0.5)
-    ('0.41', '0.4996', 'n/a')
-    >>> score_text(0.49999999, 0.5)
-    '0.4999'
     """
     if value is None:
         return "n/a"

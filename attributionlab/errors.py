@@ -42,12 +42,7 @@ class AttributionLabError(ValueError):
 class Stopped(KeyboardInterrupt):
     """Ctrl-C or a signal to end came, and this much was done.
 
-    Parameters
-    ----------
-    message : str
-        How much was done.
-    result : object, optional
-        The result as far as it goes, None where nothing was done.
+    `message`: how much was done. `result`: the result as far as it goes, None where nothing was done.
     """
 
     def __init__(self, message: str, result: Any = None) -> None:
@@ -70,12 +65,7 @@ class GuardWarning(AttributionWarning):
 def refuse_if(problems: Sequence[str], where: str = "") -> None:
     """Raise one `AttributionLabError` that lists all problems at once; do nothing without any.
 
-    Parameters
-    ----------
-    problems : sequence of str
-        One sentence a problem.
-    where : str
-        What the problems are about, put in front of them.
+    `problems`: one sentence a problem. `where`: what the problems are about, put in front of them.
     """
     if problems:
         error = AttributionLabError((f"{where}: " if where else "") + "; ".join(problems))

@@ -30,10 +30,7 @@ def free_bytes(device: str | torch.device = "cpu") -> int:
     Main memory is what the system can give without swapping, or less where a control group of Linux
     (a container, a batch system) limits the process.
 
-    Parameters
-    ----------
-    device : str or torch.device
-        Anything but CUDA is taken for the main memory.
+    `device`: anything but CUDA is taken for the main memory.
     """
     place = torch.device(device)
     if place.type == "cuda":
@@ -49,26 +46,12 @@ def refuse_beyond_memory(
 ) -> None:
     """Raise if more bytes are needed than are free, with both numbers.
 
-    Parameters
-    ----------
-    needed : int
-        An estimate, in bytes.
-    what : str
-        What does not fit, with the value that makes it so large.
-    remedy : str
-        What to do instead.
-    device : str or torch.device
-        Where it would lie.
+    - `needed`: an estimate, in bytes.
+    - `what`: what does not fit, with the value that makes it so large.
+    - `remedy`: what to do instead.
+    - `device`: where it would lie.
 
-    Raises
-    ------
-    AttributionLabError
-        If it does not fit.
-
-    Examples
-    --------
-    >>> from attributionlab.memory import refuse_beyond_memory
-    >>> refuse_beyond_memory(2**20, "mine: n is 4: the table", "take a smaller n")
+    Raises AttributionLabError if it does not fit.
     """
     free = free_bytes(device)
     if needed > free:

@@ -175,10 +175,7 @@ class Lines:
     def beat(self) -> float:
         """Write a line if one is due.
 
-        Returns
-        -------
-        float
-            Seconds until the next one may be.
+        Result: seconds until the next one may be.
         """
         with self.lock:
             if self.tasks and self.clock() - self.last >= PATIENCE:
@@ -281,21 +278,11 @@ def follow(
 ) -> Iterator[Callable[..., None]]:
     """Show for how long some work has been going on, and how much of it is done.
 
-    Parameters
-    ----------
-    what : str
-        What is done.
-    total : int, optional
-        How many items there are, if that is known.
-    unit : str
-        What they are, in the plural.
-    show : bool
-        Whether to show anything at all.
+    - `what`: what is done.
+    - `total`: how many items there are, if that is known.
+    - `unit`: what they are, in the plural.
 
-    Yields
-    ------
-    callable
-        ``advance(count=1, item=None, failed=False, seconds=None)``: `Task.advance`.
+    Yields: ``advance(count=1, item=None, failed=False, seconds=None)``: `Task.advance`.
     """
     global _display
     if not show or sys.stderr is None:
@@ -338,20 +325,10 @@ def track(
 ) -> Iterator[Item]:
     """Pass items on and show how many of how many have come, with an estimate of the rest.
 
-    Parameters
-    ----------
-    items : iterable
-        What to pass on.
-    total : int
-        How many there are.
-    what : str
-        What is done with them.
-    show : bool
-        Whether to show anything at all.
-    unit : str
-        What the items are, in the plural.
-    name : callable, optional
-        What an item is called; each then has a line of its own where there is no terminal.
+    - `items`: what to pass on.
+    - `what`: what is done with them.
+    - `unit`: what the items are, in the plural.
+    - `name`: what an item is called; each then has a line of its own where there is no terminal.
     """
     with follow(what, total, unit, show=show) as advance:
         for item in items:

@@ -34,20 +34,8 @@ Replacement = Real[Tensor, "..."] | float | int
 def integer_problem(name: str, value: object, least: int, most: int | None = None) -> list[str]:
     """What is wrong with a setting that must be an integer.
 
-    Parameters
-    ----------
-    name : str
-        Name of the setting.
-    value : object
-        What was passed.
-    least, most : int
-        The range, both ends included; without `most` it is open above.
-
-    Examples
-    --------
-    >>> from attributionlab.validation import integer_problem
-    >>> integer_problem("n_samples", 10.5, 1)
-    ['n_samples is 10.5: take an integer of at least 1']
+    `name`: name of the setting. `value`: what was passed. `least`, `most`: the range, both ends
+    included; without `most` it is open above.
     """
     fits = isinstance(value, Integral) and not isinstance(value, bool)
     if fits and least <= value and (most is None or value <= most):  # type: ignore[operator]
@@ -66,22 +54,8 @@ def number_problem(
 ) -> list[str]:
     """What is wrong with a setting that must be a finite number.
 
-    Parameters
-    ----------
-    name : str
-        Name of the setting.
-    value : object
-        What was passed.
-    above : float, optional
-        The number must be larger.
-    least, most : float, optional
-        The number must be no smaller, no larger.
-
-    Examples
-    --------
-    >>> from attributionlab.validation import number_problem
-    >>> number_problem("alpha", float("nan"), least=0)
-    ['alpha is nan: take a number of at least 0']
+    - `above`: the number must be larger.
+    - `least`, `most`: the number must be no smaller, no larger.
     """
     fits = (
         isinstance(value, Number)
@@ -99,40 +73,14 @@ def number_problem(
 
 
 def boolean_problem(name: str, value: object) -> list[str]:
-    """What is wrong with a setting that must be true or false; texts such as "false" are true.
-
-    Parameters
-    ----------
-    name : str
-        Name of the setting.
-    value : object
-        What was passed.
-
-    Examples
-    --------
-    >>> from attributionlab.validation import boolean_problem
-    >>> boolean_problem("relu", "false")
-    ["relu is 'false': take True or False"]
-    """
+    """What is wrong with a setting that must be true or false; texts such as "false" are true."""
     if isinstance(value, bool | np.bool_):
         return []
     return [f"{name} is {value!r}: take True or False"]
 
 
 def name_problem(value: object) -> list[str]:
-    """What is wrong with the name that somebody gives to something of their own.
-
-    Parameters
-    ----------
-    value : object
-        What was passed as `name`.
-
-    Examples
-    --------
-    >>> from attributionlab.validation import name_problem
-    >>> name_problem(3)
-    ['name is 3: give a text of one line that is not empty, of at most 200 characters']
-    """
+    """What is wrong with the name that somebody gives to something of their own."""
     is_line = isinstance(value, str) and value.strip() and value.isprintable()
     if is_line and len(str(value)) <= LONGEST_VALUE:
         return []
@@ -144,13 +92,6 @@ def name_problem(value: object) -> list[str]:
 
 def repeated_problem(what: str, names: Sequence[object]) -> list[str]:
     """What is wrong with a list of different names: a sentence for each that is repeated.
-
-    Parameters
-    ----------
-    what : str
-        What is named, in the plural.
-    names : sequence of str
-        What was passed.
 
     Examples
     --------
@@ -164,11 +105,6 @@ def repeated_problem(what: str, names: Sequence[object]) -> list[str]:
 
 def generator_problem(value: object) -> list[str]:
     """What is wrong with what random numbers are to be drawn from; a seed is no generator.
-
-    Parameters
-    ----------
-    value : object
-        What was passed as `generator`.
 
     Examples
     --------
@@ -184,14 +120,8 @@ def generator_problem(value: object) -> list[str]:
 def reference_images_problem(value: object, inputs: Tensor, least: int) -> list[str]:
     """What is wrong with other images of the kind.
 
-    Parameters
-    ----------
-    value : object
-        What was passed as `reference_images`.
-    inputs : Tensor, (B, C, H, W)
-        The images to explain.
-    least : int
-        How many others are needed.
+    `value`: what was passed as `reference_images`. `inputs` (B, C, H, W): the images to explain.
+    `least`: how many others are needed.
 
     Examples
     --------
@@ -221,19 +151,7 @@ def reference_images_problem(value: object, inputs: Tensor, least: int) -> list[
 def plain_problem(subject: str, value: Tensor) -> list[str]:
     """What is wrong with a tensor that does not simply hold numbers; nothing with other types.
 
-    Parameters
-    ----------
-    subject : str
-        How the sentence begins, as "images are".
-    value : Tensor
-        What was passed.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.validation import plain_problem
-    >>> plain_problem("the truth is", torch.zeros(1, device="meta"))
-    ['the truth is on meta: pass a dense tensor of real numbers, with its values in memory']
+    `subject`: how the sentence begins, as "images are". `value`: what was passed.
     """
     if value.is_nested:
         kind = "nested"
@@ -297,24 +215,10 @@ def broadcast_replacement(
 ) -> Real[Tensor, "batch channels height width"]:
     """What takes the place of images' pixels, in the shape of the images and without a copy.
 
-    Parameters
-    ----------
-    replacement : Replacement
-        A number, which becomes float64 on the images' device, or a tensor that broadcasts.
-    images : Tensor, (B, C, H, W)
-        Whose pixels are replaced.
+    `replacement`: a number, which becomes float64 on the images' device, or a tensor that broadcasts.
+    `images` (B, C, H, W): whose pixels are replaced.
 
-    Raises
-    ------
-    AttributionLabError
-        For anything else.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.validation import broadcast_replacement
-    >>> broadcast_replacement(0.5, torch.zeros(1, 1, 1, 2))
-    tensor([[[[0.5000, 0.5000]]]], dtype=torch.float64)
+    Raises AttributionLabError for anything else.
     """
     checked_images(images)
     if isinstance(replacement, Number) and not isinstance(replacement, bool):

@@ -380,10 +380,7 @@ def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def main(given: Sequence[str] | None = None) -> int:
     """Run the command line; every refusal is one line on standard error.
 
-    Returns
-    -------
-    int
-        The exit status.
+    Result: the exit status.
     """
     arguments[:] = sys.argv[1:] if given is None else given
     _open_closed_streams()

@@ -206,15 +206,9 @@ def check_paths(
 ) -> dict[str, Path]:
     """Refuse before the work what could not be written after it; the others as absolute paths.
 
-    Parameters
-    ----------
-    paths : mapping of str to Path or None
-        Files to write, by option.
-    read : sequence of str
-        What may name files that the work reads, and which must stay: environments with their data
-        sets, and methods or metrics as ``file.py:name``, ``module:name`` or a file of maps.
-    size : str, optional
-        That figures shall have.
+    `paths`: files to write, by option. `read`: what may name files that the work reads, and which must
+    stay: environments with their data sets, and methods or metrics as ``file.py:name``, ``module:name``
+    or a file of maps. `size`: that figures shall have.
     """
     drawn = ("figure", "maps", "forms", "draw")
     if size is not None and size not in SIZE_NAMES:

@@ -37,46 +37,29 @@ class Hint(NamedTuple):
 class Evidence:
     """What is known about a method in one environment.
 
-    Parameters
-    ----------
-    environment, method, claim, part : str
-        Names, the environment's as `attributionlab.load` takes it; `part` is the part of the truth that
-        decides over the claim.
-    gamma, missing : float
-        The F1 that must be reached, and 1 - F1 of that part (mean over images).
-    shares : mapping of str to float
-        `attributionlab.diagnosis.shares.missing_shares`, means over images.
-    likeness : Likeness
-        Evidence of the first images.
-    guards : frozenset of str
-        The kinds of the guards' notices in this environment (`attributionlab.methods.Notice`).
-    completeness_gap : float, optional
-        Value of the median image; None where it is unknown.
-    reference, in_shell : str and bool
-        How Python names the method (in quotes, or an object's name; the quoted name by default), and
-        whether a shell can name it, and the environment as it was loaded.
-    settings, overrides, options : mapping
-        The user's settings: of the method, of the environment, and of the test where it differs from
-        the default (claim, gamma, n, seed, output, ...).
-    takes : frozenset of str
-        Declared ones of baseline (the true one), baselines, n_steps, segmentation, layer.
-    sawtooth : bool
-        Whether the output is a count modulo a number, which falls to 0 wherever it wraps.
-    unseen_colors_disturb : bool
-        Whether colors that the network has never seen change its output.
-    temperature : float, optional
-        Temperature of the softmax, where there is one.
-    images, all_zero : int and float
-        Number of tested images, and the share of their maps that are zero everywhere.
-    shapley_f1, runner_up : float, optional
-        The claim's F1 of exact Shapley values; that of the studied images where the class with the
-        second-most pixels is explained.
-    own_resolution, own_ceiling : str and float, optional
-        On what the method's maps are constant, and the best claim F1 attainable so.
-    positive_only, stochastic : bool
-        Whether no map has a negative value; whether another seed gives other maps.
-    preferred : str, optional
-        The failure to name among those that this environment cannot tell apart.
+    - `environment`, `method`, `claim`, `part`: names, the environment's as `attributionlab.load` takes
+      it; `part` is the part of the truth that decides over the claim.
+    - `gamma`, `missing`: the F1 that must be reached, and 1 - F1 of that part (mean over images).
+    - `shares`: `attributionlab.diagnosis.shares.missing_shares`, means over images.
+    - `likeness`: evidence of the first images.
+    - `guards`: the kinds of the guards' notices in this environment (`attributionlab.methods.Notice`).
+    - `completeness_gap`: value of the median image; None where it is unknown.
+    - `reference`, `in_shell`: how Python names the method (in quotes, or an object's name; the quoted
+      name by default), and whether a shell can name it, and the environment as it was loaded.
+    - `settings`, `overrides`, `options`: the user's settings: of the method, of the environment, and of
+      the test where it differs from the default (claim, gamma, n, seed, output, ...).
+    - `takes`: declared ones of baseline (the true one), baselines, n_steps, segmentation, layer.
+    - `sawtooth`: whether the output is a count modulo a number, which falls to 0 wherever it wraps.
+    - `unseen_colors_disturb`: whether colors that the network has never seen change its output.
+    - `images`, `all_zero`: number of tested images, and the share of their maps that are zero
+      everywhere.
+    - `shapley_f1`, `runner_up`: the claim's F1 of exact Shapley values; that of the studied images
+      where the class with the second-most pixels is explained.
+    - `own_resolution`, `own_ceiling`: on what the method's maps are constant, and the best claim F1
+      attainable so.
+    - `positive_only`, `stochastic`: whether no map has a negative value; whether another seed gives
+      other maps.
+    - `preferred`: the failure to name among those that this environment cannot tell apart.
     """
 
     environment: str
@@ -162,16 +145,10 @@ class Evidence:
         Else a line of Python after ``import attributionlab``, where a value without a literal, such
         as an array, is named like its setting.
 
-        Parameters
-        ----------
-        method : str
-            Another method's name; of the settings it gets those that it takes.
-        environment : str
-            Another environment of the catalog; of the overrides it gets the image size.
-        settings : mapping, optional
-            Instead of the method's.
-        **options
-            Of the test.
+        - `method`: another method's name; of the settings it gets those that it takes.
+        - `environment`: another environment of the catalog; of the overrides it gets the image size.
+        - `settings`: instead of the method's.
+        - `**options`: of the test.
         """
         changed = dict(self.settings if settings is None else settings)
         if method:

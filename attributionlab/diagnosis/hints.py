@@ -40,14 +40,9 @@ OF_SIGNS = {"positive-only", "unsigned", "offset", "wrong-class"}
 class Diagnosis:
     """Where the missing F1 goes, and what may be the cause.
 
-    Parameters
-    ----------
-    missing : float
-        1 - F1 of the part that decides, mean over images.
-    shares : mapping of str to float
-        Its exact split (`attributionlab.diagnosis.shares.SHARES`).
-    hints : tuple of Hint
-        That which explains most first; empty where nothing is missing or nothing is known.
+    `missing`: 1 - F1 of the part that decides, mean over images. `shares`: its exact split
+    (`attributionlab.diagnosis.shares.SHARES`). `hints`: that which explains most first; empty where
+    nothing is missing or nothing is known.
     """
 
     missing: float

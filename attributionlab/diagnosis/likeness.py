@@ -178,16 +178,10 @@ class LookAlike(NamedTuple):
 class Likeness:
     """What maps look like.
 
-    Parameters
-    ----------
-    truth : float
-        r with the truth, mean over images.
-    f1 : float
-        The claim's mean F1 of these images.
-    ranked : tuple of LookAlike
-        All failures looked for, that which explains most first.
-    texture : Texture
-        How values on equal pixels vary.
+    - `truth`: r with the truth, mean over images.
+    - `f1`: the claim's mean F1 of these images.
+    - `ranked`: all failures looked for, that which explains most first.
+    - `texture`: how values on equal pixels vary.
     """
 
     truth: float
@@ -218,26 +212,16 @@ def look_alikes(
     image's edges, a constant, the truth with the first layer's windows filled, the truth under a
     Gaussian and, of maps that are never negative, its positive part and the truth without signs.
 
-    Parameters
-    ----------
-    maps : Tensor, (B, 1, H, W)
-        Signed attributions in [-1, 1] (`attributionlab.metrics.normalize`); a few images suffice. All
-        tensors are on the CPU.
-    signed, images, patches, baseline : Tensor
-        The signed truth; what was explained; 0 outside all patches; the background's color.
-    claim : {"signed", "overall", "positive", "positive-smoothed"}
-        The claim of the F1: it decides which part of the maps counts.
-    claimed : Tensor, (B, 1, H, W), optional
-        The smoothed truth, for "positive-smoothed".
-    tested : int, optional
-        Number of tested images, of which these are the first; as many as these by default.
-    others : sequence of Tensor of int8, (B, 1, H, W)
-        The signed truth of each class, the targets among them.
+    - `maps`: signed attributions in [-1, 1] (`attributionlab.metrics.normalize`); a few images suffice.
+      All tensors are on the CPU.
+    - `signed`, `images`, `patches`, `baseline`: the signed truth; what was explained; 0 outside all
+      patches; the background's color.
+    - `claim`: the claim of the F1: it decides which part of the maps counts.
+    - `claimed`: the smoothed truth, for "positive-smoothed".
+    - `tested`: number of tested images, of which these are the first; as many as these by default.
+    - `others` (B, 1, H, W): the signed truth of each class, the targets among them.
 
-    Returns
-    -------
-    Likeness
-        Of the images that have a truth; without any, of nothing.
+    Result: of the images that have a truth; without any, of nothing.
     """
     present = ((signed != 0) if claim in ("signed", "overall") else (signed > 0)).flatten(1).any(1)
     empty = (maps == 0).flatten(1).all(1) & present

@@ -108,24 +108,14 @@ def missing_shares(
     relevant pixels that the best map leaves out, and missed gaps between relevant pixels, as far as
     the relevant pixels themselves are found (mean a of them; the rest is "relevant missed").
 
-    Parameters
-    ----------
-    maps : Tensor, (B, 1, H, W)
-        Signed attributions in [-1, 1] (`attributionlab.metrics.normalize`).
-    signed : Tensor of int8, (B, 1, H, W)
-        The signed truth: +1, -1, 0.
-    kinds : Tensor of int8, (B, 1, H, W)
-        From `pixel_kinds`.
-    part : {"overall", "positive", "negative", "positive-smoothed"}
-        The part whose F1 is split. Signs do not count for "overall".
-    claimed : Tensor, (B, 1, H, W), optional
-        The smoothed truth, for "positive-smoothed".
+    - `maps`: signed attributions in [-1, 1] (`attributionlab.metrics.normalize`).
+    - `signed`: the signed truth: +1, -1, 0.
+    - `kinds`: from `pixel_kinds`.
+    - `part`: the part whose F1 is split. Signs do not count for "overall".
+    - `claimed`: the smoothed truth, for "positive-smoothed".
 
-    Returns
-    -------
-    dict of str to Tensor of float64, (B,)
-        Non-negative; their sum is 1 - F1. A map of zeros: all is "relevant missed". NaN for an image
-        without this part of the truth.
+    Result: non-negative; their sum is 1 - F1. A map of zeros: all is "relevant missed". NaN for an
+    image without this part of the truth.
     """
     own = {"overall": 0, "negative": -1}.get(part, 1)
     a = magnitudes(maps, "positive" if part == "positive-smoothed" else part).double()

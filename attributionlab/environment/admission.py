@@ -15,15 +15,20 @@ from attributionlab.truth import Counting
 from attributionlab.validation import broadcast_to_images, shown
 
 
+def refuse_absent(targets: Int[Tensor, " batch"], classes: int, name: str) -> None:
+    """Refuse targets that a network does not have."""
+    outside = targets[(targets < 0) | (targets >= classes)]
+    if len(outside):
+        raise AttributionLabError(
+            f"target {int(outside[0])} does not exist: {name} has the outputs 0 to {classes - 1}"
+            + (" (a regression's targets are zeros)" if classes == 1 else "")
+        )
+
+
 class Admission:
     """The checks of one environment.
 
-    Parameters
-    ----------
-    spec, network, recipe
-        What the environment is made of.
-    counting : Counting
-        What counts in it.
+    `spec`, `network`, `recipe`: what the environment is made of. `counting`: what counts in it.
     """
 
     def __init__(
@@ -76,16 +81,9 @@ class Admission:
                 f"targets are {targets.dtype} of shape {tuple(targets.shape)}: pass one integer for "
                 f"each of the {n} images"
             )
-        targets = targets.long()
-        outside = targets[(targets < 0) | (targets >= self.network.classes)]
-        if len(outside):
-            raise AttributionLabError(
-                f"target {int(outside[0])} does not exist: {self.spec.name} has the outputs 0 to "
-                f"{self.network.classes - 1}"
-                + (" (a regression's targets are zeros)" if self.network.classes == 1 else "")
-            )
-        checked: Tensor = targets
-        return checked
+        indices: Tensor = targets.long()
+        refuse_absent(indices, self.network.classes, self.spec.name)
+        return indices
 
     def check_counts(
         self,

@@ -17,7 +17,7 @@ from attributionlab.images import GENERATORS
 from attributionlab.images.recipe import ImageRecipe
 from attributionlab.nets import BUILDERS as NETWORKS
 from attributionlab.nets import Network, camouflaged, equivalent, temperature_problems
-from attributionlab.rules.world import rule
+from attributionlab.rules.networks import rule
 from attributionlab.validation import integer_problem
 
 BUILDERS: dict[str, Callable[..., Network]] = {**NETWORKS, "rule": rule}
@@ -27,16 +27,7 @@ BUILDERS: dict[str, Callable[..., Network]] = {**NETWORKS, "rule": rule}
 def convert(value: Any, annotation: Any) -> Any:
     """A TOML value as the annotated type; lists become tuples.
 
-    Raises
-    ------
-    TypeError
-        Saying what would have been right.
-
-    Examples
-    --------
-    >>> from attributionlab.environment.catalog import convert
-    >>> convert([255, 127, 0], tuple[int, int, int])
-    (255, 127, 0)
+    Raises TypeError, which says what would have been right.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
@@ -170,24 +161,9 @@ def load(name: str, **overrides: Any) -> Environment:
 def from_spec(spec: Mapping[str, Any]) -> Environment:
     """Build an environment from its specification alone, without any TOML file.
 
-    Parameters
-    ----------
-    spec : mapping
-        The fields of an `EnvironmentSpec`, as ``dataclasses.asdict`` and JSON have them.
+    `spec`: the fields of an `EnvironmentSpec`, as ``dataclasses.asdict`` and JSON have them.
 
-    Raises
-    ------
-    AttributionLabError
-        For all that is wrong with it, as `load`.
-
-    Examples
-    --------
-    >>> from dataclasses import asdict
-    >>> import attributionlab as al
-    >>> from attributionlab.environment.catalog import from_spec
-    >>> env = al.load("multi-color-sum", image_size=24)
-    >>> from_spec(asdict(env.spec)).spec == env.spec
-    True
+    Raises AttributionLabError for all that is wrong with it, as `load`.
     """
     name, constants = spec.get("name"), spec.get("constants")
     if not isinstance(name, str) or not isinstance(constants, Mapping):

@@ -49,28 +49,15 @@ MEANINGS = {
 class Contributions:
     """Images, the output to explain, and what an absent pixel has instead of its value.
 
-    Parameters
-    ----------
-    model, explained : nn.Module
-        The network whose logits are exact, and the one whose output is explained.
-    counting : Counting
-        What counts.
-    temperature : float or None
-        Temperature of the softmax, where there is one.
-    place : torch.device
-        Where the answers shall lie.
-    images, baselines : Tensor, (B, C, H, W)
-        In the valid box, of the model's type and on its device.
-    targets : Tensor, (B,)
-        Which output is explained.
-    output : {"probability", "logit"}
-        The kind of that output.
-    is_counting : bool
-        Whether no mixture of an image and its baseline has a color that disturbs the counts.
-    precision : float, optional
-        Largest standard error of an estimate; `SHARE` of the largest change by default.
-    seed : int
-        Seed for estimates.
+    - `model`, `explained`: the network whose logits are exact, and the one whose output is explained.
+    - `counting`: what counts.
+    - `place`: where the answers shall lie.
+    - `images`, `baselines` (B, C, H, W): in the valid box, of the model's type and on its device.
+    - `targets`: which output is explained.
+    - `output`: the kind of that output.
+    - `is_counting`: whether no mixture of an image and its baseline has a color that disturbs the
+      counts.
+    - `precision`: largest standard error of an estimate; `SHARE` of the largest change by default.
     """
 
     model: nn.Module

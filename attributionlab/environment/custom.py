@@ -13,6 +13,7 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.device import own_arithmetic
+from attributionlab.environment.admission import refuse_absent
 from attributionlab.environment.environment import PIXELS_AT_ONCE, Environment
 from attributionlab.environment.own_interventions import (
     LEAST_PASSES,
@@ -101,10 +102,6 @@ def custom_environment(
     seed : int
         Seed for the checks.
 
-    Returns
-    -------
-    CustomEnvironment
-
     Raises
     ------
     AttributionLabError
@@ -161,12 +158,8 @@ class CustomEnvironment(Environment):
     It has what a test needs of an `Environment`, and refuses the rest: other networks, questions, and
     definitions of the truth that follow from counts.
 
-    Attributes
-    ----------
-    images, image_targets : Tensor, (N, C, H, W) and (N,)
-        The user's images, and the output that is explained in each.
-    intervened : Intervened or None
-        What interventions found; None where nothing was checked.
+    `images`, `image_targets` (N, C, H, W): the user's images, and the output that is explained in each.
+    `intervened`: what interventions found; None where nothing was checked.
     """
 
     has_roles: ClassVar[bool] = False
@@ -319,15 +312,9 @@ class CustomEnvironment(Environment):
 
     def _checked(self, targets: Any, n: int) -> Tensor:
         """Targets that the network has."""
-        indices = checked_targets(targets, n)
-        outside = [each for each in indices if not 0 <= each < self.classes]
-        if outside:
-            raise AttributionLabError(
-                f"target {outside[0]} does not exist: {self.name} has the outputs 0 to "
-                f"{self.classes - 1}"
-                + (" (a regression's targets are zeros)" if self.classes == 1 else "")
-            )
-        return torch.tensor(indices)
+        indices = torch.tensor(checked_targets(targets, n))
+        refuse_absent(indices, self.classes, self.name)
+        return indices
 
     @own_arithmetic()
     def _check_truth(self, passes: int, tolerance: float, seed: int) -> None:

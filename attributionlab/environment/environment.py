@@ -21,13 +21,7 @@ from attributionlab.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.images.recipe import ImageRecipe
 from attributionlab.memory import refuse_beyond_memory
-from attributionlab.nets import (
-    Network,
-    camouflaged,
-    default_temperature,
-    equivalent,
-    with_softmax,
-)
+from attributionlab.nets import Network, camouflaged, default_temperature, equivalent, with_softmax
 from attributionlab.rules.networks import head_size
 from attributionlab.truth import Output, SampledShapley, Truth, Truths
 from attributionlab.validation import MOST_IMAGES, Replacement, integer_problem, number_problem

@@ -89,19 +89,12 @@ def intervene(
 ) -> Intervened:
     """Hold truths against a network.
 
-    Parameters
-    ----------
-    model, images, baseline
-        Of the user.
-    truths : sequence of (int, int, Truth)
-        Image, target, and the truth of the two, (1, 1, H, W), at most `MOST_QUESTIONS`.
-    passes : int
-        How many images the network may be shown, at least `LEAST_PASSES` for each truth; bisections
-        of wrong pixels come on top.
-    tolerance : float
-        Change of the output that counts as none, beside rounding.
-    generator : torch.Generator
-        Draws coalitions.
+    - `model`, `images`, `baseline`: of the user.
+    - `truths`: image, target, and the truth of the two, (1, 1, H, W), at most `MOST_QUESTIONS`.
+    - `passes`: how many images the network may be shown, at least `LEAST_PASSES` for each truth;
+      bisections of wrong pixels come on top.
+    - `tolerance`: change of the output that counts as none, beside rounding.
+    - `generator`: draws coalitions.
     """
     model, dtype = _precise(model, images[:1])
     found = Intervened([image for image, _, _ in truths], dtype)

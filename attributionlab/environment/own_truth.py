@@ -21,19 +21,10 @@ StatedTruth = Tensor | np.ndarray[Any, Any] | Truth
 class OwnTruth:
     """A user's truth of N images.
 
-    Parameters
-    ----------
-    stated : StatedTruth or callable
-        As `custom_environment` takes it.
-    images, targets : Tensor, (N, C, H, W) and (N,)
-        What it is about.
-    classes : int
-        Number of outputs, K.
+    `stated`: as `custom_environment` takes it. `images`, `targets` (N, C, H, W): what it is about.
+    `classes`: number of outputs, K.
 
-    Raises
-    ------
-    AttributionLabError
-        With all that is wrong with it.
+    Raises AttributionLabError with all that is wrong with it.
     """
 
     def __init__(self, stated: Any, images: Tensor, targets: Tensor, classes: int) -> None:

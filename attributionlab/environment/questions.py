@@ -40,25 +40,15 @@ class Question(NamedTuple):
     An image shows m cells, each all of its pixels of one value that might count: a color other than the
     background's, or a number.
 
-    Parameters
-    ----------
-    env : Environment
-        With a network of its own: roles, weights, background and redundant channels are drawn.
-    image : Tensor of float32, (C, H, W)
-        Integers in the valid box.
-    target : int
-        Uniform over the classes, whichever wins; 0 for a regression.
-    patches : Tensor of int64, (H, W)
-        Label map, 0 outside; a label tells nothing of the patch's color.
-    cells : Tensor of int64, (H, W)
-        Cell of each pixel, 0 to m - 1, and -1 for pixels that cannot count.
-    roles : tuple of int
-        For each class the cell that it counts.
-    values : tuple of tuple of int
-        For each cell the value of its pixels.
-    world : WorldQuestion or None
-        What may be asked in a world from a rule, which has no such roles and values: its cells are the
-        pixels that the same counts of some role see.
+    - `env`: with a network of its own: roles, weights, background and redundant channels are drawn.
+    - `image`: integers in the valid box.
+    - `target`: uniform over the classes, whichever wins; 0 for a regression.
+    - `patches`: label map, 0 outside; a label tells nothing of the patch's color.
+    - `cells`: cell of each pixel, 0 to m - 1, and -1 for pixels that cannot count.
+    - `roles`: for each class the cell that it counts.
+    - `values`: for each cell the value of its pixels.
+    - `world`: what may be asked in a world from a rule, which has no such roles and values: its cells
+      are the pixels that the same counts of some role see.
     """
 
     env: Environment
@@ -137,10 +127,6 @@ class Questions:
         index : int
             0 or more.
 
-        Returns
-        -------
-        Question
-
         Raises
         ------
         AttributionLabError
@@ -173,10 +159,6 @@ class Questions:
             0 or more.
         network : int
             Other numbers put the same image before other networks, with other roles and targets.
-
-        Returns
-        -------
-        Question
 
         Raises
         ------

@@ -36,12 +36,7 @@ SIDES = ("top", "right", "bottom", "left")
 class Roles:
     """The renamings of a world.
 
-    Parameters
-    ----------
-    rule : Rule
-        Of the world as it stands.
-    scene : Scene
-        Its images.
+    `rule`: of the world as it stands. `scene`: its images.
     """
 
     rule: Rule

@@ -14,16 +14,12 @@ from attributionlab.truth import Counting
 class EnvironmentSpec:
     """Everything an environment is made from, as the catalog or a user's TOML states it.
 
-    Parameters
-    ----------
-    name, claim, formula, source : str
-        What it is called, what it computes in a sentence and as a formula, and where that stands.
-    builder, generator : str
-        Which network and which images.
-    constants : mapping
-        Constants of the two, keys unique over both.
-    size, seed : int
-        How many samples `Environment.dataset` has and from which seed, unless said otherwise.
+    - `name`, `claim`, `formula`, `source`: what it is called, what it computes in a sentence and as a
+      formula, and where that stands.
+    - `builder`, `generator`: which network and which images.
+    - `constants`: constants of the two, keys unique over both.
+    - `size`, `seed`: how many samples `Environment.dataset` has and from which seed, unless said
+      otherwise.
     """
 
     name: str

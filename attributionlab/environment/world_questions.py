@@ -37,18 +37,11 @@ class KindTruths(NamedTuple):
 class WorldRoles:
     """What may be asked about an image of a world.
 
-    Parameters
-    ----------
-    rule : Rule
-        Of the world as it stands.
-    kinds : Kinds
-        Of the image's pixels, for every role.
-    renamings : sequence of Renaming
-        The roles, equally likely.
-    orbits : array of int64, (m,), or None
-        Groups of kinds of equal sizes that roles put in each other's place, if roles do nothing else.
-    temperature : float or None
-        Of the softmax.
+    - `rule`: of the world as it stands.
+    - `kinds`: of the image's pixels, for every role.
+    - `renamings`: the roles, equally likely.
+    - `orbits`: groups of kinds of equal sizes that roles put in each other's place, if roles do nothing
+      else.
     """
 
     rule: Rule
@@ -105,12 +98,7 @@ class WorldRoles:
 class WorldQuestion:
     """What a question in a world has instead of cells with roles.
 
-    Parameters
-    ----------
-    roles : WorldRoles
-        All that may be asked.
-    role : int
-        What was drawn.
+    `roles`: all that may be asked. `role`: what was drawn.
     """
 
     roles: WorldRoles
@@ -118,13 +106,7 @@ class WorldQuestion:
 
 
 class WorldQuestions:
-    """Draws roles and targets for the images of a world.
-
-    Parameters
-    ----------
-    env : Environment
-        A world.
-    """
+    """Draws roles and targets for the images of a world."""
 
     def __init__(self, env: Environment) -> None:
         assert isinstance(env.counting, Rule)

@@ -34,28 +34,10 @@ def gradient_rounding(
     product with the input. It knows of no cancellation between weights, and so grows with every layer
     of a network that rests on it.
 
-    Parameters
-    ----------
-    model : nn.Module
-        (B, C, H, W) -> (B, K).
-    inputs : Tensor, (B, C, H, W)
-        Images for which it computes without rounding.
-    targets : Tensor, (B,)
-        The output whose gradient is taken.
+    `model`: (B, C, H, W) -> (B, K). `inputs`: images for which it computes without rounding. `targets`:
+    the output whose gradient is taken.
 
-    Returns
-    -------
-    Tensor of float64, (B, C, H, W), or None
-        In output units per input unit; None if the model is no chain of standard layers.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.exact.rounding import gradient_rounding
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 1, bias=False))
-    >>> bound = gradient_rounding(model, torch.ones(1, 1, 1, 2), torch.tensor([0]))
-    >>> bool((bound >= 2.0**-24 * model[1].weight.abs()).all()), bool((bound < 1e-6).all())
-    (True, True)
+    Result: in output units per input unit; None if the model is no chain of standard layers.
     """
     chain = chain_of(model)
     if chain is None:

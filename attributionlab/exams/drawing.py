@@ -41,21 +41,13 @@ JOINING: Mapping[str, Operator] = {"negation": "not", "xor": "xor"}
 class Difficulty:
     """From which part of the grammar rules are drawn.
 
-    Parameters
-    ----------
-    depth : int
-        How often operations stand inside each other; sums do not count.
-    numbers, conditions : tuple of str
-        Operators of numbers, and those that join conditions; those that stand twice are drawn twice as
-        often.
-    features : tuple of str
-        Of which worlds have their share, in turn.
-    least_features : int
-        How many a world has at least.
-    most_counts : int
-        How many counts a rule has at most.
-    repeats : bool
-        Whether a count may stand in a rule more than once.
+    - `depth`: how often operations stand inside each other; sums do not count.
+    - `numbers`, `conditions`: operators of numbers, and those that join conditions; those that stand
+      twice are drawn twice as often.
+    - `features`: of which worlds have their share, in turn.
+    - `least_features`: how many a world has at least.
+    - `most_counts`: how many counts a rule has at most.
+    - `repeats`: whether a count may stand in a rule more than once.
     """
 
     depth: int
@@ -99,19 +91,12 @@ DIFFICULTIES: Mapping[str, Difficulty] = {
 class RuleDrawing:
     """Draws rules.
 
-    Parameters
-    ----------
-    rng : Generator
-        Where random numbers come from.
-    difficulty : Difficulty
-        The part of the grammar.
-    counts : sequence of Count
-        What may be counted.
-    fewest : int
-        Pixels of the smallest patch; a number in a rule lies between 1 and what such a patch counts.
-    wanted : str
-        A feature that rules are to have; "linear" for weighted sums; empty for any rule. Only rare
-        features are forced; for the others rules are drawn until one has it.
+    - `difficulty`: the part of the grammar.
+    - `counts`: what may be counted.
+    - `fewest`: pixels of the smallest patch; a number in a rule lies between 1 and what such a patch
+      counts.
+    - `wanted`: a feature that rules are to have; "linear" for weighted sums; empty for any rule. Only
+      rare features are forced; for the others rules are drawn until one has it.
     """
 
     def __init__(

@@ -41,16 +41,10 @@ class WorldLabel(NamedTuple):
 class InWorld:
     """What became of one world.
 
-    Parameters
-    ----------
-    name, rule, call : str
-        The world, and how Python makes it.
-    features : tuple of str
-        What it asks, of `attributionlab.exams.FEATURES`.
-    verdict : str
-        Of the test in this world; "refused" where it could not be run.
-    reason : str
-        Why it was refused, or is invalid.
+    - `name`, `rule`, `call`: the world, and how Python makes it.
+    - `features`: what it asks, of `attributionlab.exams.FEATURES`.
+    - `verdict`: of the test in this world; "refused" where it could not be run.
+    - `reason`: why it was refused, or is invalid.
     """
 
     name: str
@@ -91,20 +85,12 @@ class Share(NamedTuple):
 class ExamReport(Files, Generic[Result]):
     """What became of random worlds.
 
-    Parameters
-    ----------
-    results : sequence of InWorld
-        One for each world, in the order in which they were drawn.
-    exam : mapping
-        What names the worlds: "worlds", "seed", "difficulty", "image_size".
-    n : int
-        Questions in each world.
-    rejected : mapping of str to int
-        How many drawn rules were not kept, by reason.
-    command : str
-        How to run it again.
-    seed_drawn : bool
-        Whether the seed was drawn for this exam ("fresh").
+    - `results`: one for each world, in the order in which they were drawn.
+    - `exam`: what names the worlds: "worlds", "seed", "difficulty", "image_size".
+    - `n`: questions in each world.
+    - `rejected`: how many drawn rules were not kept, by reason.
+    - `command`: how to run it again.
+    - `seed_drawn`: whether the seed was drawn for this exam ("fresh").
     """
 
     PASSED: ClassVar[str]

@@ -37,10 +37,7 @@ class MetricResult(InWorld):
 
     The verdict is that of `metric_test` in this world, or "refused" where it could not be tested.
 
-    Parameters
-    ----------
-    agreement, contrast : CorrelationInterval
-        Means over questions with their intervals; NaN where there are none.
+    `agreement`, `contrast`: means over questions with their intervals; NaN where there are none.
     """
 
     agreement: CorrelationInterval
@@ -59,12 +56,7 @@ class MetricResult(InWorld):
 class MetricWorldsReport(ExamReport[MetricResult]):
     """What a metric made of random worlds; a world in which it is valid is passed.
 
-    Parameters
-    ----------
-    metric : str
-        Its name.
-    higher_is_better : bool
-        Which attributions it prefers.
+    `metric`: its name. `higher_is_better`: which attributions it prefers.
     """
 
     PASSED = "valid"
@@ -166,10 +158,6 @@ def metric_worlds_test(
         Questions in each world, at least 2; with fewer than 6 the only clear verdict is "blind".
     device, out, jobs, retry_failed, show_progress, command
         As for `compare`.
-
-    Returns
-    -------
-    MetricWorldsReport
 
     Raises
     ------

@@ -9,12 +9,7 @@ import torch
 
 from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, WorldLabel, run_exam
 from attributionlab.faithfulness.comparing import method_cell
-from attributionlab.faithfulness.report import (
-    FaithfulnessReport,
-    ends,
-    format_settings,
-    labelled,
-)
+from attributionlab.faithfulness.report import FaithfulnessReport, ends, format_settings, labelled
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import checked_request, drawn_seed
 from attributionlab.faithfulness.verdicts import Verdict
@@ -33,14 +28,9 @@ class WorldResult(InWorld):
     The verdict is that of the faithfulness test in this world, or "refused" where the method could not
     be run.
 
-    Parameters
-    ----------
-    claim_f1 : float or None
-        Mean F1 of the claim; None where it was refused.
-    claim_interval : Interval or None
-        Its 95 % interval over questions.
-    excluded : tuple of str
-        Which blind maps its score excludes (`attributionlab.faithfulness.proof.Proof.excluded`).
+    `claim_f1`: mean F1 of the claim; None where it was refused. `claim_interval`: its 95 % interval
+    over questions. `excluded`: which blind maps its score excludes
+    (`attributionlab.faithfulness.proof.Proof.excluded`).
     """
 
     claim_f1: float | None
@@ -57,12 +47,8 @@ class WorldResult(InWorld):
 class WorldsReport(ExamReport[WorldResult]):
     """What a method made of random worlds.
 
-    Parameters
-    ----------
-    method : str
-        Its name, with its settings.
-    gamma, claim
-        The F1 that must be reached in each world, and of what.
+    `method`: its name, with its settings. `gamma`, `claim`: the F1 that must be reached in each world,
+    and of what.
     """
 
     PASSED = "pass"
@@ -155,10 +141,6 @@ def worlds_test(
         As for `faithfulness_test`.
     device, out, jobs, retry_failed, show_progress, command
         As for `compare`.
-
-    Returns
-    -------
-    WorldsReport
 
     Raises
     ------

@@ -43,19 +43,12 @@ MOST_NAMED = 5
 class Manifest:
     """What a folder was exported from, and the sums of its files.
 
-    Parameters
-    ----------
-    environment : dict
-        `spec` (the fields of an `EnvironmentSpec`), its `digest`, and `reference` and `overrides`
-        with which `attributionlab.load` was called.
-    n, seed : int
-        The images are ``env.batch(n, seed)``.
-    output : {"probability", "logit"}
-        Which output the masks are about.
-    files : dict of str to str
-        SHA-256 of each file, in hexadecimal digits, by its path in the folder.
-    versions, command : dict and str
-        What it was written by.
+    - `environment`: `spec` (the fields of an `EnvironmentSpec`), its `digest`, and `reference` and
+      `overrides` with which `attributionlab.load` was called.
+    - `n`, `seed`: the images are ``env.batch(n, seed)``.
+    - `output`: which output the masks are about.
+    - `files`: SHA-256 of each file, in hexadecimal digits, by its path in the folder.
+    - `versions`, `command`: what it was written by.
     """
 
     environment: Mapping[str, Any]

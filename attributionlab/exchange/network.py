@@ -16,12 +16,8 @@ SCHEMA = 1
 class ListedNetwork(NamedTuple):
     """A network without torch.
 
-    Parameters
-    ----------
-    document : dict
-        What network.json holds: `input`, `baseline`, `outputs`, `layers`, `attach`.
-    tensors : dict of str to array of float32
-        Weights and biases, under the names that the layers give.
+    `document`: what network.json holds: `input`, `baseline`, `outputs`, `layers`, `attach`. `tensors`:
+    weights and biases, under the names that the layers give.
     """
 
     document: dict[str, Any]
@@ -43,11 +39,8 @@ def listed_network(env: Environment) -> ListedNetwork:
     branches nor sums of them. For a classifier, temperature (a linear layer without bias) and softmax
     come last.
 
-    Raises
-    ------
-    AttributionLabError
-        For what is no chain of `nn.Conv2d`, `nn.Linear`, `nn.ReLU`, `nn.Flatten` and `nn.Softmax`
-        with weights of float32.
+    Raises AttributionLabError for what is no chain of `nn.Conv2d`, `nn.Linear`, `nn.ReLU`, `nn.Flatten`
+    and `nn.Softmax` with weights of float32.
     """
     modules = list(_chain(env.model, ""))
     outputs = {"logit": len(modules)}

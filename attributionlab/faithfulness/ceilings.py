@@ -57,10 +57,7 @@ def best_on_regions(
     signed maps too: each part of the truth sees magnitudes only. `regions` are label maps of any
     integers, `truth` a mask or values in [0, 1].
 
-    Raises
-    ------
-    AttributionLabError
-        For label maps of another shape.
+    Raises AttributionLabError for label maps of another shape.
     """
     batch, _, height, width = truth.shape
     if regions.shape != (batch, height, width):
@@ -90,10 +87,7 @@ def best_on_grid(truth: Masks, cells: tuple[int, int]) -> GridCeiling:
 
     Cells of both signs, which cancel where they meet, are not covered: see `part_ceilings`.
 
-    Raises
-    ------
-    AttributionLabError
-        For a grid without cells.
+    Raises AttributionLabError for a grid without cells.
     """
     if min(cells) < 1:
         raise AttributionLabError(f"a grid has {cells} cells: take at least 1 row and 1 column")
@@ -141,24 +135,14 @@ def part_ceilings(
     are enlarged, as those of GradCAM and IBA are; where cells of both signs are enlarged, magnitudes
     fall off more sharply between them and may score more.
 
-    Parameters
-    ----------
-    truth : Truth
-        Of B images.
-    smooth : Tensor, (B, 1, H, W), optional
-        The smoothed truth, which adds the part "positive-smoothed".
-    regions : mapping of str to Tensor of int, (B, H, W)
-        Label maps on which a map is constant, by name.
-    grids : mapping of str to tuple of int
-        Rows and columns from which a map is enlarged bilinearly, by name.
-    shapley : Tensor of float64, (B, 1, H, W), optional
-        Exact Shapley values of every pixel.
+    - `truth`: of B images.
+    - `smooth`: the smoothed truth, which adds the part "positive-smoothed".
+    - `regions`: label maps on which a map is constant, by name.
+    - `grids`: rows and columns from which a map is enlarged bilinearly, by name.
+    - `shapley`: exact Shapley values of every pixel.
 
-    Returns
-    -------
-    dict of str to dict of str to Tensor of float64, (B,)
-        For each name in `regions` and `grids`, "5 x 5 patches", "positive only" and, with `shapley`,
-        "exact Shapley values": the F1 by part; NaN where an image has no such truth.
+    Result: for each name in `regions` and `grids`, "5 x 5 patches", "positive only" and, with
+    `shapley`, "exact Shapley values": the F1 by part; NaN where an image has no such truth.
     """
     batch, _, height, width = truth.signed.shape
     patches = pixel_patches(height, width, PATCH).expand(batch, -1, -1)

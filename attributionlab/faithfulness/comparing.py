@@ -11,16 +11,9 @@ import torch
 
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments, load, load_call
-from attributionlab.errors import (
-    AttributionLabError,
-    AttributionWarning,
-    Stopped,
-)
+from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped
 from attributionlab.faithfulness.comparison import Comparison, Refusal
-from attributionlab.faithfulness.report import (
-    FaithfulnessReport,
-    labelled,
-)
+from attributionlab.faithfulness.report import FaithfulnessReport, labelled
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import (
     DEFAULT_ENVIRONMENTS,
@@ -95,10 +88,6 @@ def compare(
         Show progress on standard error.
     command : str, optional
         How to run this again, for the result.
-
-    Returns
-    -------
-    Comparison
 
     Raises
     ------

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from attributionlab.environment import Environment
-from attributionlab.errors import (
-    AttributionLabError,
-    nearest,
-    refuse_if,
-)
+from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.faithfulness.report import (
     SCORES,
     EnvironmentResult,
@@ -43,20 +39,12 @@ class Refusal:
 class Comparison(Files):
     """What several methods scored in several environments.
 
-    Parameters
-    ----------
-    reports : list of FaithfulnessReport
-        One for each method and environment that could be run, each with one environment.
-    refusals : list of Refusal
-        The others.
-    gamma : float
-        The F1 that must be reached.
-    environments : list of Environment
-        Where.
-    command : str
-        How to run it again.
-    seed_drawn : bool
-        Whether the seed was drawn for this comparison ("fresh") and not given.
+    - `reports`: one for each method and environment that could be run, each with one environment.
+    - `refusals`: the others.
+    - `gamma`: the F1 that must be reached.
+    - `environments`: where.
+    - `command`: how to run it again.
+    - `seed_drawn`: whether the seed was drawn for this comparison ("fresh") and not given.
     """
 
     reports: list[FaithfulnessReport]

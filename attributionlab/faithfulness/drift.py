@@ -59,31 +59,22 @@ class Drift:
 
     A property of the method, which decides nothing about a verdict.
 
-    Parameters
-    ----------
-    networks, images : sequence of int, and int
-        The seeds of the camouflaged networks (`attributionlab.load(name, camouflage_seed=SEED)`), and
-        how many images, the first ones of the test.
-    refused : str
-        Why there is no drift, empty if there is one.
-    sizes, apart : array, (images,) and (networks, images)
-        The Euclidean norm of each plain map, and the distance of each map from it.
-    differences, correlations : array, (networks, images)
-        The largest absolute difference, in the attributions' own unit; Spearman's rank correlation over
-        pixels with the plain map, NaN where a map is constant.
-    plain_f1, network_f1 : float or None, and a sequence of them
-        The claim's F1 of these images on the plain network, and on each camouflaged one.
-    integer_images_only : bool
-        Whether the method was seen to show the network only integer images of the valid box, to take
-        no gradient and to look at no layer: it gets equal answers, so its drift must be 0.
-    bounds : array or None
-        (networks, images), how far apart rounding can take the two maps, where that is derived.
-    sizes_in_float64, apart_in_float64 : array or None
-        `sizes` and `apart` where the same is computed in float64; None if that decides nothing, or the
-        method does not run in float64. NaN on networks where it decides nothing: the maps are equal
-        anyway, or a tight bound holds.
-    samples : array
-        (1 + networks, H, W), the maps of the first image, that on the plain network first.
+    - `networks`, `images`: the seeds of the camouflaged networks (`attributionlab.load(name,
+      camouflage_seed=SEED)`), and how many images, the first ones of the test.
+    - `refused`: why there is no drift, empty if there is one.
+    - `sizes`, `apart`: the Euclidean norm of each plain map, and the distance of each map from it.
+    - `differences`, `correlations`: the largest absolute difference, in the attributions' own unit;
+      Spearman's rank correlation over pixels with the plain map, NaN where a map is constant.
+    - `plain_f1`, `network_f1`: the claim's F1 of these images on the plain network, and on each
+      camouflaged one.
+    - `integer_images_only`: whether the method was seen to show the network only integer images of the
+      valid box, to take no gradient and to look at no layer: it gets equal answers, so its drift must
+      be 0.
+    - `bounds`: (networks, images), how far apart rounding can take the two maps, where that is derived.
+    - `sizes_in_float64`, `apart_in_float64`: `sizes` and `apart` where the same is computed in float64;
+      None if that decides nothing, or the method does not run in float64. NaN on networks where it
+      decides nothing: the maps are equal anyway, or a tight bound holds.
+    - `samples`: (1 + networks, H, W), the maps of the first image, that on the plain network first.
     """
 
     networks: Sequence[int]

@@ -33,12 +33,7 @@ class FormScore:
 class Robustness:
     """Scores before equivalent networks: equal outputs for every integer image, other derivatives.
 
-    Parameters
-    ----------
-    verdict : {"pass", "fail", "inconclusive", "invalid"}
-        Verdict before the plain networks.
-    forms : sequence of FormScore
-        One for each form that the networks have.
+    `verdict`: verdict before the plain networks. `forms`: one for each form that the networks have.
     """
 
     verdict: Verdict

@@ -68,16 +68,10 @@ class Truths(NamedTuple):
 class Possible:
     """Questions about one image that are possible for who knows only a part of what is asked.
 
-    Parameters
-    ----------
-    positive : array of bool or float64, (Q, m)
-        The cells that raise the output: where colors count, that of the target. Of a cell that does so
-        in part only, its share that does, of which a map that is the same all over it knows no more.
-    negative : array of bool or float64, (Q, m)
-        The cells that lower it: those of all other classes, none for logits, where only the target's
-        cell matters.
-    weights : array of float, (Q,)
-        Probabilities, which sum to 1.
+    `positive`: the cells that raise the output: where colors count, that of the target. Of a cell that
+    does so in part only, its share that does, of which a map that is the same all over it knows no
+    more. `negative`: the cells that lower it: those of all other classes, none for logits, where only
+    the target's cell matters. `weights`: probabilities, which sum to 1.
     """
 
     positive: Shares
@@ -126,26 +120,11 @@ def unknown_roles(cells: int, classes: int, output: Output) -> Possible:
     Every choice of a cell for the target and of cells for the other classes is equally likely. The
     number of the class tells nothing of its color, so that knowing the target does not help.
 
-    Parameters
-    ----------
-    cells : int
-        m, the colors of the palette from which roles are drawn, those that the network ignores
-        included.
-    classes : int
-        K, how many the network counts; 1 for a regression.
-    output : {"logit", "probability"}
-        What is explained. For a probability, the other classes' cells are its negative truth.
+    `cells`: m, the colors of the palette from which roles are drawn, those that the network ignores
+    included. `classes`: K, how many the network counts; 1 for a regression. `output`: what is
+    explained. For a probability, the other classes' cells are its negative truth.
 
-    Raises
-    ------
-    AttributionLabError
-        For more classes than cells, or more than 20,000 possible questions.
-
-    Examples
-    --------
-    >>> from attributionlab.faithfulness.knowledge import unknown_roles
-    >>> len(unknown_roles(6, 4, "probability").weights)
-    60
+    Raises AttributionLabError for more classes than cells, or more than 20,000 possible questions.
     """
     problems = integer_problem("cells", cells, 1) or integer_problem("classes", classes, 1, cells)
     refuse_if(problems)
@@ -180,25 +159,11 @@ def known_questions(
 ) -> Possible:
     """Questions that are all asked about one image, of maps that must be the same for all of them.
 
-    Parameters
-    ----------
-    questions : sequence of tuple
-        Roles (the cell of each class) and target (a class) of each, such as twins' and all classes'.
-    cells : int
-        m, the colors of the palette.
-    output : {"logit", "probability"}
-        What is explained.
+    `questions`: roles (the cell of each class) and target (a class) of each, such as twins' and all
+    classes'. `cells`: m, the colors of the palette. `output`: what is explained.
 
-    Raises
-    ------
-    AttributionLabError
-        For no question, and for roles or targets that contradict each other or the cells.
-
-    Examples
-    --------
-    >>> from attributionlab.faithfulness.knowledge import known_questions
-    >>> known_questions([((2, 0), 0), ((1, 2), 0)], 3, "probability").positive.argmax(1)
-    array([2, 1])
+    Raises AttributionLabError for no question, and for roles or targets that contradict each other or
+    the cells.
     """
     problems = [] if len(questions) else ["there is no question: pass at least one"]
     for roles, target in questions:
@@ -248,39 +213,18 @@ def ceiling(
     on a few of the images, and then all are bounded with it (`attributionlab.faithfulness.mass_boxes`
     proves how). A part that some images do not have has its mean over those that do.
 
-    Parameters
-    ----------
-    images : sequence of tuple
-        Possible questions, and sizes of the cells in pixels (m,), 0 where an image does not show one.
-    claim : {"signed", "overall", "positive"}
-        For "positive-smoothed" see `smooth_ceiling`; "agreed" leaves out pixels of every color and has
-        no ceiling yet.
-    tolerance : float
-        How far the bound may lie above what maps reach for the weights it uses, at least 1e-8; it is
-        included.
+    `images`: possible questions, and sizes of the cells in pixels (m,), 0 where an image does not show
+    one. `claim`: for "positive-smoothed" see `smooth_ceiling`; "agreed" leaves out pixels of every
+    color and has no ceiling yet. `tolerance`: how far the bound may lie above what maps reach for the
+    weights it uses, at least 1e-8; it is included.
 
-    Returns
-    -------
-    float
-        In (0, 1].
+    Result: in (0, 1]. Raises AttributionLabError for another claim, no images, sizes that do not fit,
+    an image that shows the target of no possible question, and one for which some questions have a
+    negative truth and others do not.
 
-    Raises
-    ------
-    AttributionLabError
-        For another claim, no images, sizes that do not fit, an image that shows the target of no
-        possible question, and one for which some questions have a negative truth and others do not.
-
-    References
-    ----------
-    Jensen, "Sur les fonctions convexes et les inégalités entre les valeurs moyennes", Acta
+    Source: Jensen, "Sur les fonctions convexes et les inégalités entre les valeurs moyennes", Acta
     Mathematica, 1906. Land and Doig, "An Automatic Method of Solving Discrete Programming Problems",
     Econometrica, 1960 (branch and bound).
-
-    Examples
-    --------
-    >>> from attributionlab.faithfulness.knowledge import ceiling, unknown_roles
-    >>> round(ceiling([(unknown_roles(6, 1, "logit"), [30.0] * 6)], "positive"), 3)  # 2 / 7
-    0.286
     """
     refuse_if(
         [*claim_problem(claim), *number_problem("tolerance", tolerance, least=LEAST_TOLERANCE)]
@@ -346,28 +290,11 @@ def smooth_ceiling(truths: Any, tolerance: float = 1e-3) -> float:
     The interval with the largest bound is halved until it is at most the tolerance above the largest D
     found, which some map reaches.
 
-    Parameters
-    ----------
-    truths : array of float, (Q, P)
-        In [0, 1], the truth of each equally likely question on P pixels, none of them 0 everywhere.
-    tolerance : float
-        How far the bound may lie above what a map reaches, at least 1e-8; it is included.
+    `truths` (Q, P): in [0, 1], the truth of each equally likely question on P pixels, none of them 0
+    everywhere. `tolerance`: how far the bound may lie above what a map reaches, at least 1e-8; it is
+    included.
 
-    Returns
-    -------
-    float
-        In (0, 1].
-
-    Raises
-    ------
-    AttributionLabError
-        For truths that are no such array.
-
-    Examples
-    --------
-    >>> from attributionlab.faithfulness.knowledge import smooth_ceiling
-    >>> round(smooth_ceiling([[1.0, 0.5, 0.0], [0.0, 0.5, 1.0]]), 2)
-    0.67
+    Result: in (0, 1]. Raises AttributionLabError for truths that are no such array.
     """
     refuse_if(number_problem("tolerance", tolerance, least=LEAST_TOLERANCE))
     values = np.asarray(truths, dtype=np.float64)
@@ -395,33 +322,13 @@ def tail_bound(score: float, ceiling: float, n: int) -> float:
     Hoeffding's Theorem 1, inequality 2.1, applies; its bound grows with that expectation up to the
     score.
 
-    Parameters
-    ----------
-    score, ceiling : float
-        In [0, 1].
-    n : int
-        Questions.
+    `score`, `ceiling`: in [0, 1]. `n`: questions.
 
-    Returns
-    -------
-    float
-        In [0, 1]; 1 for a score that does not exceed the ceiling.
+    Result: in [0, 1]; 1 for a score that does not exceed the ceiling. Raises AttributionLabError for
+    numbers outside these ranges.
 
-    Raises
-    ------
-    AttributionLabError
-        For numbers outside these ranges.
-
-    References
-    ----------
-    Hoeffding, "Probability Inequalities for Sums of Bounded Random Variables", Journal of the American
-    Statistical Association, 1963.
-
-    Examples
-    --------
-    >>> from attributionlab.faithfulness.knowledge import tail_bound
-    >>> round(tail_bound(0.5, 2 / 7, 64), 4)
-    0.0015
+    Source: Hoeffding, "Probability Inequalities for Sums of Bounded Random Variables", Journal of the
+    American Statistical Association, 1963.
     """
     refuse_if(
         [

@@ -117,20 +117,12 @@ def largest_mix(
     They differ by at most the tolerance, or by more if that takes more than `MOST_BOXES` boxes. Both
     are rounded: relative errors of less than 10^4 * 2^-53 for up to 10^4 truths.
 
-    Parameters
-    ----------
-    sizes : array of float64, (m,)
-        Of the cells, above 0.
-    members : array of float64, (T, m)
-        In [0, 1], how far each cell belongs to each possible truth.
-    kinds : array of int64, (T,)
-        `POSITIVE`, `NEGATIVE`, or 2 for both together.
-    weights : array of float64, (T,)
-        Of each truth's F1 in the mix.
-    truth_sizes : array of float64, (T,)
-        Above 0.
-    tolerance : float
-        Above 0.
+    - `sizes`: of the cells, above 0.
+    - `members`: in [0, 1], how far each cell belongs to each possible truth.
+    - `kinds`: `POSITIVE`, `NEGATIVE`, or 2 for both together.
+    - `weights`: of each truth's F1 in the mix.
+    - `truth_sizes`: above 0.
+    - `tolerance`: above 0.
     """
     whole = sizes.sum() * (1 + 1e-12)  # no less than the exact sum
     waiting = np.zeros((MOST_WAITING, 17))  # a, b, g, h, four corners 00 10 01 11, the bound

@@ -73,20 +73,15 @@ class AskedMasses(NamedTuple):
 class Proof:
     """How well blind maps score in an environment, and whether a method's maps are blind.
 
-    Parameters
-    ----------
-    ceilings : mapping of str to float or None
-        By what the maps' maker does not see (`NEEDED` and "without-place") the most that they reach, in
-        expectation over questions (`knowledge`); None where no ceiling is known for the claim. Colors
-        and network without places give all that is asked where only counts of colors matter: 1.
-    gamma : float
-        The F1 that must be reached.
-    p_network, p_target : float or None
-        p-values of the role-swap tests of "the maps do not depend on the network" and "... on the
-        target"; None where all roles are alike, and for claims that it does not cover.
-    chances : mapping of str to float
-        By what maps are made without, how probable a score like this is for such maps at most: these
-        p-values and, for the claim "positive-smoothed", `tail_bound`.
+    - `ceilings`: by what the maps' maker does not see (`NEEDED` and "without-place") the most that they
+      reach, in expectation over questions (`knowledge`); None where no ceiling is known for the claim.
+      Colors and network without places give all that is asked where only counts of colors matter: 1.
+    - `gamma`: the F1 that must be reached.
+    - `p_network`, `p_target`: p-values of the role-swap tests of "the maps do not depend on the
+      network" and "... on the target"; None where all roles are alike, and for claims that it does not
+      cover.
+    - `chances`: by what maps are made without, how probable a score like this is for such maps at most:
+      these p-values and, for the claim "positive-smoothed", `tail_bound`.
     """
 
     ceilings: Mapping[str, float | None]

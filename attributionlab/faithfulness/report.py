@@ -77,87 +77,56 @@ class TruthScore(NamedTuple):
 class EnvironmentResult:
     """What a method scored in one environment.
 
-    Parameters
-    ----------
-    name, output, truth_output : str
-        Environment, which of its outputs was explained, and which one the truth is about.
-    settings : dict
-        Settings of the method here, a preset's included.
-    verdict : {"pass", "fail", "inconclusive", "invalid"}
-        Whether the interval of `claim_f1` lies above gamma, below it, or on both sides; "invalid" if a
-        control has the wrong result.
-    reason : str
-        Why it is invalid.
-    claim_score : ClaimScore
-        The claim's mean F1 and its 95 % interval, beside the controls' scores.
-    claim_part : str
-        The part that decides; for the claim "signed" the part with the lowest mean F1.
-    images_to_decide : int or None
-        For "inconclusive", how many images would decide if the others were like these.
-    scores : dict of str to dict of str to array
-        For each part ("overall", "positive", "negative" and, if claimed, "positive-smoothed")
-        precision, recall and F1 of each image, NaN where not applicable.
-    intervals : dict of str to dict of str to Interval or None
-        Intervals of the means of these, with a confidence of 95 %.
-    bar : sequence of str
-        Controls that see the input only and reach gamma: the bar that this environment sets.
-    proof : Proof or None
-        What blind maps reach and whether these maps are blind; None where all images have one network.
-    ceiling : float or None
-        For "positive-smoothed", the mean F1 of the best possible map.
-    studied_images : int
-        On how many of the first images ceilings, likenesses and the runner-up rest.
-    ceilings : dict of str to float
-        The claim's best possible F1 at a coarser resolution, and that of exact Shapley values.
-    own_ceiling : str or None
-        Which of them is about this method's own resolution.
-    strict : dict of str to float or None
-        In worlds from rules, for each part the mean F1 of the first run where every pixel but null
-        players is relevant and signs are those that nothing contradicts (`rules.game.strict`); empty
-        elsewhere.
-    runner_up : dict of str to float or None, or None
-        For each part the mean F1 where the class of the second-most pixels is explained.
-    evidence : Evidence or None
-        What is known about why F1 is missing.
-    stochastic : bool
-        Whether the method draws random numbers.
-    seeds : int
-        How often it was run on each image.
-    seed_sd : float or None
-        Standard deviation of an image's F1 from seed to seed.
-    compared_runs : sequence of dict
-        For a method that optimizes, `scores` of each of several runs, of the first images; empty for
-        others.
-    temperature : float or None
-        Temperature of the softmax, where there is one.
-    digest : str
-        Hash of the environment's specification.
-    constants : dict
-        Its constants, overrides included.
-    seconds : float
-        That the method took for an image.
-    completeness_gap : array or None
-        For methods whose attributions claim to sum to an output change: per image, the share of that
-        change which they miss.
-    drift : Drift or None
-        How far the method's maps lie apart on functionally equal networks; None without camouflage.
-    attributions : array
-        (k, H, W), normalized to [-1, 1]; of the first k images, whose maps take no more than 16 MiB:
-        all of up to 83 images at 224 pixels.
-    faint : array
-        (k,) of bool: whether the largest magnitude of the map was less than 1e-6 of how far the output
-        changes from the true baseline to the image, so that figures show no attribution.
-    images, truth : array
-        (k, C, H, W) of integers, and (k, H, W) of -1, 0 and +1: what was explained, and its truth.
-    signless : dict of str to array
-        (k, H, W) of bool by "mixed" (relevant, its sign is not asked) and "not asked"; what is nowhere
-        is left out.
-    examples : sequence of Example
-        From the worst to the best of these images.
-    robustness : Robustness or None
-        Scores before equivalent networks; None where they were not asked for.
-    truth_scores : sequence of TruthScore
-        Scores against every definition of the truth, on the studied images; empty without `truths`.
+    - `name`, `output`, `truth_output`: environment, which of its outputs was explained, and which one
+      the truth is about.
+    - `settings`: settings of the method here, a preset's included.
+    - `verdict`: whether the interval of `claim_f1` lies above gamma, below it, or on both sides;
+      "invalid" if a control has the wrong result.
+    - `reason`: why it is invalid.
+    - `claim_score`: the claim's mean F1 and its 95 % interval, beside the controls' scores.
+    - `claim_part`: the part that decides; for the claim "signed" the part with the lowest mean F1.
+    - `images_to_decide`: for "inconclusive", how many images would decide if the others were like
+      these.
+    - `scores`: for each part ("overall", "positive", "negative" and, if claimed, "positive-smoothed")
+      precision, recall and F1 of each image, NaN where not applicable.
+    - `intervals`: intervals of the means of these, with a confidence of 95 %.
+    - `bar`: controls that see the input only and reach gamma: the bar that this environment sets.
+    - `proof`: what blind maps reach and whether these maps are blind; None where all images have one
+      network.
+    - `ceiling`: for "positive-smoothed", the mean F1 of the best possible map.
+    - `studied_images`: on how many of the first images ceilings, likenesses and the runner-up rest.
+    - `ceilings`: the claim's best possible F1 at a coarser resolution, and that of exact Shapley
+      values.
+    - `own_ceiling`: which of them is about this method's own resolution.
+    - `strict`: in worlds from rules, for each part the mean F1 of the first run where every pixel but
+      null players is relevant and signs are those that nothing contradicts (`rules.game.strict`); empty
+      elsewhere.
+    - `runner_up`: for each part the mean F1 where the class of the second-most pixels is explained.
+    - `evidence`: what is known about why F1 is missing.
+    - `stochastic`: whether the method draws random numbers.
+    - `seeds`: how often it was run on each image.
+    - `seed_sd`: standard deviation of an image's F1 from seed to seed.
+    - `compared_runs`: for a method that optimizes, `scores` of each of several runs, of the first
+      images; empty for others.
+    - `digest`: hash of the environment's specification.
+    - `constants`: its constants, overrides included.
+    - `seconds`: that the method took for an image.
+    - `completeness_gap`: for methods whose attributions claim to sum to an output change: per image,
+      the share of that change which they miss.
+    - `drift`: how far the method's maps lie apart on functionally equal networks; None without
+      camouflage.
+    - `attributions`: (k, H, W), normalized to [-1, 1]; of the first k images, whose maps take no more
+      than 16 MiB: all of up to 83 images at 224 pixels.
+    - `faint`: (k,) of bool: whether the largest magnitude of the map was less than 1e-6 of how far the
+      output changes from the true baseline to the image, so that figures show no attribution.
+    - `images`, `truth`: (k, C, H, W) of integers, and (k, H, W) of -1, 0 and +1: what was explained,
+      and its truth.
+    - `signless`: (k, H, W) of bool by "mixed" (relevant, its sign is not asked) and "not asked"; what
+      is nowhere is left out.
+    - `examples`: from the worst to the best of these images.
+    - `robustness`: scores before equivalent networks; None where they were not asked for.
+    - `truth_scores`: scores against every definition of the truth, on the studied images; empty without
+      `truths`.
     """
 
     name: str
@@ -398,32 +367,18 @@ class Files:
 class FaithfulnessReport(Files):
     """The outcome of a faithfulness test. Passing is necessary for faithfulness, never sufficient.
 
-    Parameters
-    ----------
-    claim : str
-        What was tested: "signed", "overall", "positive", "positive-smoothed" or "agreed".
-    gamma : float
-        The F1 that must be reached.
-    method : str
-        The method's name.
-    settings : dict
-        What the user set.
-    preset : str or None
-        Whose settings hold apart from these.
-    seed, n : int
-        Which images, and how many of each environment.
-    one_network : bool
-        Whether all images of an environment have one network.
-    seed_drawn : bool
-        Whether the seed was drawn for this test ("fresh") and not given.
-    environments : list of EnvironmentResult
-        One per environment.
-    warnings : list of str
-        What was accepted although it is unusual.
-    command : str
-        How to run it again.
-    versions : dict of str to str
-        Versions of the libraries, with the number of threads.
+    - `claim`: what was tested: "signed", "overall", "positive", "positive-smoothed" or "agreed".
+    - `gamma`: the F1 that must be reached.
+    - `method`: the method's name.
+    - `settings`: what the user set.
+    - `preset`: whose settings hold apart from these.
+    - `seed`, `n`: which images, and how many of each environment.
+    - `one_network`: whether all images of an environment have one network.
+    - `seed_drawn`: whether the seed was drawn for this test ("fresh") and not given.
+    - `environments`: one per environment.
+    - `warnings`: what was accepted although it is unusual.
+    - `command`: how to run it again.
+    - `versions`: versions of the libraries, with the number of threads.
     """
 
     claim: str

@@ -74,37 +74,16 @@ def role_swap_test(
     Two questions about one image that were drawn together, such as all its classes, are not
     independent: pass one of them, or tests of each.
 
-    Parameters
-    ----------
-    maps : sequence of CellMasses
-        One for each question.
-    claim : {"signed", "overall", "positive"}
-        Whose score is compared.
-    draws : int
-        Random assignments.
-    seed : int
-        Seed of them.
+    - `maps`: one for each question.
+    - `claim`: whose score is compared.
+    - `draws`: random assignments.
 
-    Raises
-    ------
-    AttributionLabError
-        For another claim, no maps, masses that no map in [-1, 1] has, and a question that was not
-        possible; sizes as for `ceiling`.
+    Raises AttributionLabError for another claim, no maps, masses that no map in [-1, 1] has, and a
+    question that was not possible; sizes as for `ceiling`.
 
-    References
-    ----------
-    Dwass, "Modified Randomization Tests for Nonparametric Hypotheses", The Annals of Mathematical
-    Statistics, 1957. Phipson and Smyth, "Permutation P-values Should Never Be Zero", Statistical
-    Applications in Genetics and Molecular Biology, 2010.
-
-    Examples
-    --------
-    >>> from attributionlab.faithfulness.knowledge import known_questions, unknown_roles
-    >>> from attributionlab.faithfulness.role_swap import CellMasses, role_swap_test
-    >>> asked = known_questions([((0,), 0)], 3, "logit")
-    >>> truth = CellMasses([9, 0, 0], [0, 0, 0], (0, 0), [9, 9, 9], asked, unknown_roles(3, 1, "logit"))
-    >>> role_swap_test([truth] * 10).p_value < 0.001  # a chance of 3^-10 for who does not know
-    True
+    Source: Dwass, "Modified Randomization Tests for Nonparametric Hypotheses", The Annals of
+    Mathematical Statistics, 1957. Phipson and Smyth, "Permutation P-values Should Never Be Zero",
+    Statistical Applications in Genetics and Molecular Biology, 2010.
     """
     refuse_if(
         [

@@ -104,14 +104,8 @@ def run_method(
 ) -> Outcome:
     """Run a method and the controls on the n images of an environment.
 
-    Parameters
-    ----------
-    setup : Setup
-        What is run, and where.
-    show_progress : bool
-        Show progress on standard error.
-    keep : callable, optional
-        Called with the maps of each batch as the method gave them, summed over channels, (B, 1, H, W).
+    `setup`: what is run, and where. `show_progress`: show progress on standard error. `keep`: called
+    with the maps of each batch as the method gave them, summed over channels, (B, 1, H, W).
     """
     controls = {name: replace(setup, method=as_method(name, CONTROLS)) for name in ALONGSIDE}
     numbers: list[dict[str, Any]] = []

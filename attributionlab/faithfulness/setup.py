@@ -155,31 +155,20 @@ def on_networks(
 class Setup:
     """A method in an environment, with all that one run of it depends on.
 
-    Parameters
-    ----------
-    method, env : Method and Environment
-        The method's settings include those of a preset.
-    output, truth_output : {"probability", "logit"}
-        The explained output, and the output that the truth is about.
-    claim, gamma : str and float
-        What the verdict rests on, and the F1 that must be reached.
-    n, seed, seeds : int
-        Number of images; seed for images and method; number of runs on each image of a method that
-        draws random numbers.
-    diagnosed, truths : bool
-        Whether to look beyond the verdict: ceilings, a class that lost, what is missing and why;
-        whether to score maps against every definition of the truth, too.
-    camouflage, equivalent : int
-        Number of camouflaged networks, and of equivalent forms, that the method explains too.
-    questions : Questions or None
-        Questions, each with a network of its own; None where all images have the network of `env`, and
-        their labels as targets.
-    one_network : bool
-        Whether the user asked for that.
-    options : mapping
-        The user's options of the test that differ from the defaults, for commands of hints.
-    drawn : dict
-        Cache of `faithfulness.calls`, shared with the setups that `dataclasses.replace` makes.
+    - `method`, `env`: the method's settings include those of a preset.
+    - `output`, `truth_output`: the explained output, and the output that the truth is about.
+    - `claim`, `gamma`: what the verdict rests on, and the F1 that must be reached.
+    - `n`, `seed`, `seeds`: number of images; seed for images and method; number of runs on each image
+      of a method that draws random numbers.
+    - `diagnosed`, `truths`: whether to look beyond the verdict: ceilings, a class that lost, what is
+      missing and why; whether to score maps against every definition of the truth, too.
+    - `camouflage`, `equivalent`: number of camouflaged networks, and of equivalent forms, that the
+      method explains too.
+    - `questions`: questions, each with a network of its own; None where all images have the network of
+      `env`, and their labels as targets.
+    - `one_network`: whether the user asked for that.
+    - `options`: the user's options of the test that differ from the defaults, for commands of hints.
+    - `drawn`: cache of `faithfulness.calls`, shared with the setups that `dataclasses.replace` makes.
     """
 
     method: Method

@@ -26,13 +26,7 @@ from attributionlab.faithfulness.report import (
 from attributionlab.faithfulness.run import run_method
 from attributionlab.faithfulness.score import score_outcome
 from attributionlab.faithfulness.setup import Claim, prepared
-from attributionlab.methods import (
-    METHODS,
-    AttributionMethod,
-    Notice,
-    as_method,
-    summarized,
-)
+from attributionlab.methods import METHODS, AttributionMethod, Notice, as_method, summarized
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.nets import FORMS
 from attributionlab.progress import follow
@@ -140,10 +134,6 @@ def faithfulness_test(
         Show progress on standard error.
     command : str, optional
         How to run this again, for the report.
-
-    Returns
-    -------
-    FaithfulnessReport
 
     Raises
     ------

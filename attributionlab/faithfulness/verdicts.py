@@ -68,18 +68,11 @@ def control_score(
 class ClaimScore:
     """A method's score in one environment beside what the controls scored there.
 
-    Parameters
-    ----------
-    mean : float
-        The claim's mean F1.
-    interval : Interval or None
-        Interval of that mean.
-    controls : mapping of str to ControlScore
-        On the same images.
-    best : float
-        Mean F1 of the best possible map, from its definition: 1 for masks.
-    questions : int or None
-        Number of questions; None where all images have one network.
+    - `mean`: the claim's mean F1.
+    - `interval`: interval of that mean.
+    - `controls`: on the same images.
+    - `best`: mean F1 of the best possible map, from its definition: 1 for masks.
+    - `questions`: number of questions; None where all images have one network.
     """
 
     mean: float

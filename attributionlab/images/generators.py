@@ -65,10 +65,6 @@ def color_patches(
     patches_per_color : int
         Number of patches in each color, at least 1.
 
-    Returns
-    -------
-    Recipe
-
     Raises
     ------
     AttributionLabError
@@ -127,10 +123,6 @@ def binary_patches(
     shapes, patch_size, fill
         As in `color_patches`.
 
-    Returns
-    -------
-    Recipe
-
     Raises
     ------
     AttributionLabError
@@ -180,10 +172,6 @@ def number_patches(
         Number of patches, at least 1.
     shapes, patch_size
         As in `color_patches`.
-
-    Returns
-    -------
-    Recipe
 
     Raises
     ------

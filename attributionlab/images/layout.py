@@ -34,39 +34,14 @@ def place_patches(
     meets no other; after 100 positions in vain the layout starts afresh with new patches. Patches
     may touch. Sizes and positions have the same distribution for every label.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        The source of the layout.
-    image_size : int
-        Side of the image in pixels.
-    count : int
-        Number of patches, 1 to 32767.
-    shapes : sequence of str
-        Names from `SHAPES`.
-    patch_size : (float, float)
-        Smallest and largest diameter as fractions of the image side, 0 < smallest <= largest <= 1.
-        Diameters are rounded to pixels, and are at least 1.
-    attempts : int
-        How many layouts to begin before giving up.
+    - `count`: number of patches, 1 to 32767.
+    - `shapes`: names from `SHAPES`.
+    - `patch_size`: smallest and largest diameter as fractions of the image side, 0 < smallest <=
+      largest <= 1. Diameters are rounded to pixels, and are at least 1.
+    - `attempts`: how many layouts to begin before giving up.
 
-    Returns
-    -------
-    ndarray of int16, shape (image_size, image_size)
-        0 on the background, k on the pixels of patch k = 1..count.
-
-    Raises
-    ------
-    AttributionLabError
-        If no attempt places all patches.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> labels = place_patches(np.random.default_rng(0), image_size=32, count=3,
-    ...                        shapes=["circle"], patch_size=(0.2, 0.3))
-    >>> np.unique(labels).tolist()
-    [0, 1, 2, 3]
+    Result: 0 on the background, k on the pixels of patch k = 1..count. Raises AttributionLabError if no
+    attempt places all patches.
     """
     best = 0
     for _ in range(attempts):
@@ -92,10 +67,7 @@ def layout_problems(
     of b (counted from 1) each block covers one, so at most floor(H / b)^2 patches fit into an image
     of side H. Parameters are those of `place_patches`; `shapes` and `patch_size` must be valid.
 
-    Returns
-    -------
-    list of str
-        One sentence a problem.
+    Result: one sentence a problem.
     """
     if not 1 <= count <= MOST_PATCHES:
         return [f"{count} patches in one image; choose 1 to {MOST_PATCHES}"]

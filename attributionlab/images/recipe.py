@@ -25,12 +25,8 @@ DRAWINGS = 200
 class Drawing(NamedTuple):
     """One image and its patches.
 
-    Attributes
-    ----------
-    image : ndarray of uint8, shape (C, H, W)
-        Integers in 0..255.
-    patches : ndarray of int16, shape (H, W)
-        0 on the background, k on every pixel of patch k = 1, 2, ..., filled or not.
+    `image`: integers in 0..255. `patches`: 0 on the background, k on every pixel of patch k = 1, 2,
+    ..., filled or not.
     """
 
     image: Image
@@ -125,25 +121,14 @@ class UniformInk:
 class Recipe:
     """Everything that determines a distribution of images; made by the functions of `GENERATORS`.
 
-    Parameters
-    ----------
-    image_size : int
-        Side of the image in pixels.
-    background : tuple of int
-        Value of a background pixel, one integer a channel.
-    patches : int
-        Number of patches.
-    ink : Ink
-        What gives the pixels of the patches their values.
-    shapes : tuple of str
-        Names from `SHAPES`.
-    patch_size : (float, float)
-        Smallest and largest diameter as fractions of the image side.
+    - `image_size`: side of the image in pixels.
+    - `background`: value of a background pixel, one integer a channel.
+    - `patches`: number of patches.
+    - `ink`: what gives the pixels of the patches their values.
+    - `shapes`: names from `SHAPES`.
+    - `patch_size`: smallest and largest diameter as fractions of the image side.
 
-    Raises
-    ------
-    AttributionLabError
-        If a trial cannot place the patches.
+    Raises AttributionLabError if a trial cannot place the patches.
     """
 
     image_size: int

@@ -44,14 +44,8 @@ def region_mask(region: str, side: int, own: Mapping[str, Rectangle] | None = No
     A pixel belongs to a rectangle if its center does, so that left and right, or the four quadrants,
     share out the image without rest, whatever its side.
 
-    Parameters
-    ----------
-    region : str
-        A name of `KNOWN_REGIONS` or of `own`, or "" for the whole image.
-    side : int
-        H = W.
-    own : mapping of str to Rectangle, optional
-        Further rectangles.
+    `region`: a name of `KNOWN_REGIONS` or of `own`, or "" for the whole image. `side`: H = W. `own`:
+    further rectangles.
     """
     if region == "":
         return np.ones((side, side), dtype=bool)

@@ -53,27 +53,14 @@ class Patch(NamedTuple):
 class Scene:
     """Images with a list of patches; made by `scenes`.
 
-    Parameters
-    ----------
-    image_size : int
-        Side of the image in pixels.
-    background : tuple of int
-        Value of a background pixel, one integer a channel.
-    items : tuple of tuple of tuple of Patch
-        For each item its alternatives with equal chances, each so many patches.
-    shapes : tuple of str
-        Names from `SHAPES`.
-    fill : float
-        Share of a patch's pixels that have its color.
-    equal_areas : bool
-        Whether the patches of an image that have no area of their own have equally many pixels.
-    regions : tuple of (str, Rectangle)
-        Further regions.
+    - `background`: value of a background pixel, one integer a channel.
+    - `items`: for each item its alternatives with equal chances, each so many patches.
+    - `shapes`: names from `SHAPES`.
+    - `equal_areas`: whether the patches of an image that have no area of their own have equally many
+      pixels.
+    - `regions`: further regions.
 
-    Raises
-    ------
-    AttributionLabError
-        If a trial cannot place the patches.
+    Raises AttributionLabError if a trial cannot place the patches.
     """
 
     image_size: int
@@ -227,51 +214,23 @@ def scenes(
 ) -> Scene:
     """Color images (RGB) with a list of patches, each in its region and of a given number of pixels.
 
-    Parameters
-    ----------
-    image_size : int
-        Side of the image in pixels, 8 to 1024.
-    colors : tuple of (int, int, int)
-        Colors with values in 0..255, all distinct.
-    color_names : tuple of str
-        A name for each color.
-    background : (int, int, int)
-        Color of all else; none of the other colors.
-    items : tuple of str
-        A patch each, such as "red@left": a color, a motif such as "stripes(red, blue)", "each" for a
-        patch of every color that no item names, or "nothing"; then "@" and the region in which it lies
-        wholly; then ":" and its pixels as a share of the image, or two shares joined by "-", where that
-        is not `area`. Alternatives
-        with equal chances stand between "|", as in "red@center|nothing"; patches that come together
-        are joined by "&", as in "red & white@top|blue".
-    regions : tuple of (str, float, float, float, float)
-        Further regions: name, then top, left, bottom and right edge as fractions of the side.
-    area : (float, float)
-        Fewest and most pixels of a patch as shares of the image, drawn uniformly.
-    shapes : tuple of str
-        Names from `SHAPES`; each patch draws one of them uniformly.
-    fill : float
-        Share of a patch's pixels that have its color; the others have that of the background.
-    equal_areas : bool
-        Whether one number of pixels is drawn for all patches of an image, instead of one for each.
+    - `image_size`: side of the image in pixels, 8 to 1024.
+    - `colors`: colors with values in 0..255, all distinct.
+    - `color_names`: a name for each color.
+    - `background`: color of all else; none of the other colors.
+    - `items`: a patch each, such as "red@left": a color, a motif such as "stripes(red, blue)", "each"
+      for a patch of every color that no item names, or "nothing"; then "@" and the region in which it
+      lies wholly; then ":" and its pixels as a share of the image, or two shares joined by "-", where
+      that is not `area`. Alternatives with equal chances stand between "|", as in "red@center|nothing";
+      patches that come together are joined by "&", as in "red & white@top|blue".
+    - `regions`: further regions: name, then top, left, bottom and right edge as fractions of the side.
+    - `area`: fewest and most pixels of a patch as shares of the image, drawn uniformly.
+    - `shapes`: names from `SHAPES`; each patch draws one of them uniformly.
+    - `fill`: share of a patch's pixels that have its color; the others have that of the background.
+    - `equal_areas`: whether one number of pixels is drawn for all patches of an image, instead of one
+      for each.
 
-    Returns
-    -------
-    Scene
-
-    Raises
-    ------
-    AttributionLabError
-        With all that is wrong with the constants, or if the patches do not fit.
-
-    Examples
-    --------
-    >>> from attributionlab.images import draw
-    >>> from attributionlab.images.scenes import scenes
-    >>> scene = scenes(image_size=32, colors=((255, 0, 0), (0, 0, 255)), color_names=("red", "blue"),
-    ...                background=(20, 20, 20), items=("each@left", "red@right|nothing"))
-    >>> draw(scene, seed=0, index=0).image.shape
-    (3, 32, 32)
+    Raises AttributionLabError with all that is wrong with the constants, or if the patches do not fit.
     """
     own: dict[str, Rectangle] = {region[0]: region[1:] for region in regions}
     problems = [

@@ -49,6 +49,9 @@ def bezier(rng: np.random.Generator, diameter: int) -> Mask:
     Neighboring segments share their first derivative at the anchor, (P_{k+1} - P_{k-1}) / 2, so the
     outline has no corner.
 
+    The paper (section F.1) bounds its patches by Bezier curves and does not say which; this
+    construction is our choice. The handles are those of a Catmull-Rom spline.
+
     Parameters
     ----------
     rng : numpy.random.Generator
@@ -60,11 +63,6 @@ def bezier(rng: np.random.Generator, diameter: int) -> Mask:
     -------
     ndarray of bool, shape (h, w)
         The mask, 1 <= h, w <= `diameter`; its first and last rows and columns are not empty.
-
-    Notes
-    -----
-    The paper (section F.1) bounds its patches by Bezier curves and does not say which; this
-    construction is our choice. The handles are those of a Catmull-Rom spline.
 
     Examples
     --------

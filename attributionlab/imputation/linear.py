@@ -38,6 +38,14 @@ def noisy_linear(
     over the up to eight neighbors j of pixel i that lie in the image, with weights 1/6 for direct and
     1/12 for diagonal ones; noise is added after solving.
 
+    Solved in float64 on the CPU, wherever the images are, with as many threads as torch uses; in time
+    about proportional to the number of pixels. The error is bounded by the maximum principle, not
+    estimated: `attributionlab.imputation.multigrid` says how. A result does not depend on what else
+    is in the batch, apart from the noise.
+
+    Source: Rong, Leemann, Borisov, Kasneci and Kasneci, "A consistent and efficient evaluation strategy
+    for attribution methods", ICML 2022.
+
     Parameters
     ----------
     images : Tensor, (B, C, H, W)
@@ -67,18 +75,6 @@ def noisy_linear(
     ------
     AttributionLabError
         If an image has no kept pixel (the equations have no single solution), and for bad input.
-
-    Notes
-    -----
-    Solved in float64 on the CPU, wherever the images are, with as many threads as torch uses; in time
-    about proportional to the number of pixels. The error is bounded by the maximum principle, not
-    estimated: `attributionlab.imputation.multigrid` says how. A result does not depend on what else
-    is in the batch, apart from the noise.
-
-    References
-    ----------
-    Rong, Leemann, Borisov, Kasneci and Kasneci, "A consistent and efficient evaluation strategy for
-    attribution methods", ICML 2022.
 
     Examples
     --------

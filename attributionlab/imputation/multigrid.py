@@ -106,22 +106,12 @@ class WeightedMeans:
     def fill(self, channel: Numbers, start: Numbers | None, tolerance: float, out: Numbers) -> int:
         """Removed pixels as weighted means of their neighbors.
 
-        Parameters
-        ----------
-        channel, start : array of float64, (H, W)
-            Kept pixels, and a first guess of the others; without it, the mean of kept ones.
-        tolerance : float
-            Largest error of a value, in the image's own units.
-        out : array of float64, (H, W)
-            Where the result is put. Kept pixels are those of the image.
+        `channel`, `start`: kept pixels, and a first guess of the others; without it, the mean of kept
+        ones. `tolerance`: largest error of a value, in the image's own units. `out`: where the result
+        is put. Kept pixels are those of the image.
 
-        Returns
-        -------
-        steps : int
-            Of conjugate gradients.
+        Result: `steps`: of conjugate gradients.
 
-        Notes
-        -----
         Weighted means lie between the least and the largest kept value, and are put there.
         """
         low, high, mean = of_kept(channel, self._removed)

@@ -74,21 +74,8 @@ class Fusion(NamedTuple):
 def ranks_of(areas: Numbers, lower_is_better: Sequence[bool]) -> Numbers:
     """Ranks within each case, 1 is best; equal scores share the mean of their ranks.
 
-    Parameters
-    ----------
-    areas : array, (methods, cases)
-        NaN for a method that a case does not rank.
-    lower_is_better : sequence of bool, (cases,)
-        Whether the method with the lowest area comes first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.leaderboard.agreement import ranks_of
-    >>> ranks_of(np.array([[0.2, 0.9], [0.2, 0.5], [0.1, np.nan]]), [True, False])
-    array([[2.5, 1. ],
-           [2.5, 2. ],
-           [1. , nan]])
+    `areas`: NaN for a method that a case does not rank. `lower_is_better`: whether the method with the
+    lowest area comes first.
     """
     signs = np.where(lower_is_better, 1.0, -1.0)
     rounded = np.round(areas / SAME) * signs
@@ -97,15 +84,7 @@ def ranks_of(areas: Numbers, lower_is_better: Sequence[bool]) -> Numbers:
 
 
 def placed(scores: Numbers) -> list[int]:
-    """Places from 1 for the highest score; ones that are equal up to rounding share the better place.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.leaderboard.agreement import placed
-    >>> placed(np.array([0.5, 0.9, 0.5, 0.1]))
-    [2, 1, 2, 4]
-    """
+    """Places from 1 for the highest score; those equal up to rounding share the better place."""
     return [int(place) for place in stats.rankdata(-np.round(scores, SCORE_DIGITS), method="min")]
 
 
@@ -126,31 +105,14 @@ def fused(
     images. For other methods, methods are drawn with replacement as well, after fusing; one that is
     drawn twice ties with itself in both rankings, which makes that interval somewhat narrow.
 
-    Parameters
-    ----------
-    ranks : array, (methods, cases)
-        As for `attributionlab.ranking.meta_rank`.
-    truths : mapping of str to array, (methods, cases)
-        Scores by the truth in each case, higher is better; NaN where the rank is.
-    pairs : sequence of int, (cases,)
-        Which pair a case belongs to.
-    is_method : sequence of bool, (methods,)
-        Which methods the correlation is about: controls are ranked, but no methods.
-    confidence : float
-        In (0, 1).
-    seed : int
-        Seed for the resamples.
+    - `ranks`: as for `attributionlab.ranking.meta_rank`.
+    - `truths`: scores by the truth in each case, higher is better; NaN where the rank is.
+    - `pairs`: which pair a case belongs to.
+    - `is_method`: which methods the correlation is about: controls are ranked, but no methods.
 
-    Returns
-    -------
-    Fusion
-        Intervals are NaN for fewer than three pairs; resamples that leave out a method, or connect
-        methods by no chain of cases, have no scores and are left out of the intervals.
-
-    Raises
-    ------
-    AttributionLabError
-        As `attributionlab.ranking.meta_rank` does.
+    Result: intervals are NaN for fewer than three pairs; resamples that leave out a method, or connect
+    methods by no chain of cases, have no scores and are left out of the intervals. Raises
+    AttributionLabError as `attributionlab.ranking.meta_rank` does.
     """
     fit = meta_rank_fit(ranks, resamples=100, seed=seed)  # for the residual; intervals are ours
     group, kept = np.asarray(pairs), np.flatnonzero(is_method)
@@ -183,10 +145,7 @@ def fused(
 def correlation_with_truth(ranks: Numbers, truth: Numbers, is_method: Sequence[bool]) -> float:
     """`TruthAgreement.correlation` without its interval; NaN where no chain of cases connects methods.
 
-    Parameters
-    ----------
-    ranks, truth, is_method
-        As for `fused`.
+    `ranks`, `truth`, `is_method`: as for `fused`.
     """
     kept = np.flatnonzero(is_method)
     once = Draws(np.ones((1, ranks.shape[1]), dtype=np.int64), kept[None])
@@ -197,15 +156,7 @@ def correlation_with_truth(ranks: Numbers, truth: Numbers, is_method: Sequence[b
 
 
 def ceiling(truth: Numbers) -> float:
-    """Spearman's correlation of a ranking without ties that contradicts none of the truth's order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.leaderboard.agreement import ceiling
-    >>> round(ceiling(np.array([0.9, 0.5, 0.0, 0.0])), 2)
-    0.95
-    """
+    """Spearman's correlation of a ranking without ties that contradicts none of the truth's order."""
     best = np.argsort(np.argsort(truth, kind="stable")).astype(np.float64)
     return float(_spearman(best[None], truth[None])[0])
 
@@ -216,12 +167,7 @@ def true_scores(truth: Numbers, times: NDArray[np.int64]) -> Numbers:
     Means over cases. Where a case lacks a method these would be means over other cases for one method
     than for another; then ranks within cases are fused, as those of removal are.
 
-    Parameters
-    ----------
-    truth : array, (methods, cases)
-        NaN where a method is missing.
-    times : array of int, (resamples, cases)
-        How often each case was drawn.
+    `truth`: NaN where a method is missing. `times`: how often each case was drawn.
     """
     if not np.isnan(truth).any():
         return np.round(weighted_means(truth.T, [times]) / SAME_F1)
@@ -242,14 +188,9 @@ def draw_pairs(
 def single_cases(ranks: Numbers, targets: Numbers, times: NDArray[np.int64]) -> Numbers:
     """Mean correlation of the drawn cases' rankings with a target for each resample, (resamples,).
 
-    Parameters
-    ----------
-    ranks : array, (methods, cases)
-        Ranks of the methods that count; NaN where one is missing.
-    targets : array, (resamples, methods)
-        Scores of the same methods, higher is better.
-    times : array of int, (resamples, cases)
-        How often each case was drawn; one without a ranking is left out.
+    `ranks`: ranks of the methods that count; NaN where one is missing. `targets`: scores of the same
+    methods, higher is better. `times`: how often each case was drawn; one without a ranking is left
+    out.
     """
     found = np.full(times.shape, np.nan)
     for column, case in enumerate(ranks.T):

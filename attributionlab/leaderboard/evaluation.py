@@ -59,10 +59,6 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
         those that explain logits; or a world from a rule.
     n, seed : int
         How many images, and which.
-
-    Returns
-    -------
-    Explained
     """
     resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
     setups = [
@@ -103,16 +99,9 @@ def indicated(
 ) -> Float64[Tensor, " *points"]:
     """`attributionlab.metrics.accuracy` or `label_probability` of many outputs for one label.
 
-    Parameters
-    ----------
-    outputs : Tensor, (..., K)
-        Logits.
-    target : int
-        The label of all points.
-    name : {"accuracy", "label-probability"} or None
-        Name of the indicator; None: the output itself, of a regression.
-    temperature : float
-        Temperature of the softmax.
+    - `outputs`: logits.
+    - `target`: the label of all points.
+    - `name`: name of the indicator; None: the output itself, of a regression.
     """
     if name is None:
         return outputs[..., target].double()
@@ -145,20 +134,9 @@ def indicator_curves(
     Networks of the laboratory are followed from pixel to pixel (`attributionlab.exact.trajectories`),
     which equals a forward pass for each point.
 
-    Parameters
-    ----------
-    model : nn.Module
-        (B, C, H, W) -> (B, K) logits.
-    images, targets
-        Images and their labels.
-    orders : Tensor of int64, (B, D, P)
-        Permutations of the flat pixel indices.
-    replacement : Tensor, (C, 1, 1)
-        What removed pixels become.
-    indicator : {"accuracy", "label-probability"} or None
-        What the curves show; None: the output itself.
-    temperature : float
-        Temperature of the softmax.
+    - `orders`: permutations of the flat pixel indices.
+    - `replacement`: what removed pixels become.
+    - `indicator`: what the curves show; None: the output itself.
     """
     canvas = replacement.expand(images.shape[1:])[None]
     for image, target, of_image in zip(images, targets, orders, strict=True):
@@ -173,16 +151,10 @@ def areas_of(
 
     The data set's curve is the mean over images, and so is the area under it.
 
-    Parameters
-    ----------
-    seen : Explained
-        Maps by method.
-    env : Environment
-        Their network.
-    removed_to : {"black", "true baseline"}
-        What removed pixels become.
-    indicator : {"accuracy", "label-probability"}
-        What the curves show; those of a regression show its output.
+    - `seen`: maps by method.
+    - `env`: their network.
+    - `removed_to`: what removed pixels become.
+    - `indicator`: what the curves show; those of a regression show its output.
     """
     orders = [
         torch.stack([removal_order(maps, order=order) for maps in seen.maps.values()], 1)

@@ -15,6 +15,7 @@ from attributionlab.exams.exam import Share
 from attributionlab.exams.metric import NONE
 from attributionlab.faithfulness.report import Files
 from attributionlab.metric_trials.definition_panel import DEFINITIONS
+from attributionlab.metric_trials.report import records
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import (
     FEWEST_FOR_ORDER,
@@ -72,20 +73,12 @@ class MetricInWorld(NamedTuple):
 class MetricBoard(Files):
     """Metrics ranked by how far they rank maps as the truth does.
 
-    Parameters
-    ----------
-    metrics : mapping of str to bool
-        By name whether higher is better.
-    results : sequence of MetricInWorld
-        A row for each metric in each world that is done.
-    worlds : mapping
-        What names the worlds: "worlds", "seed", "difficulty", "image_size".
-    n : int
-        Questions in each world.
-    command : str
-        How to run it again.
-    wanted : int
-        Rows when all is done.
+    - `metrics`: by name whether higher is better.
+    - `results`: a row for each metric in each world that is done.
+    - `worlds`: what names the worlds: "worlds", "seed", "difficulty", "image_size".
+    - `n`: questions in each world.
+    - `command`: how to run it again.
+    - `wanted`: rows when all is done.
     """
 
     metrics: Mapping[str, bool]
@@ -276,10 +269,10 @@ class MetricBoard(Files):
             "n": self.n,
             "incomplete": self.incomplete,
             "higher_is_better": dict(self.metrics),
-            "metrics": _records(self.to_frame()),
-            "definitions": _records(self.definitions()),
-            "by_feature": _records(self.by_feature()),
-            "by_world": _records(self.by_world()),
+            "metrics": records(self.to_frame()),
+            "definitions": records(self.definitions()),
+            "by_feature": records(self.by_feature()),
+            "by_world": records(self.by_world()),
             "notes": self.notes,
             "command": self.command,
             "versions": library_versions(),
@@ -348,9 +341,3 @@ def _columns(name: str, value: float, low: float, high: float) -> dict[str, floa
 
 def _ends(name: str) -> tuple[str, str]:
     return f"{name}_low", f"{name}_high"
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON, None for NaN."""
-    shown = table.astype(object)
-    return [dict(row) for row in shown.where(table.notna(), None).to_dict("records")]

@@ -89,10 +89,6 @@ def rank_metrics(
     command : str
         How to run this again, for the report.
 
-    Returns
-    -------
-    MetricBoard
-
     Raises
     ------
     AttributionLabError

@@ -76,22 +76,13 @@ WHERE_MISSING = (
 class Leaderboard:
     """Methods ranked in many cases, as one ranking, beside the truth's.
 
-    Parameters
-    ----------
-    methods : list of str
-        All that are ranked, the control "random" among them.
-    cases : list of CaseScores
-        One for each pair and protocol.
-    indicator : str
-        Indicator under which the areas lie.
-    n, size, seed : int
-        Images of each pair, their side in pixels, and the seed of everything.
-    confidence : float
-        Confidence of the intervals.
-    command : str
-        How to run it again.
-    wanted : int, optional
-        How many pairs there should have been: more than the cases are of where it was stopped.
+    - `methods`: all that are ranked, the control "random" among them.
+    - `cases`: one for each pair and protocol.
+    - `indicator`: indicator under which the areas lie.
+    - `n`, `size`, `seed`: images of each pair, their side in pixels, and the seed of everything.
+    - `confidence`: confidence of the intervals.
+    - `command`: how to run it again.
+    - `wanted`: how many pairs there should have been: more than the cases are of where it was stopped.
     """
 
     methods: list[str]

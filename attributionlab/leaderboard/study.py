@@ -87,6 +87,9 @@ def rank_methods(
     which the paper could not know, ranks methods by F1: the lowest of those on the positive, the
     negative and all pixels, on average over the images of the same cases.
 
+    Source: Duan, Li, Zhang, Jiang, Xue, Sun, Song and Song (2024): On the evaluation consistency of
+    attribution-based explanations. ECCV.
+
     Parameters
     ----------
     methods : sequence, optional
@@ -119,20 +122,11 @@ def rank_methods(
     command : str
         How to run this again, for the report.
 
-    Returns
-    -------
-    Leaderboard
-
     Raises
     ------
     AttributionLabError
         For fewer than two methods or cases, a method that is named twice or cannot be run in any case,
         a pair without accuracy, and impossible numbers.
-
-    References
-    ----------
-    Duan, Li, Zhang, Jiang, Xue, Sun, Song and Song (2024): On the evaluation consistency of
-    attribution-based explanations. ECCV.
 
     Examples
     --------

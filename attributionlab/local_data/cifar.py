@@ -56,29 +56,16 @@ def cifar10(
 ) -> LabeledImages:
     """Images of CIFAR-10 (Krizhevsky, 2009) from a folder with the files of its binary version.
 
-    Parameters
-    ----------
-    folder : str or Path
-        With data_batch_1.bin to data_batch_5.bin and test_batch.bin. A file may hold fewer records
-        than the published 10,000.
-    part : {"train", "test"}
-        Which of the files.
-    n : int, optional
-        Images, drawn without replacement; without it all, in the order of the files.
-    seed : int
-        Seed for that draw.
+    - `folder`: with data_batch_1.bin to data_batch_5.bin and test_batch.bin. A file may hold fewer
+      records than the published 10,000.
+    - `part`: which of the files.
+    - `n`: images, drawn without replacement; without it all, in the order of the files.
+    - `seed`: seed for that draw.
 
-    Returns
-    -------
-    LabeledImages
-        (N, 3, 32, 32) float32 in [0, 1], (N,) int64, and 10 names, which are the classes' numbers
-        where batches.meta.txt is missing.
-
-    Raises
-    ------
-    AttributionLabError
-        For a file that is missing, empty, cut off or has labels beyond the classes, for names that
-        are not UTF-8, for settings that do not fit, and if n is more than there is.
+    Result: (N, 3, 32, 32) float32 in [0, 1], (N,) int64, and 10 names, which are the classes' numbers
+    where batches.meta.txt is missing. Raises AttributionLabError for a file that is missing, empty, cut
+    off or has labels beyond the classes, for names that are not UTF-8, for settings that do not fit,
+    and if n is more than there is.
     """
     return _read(CIFAR10, folder, part, "label", n, seed)
 
@@ -93,22 +80,11 @@ def cifar100(
 ) -> LabeledImages:
     """Images of CIFAR-100 (Krizhevsky, 2009) from a folder with train.bin and test.bin.
 
-    Parameters
-    ----------
-    labels : {"fine", "coarse"}
-        The 100 classes, or the 20 superclasses.
-    folder, part, n, seed
-        As in `cifar10`; the names are in fine_label_names.txt and coarse_label_names.txt.
+    `labels`: the 100 classes, or the 20 superclasses. `folder`, `part`, `n`, `seed`: as in `cifar10`;
+    the names are in fine_label_names.txt and coarse_label_names.txt.
 
-    Returns
-    -------
-    LabeledImages
-        (N, 3, 32, 32) float32 in [0, 1], (N,) int64, and 100 or 20 names.
-
-    Raises
-    ------
-    AttributionLabError
-        As in `cifar10`.
+    Result: (N, 3, 32, 32) float32 in [0, 1], (N,) int64, and 100 or 20 names. Raises
+    AttributionLabError as in `cifar10`.
     """
     return _read(CIFAR100, folder, part, labels, n, seed)
 

@@ -51,36 +51,23 @@ def images_in(
     trained with, such as a mean to subtract, belongs into the network
     (`attributionlab.local_data.local_model`).
 
-    Parameters
-    ----------
-    folder : str or Path
-        Folder of class folders, or of images whose classes are not known. Other files are left out,
-        and so are names that start with a dot.
-    size : int
-        Side of the result in pixels.
-    shorter_side : int, optional
-        At least `size`, which is the default; 256 with a size of 224 is common for ImageNet.
-    n : int, optional
-        Images of each class (of a folder of images: in all), drawn without replacement; without it
-        all.
-    seed : int
-        Seed for that draw, which for a class depends on its name and files, and not on other classes.
-    classes : sequence of str, optional
-        Names of the class folders in the order of a network's outputs, for a folder that lacks some;
-        without it the sorted names of the folders that are there.
+    - `folder`: folder of class folders, or of images whose classes are not known. Other files are left
+      out, and so are names that start with a dot.
+    - `size`: side of the result in pixels.
+    - `shorter_side`: at least `size`, which is the default; 256 with a size of 224 is common for
+      ImageNet.
+    - `n`: images of each class (of a folder of images: in all), drawn without replacement; without it
+      all.
+    - `seed`: seed for that draw, which for a class depends on its name and files, and not on other
+      classes.
+    - `classes`: names of the class folders in the order of a network's outputs, for a folder that lacks
+      some; without it the sorted names of the folders that are there.
 
-    Returns
-    -------
-    LabeledImages
-        (N, 3, size, size) float32 in [0, 1], class by class in sorted order of the files; (N,)
-        int64; names. A folder of images has labels -1 and no names.
-
-    Raises
-    ------
-    AttributionLabError
-        For a folder without images, a class with fewer than n, files that are no images, broken, too
-        large for Pillow or the memory, or of more than 8 bits a channel, in gray and in color; for
-        links that lead nowhere, whatever their name; and for settings that do not fit.
+    Result: (N, 3, size, size) float32 in [0, 1], class by class in sorted order of the files; (N,)
+    int64; names. A folder of images has labels -1 and no names. Raises AttributionLabError for a folder
+    without images, a class with fewer than n, files that are no images, broken, too large for Pillow or
+    the memory, or of more than 8 bits a channel, in gray and in color; for links that lead nowhere,
+    whatever their name; and for settings that do not fit.
     """
     problems = [*integer_problem("size", size, 1), *integer_problem("seed", seed, 0)]
     if n is not None:

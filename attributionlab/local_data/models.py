@@ -15,27 +15,17 @@ from attributionlab.validation import shown
 def local_model(reference: str | Path, weights: str | Path | None = None) -> nn.Module:
     """The network behind ``path/to/file.py:name``, in eval mode, with the weights from a file.
 
-    Parameters
-    ----------
-    reference : str or Path
-        A file of Python, a colon, and the name of a network in it, or of what returns one when it is
-        called without arguments. ``module:name`` works too. What goes before the first layer, such as
-        a mean to subtract, is the file's business: images come in [0, 1].
-    weights : str or Path, optional
-        A safetensors file, or a state dict that `torch.save` wrote (`load_weights`). Without it the
-        weights are those that the file of Python gives the network.
+    `reference`: a file of Python, a colon, and the name of a network in it, or of what returns one when
+    it is called without arguments. ``module:name`` works too. What goes before the first layer, such as
+    a mean to subtract, is the file's business: images come in [0, 1]. `weights`: a safetensors file, or
+    a state dict that `torch.save` wrote (`load_weights`). Without it the weights are those that the
+    file of Python gives the network.
 
-    Returns
-    -------
-    torch.nn.Module
-        It works on a copy of what it gets, so that one that works in place leaves the caller's images
-        as they are; one of torch.jit, which may take no hooks, works on the images themselves.
-
-    Raises
-    ------
-    AttributionLabError
-        If there is no such file or name, if it raises, if what it gives is no network, or one that
-        stays in training mode; and for weights that cannot be read or are another network's.
+    Result: it works on a copy of what it gets, so that one that works in place leaves the caller's
+    images as they are; one of torch.jit, which may take no hooks, works on the images themselves.
+    Raises AttributionLabError if there is no such file or name, if it raises, if what it gives is no
+    network, or one that stays in training mode; and for weights that cannot be read or are another
+    network's.
     """
     if not isinstance(reference, str | Path):
         raise AttributionLabError(

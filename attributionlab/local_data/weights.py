@@ -42,39 +42,18 @@ def load_weights(network: nn.Module, weights: str | Path) -> None:
 
     What is left are its tensors, and what `get_extra_state` of its modules gives.
 
-    Parameters
-    ----------
-    network : torch.nn.Module
-        A network of the same architecture. Its entries keep their types: numbers of other types
-        (float16, float64) are converted.
-    weights : str or Path
-        A safetensors file (``.safetensors``), or one of `torch.save`, which is read with
-        ``weights_only=True``: nothing in it is executed. It holds a state dict, or a dict with one
-        under "state_dict", "model_state_dict" or "model". A prefix that DataParallel, torch.compile or
-        Lightning put in front of all names is left out, unless the network has it itself; and names
-        may be those of the only part of the network that has parameters, behind a normalization,
-        whose buffers stay as they are. Of a parameter with several names, one is enough.
+    `network`: a network of the same architecture. Its entries keep their types: numbers of other types
+    (float16, float64) are converted. `weights`: a safetensors file (``.safetensors``), or one of
+    `torch.save`, which is read with ``weights_only=True``: nothing in it is executed. It holds a state
+    dict, or a dict with one under "state_dict", "model_state_dict" or "model". A prefix that
+    DataParallel, torch.compile or Lightning put in front of all names is left out, unless the network
+    has it itself; and names may be those of the only part of the network that has parameters, behind a
+    normalization, whose buffers stay as they are. Of a parameter with several names, one is enough.
 
-    Raises
-    ------
-    AttributionLabError
-        If there is no such file; if it is cut off, of another format, or holds other objects than
-        tensors, such as a whole pickled network; if its entries are not those of the network, in
-        name, shape and kind (numbers that its integers cannot hold), or differ where the network has
-        one parameter; and for weights that are not finite, and variances that are negative.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import torch
-    >>> from attributionlab.local_data.weights import load_weights
-    >>> trained, network = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     torch.save({"epoch": 9, "state_dict": trained.state_dict()}, Path(folder) / "w.pt")
-    ...     load_weights(network, Path(folder) / "w.pt")
-    >>> torch.equal(network.weight, trained.weight)
-    True
+    Raises AttributionLabError if there is no such file; if it is cut off, of another format, or holds
+    other objects than tensors, such as a whole pickled network; if its entries are not those of the
+    network, in name, shape and kind (numbers that its integers cannot hold), or differ where the
+    network has one parameter; and for weights that are not finite, and variances that are negative.
     """
     if not isinstance(weights, str | os.PathLike):
         raise AttributionLabError(f"the weights are {shown(weights)}: pass the path of a file")

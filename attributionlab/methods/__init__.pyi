@@ -83,8 +83,6 @@ from .run import restored as restored
 from .shapley import kernel_shap as kernel_shap
 from .shapley import kernel_shap_true_baseline as kernel_shap_true_baseline
 from .shapley import shapley_value_sampling as shapley_value_sampling
-from .shapley import (
-    shapley_value_sampling_true_baseline as shapley_value_sampling_true_baseline,
-)
+from .shapley import shapley_value_sampling_true_baseline as shapley_value_sampling_true_baseline
 from .surrogate import lime as lime
 from .surrogate import lime_true_baseline as lime_true_baseline

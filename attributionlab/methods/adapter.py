@@ -40,20 +40,13 @@ GIVEN = ("self", "model", "inputs", "targets", "target")
 class Method:
     """Something that attributes.
 
-    Parameters
-    ----------
-    name : str
-        For reports.
-    call : callable
-        (function, Call, settings) -> attributions as the method returns them.
-    settings : mapping
-        What the user set.
-    function : object
-        What it was made from.
-    reference : str
-        How Python names it: a string in quotes, or the name of the object.
-    built_in : bool
-        Whether it is one of the methods known by name, or what suffixes make of one (`derived`).
+    - `name`: for reports.
+    - `call`: (function, Call, settings) -> attributions as the method returns them.
+    - `settings`: what the user set.
+    - `function`: what it was made from.
+    - `reference`: how Python names it: a string in quotes, or the name of the object.
+    - `built_in`: whether it is one of the methods known by name, or what suffixes make of one
+      (`derived`).
     """
 
     name: str

@@ -115,21 +115,13 @@ def _reference(
 class Call:
     """One call of a method.
 
-    Parameters
-    ----------
-    environment : str
-        Where it takes place.
-    model : nn.Module
-        The network to explain.
-    inputs : Tensor, (B, C, H, W)
-        A fresh copy of the images.
-    targets : Tensor, (B,)
-        The outputs to explain.
-    first, total : int
-        Index of the first image in the test, and how many images that has.
-    offered : mapping
-        Arguments for methods that declare them by name: baseline, layers, patches, generator,
-        reference_images, highest.
+    - `environment`: where it takes place.
+    - `model`: the network to explain.
+    - `inputs` (B, C, H, W): a fresh copy of the images.
+    - `targets` (B,): the outputs to explain.
+    - `first`, `total`: index of the first image in the test, and how many images that has.
+    - `offered`: arguments for methods that declare them by name: baseline, layers, patches, generator,
+      reference_images, highest.
     """
 
     environment: str

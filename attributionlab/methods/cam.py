@@ -137,10 +137,8 @@ class ActivationMap(Protocol):
 def activation_map(weights: Callable[[Tensor, Tensor], Tensor]) -> ActivationMap:
     """The method of this name and docstring, from what its weights are.
 
-    Parameters
-    ----------
-    weights : callable
-        Maps and their gradients, (B, c, h, w) each -> weights of maps, (B, c, 1, 1), or of their cells.
+    `weights`: maps and their gradients, (B, c, h, w) each -> weights of maps, (B, c, 1, 1), or of their
+    cells.
     """
 
     def method(

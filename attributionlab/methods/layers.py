@@ -212,9 +212,10 @@ def layout_of(
     inputs: Float[Tensor, "batch channels height width"],
     stated: Layout | None,
     who: str,
+    seen: "_Seen | None" = None,
 ) -> Layout:
-    """The layout that the user states, or the one that a pass of the first image proves; report where
-    they contradict each other.
+    """The layout that the user states, or the one that a pass of the first image proves (`seen`, where
+    it was made already); report where they contradict each other.
 
     Proven by the layer itself, by what is in front of it, or by what takes its output: convolutions,
     pooling and batch normalization have channels first, linear layers and layer normalization have them
@@ -222,9 +223,27 @@ def layout_of(
     proven, and a layer that does not run exactly once, or returns no maps.
     """
     _check_layout(stated, who)
-    seen = in_smaller_batches(lambda _: _seen(model, layer, inputs[:1]), 1, who)
+    seen = seen or in_smaller_batches(lambda _: _seen(model, layer, inputs[:1]), 1, who)
     only_maps([seen.returned])
-    return _layout(seen, model, layer, inputs, stated, who)
+    shape = tuple(seen.returned.shape)
+    proven = LAYOUTS.get(min(seen.channels)) if len(seen.channels) == 1 else None
+    if stated is None:
+        if proven is None:
+            raise AttributionLabError(
+                f"{who}: nothing around the layer tells which axis of its output {shape} holds "
+                "channels: state layout='channels-first' (B, c, h, w) or layout='channels-last' "
+                "(B, h, w, c)"
+            )
+        return proven
+    if proven not in (None, stated):
+        name = next(path for path, module in model.named_modules() if module is layer)
+        text = (
+            f"may be read along the wrong axes: layout is {stated!r}, but what is computed around "
+            f"layer {name!r} proves {proven!r} for its output {shape}: leave layout out, unless you "
+            "are certain"
+        )
+        notify(Notice(text, len(inputs)))
+    return stated
 
 
 def cells_of(
@@ -266,43 +285,13 @@ def cells_of(
                 f"{who}: {name} is {value!r}, but the layer returns maps "
                 f"{tuple(seen.returned.shape)} and no tokens (B, N, c): leave it out"
             )
-    return _layout(seen, model, layer, inputs, layout, who)
+    return layout_of(model, layer, inputs, layout, who, seen)
 
 
 def _check_layout(stated: object, who: str) -> None:
     if stated is not None and stated not in get_args(Layout):
         hint = nearest(str(stated), get_args(Layout))
         raise AttributionLabError(f"{who}: layout is {stated!r}: {hint}")
-
-
-def _layout(
-    seen: "_Seen",
-    model: nn.Module,
-    layer: nn.Module,
-    inputs: Float[Tensor, "batch channels height width"],
-    stated: Layout | None,
-    who: str,
-) -> Layout:
-    """The layout that is stated or proven."""
-    shape = tuple(seen.returned.shape)
-    proven = LAYOUTS.get(min(seen.channels)) if len(seen.channels) == 1 else None
-    if stated is None:
-        if proven is None:
-            raise AttributionLabError(
-                f"{who}: nothing around the layer tells which axis of its output {shape} holds "
-                "channels: state layout='channels-first' (B, c, h, w) or layout='channels-last' "
-                "(B, h, w, c)"
-            )
-        return proven
-    if proven not in (None, stated):
-        name = next(path for path, module in model.named_modules() if module is layer)
-        text = (
-            f"may be read along the wrong axes: layout is {stated!r}, but what is computed around "
-            f"layer {name!r} proves {proven!r} for its output {shape}: leave layout out, unless you "
-            "are certain"
-        )
-        notify(Notice(text, len(inputs)))
-    return stated
 
 
 def channels_first(output: Tensor, cells: Cells) -> Float[Tensor, "batch maps rows columns"]:

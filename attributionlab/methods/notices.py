@@ -43,21 +43,14 @@ PACKAGE = __name__.partition(".")[0]
 class Notice:
     """What one guard has to say about the attributions of a batch.
 
-    Parameters
-    ----------
-    text : str
-        What is wrong and what would help, continuing "attributions of 3 images ..."; `{worst}` stands
-        for the largest of the values.
-    images : int
-        Number of images of which it is true; 0 if all is well.
-    gaps : sequence of float
-        Per image the share of the output change that the attributions miss, for the completeness guard.
-    worst : float
-        The largest value that `text` may name.
-    regions : Tensor of int, (B, H, W), optional
-        Label maps of the images, where the attributions are constant on regions.
-    kind : str
-        What it is about; empty for what no diagnosis asks for.
+    - `text`: what is wrong and what would help, continuing "attributions of 3 images ..."; `{worst}`
+      stands for the largest of the values.
+    - `images`: number of images of which it is true; 0 if all is well.
+    - `gaps`: per image the share of the output change that the attributions miss, for the completeness
+      guard.
+    - `worst`: the largest value that `text` may name.
+    - `regions`: label maps of the images, where the attributions are constant on regions.
+    - `kind`: what it is about; empty for what no diagnosis asks for.
     """
 
     text: str

@@ -90,12 +90,8 @@ METHODS: dict[str, Callable[..., Any]] = {
 class Preset:
     """How a paper runs a method.
 
-    Parameters
-    ----------
-    settings : mapping
-        The method's settings.
-    output, truth_output : {"probability", "logit"}, optional
-        Which output is explained and which the truth is about, where they differ from each other.
+    `settings`: the method's settings. `output`, `truth_output`: which output is explained and which the
+    truth is about, where they differ from each other.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)

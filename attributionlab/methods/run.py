@@ -39,15 +39,13 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
     Everything a module keeps in its `__dict__` is put back, the tables it holds there (parameters,
     buffers, submodules, hooks) entry by entry, and the values of parameters and buffers.
 
+    Gradients that a backward pass leaves in the parameters are dropped without mention.
+
     Yields
     ------
     list of str
         Filled on the way out with what had to be restored: "training mode", "requires_grad",
         "weights", "hooks", "modules", or the name of another attribute.
-
-    Notes
-    -----
-    Gradients that a backward pass leaves in the parameters are dropped without mention.
     """
     modules = list(model.modules())
     kinds = [type(module) for module in modules]

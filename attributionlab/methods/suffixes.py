@@ -16,14 +16,7 @@ SUFFIXES: Mapping[str, str] = {
 
 
 def base_and_suffix(name: str) -> tuple[str, str] | None:
-    """A name without its last suffix, and that suffix; None for a name without any.
-
-    Examples
-    --------
-    >>> from attributionlab.methods.suffixes import base_and_suffix
-    >>> base_and_suffix("lime-absolute-smoothgrad-squared")
-    ('lime-absolute', 'smoothgrad-squared')
-    """
+    """A name without its last suffix, and that suffix; None for a name without any."""
     for suffix in SUFFIXES:
         base = name.removesuffix(f"-{suffix}")
         if base != name:
@@ -68,14 +61,7 @@ _OF_SUFFIXES = {
 
 
 def display_name(name: str) -> str:
-    """A method's name for figures: without the file of one's own function.
-
-    Examples
-    --------
-    >>> from attributionlab.methods.suffixes import display_name
-    >>> display_name("integrated-gradients-true-baseline"), display_name("path/to/mine.py:my_method")
-    ('IG, true baseline', 'my_method')
-    """
+    """A method's name for figures: without the file of one's own function."""
     if ":" in name:
         return name.rpartition(":")[2]
     if name in DISPLAY_NAMES or (split := base_and_suffix(name)) is None:
@@ -87,18 +73,7 @@ def display_name(name: str) -> str:
 def figure_label(label: str) -> str:
     """A method as figures name it, beside what a command names it where that is not the same in words.
 
-    Parameters
-    ----------
-    label : str
-        The method's name, which its settings in parentheses may follow.
-
-    Examples
-    --------
-    >>> from attributionlab.methods.suffixes import figure_label
-    >>> figure_label("lime-true-baseline (segmentation=slic)"), figure_label("occlusion")
-    ('LIME, true baseline (segmentation=slic)', 'Occlusion')
-    >>> figure_label("integrated-gradients-true-baseline")
-    'IG, true baseline (integrated-gradients-true-baseline)'
+    `label`: the method's name, which its settings in parentheses may follow.
     """
     name, _, settings = label.removesuffix(")").partition(" (")
     display = display_name(name)

@@ -49,12 +49,6 @@ def tokens_of(
     tokens as possible are image tokens. All that are not in the grid are its prefix, unless the user
     says otherwise. Refuses a grid or prefix out of range, and fewer tokens than cells of the patch
     embedding.
-
-    Examples
-    --------
-    >>> from attributionlab.methods.tokens import tokens_of
-    >>> tokens_of(197, (224, 224), None, None, None)
-    Tokens(rows=14, columns=14, prefix=1)
     """
     refuse_if(
         [

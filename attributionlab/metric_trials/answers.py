@@ -55,14 +55,7 @@ class Answers(NamedTuple):
 class Asked:
     """What is asked about every image.
 
-    Parameters
-    ----------
-    panels : Panels
-        Images with their attributions.
-    metrics : sequence of Metric
-        What scores them.
-    conditions : sequence of Condition
-        Under which.
+    `panels`: images with their attributions. `metrics`: what scores them. `conditions`: under which.
     """
 
     panels: Panels

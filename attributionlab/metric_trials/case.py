@@ -35,24 +35,11 @@ def case_seed(seed: int, number: int) -> int:
 class Case:
     """One image with the maps that are to be scored.
 
-    Parameters
-    ----------
-    image : Tensor, (C, H, W)
-        The explained image.
-    target : Tensor of int, (1,)
-        The explained output.
-    maps : Tensor, (M, 1, H, W)
-        Attributions.
-    truth : Truth
-        Signs of the one image.
-    values : Tensor, (1, 1, H, W)
-        Exact Shapley values.
-    baseline : Tensor, (C, 1, 1)
-        The true baseline, which no network reacts to.
-    highest : float
-        Largest value that images may have; the least is 0.
-    seed : int
-        Seed for random subsets and for the noise of imputations.
+    - `truth`: signs of the one image.
+    - `values`: exact Shapley values.
+    - `baseline`: the true baseline, which no network reacts to.
+    - `highest`: largest value that images may have; the least is 0.
+    - `seed`: seed for random subsets and for the noise of imputations.
     """
 
     image: Float[Tensor, "channels height width"]
@@ -149,14 +136,8 @@ class Case:
 class Evaluation:
     """A case under one condition: what a model returns, each curve worked out once.
 
-    Parameters
-    ----------
-    case : Case
-        Image and maps.
-    model : nn.Module
-        (B, C, H, W) -> (B, K)
-    replacement : Tensor, (C, H, W)
-        What takes the place of removed pixels.
+    `case`: image and maps. `model`: (B, C, H, W) -> (B, K) `replacement`: what takes the place of
+    removed pixels.
     """
 
     case: Case

@@ -113,18 +113,11 @@ def conditions_of(
     baseline; all but the axis itself is as in the environment (without any Unseen Data Effect: two
     channels of strength 1).
 
-    Parameters
-    ----------
-    env : Environment
-        One without redundant channels, as a world from a rule, has no conditions.
-    doses : mapping of str to sequence of float, optional
-        Which axes of `AXES`, at which doses; all of `AXES` by default.
+    `env`: one without redundant channels, as a world from a rule, has no conditions. `doses`: which
+    axes of `AXES`, at which doses; all of `AXES` by default.
 
-    Raises
-    ------
-    AttributionLabError
-        For doses in an environment that cannot have redundant channels, an unknown axis, and impossible
-        doses.
+    Raises AttributionLabError for doses in an environment that cannot have redundant channels, an
+    unknown axis, and impossible doses.
     """
     constants = env.spec.constants
     if "redundant_channels" not in constants:

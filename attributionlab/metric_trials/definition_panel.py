@@ -21,11 +21,7 @@ from jaxtyping import Float32
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.metric_trials.agreement import (
-    lowest_part,
-    mean_over_images,
-    without_rounding,
-)
+from attributionlab.metric_trials.agreement import lowest_part, mean_over_images, without_rounding
 from attributionlab.metric_trials.answers import f1_of_maps
 from attributionlab.metric_trials.graded import DAMAGES, Material
 from attributionlab.metrics import cosine
@@ -65,14 +61,8 @@ class DefinitionPanel(NamedTuple):
 def definition_panel(truths: Truths, truth: Truth, seed: int, number: int) -> DefinitionPanel:
     """The panel of one image.
 
-    Parameters
-    ----------
-    truths : Truths
-        What each pixel of one image contributes, by every definition.
-    truth : Truth
-        The mask, for F1.
-    seed, number : int
-        Seed of the damages, and number of the image: others have other random numbers.
+    `truths`: what each pixel of one image contributes, by every definition. `truth`: the mask, for F1.
+    `seed`, `number`: seed of the damages, and number of the image: others have other random numbers.
     """
     values = torch.cat([truths[name].certain for name in DEFINITIONS])  # (definitions, 1, H, W)
     alike = torch.stack([cosine(values, each.expand_as(values)) for each in values])  # NaN: none
@@ -112,20 +102,12 @@ def definition_correlations(scores: Numbers, panel: DefinitionPanel) -> Numbers:
 def compared(correlations: Numbers, apart: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
     """Means over the questions of a world.
 
-    Parameters
-    ----------
-    correlations : array, (questions, definitions)
-        `definition_correlations` of each question.
-    apart : array, (questions, definitions, definitions)
-        `DefinitionPanel.apart` of each.
+    `correlations`: `definition_correlations` of each question. `apart`: `DefinitionPanel.apart` of
+    each.
 
-    Returns
-    -------
-    array, (definitions,)
-        Mean correlation with each definition, NaN where no question has one.
-    array, (definitions, definitions)
-        Correlation with the first less that with the second, mean over the questions that tell the two
-        apart; NaN where none does.
+    Result: mean correlation with each definition, NaN where no question has one; correlation with the
+    first less that with the second, mean over the questions that tell the two apart; NaN where none
+    does.
     """
     difference = np.where(apart, correlations[:, :, None] - correlations[:, None, :], np.nan)
     size = correlations.shape[1]

@@ -190,40 +190,15 @@ def graded_attributions(
     Doses of a damage share their random numbers: the pixels that are flipped at a dose of 0.1 are
     flipped at 0.2 too. The maps of an image depend on the image, `seed` and its number alone.
 
-    Parameters
-    ----------
-    signed : Tensor of int8, (B, 1, H, W)
-        The truth: +1, -1 or 0.
-    kinds : Tensor of int8, (B, 1, H, W)
-        What each pixel is (`attributionlab.diagnosis.shares.pixel_kinds`).
-    distractors : bool
-        Whether images have pixels of colors that do not count: then three more leak onto them.
-    seed : int
-        Non-negative.
-    first : int
-        Number of the first of these images.
+    - `signed`: the truth: +1, -1 or 0.
+    - `kinds`: what each pixel is (`attributionlab.diagnosis.shares.pixel_kinds`).
+    - `distractors`: whether images have pixels of colors that do not count: then three more leak onto
+      them.
+    - `seed`: non-negative.
+    - `first`: number of the first of these images.
 
-    Returns
-    -------
-    list of Graded
-        The exact one first, then each kind of `DAMAGES` by rising dose, then mixtures of two.
-
-    Raises
-    ------
-    AttributionLabError
-        For a negative seed or number, and shapes that differ.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.metric_trials.graded import graded_attributions
-    >>> signed = torch.tensor([[[[1, -1, 0, 0]]]], dtype=torch.int8)
-    >>> kinds = torch.tensor([[[[3, 3, 1, 0]]]], dtype=torch.int8)
-    >>> graded = {each.name: each.maps for each in graded_attributions(signed, kinds)}
-    >>> len(graded)
-    119
-    >>> graded["gaps 0.5"]
-    tensor([[[[ 1.0000, -1.0000,  0.5000,  0.0000]]]])
+    Result: the exact one first, then each kind of `DAMAGES` by rising dose, then mixtures of two.
+    Raises AttributionLabError for a negative seed or number, and shapes that differ.
     """
     problems = [*integer_problem("seed", seed, 0), *integer_problem("first", first, 0)]
     if signed.shape != kinds.shape:

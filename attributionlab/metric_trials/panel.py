@@ -14,13 +14,7 @@ from attributionlab.environment.questions import Question, Questions, have_other
 from attributionlab.errors import AttributionLabError, AttributionWarning
 from attributionlab.faithfulness.calls import attribute_batch
 from attributionlab.faithfulness.setup import Batch, Setup, prepared
-from attributionlab.methods import (
-    METHODS,
-    AttributionMethod,
-    as_method,
-    collect_notices,
-    preset_of,
-)
+from attributionlab.methods import METHODS, AttributionMethod, as_method, collect_notices, preset_of
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.case import Case, case_seed
 from attributionlab.metric_trials.graded import DISTRACTOR, graded_attributions
@@ -89,20 +83,12 @@ class Panels:
     """The panels of images 0, 1, ... of an environment; each depends on its number and on what stands
     below, not on `n`.
 
-    Parameters
-    ----------
-    env : Environment
-        Of the images.
-    n, seed : int
-        How many, which methods with ready maps are told; and which.
-    output : {"probability", "logit"}
-        What is explained.
-    methods : sequence
-        Real methods, ranked beside the graded attributions.
-    one_network : bool
-        All images have the roles of `env`, and their labels as targets; without twins.
-    keep : bool
-        Whether panels, and what networks answer, stay in memory for the next metric (`shared`).
+    - `env`: of the images.
+    - `n`, `seed`: how many, which methods with ready maps are told; and which.
+    - `output`: what is explained.
+    - `methods`: real methods, ranked beside the graded attributions.
+    - `one_network`: all images have the roles of `env`, and their labels as targets; without twins.
+    - `keep`: whether panels, and what networks answer, stay in memory for the next metric (`shared`).
     """
 
     def __init__(

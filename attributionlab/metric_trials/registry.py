@@ -50,18 +50,9 @@ SHORT_NAMES = {
 class Metric:
     """A metric that can be tested.
 
-    Parameters
-    ----------
-    name : str
-        For reports.
-    higher_is_better : bool
-        Which maps it prefers.
-    scores : callable
-        An evaluation -> a number for each of its maps, NaN where not applicable.
-    sees : {"maps", "network", "condition"}
-        What the scores depend on.
-    function : object
-        What it was made from.
+    - `higher_is_better`: which maps it prefers.
+    - `scores`: an evaluation -> a number for each of its maps, NaN where not applicable.
+    - `sees`: what the scores depend on.
     """
 
     name: str
@@ -74,22 +65,14 @@ class Metric:
 def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
     """Adapt whatever scores attributions.
 
-    Parameters
-    ----------
-    metric : str or callable
-        A name in `METRICS` or `blind.BLIND`, or a function
-        ``(model, images, targets, attributions, *, ...) -> (B,)``.
-        Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H, W)), `values` (exact Shapley
-        values, (B, 1, H, W)), `information` (those above 0) and `seed` it is given what it declares;
-        one that declares no `model` is called ``(attributions, *, ...)``.
-    higher_is_better : bool, optional
-        For a function that does not say so itself (`attributionlab.metrics.metric`).
+    `metric`: a name in `METRICS` or `blind.BLIND`, or a function ``(model, images, targets,
+    attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H,
+    W)), `values` (exact Shapley values, (B, 1, H, W)), `information` (those above 0) and `seed` it is
+    given what it declares; one that declares no `model` is called ``(attributions, *, ...)``.
+    `higher_is_better`: for a function that does not say so itself (`attributionlab.metrics.metric`).
 
-    Raises
-    ------
-    AttributionLabError
-        For an unknown name, for what cannot be called, does not say which direction is better or is
-        defined on a data set only, and for parameters that are not given.
+    Raises AttributionLabError for an unknown name, for what cannot be called, does not say which
+    direction is better or is defined on a data set only, and for parameters that are not given.
     """
     if isinstance(metric, str):
         if metric not in METRICS and metric not in FUNCTIONS and metric not in BLIND:

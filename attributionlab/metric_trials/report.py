@@ -108,32 +108,19 @@ class Break(NamedTuple):
 class MetricReport:
     """Whether a metric ranks attributions as the truth does, and at which doses of unseen data.
 
-    Parameters
-    ----------
-    metric : str
-        Its name.
-    higher_is_better : bool
-        Which attributions it prefers.
-    environment, output : str
-        Where, and which output was explained.
-    n, seed : int
-        How many images, and which.
-    candidates : sequence of str
-        Names of the attributions that were ranked.
-    doses : sequence of DoseScore
-        Axis by axis, by rising dose.
-    trial : Trial, optional
-        Agreement, swap contrast and what else the verdict stands on.
-    not_decisive : str
-        Why nothing can be decided; "" where it can.
-    has_unseen_data : bool
-        Whether there can be unseen data in the environment; no dose was tried otherwise.
-    threshold, confidence : float
-        For `breaks`, and for the intervals.
-    command : str
-        How to run it again.
-    wanted : int, optional
-        How many images there should have been: more than `n` where the test was stopped.
+    - `metric`: its name.
+    - `higher_is_better`: which attributions it prefers.
+    - `environment`, `output`: where, and which output was explained.
+    - `n`, `seed`: how many images, and which.
+    - `candidates`: names of the attributions that were ranked.
+    - `doses`: axis by axis, by rising dose.
+    - `trial`: agreement, swap contrast and what else the verdict stands on.
+    - `not_decisive`: why nothing can be decided; "" where it can.
+    - `has_unseen_data`: whether there can be unseen data in the environment; no dose was tried
+      otherwise.
+    - `threshold`, `confidence`: for `breaks`, and for the intervals.
+    - `command`: how to run it again.
+    - `wanted`: how many images there should have been: more than `n` where the test was stopped.
     """
 
     metric: str
@@ -446,12 +433,12 @@ class MetricReport:
             return {}
         contrast = self.trial.contrast
         return {
-            "headline": _records(self.headline()),
+            "headline": records(self.headline()),
             "contrasts": None if contrast is None else [_or_none(each) for each in contrast.each],
             "possible_contrast": None if contrast is None else _or_none(contrast.possible),
-            "controls": _records(self.trial.controls),
-            "lures": _records(self.trial.lures),
-            "attributions": _records(self.trial.attributions),
+            "controls": records(self.trial.controls),
+            "lures": records(self.trial.lures),
+            "attributions": records(self.trial.attributions),
         }
 
     def to_json(self, path: str | Path) -> None:
@@ -469,8 +456,8 @@ def _agreement(dose: DoseScore) -> float:
     return -math.inf if math.isnan(value) else value
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain values."""
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain values, NaN as None."""
     return [
         {key: _or_none(value) if isinstance(value, float) else value for key, value in row.items()}
         for row in table.to_dict("records")

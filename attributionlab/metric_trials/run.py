@@ -47,7 +47,19 @@ BETTER = 0.01
 values, which says nothing, moves an area by some thousandths."""
 
 
-class MetricTestOptions(TypedDict, total=False):
+class ReportOptions(TypedDict, total=False):
+    """Those keywords of `MetricTestOptions` that say how tests are run and reported."""
+
+    threshold: float
+    confidence: float
+    out: str | Path | None
+    jobs: int | None
+    retry_failed: bool
+    show_progress: bool
+    command: str
+
+
+class MetricTestOptions(ReportOptions, total=False):
     """Keywords of a test of metrics.
 
     Parameters
@@ -80,15 +92,8 @@ class MetricTestOptions(TypedDict, total=False):
     methods: Sequence[AttributionMethod]
     doses: Mapping[str, Sequence[float]] | None
     output: Output | None
-    threshold: float
-    confidence: float
     device: str | torch.device | None
     one_network: bool
-    out: str | Path | None
-    jobs: int | None
-    retry_failed: bool
-    show_progress: bool
-    command: str
 
 
 def metric_test(
@@ -146,10 +151,6 @@ def metric_test(
         As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
         one_network, out, jobs, retry_failed, show_progress, command.
 
-    Returns
-    -------
-    MetricReport
-
     Raises
     ------
     AttributionLabError
@@ -181,23 +182,17 @@ def metric_tests(
     methods: Sequence[AttributionMethod] = (),
     doses: Mapping[str, Sequence[float]] | None = None,
     output: Output | None = None,
-    threshold: float = 0.5,
-    confidence: float = 0.95,
     device: str | torch.device | None = None,
     one_network: bool = False,
-    out: str | Path | None = None,
-    jobs: int | None = 1,
-    retry_failed: bool = False,
-    show_progress: bool = False,
-    command: str = "",
+    **options: Unpack[ReportOptions],
 ) -> list[MetricReport]:
     """`metric_test` of several metrics, which share what the model says; its parameters and errors."""
     refuse_if(
         [
             *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
-            *number_problem("threshold", threshold, above=-1, most=1),
-            *confidence_problem(confidence),
+            *number_problem("threshold", options.get("threshold", 0.5), above=-1, most=1),
+            *confidence_problem(options.get("confidence", 0.95)),
             *methods_problem(methods),
         ]
     )
@@ -211,17 +206,7 @@ def metric_tests(
         if reason and not (conditions or one_network):
             raise AttributionLabError(f"{reason}; nothing is unseen there either")
         panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
-    return reports_of(
-        *(Asked(panels, metrics, conditions), n),
-        reason=reason,
-        threshold=threshold,
-        confidence=confidence,
-        out=out,
-        jobs=jobs,
-        retry_failed=retry_failed,
-        show_progress=show_progress,
-        command=command,
-    )
+    return reports_of(Asked(panels, metrics, conditions), n, reason=reason, **options)
 
 
 def reports_of(

@@ -70,24 +70,9 @@ class Drop(NamedTuple):
 def swap_contrast(scores: Pair, truths: Pair, resamples: Resamples) -> Correlations:
     """The contrast of each question, as defined above.
 
-    Parameters
-    ----------
-    scores : pair of array, (candidates, questions)
-        A metric's, the higher the better, before the own and before the twin's networks.
-    truths : pair of array, (candidates, questions)
-        The truth's scores of the same candidates.
-    resamples : Resamples
-        With the families of the candidates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.metric_trials.swap import swap_contrast
-    >>> from attributionlab.ranking import Resamples
-    >>> own, twin = np.array([[3.0], [2], [1]]), np.array([[1.0], [2], [3]])
-    >>> fixed = Resamples(None, 0.95, 0)
-    >>> [float(swap_contrast(s, (own, twin), fixed).each[0]) for s in ((own, twin), (own, own))]
-    [2.0, 0.0]
+    `scores`: a metric's, the higher the better, before the own and before the twin's networks.
+    `truths`: the truth's scores of the same candidates. `resamples`: with the families of the
+    candidates.
     """
     by_metric, by_truth = ([without_rounding(each.T) for each in pair] for pair in (scores, truths))
     (own, crossed), (others, back) = (
@@ -113,23 +98,14 @@ def verdict_of(
 ) -> tuple[Verdict, str]:
     """What agreement and contrast without unseen data say about a metric, and why.
 
-    Parameters
-    ----------
-    agreement : CorrelationInterval
-        Mean correlation with the truth's ranking.
-    contrast : Contrast or None
-        None where questions have no twins: then nothing can be decided.
-    questions : int
-        How many were asked.
-    reason : str
-        Why there are no twins.
+    - `agreement`: mean correlation with the truth's ranking.
+    - `contrast`: None where questions have no twins: then nothing can be decided.
+    - `questions`: how many were asked.
+    - `reason`: why there are no twins.
 
-    Returns
-    -------
-    (str, str)
-        *blind*: the contrast is zero to rounding on every question. *reversed*: agreement or contrast
-        lies below zero by its interval. *valid*: both lie above it. *undecided*: an interval contains
-        zero, or says too little, with fewer than six questions that have a ranking.
+    Result: *blind*: the contrast is zero to rounding on every question. *reversed*: agreement or
+    contrast lies below zero by its interval. *valid*: both lie above it. *undecided*: an interval
+    contains zero, or says too little, with fewer than six questions that have a ranking.
     """
     if contrast is None:
         return "undecided", f"not decisive: {reason}"

@@ -51,10 +51,8 @@ def checked_maps(
 ) -> Float[Tensor, "batch pixels"]:
     """Attributions of a batch in float64, one row of pixels for each image.
 
-    Raises
-    ------
-    AttributionLabError
-        For another shape than `shape`, (B, 1, H, W), and for values that are no finite real numbers.
+    Raises AttributionLabError for another shape than `shape`, (B, 1, H, W), and for values that are no
+    finite real numbers.
     """
     refuse_other_than_maps(attributions, shape, name)
     maps: Tensor = attributions.detach().double().flatten(1)
@@ -163,16 +161,9 @@ def warn_of_forward_passes(model: nn.Module, images: Tensor, passes: int, remedy
     The layers decide, which costs nothing to ask. Models that could be followed if they did not round
     are small: nothing is said of those.
 
-    Parameters
-    ----------
-    model : nn.Module
-        What is evaluated.
-    images : Tensor, (B, C, H, W)
-        On which.
-    passes : int
-        Images that the model would be shown on the route "forward".
-    remedy : str
-        How the caller's user asks for fewer.
+    - `images` (B, C, H, W): on which.
+    - `passes`: images that the model would be shown on the route "forward".
+    - `remedy`: how the caller's user asks for fewer.
     """
     if passes <= MANY_PASSES:
         return

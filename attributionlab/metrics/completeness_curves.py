@@ -30,20 +30,13 @@ DECIMALS = 9
 class CompletenessCurve:
     """What removing all pixels above a threshold does to the performance.
 
-    Parameters
-    ----------
-    thresholds : Tensor, (T,)
-        As they were given.
-    differences : Tensor, (T,)
-        Performance on the intact images minus that on what is left; higher is more complete.
-    intact : float
-        Performance on the images as they are.
-    performance : Tensor, (T,)
-        Performance on what is left.
-    removed : Tensor, (T,)
-        Mean share of pixels that are removed.
-    emptied : Tensor of int, (T,)
-        Images of which nothing is left.
+    - `thresholds`: as they were given.
+    - `differences`: performance on the intact images minus that on what is left; higher is more
+      complete.
+    - `intact`: performance on the images as they are.
+    - `performance`: performance on what is left.
+    - `removed`: mean share of pixels that are removed.
+    - `emptied`: images of which nothing is left.
     """
 
     thresholds: Float[Tensor, " thresholds"]
@@ -68,6 +61,9 @@ def completeness_curve(
 
     .. math:: \Delta s_t = s(F) - s(F \setminus \{j : \eta_j > t\})
 
+    Source: Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to
+    evaluating feature attribution methods. TMLR. Algorithm 4.
+
     Parameters
     ----------
     model, images, targets
@@ -84,20 +80,11 @@ def completeness_curve(
     **setup
         `PerformanceOptions`: indicator, value_range, imputation, nothing_kept, seed, batch_size.
 
-    Returns
-    -------
-    CompletenessCurve
-
     Raises
     ------
     AttributionLabError
         For negative attributions and thresholds, and what `Performance` refuses: a map that is above a
         threshold everywhere leaves nothing, which needs `nothing_kept`.
-
-    References
-    ----------
-    Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to evaluating
-    feature attribution methods. TMLR. Algorithm 4.
 
     Examples
     --------

@@ -21,6 +21,11 @@ from attributionlab.metrics.perturbation import Maps, Scores
 def sparseness(attributions: Maps) -> Scores:
     """Gini index of an attribution: how unequally it is spread over the pixels.
 
+    Quantus 0.6.0 divides maps by their largest magnitude and adds 1e-7 to every value.
+
+    Source: Chalasani, Chen, Chowdhury, Jha and Wu (2020): Concise explanations of neural networks using
+    adversarial training. ICML.
+
     Parameters
     ----------
     attributions : Tensor, (B, 1, H, W)
@@ -35,15 +40,6 @@ def sparseness(attributions: Maps) -> Scores:
     ------
     AttributionLabError
         For negative attributions and those that are not finite.
-
-    Notes
-    -----
-    Quantus 0.6.0 divides maps by their largest magnitude and adds 1e-7 to every value.
-
-    References
-    ----------
-    Chalasani, Chen, Chowdhury, Jha and Wu (2020): Concise explanations of neural networks using
-    adversarial training. ICML.
 
     Examples
     --------
@@ -62,18 +58,15 @@ def sparseness(attributions: Maps) -> Scores:
 def complexity(attributions: Maps) -> Scores:
     """Entropy of an attribution that is scaled to a sum of 1; parameters and errors of `sparseness`.
 
+    Quantus 0.6.0 adds 1e-12 inside the logarithm.
+
+    Source: Bhatt, Weller and Moura (2020): Evaluating and aggregating feature-based model explanations.
+    IJCAI.
+
     Returns
     -------
     Tensor of float64, (B,)
         In nats, in [0, ln P]: 0 for a single pixel, ln P for a constant map; NaN for a map of zeros.
-
-    Notes
-    -----
-    Quantus 0.6.0 adds 1e-12 inside the logarithm.
-
-    References
-    ----------
-    Bhatt, Weller and Moura (2020): Evaluating and aggregating feature-based model explanations. IJCAI.
     """
     values = exactly_rescaled(nonnegative_maps(attributions))
     entropy: Tensor = torch.special.entr(values / values.sum(1, keepdim=True)).sum(1)

@@ -25,13 +25,7 @@ from attributionlab.metrics.checked_inputs import (
     refuse_other_than_maps,
 )
 from attributionlab.metrics.marking import metric
-from attributionlab.metrics.perturbation import (
-    Images,
-    Maps,
-    Scores,
-    Targets,
-    insertion_curve,
-)
+from attributionlab.metrics.perturbation import Images, Maps, Scores, Targets, insertion_curve
 from attributionlab.metrics.robustness import outputs_of
 from attributionlab.metrics.sensitivity import sensitivity_n_curve
 from attributionlab.metrics.single_deletions import (
@@ -67,6 +61,11 @@ def faithfulness_correlation(
 
     One point of `sensitivity_n_curve`, with its parameters, errors and warnings.
 
+    Quantus 0.6.0 has k itself, 224 by default, and draws from numpy's global random state.
+
+    Source: Bhatt, Weller and Moura (2020): Evaluating and aggregating feature-based model explanations.
+    IJCAI.
+
     Parameters
     ----------
     share : float
@@ -77,14 +76,6 @@ def faithfulness_correlation(
     -------
     Tensor of float64, (B,)
         In [-1, 1], higher is better; NaN where no subset changes the output otherwise than another.
-
-    Notes
-    -----
-    Quantus 0.6.0 has k itself, 224 by default, and draws from numpy's global random state.
-
-    References
-    ----------
-    Bhatt, Weller and Moura (2020): Evaluating and aggregating feature-based model explanations. IJCAI.
 
     Examples
     --------
@@ -128,20 +119,16 @@ def faithfulness_estimate(
     `sds` with Pearson's correlation in place of Spearman's; parameters and errors of `single_deletion`.
     The paper's patches are single pixels: `patches=torch.arange(H * W).view(H, W)`.
 
+    Quantus 0.6.0 takes groups of pixels with consecutive attributions for patches, single ones by
+    default.
+
+    Source: Alvarez-Melis and Jaakkola (2018): Towards robust interpretability with self-explaining
+    neural networks. NeurIPS.
+
     Returns
     -------
     Tensor of float64, (B,)
         In [-1, 1], higher is better; NaN where all drops are equal, 0 where only the sums are.
-
-    Notes
-    -----
-    Quantus 0.6.0 takes groups of pixels with consecutive attributions for patches, single ones by
-    default.
-
-    References
-    ----------
-    Alvarez-Melis and Jaakkola (2018): Towards robust interpretability with self-explaining neural
-    networks. NeurIPS.
     """
     refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     drops = deletion_drops(model, images, targets, replacement=replacement, **options)
@@ -167,16 +154,12 @@ def monotonicity(
     point to the next, otherwise 0. Outputs are compared with >=: of a model that rounds, a fall by one
     rounding counts.
 
-    Notes
-    -----
     Quantus 0.6.0 replaces pixels of the replacement image by the replacement, not by the image: its
     outputs do not change, and its score is 1.
 
-    References
-    ----------
-    Arya et al. (2019): One explanation does not fit all: a toolkit and taxonomy of AI explainability
-    techniques. arXiv 1909.03012. Luss et al. (2021): Leveraging latent features for local explanations.
-    KDD.
+    Source: Arya et al. (2019): One explanation does not fit all: a toolkit and taxonomy of AI
+    explainability techniques. arXiv 1909.03012. Luss et al. (2021): Leveraging latent features for
+    local explanations. KDD.
     """
     curves = insertion_curve(
         *(model, images, targets, attributions), replacement=replacement, order="lerf", step=step
@@ -204,19 +187,16 @@ def monotonicity_correlation(
 
     Parameters and errors of `single_deletion`. The magnitudes |a| are the definition's.
 
+    Nguyen and Martinez take the mean square over random replacements, divided by f(x)^2, which changes
+    no rank; here there is one replacement. Quantus 0.6.0 draws 100 of them, uniform in [0, 1].
+
+    Source: Nguyen and Martinez (2020): On quantitative aspects of model interpretability. arXiv
+    2007.07584.
+
     Returns
     -------
     Tensor of float64, (B,)
         In [-1, 1], higher is better; NaN where all changes are equal, 0 where only the magnitudes are.
-
-    Notes
-    -----
-    Nguyen and Martinez take the mean square over random replacements, divided by f(x)^2, which changes
-    no rank; here there is one replacement. Quantus 0.6.0 draws 100 of them, uniform in [0, 1].
-
-    References
-    ----------
-    Nguyen and Martinez (2020): On quantitative aspects of model interpretability. arXiv 2007.07584.
     """
     sums, drops = _sizes(model, images, targets, attributions, replacement, options)
     return judged_by_drops(sums, drops).scores  # drops^2 has the ranks of |drops|
@@ -243,6 +223,11 @@ def non_sensitivity(
 
     Parameters and errors of `single_deletion`. The magnitudes |a| are the definition's.
 
+    Nguyen and Martinez count single pixels (`patches=torch.arange(H * W).view(H, W)`), and so does
+    Quantus 0.6.0, with one threshold, not relative, for maps and outputs.
+
+    Source: Nguyen and Martinez (2020), as for `monotonicity_correlation`.
+
     Parameters
     ----------
     tolerance : float
@@ -253,15 +238,6 @@ def non_sensitivity(
     -------
     Tensor of float64, (B,)
         In [0, 1], lower is better.
-
-    Notes
-    -----
-    Nguyen and Martinez count single pixels (`patches=torch.arange(H * W).view(H, W)`), and so does
-    Quantus 0.6.0, with one threshold, not relative, for maps and outputs.
-
-    References
-    ----------
-    Nguyen and Martinez (2020), as for `monotonicity_correlation`.
 
     Examples
     --------
@@ -294,6 +270,12 @@ def sufficiency(
 ) -> Scores:
     """Share of the images with a similar attribution for which the model's answer is the same.
 
+    Quantus 0.6.0 takes the standardized Euclidean distance as a share of the largest one, and scores 0
+    where no image is similar.
+
+    Source: Dasgupta, Frost and Moshkovitz (2022): Framework for evaluating faithfulness of local
+    explanations. ICML.
+
     Parameters
     ----------
     model : nn.Module
@@ -311,16 +293,6 @@ def sufficiency(
     -------
     Tensor of float64, (B,)
         In [0, 1], higher is better; NaN for an image to which no other one is similar.
-
-    Notes
-    -----
-    Quantus 0.6.0 takes the standardized Euclidean distance as a share of the largest one, and scores 0
-    where no image is similar.
-
-    References
-    ----------
-    Dasgupta, Frost and Moshkovitz (2022): Framework for evaluating faithfulness of local explanations.
-    ICML.
     """
     refuse_if(number_problem("closeness", closeness, least=0))
     shown, _ = checked_pair(images, 0, *kind_of(model))

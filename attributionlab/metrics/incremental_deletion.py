@@ -49,6 +49,10 @@ def ids_curve(
 ) -> Float64[Tensor, "batch steps"]:
     """The target's output while pixels are removed, least relevant first.
 
+    Source: Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models.
+    NeurIPS. Section 4.2. Samek et al. (2017): Evaluating the visualization of what a deep neural
+    network has learned. IEEE Transactions on Neural Networks and Learning Systems 28(11).
+
     Parameters
     ----------
     model : nn.Module
@@ -78,12 +82,6 @@ def ids_curve(
     AttributionLabError
         For NaN among attributions, shapes that do not fit, more steps than pixels, a model in training
         mode and outputs that are not finite.
-
-    References
-    ----------
-    Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models. NeurIPS.
-    Section 4.2. Samek et al. (2017): Evaluating the visualization of what a deep neural network has
-    learned. IEEE Transactions on Neural Networks and Learning Systems 28(11).
 
     Examples
     --------

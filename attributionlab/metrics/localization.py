@@ -36,6 +36,9 @@ def pointing_game(attributions: Maps, truth: Masks, *, tolerance: float = 0.0) -
 
     Where several pixels share the maximum: the share of them that hits.
 
+    Source: Zhang, Bargal, Lin, Brandt, Shen and Sclaroff (2018): Top-down neural attention by
+    excitation backprop. International Journal of Computer Vision 126.
+
     Parameters
     ----------
     tolerance : float
@@ -49,11 +52,6 @@ def pointing_game(attributions: Maps, truth: Masks, *, tolerance: float = 0.0) -
     ------
     AttributionLabError
         For a tolerance that is negative or no finite number, too.
-
-    References
-    ----------
-    Zhang, Bargal, Lin, Brandt, Shen and Sclaroff (2018): Top-down neural attention by excitation
-    backprop. International Journal of Computer Vision 126.
 
     Examples
     --------
@@ -80,6 +78,8 @@ def pointing_game(attributions: Maps, truth: Masks, *, tolerance: float = 0.0) -
 def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
     """The smallest box around each mask, edges parallel to the image's.
 
+    Source: Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics.
+
     Parameters
     ----------
     masks : Tensor of bool, (B, 1, H, W)
@@ -100,10 +100,6 @@ def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
     ------
     AttributionLabError
         For what is no mask and a margin that is no integer.
-
-    References
-    ----------
-    Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics.
 
     Examples
     --------
@@ -141,16 +137,14 @@ def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     `magnitudes(attributions, "overall")` or `"positive"`. A map of zeros scores 0. Zhou et al. (2022)
     call it Attr%, with the pixels that a data set was manipulated at for a mask.
 
+    Source: Arras, Osman and Samek (2022): CLEVR-XAI: a benchmark dataset for the ground truth
+    evaluation of neural network explanations. Information Fusion 81. Zhou, Booth, Ribeiro and Shah
+    (2022): Do feature attribution methods correctly attribute features? AAAI.
+
     Raises
     ------
     AttributionLabError
         For negative attributions, too.
-
-    References
-    ----------
-    Arras, Osman and Samek (2022): CLEVR-XAI: a benchmark dataset for the ground truth evaluation of
-    neural network explanations. Information Fusion 81. Zhou, Booth, Ribeiro and Shah (2022): Do feature
-    attribution methods correctly attribute features? AAAI.
 
     Examples
     --------
@@ -178,6 +172,8 @@ def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
 
     Where equal values straddle the n-th place, the places left go to them in equal shares.
 
+    Source: Arras, Osman and Samek (2022), as for `relevance_mass_accuracy`.
+
     Parameters
     ----------
     attributions : Tensor, (B, 1, H, W)
@@ -195,10 +191,6 @@ def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
     AttributionLabError
         For attributions with NaN, a mask that is not of type bool, has several channels or no pixel,
         and shapes that differ.
-
-    References
-    ----------
-    Arras, Osman and Samek (2022), as for `relevance_mass_accuracy`.
 
     Examples
     --------
@@ -220,19 +212,15 @@ def top_k_intersection(attributions: Maps, truth: Masks, *, share: float = 0.1) 
 
     Parameters, ties and errors of `relevance_rank_accuracy`, which has k = n.
 
+    Quantus 0.6.0 has k itself, 1000 by default, and an option that multiplies the score by P / n.
+
+    Source: Theiner, Mueller-Budack and Ewerth (2022): Interpretable semantic photo geolocation. WACV.
+
     Parameters
     ----------
     share : float
         k as a share of the P pixels, above 0 and at most 1: k = round(share P), at least 1. A k above n
         keeps the score of every map below 1.
-
-    Notes
-    -----
-    Quantus 0.6.0 has k itself, 1000 by default, and an option that multiplies the score by P / n.
-
-    References
-    ----------
-    Theiner, Mueller-Budack and Ewerth (2022): Interpretable semantic photo geolocation. WACV.
     """
     values, mask = _checked(attributions, truth)
     k = pixels_of_share(share, values.shape[1])

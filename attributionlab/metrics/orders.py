@@ -154,6 +154,9 @@ def reference_order(
     subset of n pixels equally likely. `reference=1` (or 0) leaves an order as it is; all pixels make it
     an order at random.
 
+    Source: Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics,
+    section 6.2.3.
+
     Parameters
     ----------
     orders : Tensor of int64, (B, P)
@@ -172,11 +175,6 @@ def reference_order(
     ------
     AttributionLabError
         For orders that are no integers of shape (B, P), a number beyond the pixels, and no generator.
-
-    References
-    ----------
-    Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics, section
-    6.2.3.
 
     Examples
     --------
@@ -213,6 +211,8 @@ def reference_order(
 def dice(first: Int[Tensor, " first"], second: Int[Tensor, " second"]) -> Fraction:
     """Dice similarity of two sets of pixels: 2 |A and B| / (|A| + |B|).
 
+    Source: Dice (1945): Measures of the amount of ecologic association between species. Ecology 26.
+
     Parameters
     ----------
     first, second : Tensor of integers, (n,) and (m,)
@@ -227,10 +227,6 @@ def dice(first: Int[Tensor, " first"], second: Int[Tensor, " second"]) -> Fracti
     ------
     AttributionLabError
         For tensors that are no lists of integers, and for an index that stands twice.
-
-    References
-    ----------
-    Dice (1945): Measures of the amount of ecologic association between species. Ecology 26.
 
     Examples
     --------
@@ -250,6 +246,8 @@ def expected_dice(n: int, reference: int) -> Fraction:
     The number k of shared pixels is hypergeometric: each of the n random pixels is one of the first n
     with probability n / N, so E k = n^2 / N, and for sets of one size the Dice similarity is k / n.
 
+    Source: Wang and Wang (2022), proposition 1, as for `reference_order`.
+
     Parameters
     ----------
     n : int
@@ -266,10 +264,6 @@ def expected_dice(n: int, reference: int) -> Fraction:
     ------
     AttributionLabError
         For n below 1 and a reference set smaller than n.
-
-    References
-    ----------
-    Wang and Wang (2022), proposition 1, as for `reference_order`.
 
     Examples
     --------
@@ -313,6 +307,9 @@ def pixel_isolation(
 ) -> Float64[Tensor, "batch counts"]:
     """Mean share of a removed pixel's neighbors that are not removed, after so many of an order.
 
+    Source: Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics.
+    The measure is ours.
+
     Parameters
     ----------
     orders : Tensor of int64, (B, P)
@@ -336,11 +333,6 @@ def pixel_isolation(
     AttributionLabError
         For orders that are no permutations, a size of another number of pixels or of a single one,
         another neighborhood and counts out of range.
-
-    References
-    ----------
-    Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics. The
-    measure is ours.
 
     Examples
     --------

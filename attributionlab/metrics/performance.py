@@ -189,30 +189,16 @@ class PerformanceOptions(TypedDict, total=False):
 class Performance:
     """Performance of one model on one data set, whatever is removed from its images.
 
-    Parameters
-    ----------
-    model : nn.Module
-        (B, C, H, W) -> (B, K), in eval mode.
-    images : Tensor, (B, C, H, W)
-        Within the value range.
-    targets : Tensor of int, (B,)
-        Labels.
-    **setup
-        `PerformanceOptions`.
+    - `model`: (B, C, H, W) -> (B, K), in eval mode.
+    - `images`: within the value range.
+    - `**setup`: `PerformanceOptions`.
 
-    Raises
-    ------
-    AttributionLabError
-        For a model in training mode, an empty data set, images that are not floating-point or leave the
-        value range, labels that the model does not have (if the indicator needs them), outputs that are
-        NaN, and impossible settings.
+    Raises AttributionLabError for a model in training mode, an empty data set, images that are not
+    floating-point or leave the value range, labels that the model does not have (if the indicator needs
+    them), outputs that are NaN, and impossible settings.
 
-    Attributes
-    ----------
-    precision : float
-        By which share of themselves the indicator's numbers so far may be off, because of their type.
-    empty : Tensor, (B, C, H, W), or None
-        What images become of which nothing is kept.
+    `precision`: by which share of themselves the indicator's numbers so far may be off, because of
+    their type. `empty` (B, C, H, W): what images become of which nothing is kept.
     """
 
     def __init__(

@@ -39,10 +39,7 @@ from attributionlab.metrics.robustness import (
     with_noise,
 )
 from attributionlab.ranking import centered_ranks, row_correlations
-from attributionlab.validation import (
-    checked_targets,
-    integer_problem,
-)
+from attributionlab.validation import checked_targets, integer_problem
 
 LayerOrder = Literal["top-down", "bottom-up", "independent"]
 """From the last layer to the first, from the first to the last, or one layer at a time."""
@@ -84,6 +81,9 @@ def parameter_randomization_curve(
 ) -> Float64[Tensor, "batch layers"]:
     """Rank correlation of attributions before and after layer upon layer has been randomized.
 
+    Quantus 0.6.0 seeds every layer alike, so that equal layers get equal weights, and torch's global
+    generator is left in that state. Its smooth form has Gaussian noise.
+
     Parameters
     ----------
     model : nn.Module
@@ -109,11 +109,6 @@ def parameter_randomization_curve(
     AttributionLabError
         For a model of which a module has weights and no `reset_parameters`, settings out of range,
         and attributions of another shape or that are not finite.
-
-    Notes
-    -----
-    Quantus 0.6.0 seeds every layer alike, so that equal layers get equal weights, and torch's global
-    generator is left in that state. Its smooth form has Gaussian noise.
 
     Examples
     --------
@@ -189,6 +184,8 @@ def efficient_parameter_randomization(
 
     Parameters and errors of `parameter_randomization_curve`, and:
 
+    Quantus 0.6.0 chooses the number of bins from the maps unless it is given one.
+
     Parameters
     ----------
     bins : int
@@ -198,10 +195,6 @@ def efficient_parameter_randomization(
     -------
     Tensor of float64, (B,)
         At least -1, higher is better; NaN for a constant map, whose entropy is 0.
-
-    Notes
-    -----
-    Quantus 0.6.0 chooses the number of bins from the maps unless it is given one.
     """
     starts = noise_ready(attribute, model, images, radius=0, draws=1, seed=seed, noiseless=True)
     refuse_if(integer_problem("bins", bins, 2))
@@ -231,6 +224,8 @@ def random_logit(
 
     Parameters and errors of `parameter_randomization_curve`; models with one output are refused.
 
+    Quantus 0.6.0 compares by structural similarity by default, and is told the number of outputs.
+
     Parameters
     ----------
     seed : int
@@ -240,10 +235,6 @@ def random_logit(
     -------
     Tensor of float64, (B,)
         In [-1, 1]; lower is better. NaN where either map is constant.
-
-    Notes
-    -----
-    Quantus 0.6.0 compares by structural similarity by default, and is told the number of outputs.
     """
     starts = noise_ready(attribute, model, images, radius=0, draws=1, seed=seed, noiseless=True)
     classes = checked_targets(targets, len(starts))

@@ -115,14 +115,10 @@ def selectivity(
 
     In units of the output; lower is better.
 
-    Notes
-    -----
     Quantus 0.6.0 returns the curve without its first point, and orders regions by their sum.
 
-    References
-    ----------
-    Montavon, Samek and Mueller (2018): Methods for interpreting and understanding deep neural networks.
-    Digital Signal Processing 73.
+    Source: Montavon, Samek and Mueller (2018): Methods for interpreting and understanding deep neural
+    networks. Digital Signal Processing 73.
     """
     curves = region_curve(
         model, images, targets, attributions, replacement=replacement, patches=patches
@@ -146,15 +142,11 @@ def region_perturbation(
 
     In units of the output; higher is better, because what matters most is removed first.
 
-    Notes
-    -----
     Quantus 0.6.0 returns the drops one by one, orders regions by their sum and states that lower is
     better.
 
-    References
-    ----------
-    Samek, Binder, Montavon, Lapuschkin and Mueller (2017): Evaluating the visualization of what a deep
-    neural network has learned. IEEE TNNLS 28, eq. 12.
+    Source: Samek, Binder, Montavon, Lapuschkin and Mueller (2017): Evaluating the visualization of what
+    a deep neural network has learned. IEEE TNNLS 28, eq. 12.
     """
     curves = region_curve(
         model, images, targets, attributions, replacement=replacement, patches=patches
@@ -184,19 +176,15 @@ def irof(
     Iterative removal of features: hand in superpixels as `patches` and their mean color as
     `replacement` for the form of the paper, and the model that returns probabilities.
 
+    Quantus 0.6.0 makes the superpixels itself, has steps of length 1 and leaves out the first.
+
+    Source: Rieger and Hansen (2020): IROF: a low resource evaluation metric for explanation methods.
+    ICLR workshop AI for Affordable Healthcare.
+
     Returns
     -------
     Tensor of float64, (B,)
         At most 1 for outputs of at least 0, higher is better; NaN where f(x_0) is 0.
-
-    Notes
-    -----
-    Quantus 0.6.0 makes the superpixels itself, has steps of length 1 and leaves out the first.
-
-    References
-    ----------
-    Rieger and Hansen (2020): IROF: a low resource evaluation metric for explanation methods. ICLR
-    workshop AI for Affordable Healthcare.
     """
     curves = region_curve(
         model, images, targets, attributions, replacement=replacement, patches=patches

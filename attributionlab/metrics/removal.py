@@ -37,16 +37,11 @@ class Retraining(NamedTuple):
     Training images get noise of their own: from that of the test images in the same places a model
     could learn labels. An imputation of yours that draws noise must not draw the same for both.
 
-    Parameters
-    ----------
-    images : Tensor, (N, C, H, W)
-        For training, within the value range.
-    targets : Tensor of int, (N,)
-        Their labels.
-    attributions : Tensor, (N, 1, H, W)
-        Their maps, by the method under test.
-    fit : callable
-        `(images, targets) -> nn.Module`, in eval mode, whose randomness comes from a seed of its own.
+    - `images` (N, C, H, W): for training, within the value range.
+    - `targets` (N,): their labels.
+    - `attributions` (N, 1, H, W): their maps, by the method under test.
+    - `fit`: `(images, targets) -> nn.Module`, in eval mode, whose randomness comes from a seed of its
+      own.
     """
 
     images: Tensor
@@ -71,6 +66,10 @@ def removal_curve(
     With the default imputation these are ROAD's curves, and with a constant one Deletion's as Li et al.
     (2024) draw them; with `retraining` they are ROAR's or, imputed, ROAD's with retraining. The data
     set's curve is the mean over images.
+
+    Source: Rong, Leemann, Borisov, Kasneci and Kasneci (2022): A consistent and efficient evaluation
+    strategy for attribution methods. ICML. Hooker, Erhan, Kindermans and Kim (2019): A benchmark for
+    interpretability methods in deep neural networks. NeurIPS.
 
     Parameters
     ----------
@@ -97,12 +96,6 @@ def removal_curve(
     AttributionLabError
         For attributions that are not finite, fractions that do not rise within [0, 1], and what
         `Performance` refuses.
-
-    References
-    ----------
-    Rong, Leemann, Borisov, Kasneci and Kasneci (2022): A consistent and efficient evaluation strategy
-    for attribution methods. ICML. Hooker, Erhan, Kindermans and Kim (2019): A benchmark for
-    interpretability methods in deep neural networks. NeurIPS.
 
     Examples
     --------

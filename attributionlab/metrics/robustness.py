@@ -55,6 +55,9 @@ def infidelity(
     from 1 .. H W, then a subset drawn uniformly among those of that size. Local attributions such as
     gradients need a perturbation with a magnitude; call `captum.metrics.infidelity` for one.
 
+    Source: Yeh, Hsieh, Suggala, Inouye and Ravikumar (2019): On the (in)fidelity and sensitivity of
+    explanations. Advances in Neural Information Processing Systems 32.
+
     Parameters
     ----------
     model : nn.Module
@@ -85,11 +88,6 @@ def infidelity(
     AttributionLabError
         For shapes that do not fit; images, replacements, attributions or outputs that are not finite
         real numbers; targets that the model does not have; draws < 1; and seeds out of range.
-
-    References
-    ----------
-    Yeh, Hsieh, Suggala, Inouye and Ravikumar (2019): On the (in)fidelity and sensitivity of
-    explanations. Advances in Neural Information Processing Systems 32.
 
     Examples
     --------
@@ -138,6 +136,8 @@ def max_sensitivity(
     value of the image gets noise of its own, uniform in [-radius, radius]; norms are Euclidean, of the
     attributions summed over channels. A map of zeros is divided by 1 (Captum's choice).
 
+    Source: Yeh, Hsieh, Suggala, Inouye and Ravikumar (2019), as for `infidelity`.
+
     Parameters
     ----------
     attribute : callable
@@ -167,10 +167,6 @@ def max_sensitivity(
     AttributionLabError
         For a radius that is not positive, draws < 1, seeds out of range, and images or attributions
         of another shape or that are not finite real numbers.
-
-    References
-    ----------
-    Yeh, Hsieh, Suggala, Inouye and Ravikumar (2019), as for `infidelity`.
 
     Examples
     --------

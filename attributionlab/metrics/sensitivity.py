@@ -91,16 +91,11 @@ class SubsetOptions(TypedDict, total=False):
 class SubsetEffects:
     """What a model loses with random subsets of pixels; the same for all attributions of an image.
 
-    Attributes
-    ----------
-    orders : Tensor of int64, (B, D, P)
-        D permutations of the pixels (flat indices) for each image.
-    sizes : Tensor of int64, (S,)
-        How many of an order's first pixels are removed, ascending.
-    changes : Tensor of float64, (B, D, S)
-        f(x) - f(x without the first N pixels), or the number of changed steps among the first N.
-    shape : (int, int)
-        Height and width of the images.
+    - `orders`: D permutations of the pixels (flat indices) for each image.
+    - `sizes`: how many of an order's first pixels are removed, ascending.
+    - `changes`: f(x) - f(x without the first N pixels), or the number of changed steps among the first
+      N.
+    - `shape`: height and width of the images.
     """
 
     orders: Int[Tensor, "batch draws pixels"]

@@ -113,6 +113,9 @@ def patch_deleted(
     A model that is trained on such images has seen what `idsds` shows it: whole images and images
     without one patch, half of each by default.
 
+    Source: Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models.
+    NeurIPS. Section 3 and appendix B.
+
     Parameters
     ----------
     images : Tensor, (B, C, H, W)
@@ -130,11 +133,6 @@ def patch_deleted(
     ------
     AttributionLabError
         For patches that do not fit, and settings out of range.
-
-    References
-    ----------
-    Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models. NeurIPS.
-    Section 3 and appendix B.
 
     Examples
     --------
@@ -273,6 +271,9 @@ def single_deletion(
 ) -> SingleDeletion:
     """Delete each patch for itself, and hold what the output loses against the patch's attribution.
 
+    Source: Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models.
+    NeurIPS. Selvaraju et al. (2017): Grad-CAM. ICCV, for rank correlation with deletion.
+
     Parameters
     ----------
     model : nn.Module
@@ -302,11 +303,6 @@ def single_deletion(
     AttributionLabError
         For shapes that do not fit, a grid that does not divide the images, a model in training mode,
         and outputs that are not finite.
-
-    References
-    ----------
-    Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models. NeurIPS.
-    Selvaraju et al. (2017): Grad-CAM. ICCV, for rank correlation with deletion.
 
     Examples
     --------

@@ -61,20 +61,13 @@ class SoundnessLevel(NamedTuple):
 class SoundnessSweep:
     """Soundness after every step of adding pixels.
 
-    Parameters
-    ----------
-    ratios : Tensor, (S,)
-        Masked share of the area, falling; of the steps that were seen.
-    performance : Tensor, (S,)
-        Mean indicator over the data set.
-    per_sample : Tensor, (S, B)
-        Soundness of each image's pixels so far; NaN where they have no attribution.
-    false : Tensor of bool, (S,)
-        Steps with attribution that was counted as false.
-    epsilon : float
-        Rise of the performance below which it is.
-    rounding : Tensor, (S,)
-        By which the performance may be off, in the precision in which the indicator returns numbers.
+    - `ratios`: masked share of the area, falling; of the steps that were seen.
+    - `performance`: mean indicator over the data set.
+    - `per_sample`: soundness of each image's pixels so far; NaN where they have no attribution.
+    - `false`: steps with attribution that was counted as false.
+    - `epsilon`: rise of the performance below which it is.
+    - `rounding`: by which the performance may be off, in the precision in which the indicator returns
+      numbers.
     """
 
     ratios: Float[Tensor, " steps"]
@@ -139,6 +132,9 @@ def soundness_sweep(
     The first step is compared with a performance of 0. Steps so small that no pixel of any image is
     kept are left out, unless `nothing_kept` says what the images are then.
 
+    Source: Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to
+    evaluating feature attribution methods. TMLR. Algorithm 3.
+
     Parameters
     ----------
     model, images, targets
@@ -172,11 +168,6 @@ def soundness_sweep(
         For negative attributions, ratios that do not fall within [0, 1], and what `Performance`
         refuses. Without `nothing_kept`, also if no step keeps a pixel, or if the attributed pixels of
         an image are none.
-
-    References
-    ----------
-    Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to evaluating
-    feature attribution methods. TMLR. Algorithm 3.
 
     Examples
     --------
@@ -234,6 +225,8 @@ def soundness_at(
     The most attributed pixels are added until the performance is at least v; parameters and errors
     as for `soundness_sweep`, with `expansion="attributed"`.
 
+    Source: Li et al. (2024), Algorithm 1.
+
     Parameters
     ----------
     level : float
@@ -252,10 +245,6 @@ def soundness_at(
     AttributionLabWarning
         If the level is not reached, passed by more than epsilon in one step, or reached before any
         attribution is included (NaN).
-
-    References
-    ----------
-    Li et al. (2024), Algorithm 1.
 
     Examples
     --------

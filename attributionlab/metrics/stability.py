@@ -74,6 +74,8 @@ def local_lipschitz(
 ) -> Scores:
     """Largest change of an attribution for each unit by which the image changes.
 
+    Quantus 0.6.0 has Gaussian noise and scales maps by their largest magnitude, by default.
+
     Parameters
     ----------
     model : nn.Module
@@ -96,10 +98,6 @@ def local_lipschitz(
     ------
     AttributionLabError
         For what `max_sensitivity` refuses.
-
-    Notes
-    -----
-    Quantus 0.6.0 has Gaussian noise and scales maps by their largest magnitude, by default.
 
     Examples
     --------
@@ -131,6 +129,9 @@ def relative_input_stability(
 ) -> Scores:
     """Largest relative change of an attribution over the relative change of the image.
 
+    Pixels without attribution dominate: their change is divided by epsilon. Quantus 0.6.0 returns NaN
+    where the model answers any copy otherwise, and divides by epsilon only where a change is 0.
+
     Parameters
     ----------
     model, images, targets, attribute, radius
@@ -147,11 +148,6 @@ def relative_input_stability(
     ------
     AttributionLabError
         For what `max_sensitivity` refuses, outputs that are not finite, and an epsilon of 0 or less.
-
-    Notes
-    -----
-    Pixels without attribution dominate: their change is divided by epsilon. Quantus 0.6.0 returns NaN
-    where the model answers any copy otherwise, and divides by epsilon only where a change is 0.
     """
 
     def change(seen: Tensor, outputs: Tensor, epsilon: float) -> Tensor:

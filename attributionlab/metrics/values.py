@@ -176,6 +176,10 @@ def efficiency_within(attributions: Tensor, changes: Tensor, *, tolerance: float
 
     1 where `efficiency_gap`, with its parameters and errors, is at most a tolerance, otherwise 0.
 
+    Quantus 0.6.0 (Completeness) compares both with ==.
+
+    Source: Sundararajan, Taly and Yan (2017): Axiomatic attribution for deep networks. ICML.
+
     Parameters
     ----------
     tolerance : float
@@ -185,14 +189,6 @@ def efficiency_within(attributions: Tensor, changes: Tensor, *, tolerance: float
     -------
     Tensor of float64, (B,)
         0 or 1; NaN where the output does not change.
-
-    Notes
-    -----
-    Quantus 0.6.0 (Completeness) compares both with ==.
-
-    References
-    ----------
-    Sundararajan, Taly and Yan (2017): Axiomatic attribution for deep networks. ICML.
     """
     refuse_if(number_problem("tolerance", tolerance, least=0))
     gaps = efficiency_gap(attributions, changes)
@@ -231,6 +227,9 @@ def true_soundness(
 
     .. math:: |A \cap I|_\eta \, / \, |A|_\eta, \qquad A = \{\eta > 0\}, \quad I = \{\phi > 0\}
 
+    Source: Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to
+    evaluating feature attribution methods. TMLR. Definition 4.8.
+
     Parameters
     ----------
     attributions : Tensor, (B, 1, H, W)
@@ -249,11 +248,6 @@ def true_soundness(
     ------
     AttributionLabError
         For negative values and shapes that do not fit.
-
-    References
-    ----------
-    Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to evaluating
-    feature attribution methods. TMLR. Definition 4.8.
 
     Examples
     --------
@@ -290,6 +284,8 @@ def true_completeness(attributions: Maps, information: Maps, *, threshold: float
 
     .. math:: |A \cap I|_\phi \, / \, |I|_\phi, \qquad A = \{\eta > t\}, \quad I = \{\phi > 0\}
 
+    Source: Li et al. (2024), Definition 4.9.
+
     Parameters
     ----------
     attributions, information
@@ -301,10 +297,6 @@ def true_completeness(attributions: Maps, information: Maps, *, threshold: float
     -------
     Tensor of float64, (B,)
         In [0, 1]; NaN for an image without information.
-
-    References
-    ----------
-    Li et al. (2024), Definition 4.9.
 
     Examples
     --------

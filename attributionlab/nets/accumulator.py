@@ -37,16 +37,10 @@ class Level:
 class Accumulator:
     """A chain of convolutions with what is known about it.
 
-    Parameters
-    ----------
-    module : nn.Sequential
-        Convolutions, each followed by its ReLU: (B, C, H, W) -> (B, channels, 1, 1).
-    levels : list of Level
-        The maps on the way.
-    budgets : list of LayerBudget
-        One per convolution.
-    signal : Signal
-        Bound and grid of the sums.
+    - `module`: convolutions, each followed by its ReLU: (B, C, H, W) -> (B, channels, 1, 1).
+    - `levels`: the maps on the way.
+    - `budgets`: one per convolution.
+    - `signal`: bound and grid of the sums.
     """
 
     module: nn.Sequential

@@ -32,18 +32,11 @@ class Signal:
 class LayerBudget:
     """What one layer needs of the exactness budget.
 
-    Parameters
-    ----------
-    layer : str
-        Which layer.
-    largest_sum : float
-        Largest sum of absolute terms of the layer's neurons over the valid box.
-    steps : float
-        Largest quotient of such a sum and its neuron's grid step; at most 2^24.
-    finest : float
-        Smallest grid step of a neuron's terms; infinity where all terms are 0.
-    signal : Signal, optional
-        What leaves the layer, behind its ReLU, as tightly as its builder knows it.
+    - `layer`: which layer.
+    - `largest_sum`: largest sum of absolute terms of the layer's neurons over the valid box.
+    - `steps`: largest quotient of such a sum and its neuron's grid step; at most 2^24.
+    - `finest`: smallest grid step of a neuron's terms; infinity where all terms are 0.
+    - `signal`: what leaves the layer, behind its ReLU, as tightly as its builder knows it.
     """
 
     layer: str

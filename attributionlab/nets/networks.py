@@ -38,29 +38,18 @@ MOST_REDUNDANT = 256
 class Network:
     """A hand-weighted network and what is known about it.
 
-    Parameters
-    ----------
-    model : nn.Sequential
-        Parts `detector` (where there is one), `accumulator`, `flatten`, `head`;
-        (B, C, H, W) float32 -> (B, K) logits.
-    layers : dict of str to nn.Module
-        Where map-based methods attach: "gradcam", "iba".
-    classes : int
-        K.
-    channels, highest : int
-        What it takes: images of so many channels, integers from 0 to `highest`.
-    max_count : int
-        The largest count for which the output is right.
-    budgets : list of LayerBudget
-        What each layer needs of the exactness budget.
-    effective : dict of str to float
-        Constants that were snapped to a grid, with the value in force.
-    plain : nn.Sequential, optional
-        The model before it was rewritten (camouflaged, or put into an equivalent form), of the parts
-        named above. A rewritten `model` has the parts `features`, `flatten` and, where layers
-        follow, `head`.
-    moves : tuple of str
-        How it was rewritten, in words, in order.
+    - `model`: parts `detector` (where there is one), `accumulator`, `flatten`, `head`; (B, C, H, W)
+      float32 -> (B, K) logits.
+    - `layers`: where map-based methods attach: "gradcam", "iba".
+    - `classes`: K.
+    - `channels`, `highest`: what it takes: images of so many channels, integers from 0 to `highest`.
+    - `max_count`: the largest count for which the output is right.
+    - `budgets`: what each layer needs of the exactness budget.
+    - `effective`: constants that were snapped to a grid, with the value in force.
+    - `plain`: the model before it was rewritten (camouflaged, or put into an equivalent form), of the
+      parts named above. A rewritten `model` has the parts `features`, `flatten` and, where layers
+      follow, `head`.
+    - `moves`: how it was rewritten, in words, in order.
     """
 
     model: nn.Sequential

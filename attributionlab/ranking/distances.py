@@ -14,6 +14,8 @@ def hausdorff(first: Any, second: Any) -> float:
 
     .. math:: \max\{\max_a \min_b \|a - b\|, \; \max_b \min_a \|a - b\|\}
 
+    Source: Hausdorff (1914): Grundzüge der Mengenlehre.
+
     Parameters
     ----------
     first, second : array of real numbers, (points, dimensions)
@@ -29,10 +31,6 @@ def hausdorff(first: Any, second: Any) -> float:
     ------
     AttributionLabError
         For what are no finite points, and different dimensions.
-
-    References
-    ----------
-    Hausdorff (1914): Grundzüge der Mengenlehre.
 
     Examples
     --------

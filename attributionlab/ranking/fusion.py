@@ -50,6 +50,15 @@ class MetaRankFit(NamedTuple):
 def meta_rank(ranks: Any) -> Numbers:
     """Fuse rankings of methods into one score for each.
 
+    Scores depend on which methods are ranked: a third one, or copies of it, can change the order of two
+    others, whatever the cases say of these (no independence of irrelevant alternatives).
+
+    In time proportional to the cases and to the square of the number of methods, and for a linear
+    system as large as that number.
+
+    Source: Duan, Li, Zhang, Jiang, Xue, Sun, Song and Song (2024): On the evaluation consistency of
+    attribution-based explanations. ECCV. Section 4.2.
+
     Parameters
     ----------
     ranks : array of real numbers, (methods, cases)
@@ -68,19 +77,6 @@ def meta_rank(ranks: Any) -> Numbers:
         For fewer than two methods or cases, infinite ranks, a method that no case ranks, and methods
         that no chain of common cases connects.
 
-    Notes
-    -----
-    Scores depend on which methods are ranked: a third one, or copies of it, can change the order of two
-    others, whatever the cases say of these (no independence of irrelevant alternatives).
-
-    In time proportional to the cases and to the square of the number of methods, and for a linear
-    system as large as that number.
-
-    References
-    ----------
-    Duan, Li, Zhang, Jiang, Xue, Sun, Song and Song (2024): On the evaluation consistency of
-    attribution-based explanations. ECCV. Section 4.2.
-
     Examples
     --------
     >>> from attributionlab.ranking import meta_rank
@@ -95,17 +91,10 @@ def meta_rank(ranks: Any) -> Numbers:
 def resampled_meta_rank(ranks: Numbers, times: NDArray[np.int64]) -> Numbers:
     """`meta_rank` of each resample of cases, unchecked.
 
-    Parameters
-    ----------
-    ranks : array, (methods, cases)
-        1 is best; NaN for a method that a case does not rank.
-    times : array, (resamples, cases)
-        How often each resample has each case.
+    `ranks`: 1 is best; NaN for a method that a case does not rank. `times`: how often each resample has
+    each case.
 
-    Returns
-    -------
-    array, (resamples, methods)
-        NaN where no chain of drawn cases connects all methods.
+    Result: NaN where no chain of drawn cases connects all methods.
     """
     scores = np.full((len(times), len(ranks)), np.nan)
     rows = max(1, AT_ONCE // len(ranks) ** 2)

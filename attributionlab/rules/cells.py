@@ -22,14 +22,9 @@ OUTSIDE = -1
 class Unit:
     """Pixels that count together: one alone, or the k pixels of a complete tile.
 
-    Parameters
-    ----------
-    roles : tuple of (Vector, int)
-        What a pixel adds by itself, and how many pixels of the unit add the same.
-    bonus : Vector
-        What the unit adds while all its pixels are there; zeros for a single pixel.
-    number : int
-        How many such units the image has.
+    `roles`: what a pixel adds by itself, and how many pixels of the unit add the same. `bonus`: what
+    the unit adds while all its pixels are there; zeros for a single pixel. `number`: how many such
+    units the image has.
     """
 
     roles: tuple[tuple[Vector, int], ...]
@@ -67,12 +62,8 @@ def cells_of(units: Sequence[Unit]) -> list[Place]:
 class Merged(NamedTuple):
     """Units under a choice of forms.
 
-    Attributes
-    ----------
-    units : tuple of Unit
-        Those that feed a chosen form; vectors are of the chosen forms.
-    places : dict of Place to Place
-        Where each old cell went; a cell that feeds no chosen form is not there.
+    `units`: those that feed a chosen form; vectors are of the chosen forms. `places`: where each old
+    cell went; a cell that feeds no chosen form is not there.
     """
 
     units: tuple[Unit, ...]
@@ -116,12 +107,8 @@ def merged(units: Sequence[Unit], chosen: Sequence[int]) -> Merged:
 class Cells(NamedTuple):
     """The players of an image.
 
-    Attributes
-    ----------
-    units : tuple of Unit
-        What feeds the forms.
-    labels : array of int64, (H, W)
-        The cell of each pixel, an index of `cells_of(units)`; -1 where a pixel feeds no form.
+    `units`: what feeds the forms. `labels`: the cell of each pixel, an index of `cells_of(units)`; -1
+    where a pixel feeds no form.
     """
 
     units: tuple[Unit, ...]
@@ -146,14 +133,7 @@ def cells(hits: Hits, forms: Sequence[Coefficients], shape: tuple[int, int]) -> 
     shows no motif, whatever is absent. A tile shows one motif at most: any two of `MOTIFS`, or one
     with other colors, need different colors at one pixel.
 
-    Parameters
-    ----------
-    hits : Hits
-        Where the counts lie.
-    forms : sequence of Coefficients
-        Linear forms of the counts.
-    shape : (int, int)
-        H and W.
+    `hits`: where the counts lie. `forms`: linear forms of the counts. `shape`: H and W.
     """
     raw: dict[tuple[tuple[tuple[Vector, int], ...], Vector], list[list[int]]] = {}
     own = _vectors(hits, forms, [c for c in hits if not c.motif], shape)

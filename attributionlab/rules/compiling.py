@@ -180,12 +180,7 @@ CONSTRUCTIONS: dict[Operator, Callable[..., Value]] = {
 class Compiler:
     """Values of expressions by neurons; what stands in several places is built once.
 
-    Parameters
-    ----------
-    counts : sequence of Count
-        The counts, neurons 0, 1, ...
-    most : sequence of int
-        The largest value of each.
+    `counts`: the counts, neurons 0, 1, ... `most`: the largest value of each.
     """
 
     def __init__(self, counts: Sequence[Count], most: Sequence[int]) -> None:
@@ -198,10 +193,7 @@ class Compiler:
     def value(self, expression: Expression) -> Value:
         """An expression by neurons.
 
-        Raises
-        ------
-        AttributionLabError
-            If float32 might round a part of it.
+        Raises AttributionLabError if float32 might round a part of it.
         """
         if expression not in self._known:
             self._known[expression] = self._built(expression)
@@ -224,19 +216,11 @@ def compiled(
 ) -> tuple[Neurons, list[Value]]:
     """Neurons for several expressions, and the value of each.
 
-    Parameters
-    ----------
-    expressions : sequence of Expression
-        One for each output.
-    counts : sequence of Count
-        All that stand in them.
-    most : sequence of int
-        The largest value of each count.
+    `expressions`: one for each output. `counts`: all that stand in them. `most`: the largest value of
+    each count.
 
-    Raises
-    ------
-    AttributionLabError
-        For each expression that float32 might round: which part of it, and how much it needs.
+    Raises AttributionLabError for each expression that float32 might round: which part of it, and how
+    much it needs.
     """
     compiler, values, problems = Compiler(counts, most), [], []
     for expression in expressions:

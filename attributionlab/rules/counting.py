@@ -23,16 +23,10 @@ from attributionlab.rules.places import Places
 class Counting:
     """Layers that count, and what is known about them.
 
-    Parameters
-    ----------
-    module : nn.Sequential
-        Convolutions, each followed by its ReLU: (B, colors, H, W) -> (B, counts, 1, 1).
-    budgets : list of LayerBudget
-        One for each convolution.
-    signal : Signal
-        Bound and grid of the counts.
-    tiles : nn.ReLU, optional
-        What gives the map of tiles, where there is one.
+    - `module`: convolutions, each followed by its ReLU: (B, colors, H, W) -> (B, counts, 1, 1).
+    - `budgets`: one for each convolution.
+    - `signal`: bound and grid of the counts.
+    - `tiles`: what gives the map of tiles, where there is one.
     """
 
     module: nn.Sequential
@@ -46,12 +40,7 @@ def counted_in_regions(counts: Sequence[Count], places: Places) -> Counting:
 
     .. math:: n_k = \sum_{y, x} 1_{region_k}(y, x)\, color_k(y, x)
 
-    Parameters
-    ----------
-    counts : sequence of Count
-        Counts of pixels, no motifs.
-    places : Places
-        Which colors and regions there are.
+    `counts`: counts of pixels, no motifs. `places`: which colors and regions there are.
     """
     names = list(places.colors)
     kernels = torch.zeros(len(counts), len(names), places.side, places.side)
@@ -76,12 +65,7 @@ def counted_on_tiles(counts: Sequence[Count], places: Places) -> Counting:
     the places (2, j) and (i, 2), which are the next tile's (0, j) and (i, 0) everywhere else, are read
     in the last tiles only. The second convolution has a kernel as large as the map for each count.
 
-    Parameters
-    ----------
-    counts : sequence of Count
-        Counts of motifs, and of pixels too.
-    places : Places
-        Which colors and regions there are.
+    `counts`: counts of motifs, and of pixels too. `places`: which colors and regions there are.
     """
     names, side = list(places.colors), places.side // TILE
     # 3 x 3 kernels of stride 2 end with an odd side; motifs alone have nothing to do with its rest.

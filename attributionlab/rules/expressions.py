@@ -49,14 +49,9 @@ class Constant:
 class Count:
     """How many pixels of a color, or tiles with a motif, an image has.
 
-    Parameters
-    ----------
-    colors : tuple of str
-        The color's name, or those of a motif.
-    motif : str
-        One of `attributionlab.images.regions.MOTIFS`; empty for pixels of the one color.
-    region : str
-        Where they are counted; empty for the whole image.
+    `colors`: the color's name, or those of a motif. `motif`: one of
+    `attributionlab.images.regions.MOTIFS`; empty for pixels of the one color. `region`: where they are
+    counted; empty for the whole image.
     """
 
     colors: tuple[str, ...]

@@ -32,15 +32,10 @@ class Form:
 class Node:
     """An operation on trees.
 
-    Parameters
-    ----------
-    kind : str
-        "sum" of weighted children, "step" (1 where the child is 0 or more, else 0), "zero" (1 where
-        it is 0), "abs", "%", "min", "max", and "if" (condition, value where it is 1, value else).
-    children : tuple of Tree
-        At most one of a sum's is a form, the last one.
-    weights : tuple of int
-        Those of a sum; the modulus of "%".
+    `kind`: "sum" of weighted children, "step" (1 where the child is 0 or more, else 0), "zero" (1 where
+    it is 0), "abs", "%", "min", "max", and "if" (condition, value where it is 1, value else).
+    `children`: at most one of a sum's is a form, the last one. `weights`: those of a sum; the modulus
+    of "%".
     """
 
     kind: Kind
@@ -55,10 +50,7 @@ ONE, NOTHING = Form((), 1), Form(())
 class Reducer:
     """Trees of expressions, for images in which counts have a largest value.
 
-    Parameters
-    ----------
-    most : mapping of Count to int
-        The largest value of each count: that in the image, as pixels can only be missing.
+    `most`: the largest value of each count: that in the image, as pixels can only be missing.
     """
 
     def __init__(self, most: Mapping[Count, int]) -> None:
@@ -285,10 +277,7 @@ class Readout:
 
     .. math:: p_t = 1 / (1 + \sum_{j \ne t} e^{d_j / T}), \qquad d_j = l_j - l_t.
 
-    Parameters
-    ----------
-    temperature : float, optional
-        T.
+    `temperature`: T.
     """
 
     temperature: float | None = None

@@ -30,18 +30,12 @@ PURITY = 0.8
 class Asked(NamedTuple):
     """What a test asks of each pixel, or each cell.
 
-    Attributes
-    ----------
-    signed : int8
-        The sign that is asked, 0 where none is.
-    relevant : bool
-        Whether it changes the output enough to be asked for.
-    mixed : bool
-        Whether it is relevant, and raises and lowers the output too evenly to have a sign.
-    asked : bool
-        Whether it is asked for at all: relevant, or irrelevant because it never changes anything.
-    sure : bool
-        Whether errors leave all of this as it is.
+    - `signed`: the sign that is asked, 0 where none is.
+    - `relevant`: whether it changes the output enough to be asked for.
+    - `mixed`: whether it is relevant, and raises and lowers the output too evenly to have a sign.
+    - `asked`: whether it is asked for at all: relevant, or irrelevant because it never changes
+      anything.
+    - `sure`: whether errors leave all of this as it is.
     """
 
     signed: Any
@@ -62,19 +56,12 @@ def asked(
 ) -> Asked:
     """What is asked of cells, of which S+ and S- are known.
 
-    Parameters
-    ----------
-    rising, falling : array of float64, (cells,)
-        S+ and S-.
-    is_null : array of bool, (cells,)
-        Whether a pixel never changes anything.
-    errors : array of float64, (cells,)
-        How far S+ and S- may be off, each.
-    share : float
-        Share of the largest S+ + S- from which on a cell is relevant. Below lie weak ones, which are
-        neither relevant nor irrelevant, and not asked.
-    purity : float
-        |S+ - S-| / (S+ + S-) from which on its sign is asked; below, the cell is mixed.
+    - `rising`, `falling`: S+ and S-.
+    - `is_null`: whether a pixel never changes anything.
+    - `errors`: how far S+ and S- may be off, each.
+    - `share`: share of the largest S+ + S- from which on a cell is relevant. Below lie weak ones, which
+      are neither relevant nor irrelevant, and not asked.
+    - `purity`: |S+ - S-| / (S+ + S-) from which on its sign is asked; below, the cell is mixed.
     """
     total, value = rising + falling, rising - falling
     most = total.max(initial=0)
@@ -111,22 +98,13 @@ class RuleGame:
 
     Made by `rule_game`.
 
-    Parameters
-    ----------
-    expressions : tuple of Expression
-        One an output.
-    target : int
-        The output explained.
-    readout : Readout
-        Its logit, or its probability.
-    hits : dict of Count to array of bool
-        Where each count lies, pixels (H, W) or tiles.
-    labels : array of int64, (H, W)
-        The cell of each pixel, -1 where it feeds nothing: a null player. Cells have equal effects.
-    game : Game
-        The cells' game.
-    seed : int
-        Seed for estimates.
+    - `expressions`: one an output.
+    - `target`: the output explained.
+    - `readout`: its logit, or its probability.
+    - `hits`: where each count lies, pixels (H, W) or tiles.
+    - `labels`: the cell of each pixel, -1 where it feeds nothing: a null player. Cells have equal
+      effects.
+    - `game`: the cells' game.
     """
 
     expressions: tuple[Expression, ...]
@@ -339,46 +317,17 @@ def rule_game(
     target: int = 0,
     output: Output = "logit",
     temperature: float | None = None,
-    seed: int = 0,
 ) -> RuleGame:
     """The game of an image's pixels.
 
-    Parameters
-    ----------
-    image : array or Tensor, (C, H, W)
-        Integers, of the size that `places` is for.
-    places : Places
-        Colors and regions.
-    expressions : sequence of Expression
-        One an output.
-    target : int
-        The output explained.
-    output : {"logit", "probability"}
-        Its integer, or softmax(logits / T) there.
-    temperature : float, optional
-        T from 1e-30 to 1e30, for probabilities.
-    seed : int
-        Seed for estimates, where there is no closed form.
+    - `image`: integers, of the size that `places` is for.
+    - `places`: colors and regions.
+    - `expressions`: one an output.
+    - `target`: the output explained.
+    - `output`: its integer, or softmax(logits / T) there.
+    - `temperature`: T from 1e-30 to 1e30, for probabilities.
 
-    Raises
-    ------
-    AttributionLabError
-        For a game that does not exist.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.rules.game import rule_game
-    >>> from attributionlab.rules.parsing import parse
-    >>> from attributionlab.rules.places import Places
-    >>> places = Places({"red": (255, 0, 0), "blue": (0, 0, 255)}, 4, {})
-    >>> image = np.zeros((3, 4, 4), dtype=np.int64)
-    >>> image[0, 0], image[2, 1] = 255, 255  # a row of red, a row of blue
-    >>> game = rule_game(image, places, [parse("min(red, blue)", ["red", "blue"], [])])
-    >>> game.full, game.empty, game.source
-    (4.0, 0.0, 'closed form')
-    >>> [round(value, 9) for value in game.shapley().values[0, :2, 0].tolist()]
-    [0.5, 0.5]
+    Raises AttributionLabError for a game that does not exist.
     """
     problems = integer_problem("target", target, 0, len(expressions) - 1)
     if output not in ("probability", "logit"):
@@ -405,5 +354,4 @@ def rule_game(
         dict(hits),
         found.labels,
         Game(roots, found.units, readout),
-        seed,
     )

@@ -22,18 +22,11 @@ OF_OUTSIDE = Asked(0, False, False, True, True)
 class Kinds:
     """Pixels that are seen by the same counts; made by `kinds_of`.
 
-    Parameters
-    ----------
-    image : array, (C, H, W)
-        Integers.
-    places : Places
-        Colors and regions.
-    labels : array of int64, (H, W)
-        The kind of each pixel, -1 where no count sees it.
-    sees : dict of Count to array of bool, (m,)
-        Which kinds each count sees.
-    sizes : array of int64, (m,)
-        Pixels of each kind.
+    - `image` (C, H, W): integers.
+    - `places`: colors and regions.
+    - `labels`: the kind of each pixel, -1 where no count sees it.
+    - `sees`: which kinds each count sees.
+    - `sizes`: pixels of each kind.
     """
 
     image: NDArray[Any]
@@ -64,16 +57,10 @@ class Kinds:
         Games whose counts are equal are equal, whatever the counts are called: most renamings of a rule
         about patches of equal areas have the game of the rule itself, which is solved once.
 
-        Parameters
-        ----------
-        expressions : sequence of Expression
-            One an output.
-        renamed : mapping of Count to Count
-            The count in place of each of theirs; all are among those that the kinds are about.
-        target : int
-            The output explained.
-        temperature : float or None
-            T of the softmax; None for a logit.
+        - `expressions`: one an output.
+        - `renamed`: the count in place of each of theirs; all are among those that the kinds are about.
+        - `target`: the output explained.
+        - `temperature`: T of the softmax; None for a logit.
         """
         if any(count.motif for count in renamed):
             return self._asked_of_pixels(expressions, renamed, target, temperature)

@@ -118,14 +118,8 @@ def widest(tree: Tree, ranges: Mapping[Coefficients, tuple[int, int]]) -> int:
 def extension(tree: Tree, units: Sequence[Unit], readout: Readout) -> Extension:
     """Shapley values of a pixel of each unit.
 
-    Parameters
-    ----------
-    tree : Tree
-        What `is_narrow` allows.
-    units : sequence of Unit
-        Pure ones; their vectors are of the tree's forms.
-    readout : Readout
-        What is made of the tree's integers.
+    `tree`: what `is_narrow` allows. `units`: pure ones; their vectors are of the tree's forms.
+    `readout`: what is made of the tree's integers.
     """
     return _OneTree(tree, units, readout).extension()
 
@@ -133,16 +127,10 @@ def extension(tree: Tree, units: Sequence[Unit], readout: Readout) -> Extension:
 class Extender:
     """The multilinear extension of what is made of some trees.
 
-    Parameters
-    ----------
-    forms : sequence of Coefficients
-        What the units' vectors are about.
-    units : sequence of Unit
-        Pure ones.
-    shared : sequence of int
-        Units that are conditioned upon.
-    width : int
-        Values of the widest sub-expression.
+    - `forms`: what the units' vectors are about.
+    - `units`: pure ones.
+    - `shared`: units that are conditioned upon.
+    - `width`: values of the widest sub-expression.
     """
 
     largest: float

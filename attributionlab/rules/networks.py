@@ -31,16 +31,14 @@ from attributionlab.rules.counting import Counting, counted_in_regions, counted_
 from attributionlab.rules.expressions import Expression, counts_in
 from attributionlab.rules.neurons import SHOWN
 from attributionlab.rules.places import Places
+from attributionlab.rules.rule import RegionEdges, RuleText, read_rule
 
 
 @dataclass(frozen=True)
 class HeadSize:
     """How large the part of a network behind its counts is.
 
-    Parameters
-    ----------
-    neurons, layers, parameters : int
-        Of its linear layers, the outputs included.
+    `neurons`, `layers`, `parameters`: of its linear layers, the outputs included.
     """
 
     neurons: int
@@ -49,6 +47,37 @@ class HeadSize:
 
     def __str__(self) -> str:
         return f"neurons {self.neurons:,}, layers {self.layers}, parameters {self.parameters:,}"
+
+
+def rule(
+    *,
+    image_size: int,
+    rule: RuleText,
+    colors: Sequence[Color],
+    color_names: Sequence[str],
+    background: Color,
+    regions: Sequence[RegionEdges] = (),
+    accumulator: Weights = "uniform",
+    weight_seed: int = 0,
+) -> Network:
+    """Compute a rule (a builder of the catalog): `rule_network` of what `read_rule` makes of it.
+
+    - `image_size`: side of the image, 8 to 1024.
+    - `accumulator`: kernels of ones, or random ones with the same sum, where no region and no motif is
+      counted.
+    - `weight_seed`: seed of the random weights.
+    """
+    read = read_rule(
+        rule,
+        image_size=image_size,
+        colors=colors,
+        color_names=color_names,
+        background=background,
+        regions=regions,
+    )
+    return rule_network(
+        read.expressions, read.places, background, weights=accumulator, weight_seed=weight_seed
+    )
 
 
 def rule_network(
@@ -66,46 +95,17 @@ def rule_network(
     with regions or motifs read the colors they need by kernels as large as the image. No channel is
     redundant: a color outside the palette counts for nothing.
 
-    Parameters
-    ----------
-    expressions : sequence of Expression
-        One for each output.
-    places : Places
-        Colors of the palette, those that no expression names too; the image side; regions.
-    background : Color
-        Known to the detector, without a channel.
-    weights : {"uniform", "nonuniform"}
-        Kernels of ones, or random ones with the same sum; only rules without regions and motifs have
-        the latter.
-    weight_seed : int
-        Seed of the random weights.
+    - `expressions`: one for each output.
+    - `places`: colors of the palette, those that no expression names too; the image side; regions.
+    - `background`: known to the detector, without a channel.
+    - `weights`: kernels of ones, or random ones with the same sum; only rules without regions and
+      motifs have the latter.
+    - `weight_seed`: seed of the random weights.
 
-    Returns
-    -------
-    Network
-        Map-based methods attach to the chain as in all color networks. Without the chain there is one
-        map with places only, to which both attach: that of the tiles where the rule has motifs, else
-        that of the colors, which leaves the detector.
-
-    Raises
-    ------
-    AttributionLabError
-        If float32 might round a part of an expression, if no image changes any output, and for weights
-        that the rule cannot have.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.rules.networks import rule_network
-    >>> from attributionlab.rules.parsing import parse
-    >>> from attributionlab.rules.places import Places
-    >>> places = Places({"red": (255, 0, 0), "blue": (0, 0, 255)}, 9, {})
-    >>> rule = parse("red - 2 * blue", ["red", "blue"], [])
-    >>> network = rule_network([rule], places, background=(20, 20, 20))
-    >>> image = torch.tensor([255.0, 0, 0]).reshape(1, 3, 1, 1).repeat(1, 1, 9, 9)
-    >>> image[..., 0] = torch.tensor([0.0, 0, 255])[:, None]
-    >>> network.model(image).item()  # 72 red pixels, 9 blue ones
-    54.0
+    Result: map-based methods attach to the chain as in all color networks. Without the chain there is
+    one map with places only, to which both attach: that of the tiles where the rule has motifs, else
+    that of the colors, which leaves the detector. Raises AttributionLabError if float32 might round a
+    part of an expression, if no image changes any output, and for weights that the rule cannot have.
     """
     mentioned = list(dict.fromkeys(each for rule in expressions for each in counts_in(rule)))
     neurons, outputs = compiled(expressions, mentioned, [*map(places.most, mentioned)])

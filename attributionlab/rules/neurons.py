@@ -26,14 +26,8 @@ SHOWN = 100
 class Value:
     """A weighted sum of neurons plus an offset, and what it can be.
 
-    Parameters
-    ----------
-    weights : dict of int to int
-        Weight of each neuron; none is 0.
-    offset : int
-        What is added.
-    low, high : int
-        Smallest and largest value in any image.
+    `weights`: weight of each neuron; none is 0. `offset`: what is added. `low`, `high`: smallest and
+    largest value in any image.
     """
 
     weights: dict[int, int]
@@ -86,10 +80,7 @@ def constant(value: int) -> Value:
 class Neurons:
     """Counts and the neurons made of them; equal neurons are made once.
 
-    Parameters
-    ----------
-    most : sequence of int
-        The largest value of each count. Counts are the neurons 0, 1, ..., of level 0.
+    `most`: the largest value of each count. Counts are the neurons 0, 1, ..., of level 0.
     """
 
     def __init__(self, most: Sequence[int]) -> None:
@@ -177,14 +168,8 @@ class Neurons:
         A value that a later layer needs is handed on by a neuron of weight 1; none is negative, so
         its ReLU keeps it.
 
-        Parameters
-        ----------
-        outputs : sequence of Value
-            What the last stage gives.
-        counts : sequence of int
-            Which count each channel of the signal has; -1 for channels that are dropped.
-        signal : Signal
-            What the first stage receives.
+        `outputs`: what the last stage gives. `counts`: which count each channel of the signal has; -1
+        for channels that are dropped. `signal`: what the first stage receives.
         """
         stages, budgets = [], []
         present = list(counts)

@@ -52,27 +52,10 @@ def parse(text: str, colors: Collection[str], regions: Collection[str]) -> Expre
     integer, ``%`` by a positive integer, ``relu``, ``min``, ``max``, ``abs``, comparisons, ``and``,
     ``or``, ``not``, ``xor(a, b)`` and ``a if condition else b``. What has no count is computed at once.
 
-    Parameters
-    ----------
-    text : str
-        The rule.
-    colors, regions : collection of str
-        Known names.
+    `text`: the rule. `colors`, `regions`: known names.
 
-    Returns
-    -------
-    Expression
-
-    Raises
-    ------
-    AttributionLabError
-        With all that is wrong with it, each with its column (from 1) and the remedy.
-
-    Examples
-    --------
-    >>> from attributionlab.rules.parsing import parse
-    >>> str(parse("min(red, blue@left) > 3 * 4", ["red", "blue"], ["left"]))
-    'min(red, blue@left) > 12'
+    Raises AttributionLabError with all that is wrong with it, each with its column (from 1) and the
+    remedy.
     """
     if not isinstance(text, str) or not text.strip():
         raise AttributionLabError(f"the rule is {text!r}: write a text such as 'red > 40'")

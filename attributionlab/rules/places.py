@@ -15,14 +15,7 @@ Color = tuple[int, int, int]
 class Places:
     """Which pixels each count is about, for images of one size.
 
-    Parameters
-    ----------
-    colors : mapping of str to (int, int, int)
-        Colors by name.
-    side : int
-        H = W.
-    regions : mapping of str to Rectangle
-        Rectangles of one's own.
+    `colors`: colors by name. `side`: H = W. `regions`: rectangles of one's own.
     """
 
     def __init__(

@@ -15,19 +15,7 @@ class Ranges:
     whatever is applied to one of those: sums are collected term by term first, so that ``red - red``
     is 0 and ``red > red + 1`` never holds. Where other terms share counts, it may be wider than needed.
 
-    Parameters
-    ----------
-    most : mapping of Count to int
-        The largest value of each count.
-
-    Examples
-    --------
-    >>> from attributionlab.rules.expressions import Count
-    >>> from attributionlab.rules.parsing import parse
-    >>> from attributionlab.rules.ranges import Ranges
-    >>> rule = parse("abs(red - 2 * blue)", ["red", "blue"], [])
-    >>> Ranges({Count(("red",)): 10, Count(("blue",)): 20}).of(rule)
-    (0, 40)
+    `most`: the largest value of each count.
     """
 
     def __init__(self, most: Mapping[Count, int]) -> None:
@@ -104,16 +92,7 @@ class Ranges:
 
 
 def collected(expression: Expression) -> tuple[dict[Expression, int], int]:
-    """An expression as weights of terms, none of which is a sum, and an offset.
-
-    Examples
-    --------
-    >>> from attributionlab.rules.parsing import parse
-    >>> from attributionlab.rules.ranges import collected
-    >>> weights, offset = collected(parse("3 * (red - min(red, 4) + 1) - red", ["red"], []))
-    >>> {str(term): weight for term, weight in weights.items()}, offset
-    ({'red': 2, 'min(red, 4)': -3}, 3)
-    """
+    """An expression as weights of terms, none of which is a sum, and an offset."""
     weights: dict[Expression, int] = {}
     offset = _collect(expression, 1, weights)
     return {term: weight for term, weight in weights.items() if weight}, offset

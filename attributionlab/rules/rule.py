@@ -35,16 +35,10 @@ RegionEdges = tuple[str, float, float, float, float]
 class Rule:
     """What a world computes, as its text states it; made by `read_rule`.
 
-    Parameters
-    ----------
-    expressions : tuple of Expression
-        One for each output.
-    names : tuple of str
-        The classes; empty for a regression.
-    places : Places
-        Colors, regions and the size of the image.
-    background : Color
-        The true baseline, which nothing counts.
+    - `expressions`: one for each output.
+    - `names`: the classes; empty for a regression.
+    - `places`: colors, regions and the size of the image.
+    - `background`: the true baseline, which nothing counts.
     """
 
     expressions: tuple[Expression, ...]
@@ -150,24 +144,14 @@ def read_rule(
 ) -> Rule:
     """Read a rule for images of one size.
 
-    Parameters
-    ----------
-    rule : str or tuple of (str, str)
-        An expression as `attributionlab.rules.parsing.parse` takes it, or name and expression of each
-        class. "{0.02}" is 2 % of the image's pixels, rounded.
-    image_size : int
-        Side of the image in pixels.
-    colors, color_names : sequence of Color, sequence of str
-        The colors that the detector knows, and their names.
-    background : Color
-        The true baseline.
-    regions : sequence of (str, float, float, float, float)
-        Regions of one's own: name, then top, left, bottom and right edge as fractions of the side.
+    - `rule`: an expression as `attributionlab.rules.parsing.parse` takes it, or name and expression of
+      each class. "{0.02}" is 2 % of the image's pixels, rounded.
+    - `colors`, `color_names`: the colors that the detector knows, and their names.
+    - `background`: the true baseline.
+    - `regions`: regions of one's own: name, then top, left, bottom and right edge as fractions of the
+      side.
 
-    Raises
-    ------
-    AttributionLabError
-        With all that is wrong with it.
+    Raises AttributionLabError with all that is wrong with it.
     """
     own: dict[str, Rectangle] = {region[0]: region[1:] for region in regions}
     problems = image_size_problems(image_size) or region_problems(own, image_size)

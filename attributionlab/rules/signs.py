@@ -33,10 +33,7 @@ ROUNDING = 2.0**-50
 class Moves(NamedTuple):
     """What one more pixel does to an integer, in any coalition.
 
-    Attributes
-    ----------
-    rises, falls : bool
-        Whether it may raise, and lower, it.
+    `rises`, `falls`: whether it may raise, and lower, it.
     """
 
     rises: bool
@@ -51,12 +48,8 @@ class Moves(NamedTuple):
 class Signs(NamedTuple):
     """Signs of each cell, (cells,) arrays of int8: 1 it does, 0 it never does, -1 unknown.
 
-    Attributes
-    ----------
-    rises, falls : array
-        Whether a pixel ever raises, and lowers, the output.
-    changes : array
-        Whether it ever changes an integer that the output depends on: if not, it is a null player.
+    `rises`, `falls`: whether a pixel ever raises, and lowers, the output. `changes`: whether it ever
+    changes an integer that the output depends on: if not, it is a null player.
     """
 
     rises: NDArray[np.int8]
@@ -67,12 +60,7 @@ class Signs(NamedTuple):
 class Structure:
     """Sound bounds of what a pixel may do to a tree.
 
-    Parameters
-    ----------
-    forms : sequence of Coefficients
-        What vectors are about.
-    units : sequence of Unit
-        What feeds them.
+    `forms`: what vectors are about. `units`: what feeds them.
     """
 
     def __init__(self, forms: Sequence[Coefficients], units: Sequence[Unit]) -> None:
@@ -149,16 +137,8 @@ def signs(
     are differences of other logits and the target's, and the probability falls where one of them rises
     and none falls.
 
-    Parameters
-    ----------
-    roots : sequence of Tree
-        What the output depends on.
-    units : sequence of Unit
-        Vectors are of `forms_in(roots)`.
-    readout : callable
-        The output of the roots' values.
-    seed : int
-        Seed for coalitions.
+    - `roots`: what the output depends on.
+    - `units`: vectors are of `forms_in(roots)`.
     """
     structure = Structure(forms_in(roots), units)
     found = np.full((3, len(cells_of(units))), -1, dtype=np.int8)
@@ -189,19 +169,12 @@ def completed(rises: NDArray[np.int8], falls: NDArray[np.int8], changes: NDArray
 def witnessed(steps: Sequence[Integers], effects: Numbers, direction: int) -> tuple[int, int, int]:
     """Whether coalitions show that a pixel raises the output, lowers it, changes an integer.
 
-    Parameters
-    ----------
-    steps : sequence of array
-        What the pixel does to each integer, by coalition.
-    effects : array
-        What it does to the output, rounded; asked only where integers move both ways.
-    direction : int
-        1 where the output rises with its integers, -1 where it falls.
+    `steps`: what the pixel does to each integer, by coalition. `effects`: what it does to the output,
+    rounded; asked only where integers move both ways. `direction`: 1 where the output rises with its
+    integers, -1 where it falls.
 
-    Returns
-    -------
-    rises, falls, changes : int
-        1 it does; 0 not here; -1 not here, but for effects that are smaller than rounding.
+    Result: `rises, falls, changes`: 1 it does; 0 not here; -1 not here, but for effects that are
+    smaller than rounding.
     """
     least, most = np.minimum.reduce(steps), np.maximum.reduce(steps)
     up, down = bool(((least >= 0) & (most > 0)).any()), bool(((most <= 0) & (least < 0)).any())

@@ -53,14 +53,8 @@ WIDEST = 2**13
 class Separated(Extender):
     """A probability whose logits share no unit.
 
-    Parameters
-    ----------
-    logits : sequence of Tree
-        The target's first; each of others minus what all have in common.
-    forms, units
-        As for `Extender`.
-    readout : Readout
-        The probability of the logits' differences.
+    `logits`: the target's first; each of others minus what all have in common. `forms`, `units`: as for
+    `Extender`. `readout`: the probability of the logits' differences.
     """
 
     largest = 1.0

@@ -55,14 +55,8 @@ STANDARD_ERRORS = 3
 class Game:
     """What is computed from the units of an image; equal games have equal values.
 
-    Parameters
-    ----------
-    roots : tuple of Tree
-        Integers that the output depends on.
-    units : tuple of Unit
-        Vectors are of `forms_in(roots)`.
-    readout : Readout
-        The explained output.
+    `roots`: integers that the output depends on. `units`: vectors are of `forms_in(roots)`. `readout`:
+    the explained output.
     """
 
     roots: tuple[Tree, ...]
@@ -74,18 +68,13 @@ class Game:
 class Solved:
     """One entry for each cell, in the order of `cells_of`; for one of its pixels.
 
-    Parameters
-    ----------
-    values, rising, falling : array of float64
-        Shapley value, S+ = E max(marginal, 0), and S- = E max(-marginal, 0): value = S+ - S-.
-    value_errors, part_errors : array of float64
-        How far each may be off: a bound for a table, a check for sub-expressions, three standard
-        errors for an estimate. The second is of each of S+ and S-.
-    value_routes, part_routes : tuple of Route
-        How they were had.
-    rises, falls, changes : array of int8
-        Whether a pixel ever raises the output, lowers it, changes an integer that it depends on: 1 it
-        does, 0 it never does, -1 not decided.
+    - `values`, `rising`, `falling`: Shapley value, S+ = E max(marginal, 0), and S- = E max(-marginal,
+      0): value = S+ - S-.
+    - `value_errors`, `part_errors`: how far each may be off: a bound for a table, a check for
+      sub-expressions, three standard errors for an estimate. The second is of each of S+ and S-.
+    - `value_routes`, `part_routes`: how they were had.
+    - `rises`, `falls`, `changes`: whether a pixel ever raises the output, lowers it, changes an integer
+      that it depends on: 1 it does, 0 it never does, -1 not decided.
     """
 
     values: Numbers
@@ -103,12 +92,8 @@ class Solved:
 class Interactions(NamedTuple):
     """Shapley interaction indices of two pixels, by their cells; NaN where there are no two such.
 
-    Attributes
-    ----------
-    apart : array of float64, (cells, cells)
-        Of two pixels that are not in one unit; on the diagonal of two of the cell.
-    inside : array of float64, (cells, cells)
-        Of two pixels of one tile.
+    `apart`: of two pixels that are not in one unit; on the diagonal of two of the cell. `inside`: of
+    two pixels of one tile.
     """
 
     apart: Numbers
@@ -160,12 +145,8 @@ class _Cell:
 class Component(NamedTuple):
     """Terms that pixels join.
 
-    Attributes
-    ----------
-    terms : tuple of (int, Tree)
-        What is summed up, with weights; the only roots of a probability have weight 1 each.
-    members : tuple of int
-        Units that feed them.
+    `terms`: what is summed up, with weights; the only roots of a probability have weight 1 each.
+    `members`: units that feed them.
     """
 
     terms: tuple[tuple[int, Tree], ...]
@@ -464,12 +445,7 @@ class _Solver:
 def solve(game: Game, seed: int = 0) -> Solved:
     """Values, parts and signs of all cells.
 
-    Parameters
-    ----------
-    game : Game
-        The game.
-    seed : int
-        Seed for estimates and for coalitions that are tried as witnesses.
+    `seed`: seed for estimates and for coalitions that are tried as witnesses.
     """
     return _Solver(game, seed).solve()
 
@@ -477,9 +453,6 @@ def solve(game: Game, seed: int = 0) -> Solved:
 def interactions(game: Game) -> Interactions:
     """Shapley interaction index of two pixels (Grabisch and Roubens, 1999), by their cells.
 
-    Raises
-    ------
-    AttributionLabError
-        Where there is no table of counts.
+    Raises AttributionLabError where there is no table of counts.
     """
     return _Solver(game, 0).interactions()

@@ -22,13 +22,7 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 
 from attributionlab.rules.cells import Unit, Vector
-from attributionlab.rules.tables import (
-    BY_QUADRATURE,
-    Integers,
-    Numbers,
-    binomial_pmf,
-    legendre,
-)
+from attributionlab.rules.tables import BY_QUADRATURE, Integers, Numbers, binomial_pmf, legendre
 
 MOST_SUMS, MOST_WORK = 2**20, 2**30
 """Entries of the largest table; times nodes, times cells: less than a second."""
@@ -40,16 +34,10 @@ roundings for each of at most 2 x 13 levels, three transforms."""
 class Axis(NamedTuple):
     """A sum of counts.
 
-    Attributes
-    ----------
-    units : tuple of int
-        Whose counts are summed up.
-    steps : tuple of int
-        The weight of each.
-    low, width : int
-        The least value, and how many there are up to the largest.
-    scales : tuple of int
-        What one of its steps adds to each form.
+    - `units`: whose counts are summed up.
+    - `steps`: the weight of each.
+    - `low`, `width`: the least value, and how many there are up to the largest.
+    - `scales`: what one of its steps adds to each form.
     """
 
     units: tuple[int, ...]
@@ -94,10 +82,7 @@ def _nodes(units: Sequence[Unit]) -> int:
 class SumGrid:
     """A table over sums; has what `tables.CountGrid` has.
 
-    Parameters
-    ----------
-    units : sequence of Unit
-        Pure ones.
+    `units`: pure ones.
     """
 
     def __init__(self, units: Sequence[Unit]) -> None:

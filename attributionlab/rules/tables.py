@@ -46,10 +46,7 @@ parts being at most log C(5184, 2592) = 3590 where it does not underflow: 2^-39,
 class Parts(NamedTuple):
     """What a pixel of a cell adds, over all orders of arrival.
 
-    Attributes
-    ----------
-    rising, falling : float
-        S+ = E max(marginal, 0) and S- = E max(-marginal, 0).
+    `rising`, `falling`: S+ = E max(marginal, 0) and S- = E max(-marginal, 0).
     """
 
     rising: float
@@ -71,10 +68,7 @@ def fits(units: Sequence[Unit]) -> bool:
 class CountGrid:
     """A table over counts: its entries, differences and weights.
 
-    Parameters
-    ----------
-    units : sequence of Unit
-        Pure ones, one an axis.
+    `units`: pure ones, one an axis.
     """
 
     def __init__(self, units: Sequence[Unit]) -> None:
@@ -247,13 +241,8 @@ def pair_interactions(
     with each other pixel in S with probability p. The difference asks that all other pixels of the
     units of i and j are there.
 
-    Returns
-    -------
-    apart : dict
-        Of two pixels of different units, by two axes in order; for two units of one axis, where it
-        has two, by the axis twice.
-    inside : dict
-        Of two pixels of one tile, by its axis.
+    Result: `apart`: of two pixels of different units, by two axes in order; for two units of one axis,
+    where it has two, by the axis twice; `inside`: of two pixels of one tile, by its axis.
     """
     grid = CountGrid(units)
     apart, inside = {}, {}

@@ -27,12 +27,8 @@ TRIALS = 600
 class Estimate(NamedTuple):
     """Means over orders, and their standard errors, (cells,) each.
 
-    Attributes
-    ----------
-    values, rising, falling : array of float64
-        Shapley value of one pixel of each cell, S+, and S-.
-    value_errors, rising_errors, falling_errors : array of float64
-        Standard errors.
+    `values`, `rising`, `falling`: Shapley value of one pixel of each cell, S+, and S-. `value_errors`,
+    `rising_errors`, `falling_errors`: standard errors.
     """
 
     values: Numbers
@@ -46,12 +42,7 @@ class Estimate(NamedTuple):
 class Pixels:
     """All pixels of some units, one after the other.
 
-    Parameters
-    ----------
-    roots : sequence of Tree
-        What is computed from the forms.
-    units : sequence of Unit
-        Vectors are of `forms_in(roots)`.
+    `roots`: what is computed from the forms. `units`: vectors are of `forms_in(roots)`.
     """
 
     def __init__(self, roots: Sequence[Tree], units: Sequence[Unit]) -> None:
@@ -106,7 +97,6 @@ def estimate(
     readout: Readout,
     *,
     seed: int = 0,
-    pairs: int | None = None,
 ) -> Estimate:
     r"""Shapley values, S+ and S- from random orders.
 
@@ -115,20 +105,12 @@ def estimate(
     over permutations, S what comes before i. The number of orders is fixed in advance, so the means
     are unbiased.
 
-    Parameters
-    ----------
-    roots, units
-        As for `Pixels`.
-    readout : Readout
-        The explained output of the roots' values.
-    seed : int
-        Seed for the orders.
-    pairs : int, optional
-        Orders, each with its reverse; as many as `ARRIVALS` allows by default, at least 32.
+    `roots`, `units`: as for `Pixels`. Each order is taken with its reverse; there are as many as
+    `ARRIVALS` allows, at least 32 pairs.
     """
     pixels = Pixels(roots, units)
     n, cells = len(pixels.cells), len(pixels.places)
-    pairs = pairs or max(FEWEST_PAIRS, ARRIVALS // (2 * n))
+    pairs = max(FEWEST_PAIRS, ARRIVALS // (2 * n))
     generator = np.random.default_rng(seed)
     rows: list[Numbers] = []
     for some in _batches(pairs, max(1, AT_ONCE // (2 * n))):
@@ -168,12 +150,7 @@ def trials(
 
     Each cell has a density of its own in each coalition, none or all of it in a quarter each.
 
-    Yields
-    ------
-    cell : int
-        In the order of `cells_of`.
-    before, after : list of array
-        The roots' values, (trials,) each.
+    Yields: `cell`: in the order of `cells_of`; `before, after`: the roots' values, (trials,) each.
     """
     pixels = Pixels(roots, units)
     generator = np.random.default_rng(seed)

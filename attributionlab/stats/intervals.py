@@ -124,34 +124,13 @@ def mean_interval(values: Scores, seed: int, confidence: float = CONFIDENCE) -> 
     of the true mean with probability 2^(1-n); so with fewer than six images the interval holds the
     true mean less often than in 95 % of the cases, whatever a' is.
 
-    Parameters
-    ----------
-    values : array, (n,)
-        A score of each image, NaN where it does not apply.
-    seed : int
-        Seed for the resamples.
-    confidence : float
-        In (0, 1).
+    `values`: a score of each image, NaN where it does not apply. `seed`: seed for the resamples.
+    `confidence`: in (0, 1).
 
-    Returns
-    -------
-    Interval or None
-        None with fewer than two images to which the score applies. Of zero width, exactly, where all
-        scores are equal. A resample without any applicable image has no mean and is left out.
-
-    Raises
-    ------
-    AttributionLabError
-        For scores that are no one-dimensional array of finite numbers and NaN, a confidence outside
-        (0, 1) and a seed that is no integer of at least 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.stats.intervals import mean_interval
-    >>> low, high = mean_interval(np.array([0.4, 0.5, 0.6, 0.7, 0.8, np.nan]), seed=0)
-    >>> print(f"{low:.2f} to {high:.2f}")
-    0.40 to 0.80
+    Result: None with fewer than two images to which the score applies. Of zero width, exactly, where
+    all scores are equal. A resample without any applicable image has no mean and is left out. Raises
+    AttributionLabError for scores that are no one-dimensional array of finite numbers and NaN, a
+    confidence outside (0, 1) and a seed that is no integer of at least 0.
     """
     values = checked_scores(values, "values")
     tail = tail_of(seed, confidence)
@@ -184,33 +163,13 @@ def least_mean_interval(
     Percentiles of the resampled minimum itself would not do: of parts with equal means, the lowest in
     the sample is lower than the truth, and the lowest in a resample lower still.
 
-    Parameters
-    ----------
-    parts : mapping of str to array, (n,)
-        A score of each image for each part, NaN where it does not apply. A part that applies to no
-        image is left out; a single part has its `mean_interval`.
-    seed, confidence
-        As for `mean_interval`.
+    `parts`: a score of each image for each part, NaN where it does not apply. A part that applies to no
+    image is left out; a single part has its `mean_interval`. `seed`, `confidence`: as for
+    `mean_interval`.
 
-    Returns
-    -------
-    Interval or None
-        None without any part, or if one applies to a single image: nothing says how far its mean would
-        move. A resample without any image to which a part applies is left out for that part.
-
-    Raises
-    ------
-    AttributionLabError
-        As for `mean_interval`, and for parts of different lengths.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.stats.intervals import least_mean_interval
-    >>> positive, negative = np.array([0.9, 0.8, 0.9, 0.9]), np.array([0.3, 0.2, 0.4, np.nan])
-    >>> low, high = least_mean_interval({"positive": positive, "negative": negative}, seed=0)
-    >>> print(f"{low:.1f} to {high:.1f}")
-    0.2 to 0.4
+    Result: None without any part, or if one applies to a single image: nothing says how far its mean
+    would move. A resample without any image to which a part applies is left out for that part. Raises
+    AttributionLabError as for `mean_interval`, and for parts of different lengths.
     """
     arrays = of_the_same_images(parts).values()
     tail = tail_of(seed, confidence)
@@ -226,11 +185,11 @@ def least_mean_interval(
     return Interval(min(lows), min(highs))
 
 
-def share_interval(hits: int, n: int, confidence: float = CONFIDENCE) -> Interval:
-    r"""Interval of a share: that of Clopper and Pearson.
+def share_interval(hits: int, n: int) -> Interval:
+    r"""95 % interval of a share: that of Clopper and Pearson.
 
     For k hits of n its ends are the quantile a of Beta(k, n - k + 1) and the quantile 1 - a of
-    Beta(k + 1, n - k), a = (1 - confidence) / 2; 0 where k = 0, and 1 where k = n. Means of resamples
+    Beta(k + 1, n - k), a = 0.025; 0 where k = 0, and 1 where k = n. Means of resamples
     would not do: of n hits each resample is one of n hits. Source: Clopper and Pearson, "The Use of
     Confidence or Fiducial Limits Illustrated in the Case of the Binomial" (Biometrika, 1934).
 
@@ -239,30 +198,9 @@ def share_interval(hits: int, n: int, confidence: float = CONFIDENCE) -> Interva
     mean (Hoeffding, "On the Distribution of the Number of Successes in Independent Trials", Annals of
     Mathematical Statistics, 1956), from one hit beside that mean on.
 
-    Parameters
-    ----------
-    hits, n : int
-        0 <= hits <= n, n at least 1.
-    confidence : float
-        In (0, 1).
-
-    Returns
-    -------
-    Interval
-
-    Raises
-    ------
-    AttributionLabError
-        For numbers outside these ranges.
-
-    Examples
-    --------
-    >>> from attributionlab.stats.intervals import share_interval
-    >>> low, high = share_interval(8, 10)
-    >>> print(f"{low:.2f} to {high:.2f}")
-    0.44 to 0.97
+    Raises AttributionLabError unless 0 <= hits <= n and n is at least 1.
     """
-    tail = tail_of(0, confidence)
+    tail = (1 - CONFIDENCE) / 2
     if not 0 <= hits <= n or n < 1:
         raise AttributionLabError(f"{hits} hits of {n}: take 0 <= hits <= n, and n of at least 1")
     low = special.betaincinv(hits, n - hits + 1, tail) if hits else 0.0
@@ -279,21 +217,8 @@ def verdict_of(
     lower end and the mean are the same number up to rounding, the larger one counts: scores that all
     equal gamma pass, in whatever order they were summed.
 
-    Parameters
-    ----------
-    interval : Interval or None
-        Interval of the mean; None, which decides nothing, with fewer than two images.
-    gamma : float
-        The mean that must be reached.
-    mean : float
-        As it is reported.
-
-    Examples
-    --------
-    >>> from attributionlab.stats.intervals import Interval
-    >>> from attributionlab.stats.intervals import verdict_of
-    >>> [verdict_of(Interval(0.4, 0.6), gamma, 0.5) for gamma in (0.4, 0.5, 0.6, 0.7)]
-    ['pass', 'inconclusive', 'inconclusive', 'fail']
+    `interval`: interval of the mean; None, which decides nothing, with fewer than two images. `gamma`:
+    the mean that must be reached. `mean`: as it is reported.
     """
     if interval is None:
         return "inconclusive"
@@ -306,28 +231,10 @@ def verdict_of(
 def gamma_curve(values: Scores, gammas: ArrayLike) -> NDArray[np.float64]:
     """Share of the images whose score reaches each gamma.
 
-    Parameters
-    ----------
-    values : array, (n,)
-        A score of each image, NaN where it does not apply.
-    gammas : array, (m,)
+    `values`: a score of each image, NaN where it does not apply.
 
-    Returns
-    -------
-    array, (m,)
-        In [0, 1], NaN if the score applies to no image.
-
-    Raises
-    ------
-    AttributionLabError
-        For scores or gammas that are no one-dimensional arrays of finite numbers and NaN.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.stats.intervals import gamma_curve
-    >>> gamma_curve(np.array([0.2, 0.5, 0.9, np.nan]), [0.0, 0.5, 0.6]).round(2)
-    array([1.  , 0.67, 0.33])
+    Result: in [0, 1], NaN if the score applies to no image. Raises AttributionLabError for scores or
+    gammas that are no one-dimensional arrays of finite numbers and NaN.
     """
     values, gammas = checked_scores(values, "values"), checked_scores(gammas, "gammas")
     there = np.sort(values[~np.isnan(values)])
@@ -336,44 +243,23 @@ def gamma_curve(values: Scores, gammas: ArrayLike) -> NDArray[np.float64]:
     return 1 - np.searchsorted(there, gammas, side="left") / len(there)
 
 
-def paired_difference(
-    first: Scores, second: Scores, seed: int, confidence: float = CONFIDENCE
-) -> Difference:
+def paired_difference(first: Scores, second: Scores, seed: int) -> Difference:
     """Which of two methods scores higher on the same images, with `mean_interval` of the difference.
 
     A difference within an image leaves out what is hard or easy about the image, so that two methods
     can be told apart although their own intervals overlap.
 
-    Parameters
-    ----------
-    first, second : array, (n,)
-        A score of each image, NaN where it does not apply; images in the same order.
-    seed, confidence
-        As for `mean_interval`.
+    `first`, `second`: a score of each image, NaN where it does not apply; images in the same order.
+    `seed`: as for `mean_interval`.
 
-    Returns
-    -------
-    Difference
-        With fewer than six images to which both apply none is better, because no interval of theirs
-        holds the true mean in 95 % of the cases (`mean_interval`); with fewer than two the ends are
-        NaN, without any the mean is NaN too.
-
-    Raises
-    ------
-    AttributionLabError
-        As for `mean_interval`, and for arrays of different lengths.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.stats.intervals import paired_difference
-    >>> first = np.array([0.2, 0.5, 0.6, 0.9, 0.7, 0.3])
-    >>> paired_difference(first, first - 0.1, seed=0).better
-    'first'
+    Result: with fewer than six images to which both apply none is better, because no interval of theirs
+    holds the true mean in 95 % of the cases (`mean_interval`); with fewer than two the ends are NaN,
+    without any the mean is NaN too. Raises AttributionLabError as for `mean_interval`, and for arrays
+    of different lengths.
     """
     scores = of_the_same_images({"first": first, "second": second})
     differences = scores["first"] - scores["second"]
-    low, high = mean_interval(differences, seed, confidence) or (np.nan, np.nan)
+    low, high = mean_interval(differences, seed) or (np.nan, np.nan)
     images = applicable(differences)
     better: Literal["first", "second"] | None = None
     if images >= FEWEST_FOR_ORDER:
@@ -381,10 +267,8 @@ def paired_difference(
     return Difference(mean_score(differences), low, high, images, better)
 
 
-def independent_difference(
-    first: Scores, second: Scores, confidence: float = CONFIDENCE
-) -> tuple[float, Interval | None]:
-    r"""The difference of two means over different images, or worlds, with Welch's interval.
+def independent_difference(first: Scores, second: Scores) -> tuple[float, Interval | None]:
+    r"""The difference of two means over different images, or worlds, with Welch's 95 % interval.
 
     .. math:: \bar x_1 - \bar x_2 \pm t_f \sqrt{v_1 + v_2}, \quad v_i = s_i^2 / n_i, \quad
         f = (v_1 + v_2)^2 / (v_1^2 / (n_1 - 1) + v_2^2 / (n_2 - 1))
@@ -392,35 +276,13 @@ def independent_difference(
     Source: Welch, "The generalization of 'Student's' problem when several different population
     variances are involved" (Biometrika, 1947).
 
-    Parameters
-    ----------
-    first, second : array, (n,) and (m,)
-        A score of each image, NaN where it does not apply.
-    confidence : float
-        In (0, 1).
+    `first`, `second`: a score of each image, NaN where it does not apply.
 
-    Returns
-    -------
-    float
-        first - second; NaN where one of them applies to no image.
-    Interval or None
-        None where one of them applies to fewer than two. Of zero width, exactly, where all scores of
-        each are equal.
-
-    Raises
-    ------
-    AttributionLabError
-        As for `mean_interval`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.stats.intervals import independent_difference
-    >>> mean, (low, high) = independent_difference(np.array([0.6, 0.7, 0.8]), np.array([0.1, 0.3]))
-    >>> print(f"{mean:.2f} ({low:.2f} to {high:.2f})")
-    0.50 (-0.10 to 1.10)
+    Result: first - second; NaN where one of them applies to no image; None where one of them applies to
+    fewer than two. Of zero width, exactly, where all scores of each are equal. Raises
+    AttributionLabError as for `mean_interval`.
     """
-    tail = tail_of(0, confidence)
+    tail = (1 - CONFIDENCE) / 2
     sides = [checked_scores(first, "first"), checked_scores(second, "second")]
     value = mean_score(sides[0]) - mean_score(sides[1])
     sides = [each[~np.isnan(each)] for each in sides]
@@ -439,22 +301,12 @@ def with_intervals(
 ) -> "pd.DataFrame":
     """Return means over images with their intervals, a row for each group of a tidy table.
 
-    Parameters
-    ----------
-    table : DataFrame
-        A row for each image of each group.
-    by : sequence of str
-        Columns whose values make a group; groups keep their order.
-    value : str
-        Column of the score, NaN where it does not apply.
-    seed : int
-        Seed for the resamples.
+    - `table`: a row for each image of each group.
+    - `by`: columns whose values make a group; groups keep their order.
+    - `value`: column of the score, NaN where it does not apply.
 
-    Returns
-    -------
-    DataFrame
-        The columns `by`, the mean under `value`, `low` and `high` (`mean_interval`, NaN where there is
-        none), and `images`, to how many the score applies.
+    Result: the columns `by`, the mean under `value`, `low` and `high` (`mean_interval`, NaN where there
+    is none), and `images`, to how many the score applies.
 
     Examples
     --------
@@ -493,37 +345,14 @@ def images_to_decide(
     The means of other images will lie elsewhere: about half of the tests of this size would decide
     where one part does, fewer where several must.
 
-    Parameters
-    ----------
-    parts : mapping of str to array, (n,)
-        A score of each image for each part, NaN where it does not apply. A part that applies to no
-        image is left out.
-    gamma : float
-        The mean that must be reached.
-    confidence : float
-        In (0, 1).
-    most : int
-        The largest number to name.
+    - `parts`: a score of each image for each part, NaN where it does not apply. A part that applies to
+      no image is left out.
+    - `gamma`: the mean that must be reached.
+    - `confidence`: in (0, 1).
+    - `most`: the largest number to name.
 
-    Returns
-    -------
-    int or None
-        None if `most` images would not do, without any part, or if one applies to a single image.
-
-    Raises
-    ------
-    AttributionLabError
-        As for `least_mean_interval`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.stats.intervals import images_to_decide
-    >>> scores = np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.9])
-    >>> images_to_decide({"overall": scores}, gamma=0.5)
-    43
-    >>> images_to_decide({"overall": scores, "positive": scores / 10 + 0.5}, gamma=0.5)
-    43
+    Result: None if `most` images would not do, without any part, or if one applies to a single image.
+    Raises AttributionLabError as for `least_mean_interval`.
     """
     arrays = of_the_same_images(parts).values()
     tail = tail_of(0, confidence)

@@ -40,17 +40,11 @@ def weighted_means(
 ) -> NDArray[np.float64]:
     """Mean of each score over the applicable items of each resample.
 
-    Parameters
-    ----------
-    columns : array, (n, K)
-        Scores of the same n items, NaN where one does not apply.
-    times : iterable of array, (rows, n)
-        How often each resample has each item, in blocks of resamples.
+    `columns`: scores of the same n items, NaN where one does not apply. `times`: how often each
+    resample has each item, in blocks of resamples.
 
-    Returns
-    -------
-    array, (resamples, K)
-        NaN where a resample has no applicable item. All the same, to the last bit, if the scores are.
+    Result: NaN where a resample has no applicable item. All the same, to the last bit, if the scores
+    are.
     """
     applies = ~np.isnan(columns)
     # Measured from the lowest score, equal scores are exact zeros.
@@ -71,12 +65,8 @@ def resampled_means(columns: NDArray[np.float64], seed: int) -> NDArray[np.float
     The draws depend on the number of images and the seed alone, so that scores, parts and methods on
     the same images vary together as they do in fact.
 
-    Parameters
-    ----------
-    columns : array, (n, K)
-        Scores of the same n images, NaN where one does not apply.
-    seed : int
-        Seed for the resamples.
+    `columns`: scores of the same n images, NaN where one does not apply. `seed`: seed for the
+    resamples.
     """
     return weighted_means(columns, _counts(len(columns), seed))
 
@@ -123,16 +113,9 @@ def joint_tail(means: NDArray[np.float64], tail: float) -> float:
     """The probability above the end of each column at which one of them, or several, are exceeded with
     probability `tail`.
 
-    Parameters
-    ----------
-    means : array, (RESAMPLES, K)
-        Means of the same resamples; NaN exceeds nothing.
-    tail : float
+    `means`: means of the same resamples; NaN exceeds nothing.
 
-    Returns
-    -------
-    float
-        From tail / K, for columns that have nothing in common, to tail, for equal ones.
+    Result: from tail / K, for columns that have nothing in common, to tail, for equal ones.
     """
     rarest = np.ones(len(means))
     for column in means.T:

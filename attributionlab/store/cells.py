@@ -25,19 +25,13 @@ moved from one machine to another and stays as it is."""
 class Cell:
     """One piece of work.
 
-    Parameters
-    ----------
-    kind : str
-        Which command's work it is, such as "compare".
-    place : mapping of str to str, int or float
-        What is computed, as the rows of a table name it: method, environment, seed. No two cells of one
-        kind have the same place.
-    inputs : mapping
-        Whatever else the result depends on, as JSON: specifications, settings, numbers of images. The
-        package's code and the versions of libraries are added.
-    compute : callable
-        Returns the result; takes the device on which to compute, None for the cell's own. For other
-        processes it is pickled by value.
+    - `kind`: which command's work it is, such as "compare".
+    - `place`: what is computed, as the rows of a table name it: method, environment, seed. No two cells
+      of one kind have the same place.
+    - `inputs`: whatever else the result depends on, as JSON: specifications, settings, numbers of
+      images. The package's code and the versions of libraries are added.
+    - `compute`: returns the result; takes the device on which to compute, None for the cell's own. For
+      other processes it is pickled by value.
     """
 
     kind: str

@@ -46,14 +46,8 @@ class Row(NamedTuple):
 class Reference:
     """A result in a store, for a cell that is computed from it: its arrays are read there.
 
-    Parameters
-    ----------
-    record : Record
-        The result; without its arrays where they have a file.
-    path : Path or None
-        That file.
-    travels : bool
-        Whether the arrays go along to other processes, which may be on machines without that file.
+    `record`: the result; without its arrays where they have a file. `path`: that file. `travels`:
+    whether the arrays go along to other processes, which may be on machines without that file.
     """
 
     record: Record = field(repr=False)
@@ -64,10 +58,7 @@ class Reference:
     def value(self) -> Any:
         """The result as it was computed.
 
-        Raises
-        ------
-        AttributionLabError
-            If its file is missing or damaged.
+        Raises AttributionLabError if its file is missing or damaged.
         """
         return value_of(self._whole())
 

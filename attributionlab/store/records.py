@@ -60,23 +60,12 @@ class Unreadable:
 def record_of(value: Any) -> Record:
     """Write a result down.
 
-    Parameters
-    ----------
-    value : object
-        Numbers, texts, bytes, None, lists, tuples, sets, mappings (as dicts), arrays, tensors, tables
-        of pandas, and dataclasses and named tuples of this package, in each other. Anything else comes
-        back as an `Unreadable` that is written as it was.
+    `value`: numbers, texts, bytes, None, lists, tuples, sets, mappings (as dicts), arrays, tensors,
+    tables of pandas, and dataclasses and named tuples of this package, in each other. Anything else
+    comes back as an `Unreadable` that is written as it was.
 
-    Raises
-    ------
-    AttributionLabError
-        For a table with columns other than numbers, texts, categories and mixed ones.
-
-    Examples
-    --------
-    >>> from attributionlab.store.records import record_of, value_of
-    >>> value_of(record_of({"f1": (0.5, float("inf")), 3: None}))
-    {'f1': (0.5, inf), 3: None}
+    Raises AttributionLabError for a table with columns other than numbers, texts, categories and mixed
+    ones.
     """
     arrays: dict[str, Tensor] = {}
     text = json.dumps(_written(value, arrays), separators=(",", ":"))
@@ -86,10 +75,8 @@ def record_of(value: Any) -> Record:
 def value_of(record: Record) -> Any:
     """Make a result again out of what `record_of` wrote.
 
-    Raises
-    ------
-    AttributionLabError
-        For a record that names a class which this package does not have, or that has other fields.
+    Raises AttributionLabError for a record that names a class which this package does not have, or that
+    has other fields.
     """
     try:
         arrays: Mapping[str, Tensor] = _Absent()

@@ -59,27 +59,14 @@ def run_cells(
     on how many processes or cores there are. Only this process writes into the store; a worker whose
     parent has died ends by itself, and what it was computing is lost.
 
-    Parameters
-    ----------
-    cells : sequence of Cell
-        The work. A cell that raises has an outcome with the error; the others go on.
-    store : Store, optional
-        Where outcomes are looked for and kept.
-    workers : Workers
-        Who computes.
-    retry_failed : bool
-        Whether cells that the store has as failed are computed again.
-    arrays : bool
-        Whether the arrays of known cells are read (`Store.outcome`).
-    what : str
-        What is done, for those who wait.
-    show_progress : bool
-        Whether to show progress on standard error.
+    - `cells`: the work. A cell that raises has an outcome with the error; the others go on.
+    - `store`: where outcomes are looked for and kept.
+    - `workers`: who computes.
+    - `retry_failed`: whether cells that the store has as failed are computed again.
+    - `arrays`: whether the arrays of known cells are read (`Store.outcome`).
 
-    Raises
-    ------
-    AttributionLabError
-        For a store that cannot be written and a scheduler that cannot be reached.
+    Raises AttributionLabError for a store that cannot be written and a scheduler that cannot be
+    reached.
     """
     refuse_if(boolean_problem("retry_failed", retry_failed))
     left = []

@@ -60,18 +60,12 @@ class Store:
 
     A cell is written in one transaction; after SIGKILL at any moment it is there whole or not at all.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Made where it is missing. One that holds other files is refused.
-    writable : bool
-        False to look at a store while another process works on it.
+    `folder`: made where it is missing. One that holds other files is refused. `writable`: False to look
+    at a store while another process works on it.
 
-    Raises
-    ------
-    AttributionLabError
-        For a folder that is something else, is held by another process (named with its age), was
-        written by another version, or is damaged. A damaged database is copied, and left as it is.
+    Raises AttributionLabError for a folder that is something else, is held by another process (named
+    with its age), was written by another version, or is damaged. A damaged database is copied, and left
+    as it is.
     """
 
     def __init__(self, folder: str | Path, *, writable: bool = True) -> None:

@@ -39,22 +39,15 @@ THREADS = (
 class Workers:
     """Who computes.
 
-    Parameters
-    ----------
-    jobs : int or None
-        Processes; 1 is this one. None: this one for some seconds, then as many as there are cores if
-        much is left.
-    seconds, gib : float, optional
-        What a cell may take in a process of this machine: time, and memory in GiB (on Linux).
-    devices : sequence of str
-        One process for each, which computes there; none: where the cells say.
-    scheduler : str, optional
-        Address of a dask scheduler, as ``tcp://host:port``, whose workers compute instead.
+    - `jobs`: processes; 1 is this one. None: this one for some seconds, then as many as there are cores
+      if much is left.
+    - `seconds`, `gib`: what a cell may take in a process of this machine: time, and memory in GiB (on
+      Linux).
+    - `devices`: one process for each, which computes there; none: where the cells say.
+    - `scheduler`: address of a dask scheduler, as ``tcp://host:port``, whose workers compute instead.
 
-    Raises
-    ------
-    AttributionLabError
-        For limits or devices beside a scheduler, and values that no worker could have.
+    Raises AttributionLabError for limits or devices beside a scheduler, and values that no worker could
+    have.
     """
 
     jobs: int | None = 1

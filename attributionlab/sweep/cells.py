@@ -36,23 +36,15 @@ work each at 224 pixels, and some MiB."""
 class MapsResult:
     """What a method made of the questions of one environment and seed.
 
-    Parameters
-    ----------
-    maps : Tensor of float32, (n, 1, H, W)
-        As the method gave them, summed over channels: what `attributionlab.attribute` returns.
-    scores : dict of str to dict of str to list of float
-        For each part precision, recall and F1 of each image, NaN where not applicable; those of
-        `faithfulness_test`.
-    verdict, reason : str
-        "pass", "fail", "inconclusive" or "invalid", and why it is invalid.
-    claim, claim_part : str
-        What decides, and the part with the lowest mean F1.
-    claim_f1 : float
-        Its mean.
-    output, truth_output : str
-        What is explained, and what the truth and metrics are about.
-    warnings : list of str
-        What is unusual about the maps.
+    - `maps` (n, 1, H, W): as the method gave them, summed over channels: what
+      `attributionlab.attribute` returns.
+    - `scores`: for each part precision, recall and F1 of each image, NaN where not applicable; those of
+      `faithfulness_test`.
+    - `verdict`, `reason`: "pass", "fail", "inconclusive" or "invalid", and why it is invalid.
+    - `claim`, `claim_part`: what decides, and the part with the lowest mean F1.
+    - `claim_f1`: its mean.
+    - `output`, `truth_output`: what is explained, and what the truth and metrics are about.
+    - `warnings`: what is unusual about the maps.
     """
 
     maps: Tensor = field(repr=False)  # empty where the store was not asked for arrays

@@ -143,10 +143,7 @@ class Status(NamedTuple):
 def status_of(folder: str | Path) -> Status:
     """Look at a store, whoever writes into it.
 
-    Raises
-    ------
-    AttributionLabError
-        For a folder without a store, and for a damaged one.
+    Raises AttributionLabError for a folder without a store, and for a damaged one.
     """
     with Store(folder, writable=False) as store:
         rows = list(store.rows())

@@ -32,15 +32,9 @@ GIB = 2**30
 class Sweep(Files):
     """What a sweep found, as far as it is done.
 
-    Parameters
-    ----------
-    table : DataFrame
-        As `to_frame` returns it.
-    counts : mapping of str to mapping of str to int
-        For "maps" and "metric" how many "cells" there are, how many of them are "done", and how many
-        "failed".
-    document : mapping or None
-        What the sweep was made from; None where that holds objects of Python.
+    `table`: as `to_frame` returns it. `counts`: for "maps" and "metric" how many "cells" there are, how
+    many of them are "done", and how many "failed". `document`: what the sweep was made from; None where
+    that holds objects of Python.
     """
 
     table: "pd.DataFrame" = field(repr=False)
@@ -86,12 +80,8 @@ class Sweep(Files):
 class Plan:
     """The cells of a sweep, or of a shard of it.
 
-    Parameters
-    ----------
-    spec : SweepSpec
-        What is run.
-    shard : pair of int, optional
-        Which of how many shards, from 1. A maps cell and its metric cells are in one shard.
+    `spec`: what is run. `shard`: which of how many shards, from 1. A maps cell and its metric cells are
+    in one shard.
     """
 
     def __init__(self, spec: SweepSpec, shard: tuple[int, int] | None = None) -> None:
@@ -190,10 +180,6 @@ def run_sweep(
         What the folder may hold, in GiB; the sweep ends when it is reached.
     say : callable, optional
         Called with lines about what is computed and why, and by whom.
-
-    Returns
-    -------
-    Sweep
 
     Raises
     ------

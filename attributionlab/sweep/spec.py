@@ -84,18 +84,11 @@ class Dose(NamedTuple):
 class SweepSpec:
     """A sweep that can be run.
 
-    Parameters
-    ----------
-    axes : mapping of str to sequence
-        Values of each axis, in the order of `AXES`.
-    together : sequence of tuple of str
-        The axes in groups: those of a group are zipped, and the groups are crossed.
-    listed : frozenset of str
-        Options that were given as a list: they are part of a cell's name.
-    settings : mapping
-        `SETTINGS`.
-    document : mapping or None
-        What it was made from, as JSON; None where that holds objects of Python.
+    - `axes`: values of each axis, in the order of `AXES`.
+    - `together`: the axes in groups: those of a group are zipped, and the groups are crossed.
+    - `listed`: options that were given as a list: they are part of a cell's name.
+    - `settings`: `SETTINGS`.
+    - `document`: what it was made from, as JSON; None where that holds objects of Python.
     """
 
     axes: Mapping[str, Sequence[Any]]
@@ -137,11 +130,8 @@ def read_sweep(spec: str | Path | Mapping[str, Any]) -> SweepSpec:
             Lists of axes ("environment", "method", "seed", "metric", "dose", or an option's name) that
             go side by side; all others are crossed.
 
-    Raises
-    ------
-    AttributionLabError
-        With all problems at once: unknown names and keys, what is empty, named twice or contradicts
-        itself, and settings that no run could have.
+    Raises AttributionLabError with all problems at once: unknown names and keys, what is empty, named
+    twice or contradicts itself, and settings that no run could have.
     """
     given = _read_file(spec) if isinstance(spec, str | os.PathLike) else spec
     if not isinstance(given, Mapping):

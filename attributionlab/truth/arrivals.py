@@ -27,14 +27,8 @@ class Times(NamedTuple):
 
     Its arrays are read-only: all who ask for as many players share them.
 
-    Parameters
-    ----------
-    u, v : array of float64, (nodes,)
-        Times, and 1 - u; both to full relative precision.
-    weights : array of float64, (nodes,)
-        Weights of sum 1.
-    error : float
-        Bound of the mean's error for players whose largest effect is 1.
+    `u`, `v`: times, and 1 - u; both to full relative precision. `weights`: weights of sum 1. `error`:
+    bound of the mean's error for players whose largest effect is 1.
     """
 
     u: Numbers
@@ -62,17 +56,7 @@ def times(players: int) -> Times:
 
     So about 4.7 sqrt(D) nodes do what D / 2 would do exactly, whatever the game.
 
-    Parameters
-    ----------
-    players : int
-        At least 1.
-
-    Examples
-    --------
-    >>> from attributionlab.truth.arrivals import times
-    >>> u, v, weights, error = times(5)
-    >>> round(float(weights @ u**4), 15), error  # exact for four others
-    (0.2, 0.0)
+    `players`: at least 1.
     """
     degree = players - 1
     enough = math.ceil(math.sqrt(degree * (PRECISE + math.log(players)) / 2))
@@ -115,15 +99,9 @@ def _gauss_legendre(number: int) -> tuple[Numbers, Numbers]:
 class Distribution(NamedTuple):
     """Probabilities of the counts `low`, `low` + 1, ... of a class at one time.
 
-    Parameters
-    ----------
-    low : int
-        The first count.
-    everybody : array
-        Probabilities for everybody.
-    without_arriving, without_leaving : array
-        Probabilities for everybody but one pixel that arrives, or one that leaves; zeros if there is
-        none.
+    `low`: the first count. `everybody`: probabilities for everybody. `without_arriving`,
+    `without_leaving`: probabilities for everybody but one pixel that arrives, or one that leaves; zeros
+    if there is none.
     """
 
     low: int
@@ -136,14 +114,8 @@ class Distribution(NamedTuple):
 class ClassCount:
     """The pixels of one class, by what their presence does to its count.
 
-    Parameters
-    ----------
-    arriving : int
-        Count when present.
-    leaving : int
-        Count when absent: the baseline is of the class there, and the image is not.
-    constant : int
-        Count either way.
+    `arriving`: count when present. `leaving`: count when absent: the baseline is of the class there,
+    and the image is not. `constant`: count either way.
     """
 
     arriving: int

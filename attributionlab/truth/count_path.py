@@ -24,12 +24,8 @@ SCALE = 600
 class PathGradients(NamedTuple):
     """Mean gradients over a path.
 
-    Parameters
-    ----------
-    values : array of float64, (K,)
-        One for each count.
-    relative : float
-        Each is off by no more than this times its size, plus 2^-1022.
+    `values`: one for each count. `relative`: each is off by no more than this times its size, plus
+    2^-1022.
     """
 
     values: Numbers
@@ -48,29 +44,13 @@ def softmax_path_gradients(
 
     and G_t is minus the sum of the others, since all shifted counts give the same softmax.
 
-    Parameters
-    ----------
-    start, end : sequence of int, (K,)
-        k(0) and k(1).
-    target : int
-        t.
-    temperature : float
-        T > 0.
+    `start`, `end`: k(0) and k(1). `target`: t. `temperature`: T > 0.
 
-    Notes
-    -----
     Logits are straight lines in s, so the integrand is smooth but where two of them cross, and analytic
     up to pi T / R from the real line (R: the range of the slopes), because until there all exponentials
     lie in a half-plane and cannot sum to zero. Panels double from each crossing outward, the first T /
     (4 R) wide. Crossings are rational numbers, so the logits there are exact; next to them they are
     reckoned from the crossing and relative to the largest, which up to the next crossing stays it.
-
-    Examples
-    --------
-    >>> from attributionlab.truth.count_path import softmax_path_gradients
-    >>> values, _ = softmax_path_gradients([0, 0], [3, 1], target=0, temperature=2.0)
-    >>> round(3 * float(values[0]) + float(values[1]), 9)  # sigmoid(1) - 1/2
-    0.231058579
     """
     slopes = np.subtract(end, start)
     spread = int(slopes.max() - slopes.min())

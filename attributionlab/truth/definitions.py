@@ -23,19 +23,12 @@ permutations."""
 class Definition:
     """One definition of what each pixel contributes, evaluated for a batch of images.
 
-    Parameters
-    ----------
-    name : str
-        Short name, unique among the `Truths` of a question.
-    meaning : str
-        The definition in one sentence, its space named.
-    values : Tensor of float64, (B, 1, H, W)
-        In units of the output; for the mask signs.
-    error : Tensor of float64, (B, 1, H, W)
-        How far each value may be off. For an estimate three standard errors, which know nothing of
-        contributions too rare for its permutations.
-    source : {"closed form", "evaluation", "path integral", "estimate"}
-        How the values were had, see `Source`.
+    - `name`: short name, unique among the `Truths` of a question.
+    - `meaning`: the definition in one sentence, its space named.
+    - `values`: in units of the output; for the mask signs.
+    - `error`: how far each value may be off. For an estimate three standard errors, which know nothing
+      of contributions too rare for its permutations.
+    - `source`: how the values were had, see `Source`.
     """
 
     name: DefinitionName
@@ -58,12 +51,8 @@ class Definition:
 class Agreement(NamedTuple):
     """Where several definitions say the same.
 
-    Attributes
-    ----------
-    agreed : Tensor of bool, (B, 1, H, W)
-        Pixels to which all give the same sign, 0 included.
-    signed : Tensor of int8, (B, 1, H, W)
-        That sign; 0 also where they do not agree.
+    `agreed`: pixels to which all give the same sign, 0 included. `signed`: that sign; 0 also where they
+    do not agree.
     """
 
     agreed: Bool[Tensor, "batch 1 height width"]
@@ -76,16 +65,10 @@ class Truths(Mapping[str, Definition]):
 
     A mapping from names to `Definition`.
 
-    Parameters
-    ----------
-    definitions : dict of str to Definition
-        By name.
-    targets : Tensor, (B,)
-        Which output is explained in each image.
-    output : {"probability", "logit"}
-        The kind of that output.
-    changes : Tensor of float64, (B,)
-        f(x) - f(b): what the values of an efficient definition add up to.
+    - `definitions`: by name.
+    - `targets`: which output is explained in each image.
+    - `output`: the kind of that output.
+    - `changes`: f(x) - f(b): what the values of an efficient definition add up to.
 
     Examples
     --------

@@ -59,13 +59,8 @@ class Solution(NamedTuple):
     a known sign even where it is too small to compute, such as e^-1000. The value is then the middle of
     all numbers of that sign within the error, at least 2^-1022, and the bound the next number below.
 
-    Parameters
-    ----------
-    values : Tensor of float64, (1, H, W)
-        One value a pixel, in units of the output.
-    bounds : Tensor of float64, (1, H, W)
-        For each pixel a bound of |value - exact value|, rounded by less than 2^-51 of itself; 0 only
-        for values that are exact.
+    `values`: one value a pixel, in units of the output. `bounds`: for each pixel a bound of |value -
+    exact value|, rounded by less than 2^-51 of itself; 0 only for values that are exact.
     """
 
     values: Float64[Tensor, "1 height width"]
@@ -81,26 +76,16 @@ class Solution(NamedTuple):
 class CountingGame:
     r"""What each pixel of one image does to a softmax of counts, a count, or its remainder.
 
-    Parameters
-    ----------
-    present, absent : Tensor of int64, (1, H, W)
-        The class that a pixel counts for with the image's value and with the baseline's, -1 for none. A
-        pixel that counts for the same class either way is a dummy: all its values are 0.
-    classes : int
-        K, at least 1.
-    target : int
-        t, the class explained.
-    output : {"probability", "logit"}
-        softmax(k / T)_t, or k_t, the target's count.
-    temperature : float, optional
-        T from 1e-30 to 1e30, for probabilities.
-    modulus : int, optional
-        N >= 2: the logit is k_t mod N.
+    - `present`, `absent`: the class that a pixel counts for with the image's value and with the
+      baseline's, -1 for none. A pixel that counts for the same class either way is a dummy: all its
+      values are 0.
+    - `classes`: K, at least 1.
+    - `target`: t, the class explained.
+    - `output`: "probability" is softmax(k / T)_t, "logit" is k_t, the target's count.
+    - `temperature`: T from 1e-30 to 1e30, for probabilities.
+    - `modulus`: N >= 2: the logit is k_t mod N.
 
-    Raises
-    ------
-    AttributionLabError
-        For a game that does not exist.
+    Raises AttributionLabError for a game that does not exist.
 
     Examples
     --------

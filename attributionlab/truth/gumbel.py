@@ -64,16 +64,10 @@ class _Grid(NamedTuple):
 class SoftmaxGame:
     """Probability of one class among others, of which equal ones are treated once.
 
-    Parameters
-    ----------
-    others : sequence of ClassCount
-        Distinct pixels of the classes that are not the target.
-    copies : array of int
-        How many classes have each of them.
-    target : ClassCount
-        Pixels of the target.
-    temperature : float
-        T, at least `COLDEST`.
+    - `others`: distinct pixels of the classes that are not the target.
+    - `copies`: how many classes have each of them.
+    - `target`: pixels of the target.
+    - `temperature`: T, at least `COLDEST`.
     """
 
     others: Sequence[ClassCount]
@@ -84,12 +78,8 @@ class SoftmaxGame:
     def shapley(self) -> tuple[Numbers, float, float]:
         """Values (2, others + target) of a pixel that arrives and one that leaves, and their error.
 
-        Returns
-        -------
-        values : array
-            0 where there is no such pixel.
-        relative, absolute : float
-            A value is off by no more than `relative` times its size, plus `absolute`.
+        Result: `values`: 0 where there is no such pixel; `relative, absolute`: a value is off by no
+        more than `relative` times its size, plus `absolute`.
         """
         movers = np.array([[c.arriving, c.leaving] for c in [*self.others, self.target]]).T
         players = int((movers * np.append(self.copies, 1)).sum())

@@ -25,16 +25,11 @@ NUMBERS_AT_ONCE = 2**20
 class SampledShapley(NamedTuple):
     """An estimate of Shapley values, and how far off it may be.
 
-    Parameters
-    ----------
-    values : Tensor of float64, (1, H, W)
-        One for each pixel, in units of the output; they sum to f(x) - f(b), up to rounding.
-    standard_errors : Tensor of float64, (1, H, W)
-        Standard error of each value.
-    permutations : int
-        Number of permutations that the values are the mean of; those of the pilot are not among them.
-    reached : bool
-        Whether no standard error exceeds the required precision.
+    - `values`: one for each pixel, in units of the output; they sum to f(x) - f(b), up to rounding.
+    - `standard_errors`: standard error of each value.
+    - `permutations`: number of permutations that the values are the mean of; those of the pilot are not
+      among them.
+    - `reached`: whether no standard error exceeds the required precision.
     """
 
     values: Float64[Tensor, "1 height width"]
@@ -68,6 +63,30 @@ def sampled_shapley(
     less where a player's contribution falls or rises with the number of others (antithetic sampling:
     Lomeli, Rowland, Gretton and Ghahramani, 2019; Mitchell, Cooper, Frank and Holmes, 2022).
 
+    A pixel whose image and replacement are equal is no player: its value and its error are exactly 0.
+
+    *Stopping.* Drawing until a sample's standard error is small favors samples that look narrow, and
+    their mean is biased where spread and mean go together: a rare, large contribution is missed
+    whenever stopping comes before it. So no sample decides about itself. A pilot, 32 pairs that double
+    until the estimate would take no more than eight times as many, tells how many pairs the estimate
+    takes; the pilot is then thrown away. Given this number the estimate's pairs are independent and
+    unused, so the estimate is unbiased whatever the pilot said. A budget too small to spare a pilot
+    (less than 256 permutations) is drawn in full: a number fixed in advance, and unbiased too.
+
+    For m pairs in the pilot and its largest standard error e the estimate takes
+    m (e / precision)^2 (1 + 2 sqrt(2 / m)) pairs. The last factor is for the pilot's own chance:
+    sqrt(2 / m) is the relative standard error of a normal sample's variance. It makes it likely, not
+    certain, that the precision is reached; `reached` tells.
+
+    *Standard errors* are those of the pairs' mean, sd / sqrt(pairs) with ddof = 1. They know nothing of
+    contributions so rare that no pair of the sample showed one.
+
+    Source: J. Castro, D. Gomez, J. Tejada, "Polynomial calculation of the Shapley value based on
+    sampling", Computers and Operations Research 36 (2009). M. Lomeli, M. Rowland, A. Gretton, Z.
+    Ghahramani, "Antithetic and Monte Carlo kernel estimators for partial rankings", Statistics and
+    Computing 29 (2019). R. Mitchell, J. Cooper, E. Frank, G. Holmes, "Sampling permutations for Shapley
+    value estimation", JMLR 23 (2022).
+
     Parameters
     ----------
     model : nn.Module
@@ -96,34 +115,6 @@ def sampled_shapley(
     AttributionLabError
         For settings out of range, what `trajectories` refuses, and a readout that does not return a
         finite number in float64 for each row of outputs.
-
-    Notes
-    -----
-    A pixel whose image and replacement are equal is no player: its value and its error are exactly 0.
-
-    *Stopping.* Drawing until a sample's standard error is small favors samples that look narrow, and
-    their mean is biased where spread and mean go together: a rare, large contribution is missed
-    whenever stopping comes before it. So no sample decides about itself. A pilot, 32 pairs that double
-    until the estimate would take no more than eight times as many, tells how many pairs the estimate
-    takes; the pilot is then thrown away. Given this number the estimate's pairs are independent and
-    unused, so the estimate is unbiased whatever the pilot said. A budget too small to spare a pilot
-    (less than 256 permutations) is drawn in full: a number fixed in advance, and unbiased too.
-
-    For m pairs in the pilot and its largest standard error e the estimate takes
-    m (e / precision)^2 (1 + 2 sqrt(2 / m)) pairs. The last factor is for the pilot's own chance:
-    sqrt(2 / m) is the relative standard error of a normal sample's variance. It makes it likely, not
-    certain, that the precision is reached; `reached` tells.
-
-    *Standard errors* are those of the pairs' mean, sd / sqrt(pairs) with ddof = 1. They know nothing of
-    contributions so rare that no pair of the sample showed one.
-
-    References
-    ----------
-    J. Castro, D. Gomez, J. Tejada, "Polynomial calculation of the Shapley value based on sampling",
-    Computers and Operations Research 36 (2009). M. Lomeli, M. Rowland, A. Gretton, Z. Ghahramani,
-    "Antithetic and Monte Carlo kernel estimators for partial rankings", Statistics and Computing 29
-    (2019). R. Mitchell, J. Cooper, E. Frank, G. Holmes, "Sampling permutations for Shapley value
-    estimation", JMLR 23 (2022).
 
     Examples
     --------
@@ -211,12 +202,8 @@ def _enough(players: "_Players", precision: float, most: int) -> int:
 class _Players:
     """Pixels that differ from their replacement, and random orders in which they leave.
 
-    Parameters
-    ----------
-    model, image, replacement, readout
-        As for `sampled_shapley`, the tensors in the model's numbers.
-    generator : torch.Generator
-        Source of the orders.
+    `model`, `image`, `replacement`, `readout`: as for `sampled_shapley`, the tensors in the model's
+    numbers. `generator`: source of the orders.
     """
 
     def __init__(

@@ -111,16 +111,12 @@ def _coalition_values(
 class ShapleyValues(NamedTuple):
     """Values of one pixel of each class, and how far off they may be.
 
-    Parameters
-    ----------
-    values : Tensor of float64, (K,)
-        Value of a pixel that counts when present; 0 for a class without any: there is no such player.
-    error : float
-        Bound of the sum over all pixels of |value - exact value|, in units of the output.
-    leaving : Tensor of float64, (K,)
-        The same for a pixel that counts when absent.
-    relative, absolute : float
-        Each value is off by no more than `relative` times its size, plus `absolute`.
+    - `values`: value of a pixel that counts when present; 0 for a class without any: there is no such
+      player.
+    - `error`: bound of the sum over all pixels of |value - exact value|, in units of the output.
+    - `leaving`: the same for a pixel that counts when absent.
+    - `relative`, `absolute`: each value is off by no more than `relative` times its size, plus
+      `absolute`.
     """
 
     values: Float64[Tensor, " classes"]
@@ -159,26 +155,10 @@ def remainder_shapley(pixels: ClassCount, modulus: int) -> tuple[float, float, f
 
     + for a pixel that arrives, - for one that leaves, and k the count of all other pixels at time u.
 
-    Parameters
-    ----------
-    pixels : ClassCount
-        Pixels of the class counted.
-    modulus : int
-        N, at least 2.
+    `pixels`: pixels of the class counted. `modulus`: N, at least 2.
 
-    Returns
-    -------
-    arriving, leaving, error : float
-        The two values, 0 where there is no such pixel, and a bound of the error of each.
-
-    Examples
-    --------
-    Two pixels arrive and none leaves: nothing is gained modulo 2, by symmetry.
-
-    >>> from attributionlab.truth.arrivals import ClassCount
-    >>> from attributionlab.truth.shapley import remainder_shapley
-    >>> abs(remainder_shapley(ClassCount(2), 2)[0]) < 1e-14
-    True
+    Result: `arriving, leaving, error`: the two values, 0 where there is no such pixel, and a bound of
+    the error of each.
     """
     players = pixels.arriving + pixels.leaving
     if not players:
@@ -228,6 +208,13 @@ def softmax_shapley(
     and phi_t is minus the sum of the values that a pixel of t has for the other outputs, since all
     outputs sum to 1. No term of these sums has the other sign: nothing cancels.
 
+    The error is bounded, not estimated. Of the integral over u, by the size of the Chebyshev
+    coefficients of any game with so many players (`attributionlab.truth.arrivals.times`). Of the
+    integral over s, a trapezoidal sum over the whole line, by the strip in which its integrand is
+    analytic; sums over wide binomials skip counts by the same argument. Of rounding, by the number of
+    roundings in a row, which sums of terms of one sign do not amplify. Some 0.2 s for an image of 224 x
+    224 pixels of which a seventh count, 0.5 s if all do; 2 s at temperatures below 1 / 8.
+
     Parameters
     ----------
     counts : Tensor of int, (K,)
@@ -248,15 +235,6 @@ def softmax_shapley(
     ------
     AttributionLabError
         For negative counts, a target out of range, or a temperature that is not positive and finite.
-
-    Notes
-    -----
-    The error is bounded, not estimated. Of the integral over u, by the size of the Chebyshev
-    coefficients of any game with so many players (`attributionlab.truth.arrivals.times`). Of the
-    integral over s, a trapezoidal sum over the whole line, by the strip in which its integrand is
-    analytic; sums over wide binomials skip counts by the same argument. Of rounding, by the number of
-    roundings in a row, which sums of terms of one sign do not amplify. Some 0.2 s for an image of 224 x
-    224 pixels of which a seventh count, 0.5 s if all do; 2 s at temperatures below 1 / 8.
 
     Examples
     --------

@@ -12,16 +12,11 @@ from torch import Tensor
 class Check:
     """One claim about a network, held against its oracle.
 
-    Parameters
-    ----------
-    name : str
-        Short name, unique within a certificate.
-    claim : str
-        What was held against which oracle, in one sentence.
-    tested, mismatches : int
-        How many comparisons, and how many of them disagreed.
-    detail : str
-        The first counterexample (the input, what came out, what should have), or how many agreed.
+    - `name`: short name, unique within a certificate.
+    - `claim`: what was held against which oracle, in one sentence.
+    - `tested`, `mismatches`: how many comparisons, and how many of them disagreed.
+    - `detail`: the first counterexample (the input, what came out, what should have), or how many
+      agreed.
     """
 
     name: str
@@ -40,16 +35,11 @@ class Check:
 class Precision:
     """What the network answers in numbers of fewer bits: a report, nothing that can fail.
 
-    Parameters
-    ----------
-    dtype : str
-        "float16" or "bfloat16".
-    images, equal : int
-        How many images were shown, and for how many all logits equal those in float32.
-    largest_difference : float, optional
-        Largest difference of a logit; None where a logit is no finite number.
-    proved : bool
-        Whether the exactness budget proves that all logits are equal, for any image of the valid box.
+    - `dtype`: "float16" or "bfloat16".
+    - `images`, `equal`: how many images were shown, and for how many all logits equal those in float32.
+    - `largest_difference`: largest difference of a logit; None where a logit is no finite number.
+    - `proved`: whether the exactness budget proves that all logits are equal, for any image of the
+      valid box.
     """
 
     dtype: str
@@ -63,14 +53,8 @@ class Precision:
 class Certificate:
     """Everything that was checked about one environment.
 
-    Parameters
-    ----------
-    environment : str
-        Its name.
-    checks : list of Check
-        In the order of the network: pixels, sums, head, the whole.
-    precisions : list of Precision
-        One for each number type of half precision.
+    `environment`: its name. `checks`: in the order of the network: pixels, sums, head, the whole.
+    `precisions`: one for each number type of half precision.
     """
 
     environment: str

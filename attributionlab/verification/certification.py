@@ -31,12 +31,8 @@ def arithmetic_checks(
 ) -> list[Check]:
     """Compare the logits of images, of unseen colors too, with those computed in other ways.
 
-    Parameters
-    ----------
-    env : Environment
-        Its network is copied where precision or layout change.
-    images : Tensor
-        Samples and images anywhere in the valid box.
+    `env`: its network is copied where precision or layout change. `images`: samples and images anywhere
+    in the valid box.
     """
     logits = run(env.model, images)
     contiguous = torch.contiguous_format
@@ -155,12 +151,7 @@ def half_precisions(
 ) -> list[Precision]:
     """Compare the logits of images in each type of half precision with those in float32.
 
-    Parameters
-    ----------
-    env : Environment
-        Its network is copied.
-    images : Tensor
-        Samples and images anywhere in the valid box.
+    `env`: its network is copied. `images`: samples and images anywhere in the valid box.
     """
     expected = run(env.model, images)
     precisions = []

@@ -48,16 +48,10 @@ def intervention_checks(
 ) -> list[Check]:
     """Check the logits after single changes, and the masks against what the changes did.
 
-    Parameters
-    ----------
-    env, oracle
-        The environment and its right answers.
-    samples : Tensor
-        Images with colors that the network knows.
-    moves_per_kind : int
-        How many pixels of each sample to change in each way; all where there are fewer.
-    generator : torch.Generator
-        Which pixels.
+    - `env`, `oracle`: the environment and its right answers.
+    - `samples`: images with colors that the network knows.
+    - `moves_per_kind`: how many pixels of each sample to change in each way; all where there are fewer.
+    - `generator`: which pixels.
     """
     tallies = {kind: Tally(kind, claim) for kind, claim in CLAIMS.items()}
     masks = Tally(

@@ -40,22 +40,13 @@ def codes(images: Float[Tensor, "batch channels *space"]) -> Int[Tensor, "batch 
 class Oracle:
     """What an environment computes, as its constants state it.
 
-    Parameters
-    ----------
-    counted : tuple of Pixel
-        The pixel value of each class.
-    irrelevant : tuple of Pixel
-        Values that images show and nothing counts: distractor colors, other numbers.
-    background : Pixel
-        The true baseline.
-    channels : int
-        How many channels the accumulator adds up.
-    modulus : int, optional
-        The output is the count mod this.
-    redundant_channels : int
-        How many channels fire on colors that are none of the known.
-    disturbed : bool
-        Whether these channels reach the output: then no count holds for unseen colors.
+    - `counted`: the pixel value of each class.
+    - `irrelevant`: values that images show and nothing counts: distractor colors, other numbers.
+    - `background`: the true baseline.
+    - `channels`: how many channels the accumulator adds up.
+    - `modulus`: the output is the count mod this.
+    - `redundant_channels`: how many channels fire on colors that are none of the known.
+    - `disturbed`: whether these channels reach the output: then no count holds for unseen colors.
     """
 
     counted: tuple[Pixel, ...]

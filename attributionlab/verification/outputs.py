@@ -26,16 +26,10 @@ def camouflage_checks(
 ) -> list[Check]:
     """Hold a rewritten network against the network before; nothing for any other.
 
-    Parameters
-    ----------
-    env : Environment
-        Whose network may be camouflaged or in an equivalent form.
-    oracle : Oracle
-        Which pixels count.
-    images : Tensor
-        Samples and images anywhere in the valid box.
-    generator : torch.Generator
-        Which other images.
+    - `env`: whose network may be camouflaged or in an equivalent form.
+    - `oracle`: which pixels count.
+    - `images`: samples and images anywhere in the valid box.
+    - `generator`: which other images.
     """
     if env.network.plain is None:
         return []

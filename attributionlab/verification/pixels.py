@@ -66,16 +66,9 @@ def color_check(
 ) -> Check:
     """Hold a color detector against a comparison of colors.
 
-    Parameters
-    ----------
-    detector : nn.Module
-        (B, 3, H, W) -> (B, summed and redundant channels, H, W).
-    oracle : Oracle
-        Which colors it knows.
-    chunks : iterable of Tensor
-        The colors to show it.
-    which : str
-        What colors these are, for the claim.
+    - `detector`: (B, 3, H, W) -> (B, summed and redundant channels, H, W).
+    - `oracle`: which colors it knows.
+    - `chunks`: the colors to show it.
     """
     tally = Tally(
         "color-detector",

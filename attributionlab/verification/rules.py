@@ -33,21 +33,12 @@ def rule_checks(
 ) -> list[Check]:
     """Hold an environment against its rule.
 
-    Parameters
-    ----------
-    env : Environment
-        Of a network with the parts `detector`, `accumulator` and `head`, or rewritten from one.
-    expressions : sequence of Expression
-        The rule of each output.
-    places : Places
-        Colors of the palette, regions, the image side.
-    generator : torch.Generator
-        Which images and counts.
+    - `env`: of a network with the parts `detector`, `accumulator` and `head`, or rewritten from one.
+    - `expressions`: the rule of each output.
+    - `places`: colors of the palette, regions, the image side.
+    - `generator`: which images and counts.
 
-    Returns
-    -------
-    list of Check
-        "rule-counts", "rule-head", "rule-logits".
+    Result: "rule-counts", "rule-head", "rule-logits".
     """
     mentioned = list(dict.fromkeys(each for rule in expressions for each in counts_in(rule)))
     shown = _images(mentioned, places, env.recipe.background, generator)
@@ -72,16 +63,9 @@ def irrelevance_checks(
 ) -> list[Check]:
     """Take away pixels that the truth calls irrelevant, whatever else is there.
 
-    Parameters
-    ----------
-    env : Environment
-        A world.
-    samples : Tensor
-        Its images.
-    pixels : int
-        How many pixels of each sample and target, each in a coalition of its own.
-    generator : torch.Generator
-        Which pixels, and which others are absent.
+    - `samples`: its images.
+    - `pixels`: how many pixels of each sample and target, each in a coalition of its own.
+    - `generator`: which pixels, and which others are absent.
     """
     tally = Tally(
         "irrelevance",

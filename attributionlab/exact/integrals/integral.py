@@ -213,6 +213,11 @@ def path_integral(
     ReLU'(0) = 0, as in PyTorch. What a network does on a kink that the path runs along, not through,
     is a matter of this convention.
 
+    Source: Sundararajan et al., 2017. The cost is one pass forward and back through each layer for as
+    many points as the kinks of the layers before it make, not a number of passes that is chosen
+    beforehand. On the first layers, as long as they treat each pixel alone, it is paid for different
+    pairs of pixel and baseline only.
+
     Parameters
     ----------
     model : nn.Module
@@ -240,13 +245,6 @@ def path_integral(
     AttributionLabError
         For shapes, targets and numbers that do not fit, and for models that do not run or have no
         gradient in float64.
-
-    Notes
-    -----
-    Source: Sundararajan et al., 2017. The cost is one pass forward and back through each layer for as
-    many points as the kinks of the layers before it make, not a number of passes that is chosen
-    beforehand. On the first layers, as long as they treat each pixel alone, it is paid for different
-    pairs of pixel and baseline only.
 
     Examples
     --------

@@ -53,16 +53,12 @@ def integrate_gradients(
     its attributions are from summing to the change of the function over it. The second finds steps
     that fall between all nodes; the values it needs are known from the nodes in the middle.
 
-    Parameters
-    ----------
-    evaluate : callable
-        Points (n,) of the path -> the function (n,) and the attribution densities (n, C, H, W) there.
-    ends : pair of Tensor
-        The function at 0 and at 1.
-    tolerance : float
-        Largest error to be content with.
-    max_evaluations : int
-        How many gradients to compute at most, 15 for each panel, though never fewer than 15.
+    - `evaluate`: points (n,) of the path -> the function (n,) and the attribution densities (n, C, H,
+      W) there.
+    - `ends`: the function at 0 and at 1.
+    - `tolerance`: largest error to be content with.
+    - `max_evaluations`: how many gradients to compute at most, 15 for each panel, though never fewer
+      than 15.
     """
 
     def integrate(left: float, right: float, first: Tensor, last: Tensor) -> _Panel:

@@ -34,14 +34,8 @@ class TooManyKinksError(Exception):
 class Effort:
     """How finely to resolve kinks, and how many panels that may take.
 
-    Parameters
-    ----------
-    gap : float
-        Kinks of one layer that are closer to each other, or to a point, get one point at most.
-    most : int
-        How many panels the whole path may have.
-    panels : int
-        How many were integrated so far.
+    `gap`: kinks of one layer that are closer to each other, or to a point, get one point at most.
+    `most`: how many panels the whole path may have. `panels`: how many were integrated so far.
     """
 
     gap: float
@@ -57,14 +51,9 @@ class Effort:
 class Refinement(NamedTuple):
     """Points that include those of before, and where each lies among those.
 
-    Parameters
-    ----------
-    points : Tensor, (n + 1,)
-        The new list.
-    before, after : Tensor, (n + 1,)
-        Indices of the old points next to a new one, both the same for the last.
-    share : Tensor, (n + 1,)
-        How far the new point is from `before` to `after`: exactly 0 for an old point.
+    `points`: the new list. `before`, `after`: indices of the old points next to a new one, both the
+    same for the last. `share`: how far the new point is from `before` to `after`: exactly 0 for an old
+    point.
     """
 
     points: Float[Tensor, " points"]
@@ -219,10 +208,7 @@ def integrate_chain(
 ) -> Float[Tensor, "channels height width"]:
     """Integrated gradients of one image.
 
-    Raises
-    ------
-    TooManyKinksError
-        If that takes more panels than `effort` allows.
+    Raises TooManyKinksError if that takes more panels than `effort` allows.
     """
     weights = probability_weights if chain.has_softmax else logit_weights
 

@@ -22,10 +22,7 @@ from attributionlab.exact.stepwise.tree import Numbers, Pointwise, UnservedError
 class Proof:
     """Holds layer after layer against the budget of a number type.
 
-    Parameters
-    ----------
-    dtype : torch.dtype
-        What the network computes in.
+    `dtype`: what the network computes in.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -37,24 +34,11 @@ class Proof:
     def hold(self, sizes: Tensor, weight: Tensor, bias: Tensor, grid: Tensor) -> Tensor:
         """Check one layer.
 
-        Parameters
-        ----------
-        sizes : Tensor, (outputs,)
-            The largest sum of absolute terms of each output.
-        weight, bias : Tensor, (kinds, inputs, outputs) and (outputs,)
-            Everything that inputs are multiplied by, and what is added.
-        grid : Tensor, (inputs,)
-            A power of two that divides every value of each input.
+        `sizes` (outputs,): the largest sum of absolute terms of each output. `weight`, `bias` (kinds,
+        inputs, outputs): everything that inputs are multiplied by, and what is added. `grid` (inputs,):
+        a power of two that divides every value of each input.
 
-        Returns
-        -------
-        Tensor, (outputs,)
-            The same of the outputs.
-
-        Raises
-        ------
-        UnservedError
-            If it may round.
+        Result, (outputs,): the same of the outputs. Raises UnservedError if it may round.
         """
         self.layers += 1
         if not (weight.isfinite().all() and bias.isfinite().all()):

@@ -33,14 +33,8 @@ MOST_VALUES = 2**16
 class Mixture:
     """An image and its replacement, ready to be followed along any order of pixels.
 
-    Parameters
-    ----------
-    levels, parents, kinds, weights, state : arrays
-        As for `follow`.
-    head : Head
-        What the last map becomes.
-    pixels : int
-        P.
+    `levels`, `parents`, `kinds`, `weights`, `state`: as for `follow`. `head`: what the last map
+    becomes. `pixels`: P.
     """
 
     levels: NDArray[np.int64]
@@ -94,10 +88,7 @@ class Head(NamedTuple):
 def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:
     """Prepare an image (C, H, W) and its replacement, both on the CPU and of the network's type.
 
-    Raises
-    ------
-    UnservedError
-        If a sum of some mixture of the two may be rounded.
+    Raises UnservedError if a sum of some mixture of the two may be rounded.
     """
     proof = Proof(image.dtype)
     rows = torch.cat([image, replacement]).flatten(1).T  # (P, 2C)

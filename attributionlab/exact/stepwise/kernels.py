@@ -163,18 +163,10 @@ def _climb(
 ) -> None:
     """Follow the replacement of one pixel from map to map, until it changes nothing or is on top.
 
-    Parameters
-    ----------
-    pixel : int
-        Which one.
-    keeps : bool
-        Whether `state` becomes that of the image with the pixel replaced, or stays as it is.
-    levels, parents, kinds, weights, state : arrays
-        As for `follow`.
-    change, further : arrays
-        Room for the widest level.
-    reached : array, (outputs,)
-        Becomes the last map's sums, before their ReLU, if the change gets there.
+    - `keeps`: whether `state` becomes that of the image with the pixel replaced, or stays as it is.
+    - `levels`, `parents`, `kinds`, `weights`, `state`: as for `follow`.
+    - `change`, `further`: room for the widest level.
+    - `reached`: becomes the last map's sums, before their ReLU, if the change gets there.
     """
     last = len(levels) - 1
     place = np.int64(pixel)
@@ -222,20 +214,14 @@ def follow(
 ) -> Numbers:
     """Values of the last map after each of the increasing counts of replacements: (counts, outputs).
 
-    Parameters
-    ----------
-    order : array, (P,)
-        Pixels in the order of their replacement.
-    counts : array, (S,)
-        After how many of them to evaluate.
-    levels : array, (levels, 6)
-        For each: where its entries of `parents` and `kinds`, of `weights` and of `state` begin; its
-        inputs and outputs; whether a ReLU follows that can switch.
-    parents, kinds, weights : arrays
-        As in `Step`, of all levels, one after the other. The first level has one input, which a
-        replacement changes by 1: its matrices are what each pair of pixels changes.
-    state : array
-        Sums of all levels, (places, outputs) each, before their ReLU. It is changed.
+    - `order`: pixels in the order of their replacement.
+    - `counts`: after how many of them to evaluate.
+    - `levels`: for each: where its entries of `parents` and `kinds`, of `weights` and of `state` begin;
+      its inputs and outputs; whether a ReLU follows that can switch.
+    - `parents`, `kinds`, `weights`: as in `Step`, of all levels, one after the other. The first level
+      has one input, which a replacement changes by 1: its matrices are what each pair of pixels
+      changes.
+    - `state`: sums of all levels, (places, outputs) each, before their ReLU. It is changed.
     """
     widest = max(levels[:, 3].max(), levels[:, 4].max())
     change, further = np.empty(widest), np.empty(widest)
@@ -268,12 +254,8 @@ def follow_each(
 ) -> Numbers:
     """Values of the last map where one pixel alone is replaced, for each pixel: (pixels, outputs).
 
-    Parameters
-    ----------
-    pixels : int
-        P.
-    levels, parents, kinds, weights, state : arrays
-        As for `follow`; here `state` is left as it is.
+    `pixels`: P. `levels`, `parents`, `kinds`, `weights`, `state`: as for `follow`; here `state` is left
+    as it is.
     """
     widest = max(levels[:, 3].max(), levels[:, 4].max())
     change, further = np.empty(widest), np.empty(widest)

@@ -102,6 +102,13 @@ def trajectories(
     for each pixel, instead of a forward pass. `route_of` says whether that is so and why not. Every
     other model is evaluated by forward passes.
 
+    The image is compared with its replacement pixel by pixel, the layers in front run once on each
+    different pair of pixels. Then the proof that no sum is rounded is made anew for this image and this
+    replacement (`attributionlab.exact.stepwise.certified`). It holds for all orders, which share it.
+
+    Threads share the draws of an image, as many as `torch.get_num_threads()`. The compiled loops are
+    made when first used (some seconds) and kept in numba's cache.
+
     Parameters
     ----------
     model, images, replacements
@@ -124,15 +131,6 @@ def trajectories(
     AttributionLabError
         For shapes, devices and numbers that do not fit, orders that are no permutations, counts out of
         range, and models whose output is not (B, K).
-
-    Notes
-    -----
-    The image is compared with its replacement pixel by pixel, the layers in front run once on each
-    different pair of pixels. Then the proof that no sum is rounded is made anew for this image and this
-    replacement (`attributionlab.exact.stepwise.certified`). It holds for all orders, which share it.
-
-    Threads share the draws of an image, as many as `torch.get_num_threads()`. The compiled loops are
-    made when first used (some seconds) and kept in numba's cache.
 
     Examples
     --------
@@ -183,6 +181,11 @@ def single_replacements(
     one is its insertion effect, f(b with p) - f(b). The second is the same question with image and
     replacement swapped: ``single_replacements(model, replacements, images)``.
 
+    An image with one pixel replaced is a mixture of image and replacement. So `route_of` says how it is
+    evaluated, and the proof that covers trajectories covers this: where no mixture is rounded, each
+    pixel costs one walk through the network, from what the layers make of the image; otherwise one
+    forward pass.
+
     Parameters
     ----------
     model, images, replacements
@@ -200,13 +203,6 @@ def single_replacements(
     ------
     AttributionLabError
         For shapes, devices and numbers that do not fit, and models whose output is not (B, K).
-
-    Notes
-    -----
-    An image with one pixel replaced is a mixture of image and replacement. So `route_of` says how it is
-    evaluated, and the proof that covers trajectories covers this: where no mixture is rounded, each
-    pixel costs one walk through the network, from what the layers make of the image; otherwise one
-    forward pass.
 
     Examples
     --------
@@ -327,10 +323,7 @@ def route_of(
 def followed_tree(model: nn.Module, images: Tensor) -> Tree:
     """A model's layers as they are followed; whether sums are rounded, an image has to show.
 
-    Raises
-    ------
-    UnservedError
-        If they cannot be.
+    Raises UnservedError if they cannot be.
     """
     if torch.is_autocast_enabled(images.device.type):
         raise UnservedError(

@@ -27,20 +27,11 @@ class UnservedError(Exception):
 class Step:
     """One linear layer of the tree, with the ReLU behind it if there is one.
 
-    Parameters
-    ----------
-    parent : array of int32, (places before,)
-        Which place of the next map each place feeds; -1 for none.
-    kind : array of int32, (places before,)
-        Which of the matrices it does so with.
-    weight : array, (kinds, inputs, outputs)
-        The matrices.
-    bias : array, (outputs,)
-        Bias of every place of the next map.
-    places : int
-        How many places the next map has.
-    has_relu : bool
-        Whether a ReLU follows.
+    - `parent`: which place of the next map each place feeds; -1 for none.
+    - `kind`: which of the matrices it does so with.
+    - `bias`: bias of every place of the next map.
+    - `places`: how many places the next map has.
+    - `has_relu`: whether a ReLU follows.
     """
 
     parent: Places
@@ -76,10 +67,7 @@ class Tree(NamedTuple):
 def tree_of(chain: Chain, channels: int, shape: tuple[int, int]) -> Tree:
     """Cut a chain of layers, for images of this many channels and (height, width), in three.
 
-    Raises
-    ------
-    UnservedError
-        If it is no front, tree and head.
+    Raises UnservedError if it is no front, tree and head.
     """
     if not _turns_maps_into_rows(chain):
         raise UnservedError("it is not made of convolutions, then nn.Flatten, then linear layers")

@@ -25,20 +25,10 @@ LARGEST, SMALLEST = 2.0**80, 2.0**-80
 class Layer:
     """One layer of a draft.
 
-    Parameters
-    ----------
-    weight : Tensor, (outputs, inputs, kernel, kernel)
-        In float64, every number one of float32's.
-    bias : Tensor, (outputs,)
-        Biases of the neurons.
-    stride, padding : int
-        Stride and padding of the convolution.
-    has_relu : bool
-        Whether a ReLU follows.
-    signal : Signal
-        What leaves it, behind its ReLU.
-    attach : tuple of str
-        Which of `Network.layers` is this layer's ReLU.
+    - `weight` (outputs, inputs, kernel, kernel): in float64, every number one of float32's.
+    - `has_relu`: whether a ReLU follows.
+    - `signal`: what leaves it, behind its ReLU.
+    - `attach`: which of `Network.layers` is this layer's ReLU.
     """
 
     weight: Tensor
@@ -59,14 +49,8 @@ class Layer:
 class Draft:
     """A network under revision.
 
-    Parameters
-    ----------
-    layers : list of Layer
-        In the order in which they act.
-    flatten : int
-        The layer before which the map is flattened; it and those behind it become linear.
-    inputs : Signal
-        What an image can hold.
+    `layers`: in the order in which they act. `flatten`: the layer before which the map is flattened; it
+    and those behind it become linear. `inputs`: what an image can hold.
     """
 
     layers: list[Layer]

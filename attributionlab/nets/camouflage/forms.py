@@ -35,14 +35,9 @@ sign it turns where that has fewer than c/2 = 256 pixels."""
 class Checker(NamedTuple):
     """How a number checker is written.
 
-    Parameters
-    ----------
-    units : sequence of (float, float)
-        Slope s and offset o of each unit, ReLU(s (x - N) + o).
-    comparisons : sequence of sequences of float
-        Weights of the second layer, which reads the units.
-    answer : sequence of float
-        Weights of the third layer, which reads the comparisons.
+    `units`: slope s and offset o of each unit, ReLU(s (x - N) + o). `comparisons`: weights of the
+    second layer, which reads the units. `answer`: weights of the third layer, which reads the
+    comparisons.
     """
 
     units: Sequence[tuple[float, float]]
@@ -52,12 +47,8 @@ class Checker(NamedTuple):
     def stages(self, channel_of: Tensor, numbers: Tensor) -> list[Stage]:
         """Several checkers at once.
 
-        Parameters
-        ----------
-        channel_of : Tensor, (checkers, channels)
-            1 for the channel that a checker reads, 0 for all others.
-        numbers : Tensor, (checkers,)
-            The N.
+        `channel_of` (checkers, channels): 1 for the channel that a checker reads, 0 for all others.
+        `numbers` (checkers,): the N.
         """
         slopes, offsets = torch.tensor(self.units).T
         each = torch.eye(len(numbers))
