@@ -72,19 +72,11 @@ def idsds_protocols(
 ) -> Found:
     """Score the panel's maps by IDSDS, SDS, IDS and single deletion of parts, and compare protocols.
 
-    `run.n` are images of each environment and output, or of each class of given images.
-
-    Parameters
-    ----------
-    fine_tuned : str, optional
-        A file with the weights of the user's classifier fine-tuned on images of which half lack a cell
-        (`attributionlab.metrics.patch_deleted`), with the mean color in its place; without it there is
-        no IDSDS.
-    layer : str, optional
-        Dotted name of the module of that classifier for rows that explain by a layer, which are left
-        out without.
-    **own
-        A user's classifier, to be measured instead of ours (`OwnNetwork`); `size` is a multiple of 4.
+    `run.n` are images of each environment and output, or of each class of given images. Of a user's
+    classifier (`OwnNetwork`; `size` is a multiple of 4), `fine_tuned` is a file with its weights
+    after training on images of which half lack a cell (`attributionlab.metrics.patch_deleted`),
+    with the mean color in its place, without which there is no IDSDS; `layer` is the dotted name of
+    the module for rows that explain by a layer, which are left out without.
     """
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     if given is None:

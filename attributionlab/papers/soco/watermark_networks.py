@@ -413,21 +413,9 @@ def attribution_maps(
 def rectangle_at_center(maps: Maps) -> Maps:
     """Return ones in a square of the watermark's size around the attribution's center, zeros elsewhere.
 
-    The center is the mean place of the pixels, weighted by their attributions, which are not negative;
-    the square is moved into the image where it would leave it. A map of zeros has its center in the
-    middle.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.soco.watermark_networks import rectangle_at_center
-    >>> values = torch.zeros(1, 1, 4, 8)
-    >>> values[..., 1, 3], values[..., 1, 7] = 3.0, 1.0  # their center is column 4
-    >>> rectangle_at_center(values)[0, 0].int()
-    tensor([[0, 0, 0, 0, 0, 0, 0, 0],
-            [0, 0, 0, 0, 1, 0, 0, 0],
-            [0, 0, 0, 0, 0, 0, 0, 0],
-            [0, 0, 0, 0, 0, 0, 0, 0]], dtype=torch.int32)
+    The center is the mean place of the pixels, weighted by their attributions, which are not
+    negative; the square is moved into the image where it would leave it. A map of zeros has its
+    center in the middle.
     """
     height, width = maps.shape[2:]
     side = rectangle_side(min(height, width))
@@ -446,16 +434,7 @@ def rectangle_at_center(maps: Maps) -> Maps:
 
 
 def pooled(maps: Maps, rows: Sequence[slice]) -> Maps:
-    """Give each region of rows its mean attribution everywhere.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.soco.watermark_networks import pooled
-    >>> pooled(torch.tensor([[[[0.0, 2.0], [4.0, 6.0]]]]), [slice(0, 1), slice(1, 2)])
-    tensor([[[[1., 1.],
-              [5., 5.]]]])
-    """
+    """Give each region of rows its mean attribution everywhere."""
     result = torch.empty_like(maps)
     for region in rows:
         result[:, :, region] = maps[:, :, region].mean((2, 3), keepdim=True)

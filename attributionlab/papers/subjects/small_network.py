@@ -32,40 +32,14 @@ def small_network(
     batch_norm: bool = False,
     bias: bool = True,
 ) -> nn.Sequential:
-    """Three stages of convolutions and a linear layer, not trained.
+    """Three stages of convolutions and a linear layer, not trained; images are square.
 
     Each convolution (3 x 3, zero padding) has a ReLU of its own, each stage ends with 2 x 2 maximum
-    pooling, and its kernels are twice those of the stage before; the linear layer reads every place of
-    the last maps. By default there are three convolutions, with 16, 32 and 64 kernels.
-
-    Parameters
-    ----------
-    channels, side : int
-        Channels of the images and their side in pixels, at least 8.
-    classes : int
-        Outputs (logits), at least 2.
-    seed : int
-        Seed for the weights, which are PyTorch's default ones. The global generator is left as it was.
-    depth, width, batch_norm, bias
-        Options of `Design` in `attributionlab.papers.subjects.networks`, which checks them: a batch
-        norm stands between each convolution, which then has no bias of its own, and its ReLU.
-
-    Returns
-    -------
-    torch.nn.Sequential
-        (B, channels, side, side) float32 -> (B, classes), on the CPU.
-
-    Raises
-    ------
-    AttributionLabError
-        For sizes that are none.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.subjects.small_network import small_network
-    >>> small_network(3, 10, 32, seed=0)(torch.zeros(2, 3, 32, 32)).shape
-    torch.Size([2, 10])
+    pooling, and its kernels are twice those of the stage before; the linear layer reads every place
+    of the last maps. By default there are three convolutions, with 16, 32 and 64 kernels; the
+    options are those of `Design` in `attributionlab.papers.subjects.networks`. The side is at least
+    8. The seed is that of the weights, PyTorch's default ones; the global generator is left as it
+    was.
     """
     refuse_if(
         [
@@ -106,41 +80,10 @@ def fit_network(
 ) -> None:
     """Train a network in place by Adam on the mean cross-entropy, and put it in eval mode.
 
-    Parameters
-    ----------
-    network : torch.nn.Module
-        (B, C, H, W) -> (B, K) logits, on the device of the images.
-    images : Tensor, (B, C, H, W)
-        Values of the order of 1, such as those in [0, 1].
-    labels : Tensor, (B,)
-        Classes from 0 to K - 1.
-    seed : int
-        Seed for the order of the images, drawn anew in each epoch; the last batch may be smaller. The
-        global generator is not used, unless the network itself uses it.
-    epochs : int
-        Passes over the images.
-    learning_rate, weight_decay : float
-        Options of Adam (Kingma and Ba, 2015), whose weight decay is an L2 penalty.
-    batch_size : int
-        Images for one step.
-
-    Raises
-    ------
-    AttributionLabError
-        For images, labels or settings that cannot be used, and if the loss is not finite.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.subjects.small_network import (
-    ...     accuracy_of, fit_network, small_network
-    ... )
-    >>> labels = torch.arange(2).repeat(16)
-    >>> images = labels.view(-1, 1, 1, 1).float().expand(-1, 1, 8, 8)
-    >>> network = small_network(1, 2, 8, seed=0)
-    >>> fit_network(network, images, labels, seed=0, epochs=20)
-    >>> accuracy_of(network, images, labels)
-    1.0
+    Images have values of the order of 1. The seed is that of the order of the images, drawn anew in
+    each epoch; the last batch may be smaller. The global generator is not used, unless the network
+    uses it. Weight decay is an L2 penalty (Kingma and Ba, 2015). Refused are images, labels and
+    settings that cannot be used, and a loss that is not finite.
     """
     refuse_if(
         [
@@ -167,28 +110,8 @@ def fit_with(
 ) -> None:
     """Train a network as `fit_network` does, by an optimizer of its parameters.
 
-    Parameters
-    ----------
-    optimizer : torch.optim.Optimizer
-        What makes a step of the gradients.
-    network, images, labels, seed, epochs, batch_size
-        As for `fit_network`.
-    augmentation : callable, optional
-        (images of a batch, generator on the CPU) -> images, called anew for every batch.
-    schedule : LRScheduler, optional
-        Schedule of the optimizer's learning rate, stepped after each epoch.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.subjects.small_network import accuracy_of, fit_with, small_network
-    >>> labels = torch.arange(2).repeat(16)
-    >>> images = labels.view(-1, 1, 1, 1).float().expand(-1, 1, 8, 8)
-    >>> network = small_network(1, 2, 8, seed=0)
-    >>> sgd = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
-    >>> fit_with(sgd, network, images, labels, seed=0, epochs=40)
-    >>> accuracy_of(network, images, labels)
-    1.0
+    `augmentation`, (images of a batch, generator on the CPU) -> images, is called anew for every
+    batch; `schedule` of the optimizer's learning rate is stepped after each epoch.
     """
     checked_images(images)
     checked_targets(labels, len(images))
