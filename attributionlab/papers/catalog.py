@@ -158,16 +158,9 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What an item's function returns where it has figures beside its tables.
+    """What an item's function returns where it has figures beside its tables, the item's own first.
 
-    Parameters
-    ----------
-    tables : mapping of str to DataFrame
-        Tidy tables by name.
-    figures : mapping of str to Figure
-        By name, the item's own first.
-    notes : sequence of str
-        What is to be known of a user's own network and images.
+    Tables are tidy; `notes` are what is to be known of a user's own network and images.
     """
 
     tables: Tables
@@ -177,18 +170,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, and what says whether the tables agree.
+    """What a paper says of some items, and what says whether their tables agree.
 
-    Parameters
-    ----------
-    items : tuple of str
-        Items whose tables decide it.
-    place, statement : str
-        Where the paper says it, and what it says, in our words.
-    reason : str
-        Why ours differs, where it is known.
-    check : callable
-        From the tables to True (agrees), False (differs) or None (undecided).
+    `place` and `statement` are where the paper says it, and what it says, in our words; `reason` is
+    why ours differs, where it is known. The check takes tables to True (agrees), False or None
+    (undecided).
     """
 
     items: tuple[str, ...]
@@ -246,19 +232,7 @@ def items() -> dict[str, Item]:
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """The outcome of an item.
-
-    Parameters
-    ----------
-    item : Item
-        What was repeated.
-    found : Found
-        Tables, figures and notes.
-    claims : list of mapping
-        What the paper says, each with its `place`, whether the tables agree (`here`), and why not.
-    run : mapping
-        What it was run with: n, quick, seed and settings.
-    """
+    """The outcome of an item: what was found, claims with answers, and what it was run with."""
 
     item: Item
     found: Found
@@ -310,21 +284,7 @@ class Reproduction:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The outcome of an item in values.
-
-    Parameters
-    ----------
-    name : str
-        The item.
-    tables : mapping of str to DataFrame
-        Tidy tables by name.
-    figures : mapping of str to bytes
-        PNG files by name, the item's own first.
-    notes, claims, run
-        As those of `Reproduction`.
-    versions : mapping of str to str
-        What it was computed with.
-    """
+    """The outcome of an item in values: as `Reproduction`, with figures as PNG files."""
 
     name: str
     tables: Tables

@@ -49,17 +49,9 @@ OWN = ("images", "model", "weights", "sam_weights", "fine_tuned")
 class Attempt:
     """What became of an item.
 
-    Parameters
-    ----------
-    item : Item
-        What was to be repeated.
-    drawn : Drawn or None
-        What was found; None where it failed, or was not computed yet.
-    error : str
-        Why it failed: one line, or a traceback.
-    seconds : float
-        CPU time that it took, NaN where it was not computed yet; items that were run together share
-        it in equal parts.
+    `drawn` is what was found, None where it failed or was not computed yet; `error` why it failed,
+    one line or a traceback; `seconds` the CPU time that it took, NaN where it was not computed yet,
+    which items that were run together share in equal parts.
     """
 
     item: Item
@@ -88,19 +80,7 @@ class Attempt:
 
 @dataclass(frozen=True, eq=False)
 class Reproductions:
-    """Many items of the papers.
-
-    Parameters
-    ----------
-    attempts : sequence of Attempt
-        In the order in which they were named.
-    quick : bool
-        Whether the quick sizes hold.
-    seed : int
-        Seed of everything random.
-    command : str
-        How to run this again.
-    """
+    """What became of many items, in the order in which they were named; `command` runs them again."""
 
     attempts: Sequence[Attempt]
     quick: bool

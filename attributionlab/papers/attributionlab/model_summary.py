@@ -20,15 +20,10 @@ PUBLISHED = {"Ours": (17, 675_033), "ResNet-8": (10, 1_227_594)}
 
 
 class ResidualBlock(nn.Module):
-    """Two 3 x 3 convolutions, each with batch normalization, beside a shortcut.
+    """Two 3 x 3 convolutions with batch normalization beside a shortcut; other widths halve the sides.
 
-    Parameters
-    ----------
-    inputs, outputs : int
-        Channels. Where they differ, the block halves the sides.
-    projection : bool
-        Where they differ, the shortcut is a 1 x 1 convolution with batch normalization; otherwise every
-        second pixel with channels of zeros beside them.
+    Where the widths differ, the shortcut is a 1 x 1 convolution with batch normalization
+    (`projection`), or every second pixel with channels of zeros beside them.
     """
 
     def __init__(self, inputs: int, outputs: int, projection: bool) -> None:
@@ -65,17 +60,9 @@ def residual_network(
 ) -> nn.Sequential:
     """Build a ResNet-8: a convolution, three residual blocks of two convolutions, a linear layer.
 
-    (AttributionLab, appendix E, after He et al., 2016.) The text gives no widths. The defaults are the
-    standard choice that has Table 1's 1,227,594 parameters.
-
-    Parameters
-    ----------
-    widths : sequence of int
-        Channels of the blocks; the first convolution has those of the first block.
-    channels : int
-        Channels of the images; there are ten classes.
-    projections : bool
-        Whether the shortcuts of the blocks that widen are 1 x 1 convolutions.
+    (AttributionLab, appendix E, after He et al., 2016.) The text gives no widths of the blocks. The
+    defaults are the standard choice that has Table 1's 1,227,594 parameters. `projections`: whether
+    shortcuts of blocks that widen are 1 x 1 convolutions.
     """
     first = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
     pairs = zip((widths[0], *widths), widths, strict=False)
@@ -87,16 +74,9 @@ def residual_network(
 def layer_table(model: nn.Module, image_shape: Sequence[int]) -> pd.DataFrame:
     """Each module with parameters of its own: kind, output, parameters, multiply-adds.
 
-    Multiply-adds are those of one forward pass of one image, as a forward pass meets them: the size of
-    the output times the inputs that each of its values reads; for batch normalization one a value.
-    Biases, ReLUs, pooling and additions are not counted.
-
-    Parameters
-    ----------
-    model : nn.Module
-        In any mode, which it keeps.
-    image_shape : sequence of int
-        (C, H, W).
+    Multiply-adds are those of one forward pass of one image (C, H, W): the size of the output times
+    the inputs that each of its values reads; for batch normalization one a value. Biases, ReLUs,
+    pooling and additions are not counted. The model keeps its mode.
     """
     rows: list[dict[str, Any]] = []
 

@@ -131,22 +131,9 @@ def with_panel(found: Found, tables: Tables, figure: Figure, subjects: list[Pict
 def sign_changes(
     maps: Float[Tensor, "batch 1 height width"], within: Bool[Tensor, "batch 1 height width"]
 ) -> Float64[Tensor, " batch"]:
-    """The share of pairs of neighboring pixels whose attributions have opposite signs.
+    """The share of pairs of neighboring pixels, both `within`, whose attributions have opposite signs.
 
-    Parameters
-    ----------
-    maps : Tensor, (B, 1, H, W)
-        Maps of either sign; a pair with a zero has no opposite signs.
-    within : Tensor, (B, 1, H, W)
-        Only pairs of which both pixels are in here. NaN without such a pair.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.attributionlab.photographs import sign_changes
-    >>> maps = torch.tensor([[[[1.0, -1.0, -2.0, 0.0, 1.0]]]])
-    >>> sign_changes(maps, torch.ones_like(maps, dtype=torch.bool))
-    tensor([0.2500], dtype=torch.float64)
+    A pair with a zero has no opposite signs; NaN without a pair.
     """
     signs, inside = maps[:, 0].sign(), within[:, 0]
     opposite, pairs = torch.zeros(len(maps)).double(), torch.zeros(len(maps)).double()

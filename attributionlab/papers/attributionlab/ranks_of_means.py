@@ -21,22 +21,14 @@ class AgreementOfMeans:
     """The truth's rankings of candidates, and the resamples that every metric is compared on.
 
     A resample draws the images, with replacement, takes means over them, draws the candidates, with
-    replacement, and ranks them. All metrics and conditions meet the same resamples.
+    replacement, and ranks them. All metrics and conditions meet the same resamples. `f1` has
+    (candidates, images) by part of the truth, NaN where an image lacks it.
 
     Drawing images again adds their chance a second time, which lowers correlations: the percentile
-    interval of the resamples may lie below the measured value altogether. It is therefore moved until
-    the resamples' median is the measured value, and cut off at -1 and 1. So it is the interval of the
-    correlation that so many images give: where scores differ from image to image, endlessly many
-    images correlate higher, and the interval need not reach up to that.
-
-    Parameters
-    ----------
-    f1 : mapping of str to array, (candidates, images)
-        By part of the truth; NaN where an image lacks it.
-    confidence : float
-        In (0, 1).
-    seed : int
-        Seed for the resampling.
+    interval of the resamples may lie below the measured value altogether. It is therefore moved
+    until the resamples' median is the measured value, and cut off at -1 and 1. So it is the
+    interval of the correlation that so many images give: where scores differ from image to image,
+    endlessly many images correlate higher, and the interval need not reach up to that.
     """
 
     def __init__(self, f1: Mapping[Any, Numbers], confidence: float, seed: int) -> None:
@@ -54,15 +46,10 @@ class AgreementOfMeans:
         self._ranks = {name: self._ranked(values) for name, values in by.items()}
 
     def of(self, scores: Numbers, higher_is_better: bool) -> dict[RankedBy, CorrelationInterval]:
-        """Correlations of a metric's ranking with each of the truth's.
+        """Correlations of the ranking by scores (candidates, images) with each of the truth's.
 
-        Parameters
-        ----------
-        scores : array, (candidates, images)
-            The metric's, NaN where not applicable: left out of means. A candidate without any makes the
-            correlations NaN, as does a metric that scores all candidates alike.
-        higher_is_better : bool
-            Otherwise scores are ranked the other way round.
+        NaN (not applicable) is left out of means. A candidate without any score makes the
+        correlations NaN, as does a metric that scores all candidates alike.
         """
         means = self._means(scores)
         ranks = self._ranked(means if higher_is_better else -means)

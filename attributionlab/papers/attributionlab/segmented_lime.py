@@ -155,33 +155,13 @@ def drawn_regions(
 
 
 def total_variation(maps: Float[Tensor, "batch 1 height width"]) -> Float64[Tensor, " batch"]:
-    r"""Mean difference of neighboring pixels, in units of the map's largest value.
+    r"""Mean difference of neighboring pixels, in units of the map's largest value (Rudin et al., 1992).
 
     .. math:: \frac{1}{|N| \max_j |a_j|} \sum_{\{j, k\} \in N} |a_j - a_k|
 
-    over all pairs N of pixels that share a side; from 0 to 2. A map of zeros has 0. Of a map that is
-    constant on segments it is the length of their borders, weighted by the steps there: few segments
-    have little of it, whatever they show.
-
-    Parameters
-    ----------
-    maps : Tensor, (B, 1, H, W)
-        Map of either sign.
-
-    Returns
-    -------
-    Tensor, (B,)
-
-    References
-    ----------
-    Rudin, Osher and Fatemi (1992): Nonlinear total variation based noise removal algorithms. Physica D.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.attributionlab.segmented_lime import total_variation
-    >>> total_variation(torch.tensor([[[[2.0, 0.0], [2.0, 2.0]]]]))
-    tensor([0.5000], dtype=torch.float64)
+    over all pairs N of pixels that share a side; from 0 to 2. A map of zeros has 0. Of a map that
+    is constant on segments it is the length of their borders, weighted by the steps there: few
+    segments have little of it, whatever they show.
     """
     values = maps[:, 0].double()
     steps = [values.diff(dim=1).abs().flatten(1), values.diff(dim=2).abs().flatten(1)]
@@ -192,21 +172,9 @@ def total_variation(maps: Float[Tensor, "batch 1 height width"]) -> Float64[Tens
 def scattered_share(maps: Float[Tensor, "batch 1 height width"]) -> Float64[Tensor, " batch"]:
     """The share of the positive attribution outside of the map's main region.
 
-    Regions are connected by sides; their pixels have at least half of the map's largest value, and the
-    main one has the largest sum. 0 where all positive attribution is in one region; NaN for a map
-    without positive values.
-
-    Parameters
-    ----------
-    maps : Tensor, (B, 1, H, W)
-        Map of either sign; negative values are left out.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.attributionlab.segmented_lime import scattered_share
-    >>> scattered_share(torch.tensor([[[[3.0, 3.0, 0.0, 2.0]]]]))
-    tensor([0.2500], dtype=torch.float64)
+    Regions are connected by sides; their pixels have at least half of the map's largest value, and
+    the main one has the largest sum. 0 where all positive attribution is in one region; NaN for a
+    map without positive values.
     """
     shares = []
     for values in maps[:, 0].double().clamp(min=0).numpy():

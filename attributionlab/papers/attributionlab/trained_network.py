@@ -79,16 +79,9 @@ def train(head: Head, seed: int) -> tuple[nn.Sequential, int]:
     """A small convolutional network trained on the two designed images, and the steps that it took.
 
     Two convolutions (8 and 16 kernels of 3 x 3), each with ReLU and 2 x 2 maximum pooling, then one
-    linear layer; Adam, until the mean cross-entropy is below 0.01. Chosen beforehand, as the smallest
-    network of the common kind.
-
-    Parameters
-    ----------
-    head : {"flatten", "pooling"}
-        What the linear layer reads: each place of the last maps, or their means.
-    seed : int
-        Seed for the first weights, PyTorch's default ones; nothing else is random. The global
-        generator is left as it was.
+    linear layer, which reads each place of the last maps ("flatten") or their means ("pooling");
+    Adam, until the mean cross-entropy is below 0.01. Chosen beforehand, as the smallest network of
+    the common kind. Only the first weights are random; the global generator is left as it was.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -230,35 +230,31 @@ def trained_networks(
     return _found(pd.concat(certificates), pd.concat(scores), run.seed)
 
 
-@claim(
-    ITEM,
-    statement="Methods' scores on a hand-weighted network correlate with those on trained networks of "
-    "the same rule",
-)
+@claim(ITEM)
 def scores_carry_over(tables: Tables) -> bool | None:
+    """Methods' scores on a hand-weighted network correlate with those on trained networks of the
+    same rule.
+    """
     overall = _overall(tables, WITH_TRAINED)
     return None if overall is None else _beyond(overall.low, overall.high, 0)
 
 
-@claim(
-    ITEM,
-    statement="Two trained networks of a rule rank methods more alike than a trained and a "
-    "hand-weighted one",
-)
+@claim(ITEM)
 def trained_ones_are_more_alike(tables: Tables) -> bool | None:
+    """Two trained networks of a rule rank methods more alike than a trained and a hand-weighted
+    one.
+    """
     one, two = _overall(tables, WITH_TRAINED), _overall(tables, TWO_TRAINED)
     if one is None or two is None:
         return None
     return _beyond(two.low - one.high, two.high - one.low, 0)
 
 
-@claim(
-    ITEM,
-    statement="Of the methods that reach an F1 of 0.5 on a hand-weighted network, less than half do on "
-    "a trained one of the same rule",
-    reason="About two thirds do",
-)
+@claim(ITEM, reason="About two thirds do")
 def passing_does_not_carry_over(tables: Tables) -> bool | None:
+    """Of the methods that reach an F1 of 0.5 on a hand-weighted network, less than half do on a
+    trained one of the same rule.
+    """
     table = tables["passes"]
     exact = table[table[HAND]]
     return bool(exact[exact[TRAINED]].pairs.sum() < exact.pairs.sum() / 2) if len(exact) else None

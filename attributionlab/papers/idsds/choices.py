@@ -315,10 +315,10 @@ claim(
 @claim(
     FIGURE_3,
     place="Section 4.3",
-    statement="Rankings of methods are fairly stable over architectures (here: correlations above 0.7)",
     reason="Attention networks are explained best by other methods than convolutional ones",
 )
 def architectures_keep_the_ranking(tables: Tables) -> bool | None:
+    """Rankings of methods are fairly stable over architectures (here: correlations above 0.7)."""
     rows = _rows(tables, ARCHITECTURE)
     return None if rows.runs.min() < FEWEST_FOR_ORDER else bool((rows.rankings > ALIKE).all())
 
@@ -326,11 +326,11 @@ def architectures_keep_the_ranking(tables: Tables) -> bool | None:
 @claim(
     FIGURE_3,
     place="Section 4.3",
-    statement="On ViT-B/16 CheferLRP and IG-U are best",
     reason="Three of four patches of our images speak against the label, which maps of one sign cannot "
     "show; and IG-U starts from noise, of which images that are black but for patches have nothing",
 )
 def methods_for_attention_are_best(tables: Tables) -> bool | None:
+    """On ViT-B/16 CheferLRP and IG-U are best."""
     table = tables["methods"]
     table = table[(table.setup == ATTENTION.name) & (table.against == LOGIT)]
     table = table[table.method != CONTROL]
@@ -345,11 +345,11 @@ def methods_for_attention_are_best(tables: Tables) -> bool | None:
 @claim(
     FIGURE_5,
     place="Figure 5 (b)",
-    statement="The best IDSDS of a network falls as its accuracy rises",
     reason="Our networks are trained briefly: deeper residual ones are less accurate, in the paper "
     "more. Designs are variants of each other and no sample, so that the interval is too narrow",
 )
 def best_scores_fall_with_accuracy(tables: Tables) -> bool | None:
+    """The best IDSDS of a network falls as its accuracy rises."""
     row = tables["correlation"].iloc[0]
     return True if row.high < 0 else False if row.low > 0 else None
 
@@ -357,10 +357,10 @@ def best_scores_fall_with_accuracy(tables: Tables) -> bool | None:
 @claim(
     *(FIGURE_4, FIGURE_9),
     place="ours",
-    statement="That is for the goal: by drops of the output that it explains each kind of map is ahead",
     reason="Maps of the probability are behind by its own drops, too, or ahead by those of the logit",
 )
 def each_kind_of_map_is_ahead_by_its_own_drops(tables: Tables) -> bool | None:
+    """That is for the goal: by drops of the output that it explains each kind of map is ahead."""
     logit, probability = (_rows(tables, SOFTMAX, against) for against in OUTPUTS)
     if min(logit.runs.min(), probability.runs.min()) < FEWEST_FOR_ORDER:
         return None
@@ -372,11 +372,12 @@ def each_kind_of_map_is_ahead_by_its_own_drops(tables: Tables) -> bool | None:
 @claim(
     *(FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_8),
     place="ours",
-    statement="Designs change the networks themselves, their accuracy or how far their own drops agree "
-    "with the data, and not only how well maps explain them",
     reason="For some of the pairs no difference is seen (table changes)",
 )
 def designs_change_networks(tables: Tables) -> bool | None:
+    """Designs change the networks themselves, their accuracy or how far their own drops agree with
+    the data, and not only how well maps explain them.
+    """
     if "changes" not in tables or tables["runs"].groupby("setup").size().max() < FEWEST_FOR_ORDER:
         return None
     table = tables["changes"]

@@ -68,34 +68,19 @@ def panel_maps(
     seed: int,
     quick: bool,
 ) -> dict[str, Float64[Tensor, "batch 1 height width"]]:
-    """Compute maps of rows of the panel, in the order of `names`.
+    """Compute maps (B, 1, H, W) of rows of the panel, in the order of `names`, in units of the output.
 
-    Attributions are summed over channels first, as everywhere in this package, and an absolute value
-    is that of the sum; so the two cancel where channels disagree. Public code of the paper does the
-    same. The paper counts Saliency among the absolute maps, and so is it here.
+    Attributions are summed over channels first, as everywhere in this package, and an absolute
+    value is that of the sum; so the two cancel where channels disagree. Public code of the paper
+    does the same. The paper explains logits, and counts Saliency among the absolute maps, as is
+    done here.
 
-    Parameters
-    ----------
-    model, images, targets
-        The paper explains logits.
-    names : sequence of str
-        In `PANEL`. Each of the `ATTENDED` is left out where it refuses the network (`refused_rows`).
-    layer : nn.Module or str or None
-        What `ATTACHED` rows enlarge the maps of, or its dotted name. Without one they are left out.
-    highest : float
-        Images lie in [0, highest], which scales noise and uniform baselines.
-    baselines : float, sequence of float, ndarray or Tensor
-        Where the path of integrated gradients starts (`as_baselines`), and what RISE's masks show, 0
-        in the paper. Rows "-uniform" have independent U(0, highest) values instead.
-    seed : int
-        Seed of noise, uniform baselines, masks and the control.
-    quick : bool
-        Whether to take fewer nodes, samples, baselines and masks.
-
-    Returns
-    -------
-    dict of str to Tensor of float64, (B, 1, H, W)
-        On the CPU, in units of the output (squared for "-squared").
+    Each of the `ATTENDED` rows is left out where it refuses the network (`refused_rows`). `layer`
+    is what `ATTACHED` rows enlarge the maps of, or its dotted name; without one they are left out.
+    Images lie in [0, highest], which scales noise and uniform baselines. `baselines` are where the
+    path of integrated gradients starts, and what RISE's masks show, 0 in the paper; rows "-uniform"
+    have independent U(0, highest) values instead. The seed is that of all that is random; a `quick`
+    call takes fewer nodes, samples, baselines and masks.
     """
     for name in names:
         if name not in PANEL:

@@ -90,21 +90,17 @@ def environment_scores(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return scores of maps by every protocol, and how far protocols leave the domain.
 
-    The output is what maps explain, and what the deletion of patches changes; IDS is always one of the
-    probability. A quick run takes fewer samples in methods and steps in IDS.
+    The output is what maps explain, and what the deletion of patches changes; IDS is always one of
+    the probability. A quick run takes fewer samples in methods and steps in IDS.
 
-    Returns
-    -------
-    DataFrame
-        A row for each protocol, map and image: `score`, whether the map is `constant` (all patches
-        have the same sum), and how right the map is: `f1`, the lowest F1 of all masks; `cells`,
-        Pearson's correlation of its sums over cells with those of the exact Shapley values, 0 where
-        either is constant.
-    DataFrame
-        A row for each protocol and image, of logits (networks for probabilities are the same):
-        `unseen`, the share of the protocol's images that set off a redundant channel, so that outputs
-        differ from those of the same network without; `exact_drops`, for IDSDS, the share of drops
-        that equal the number of the target's pixels in the cell.
+    The first table has a row for each protocol, map and image: `score`, whether the map is
+    `constant` (all patches have the same sum), and how right the map is: `f1`, the lowest F1 of all
+    masks; `cells`, Pearson's correlation of its sums over cells with those of the exact Shapley
+    values, 0 where either is constant. The second has one for each protocol and image, of logits
+    (networks for probabilities are the same): `unseen`, the share of the protocol's images that set
+    off a redundant channel, so that outputs differ from those of the same network without;
+    `exact_drops`, for IDSDS, the share of drops that equal the number of the target's pixels in the
+    cell.
     """
     dataset, place = load(name, image_size=SIDE).dataset(n, seed), ENVIRONMENTS[name]
     settings = (Setting(name, dataset[k], k, output, seed, quick) for k in range(n))

@@ -72,19 +72,11 @@ def idsds_protocols(
 ) -> Found:
     """Score the panel's maps by IDSDS, SDS, IDS and single deletion of parts, and compare protocols.
 
-    `run.n` are images of each environment and output, or of each class of given images.
-
-    Parameters
-    ----------
-    fine_tuned : str, optional
-        A file with the weights of the user's classifier fine-tuned on images of which half lack a cell
-        (`attributionlab.metrics.patch_deleted`), with the mean color in its place; without it there is
-        no IDSDS.
-    layer : str, optional
-        Dotted name of the module of that classifier for rows that explain by a layer, which are left
-        out without.
-    **own
-        A user's classifier, to be measured instead of ours (`OwnNetwork`); `size` is a multiple of 4.
+    `run.n` are images of each environment and output, or of each class of given images. Of a user's
+    classifier (`OwnNetwork`; `size` is a multiple of 4), `fine_tuned` is a file with its weights
+    after training on images of which half lack a cell (`attributionlab.metrics.patch_deleted`),
+    with the mean color in its place, without which there is no IDSDS; `layer` is the dotted name of
+    the module for rows that explain by a layer, which are left out without.
     """
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     if given is None:
@@ -277,12 +269,9 @@ claim(*(FIGURE_2, TABLE_4), place="Section 4.2", statement="For RISE a uniform b
 )
 
 
-@claim(
-    *(FIGURE_2, TABLE_4),
-    place="Section 4.2",
-    statement="Under IDSDS raw maps of IG and IG-U are better than absolute ones",
-)
+@claim(*(FIGURE_2, TABLE_4), place="Section 4.2")
 def raw_is_better_under_idsds(tables: Tables) -> bool | None:
+    """Under IDSDS raw maps of IG and IG-U are better than absolute ones."""
     table = tables["absolute"]
     here = table[(table.protocol == IDSDS) & table.method.isin(("IG", "IG-U"))]
     # Where nothing speaks against the label, both maps are the same.
@@ -292,10 +281,10 @@ def raw_is_better_under_idsds(tables: Tables) -> bool | None:
 @claim(
     *(FIGURE_2, TABLE_5),
     place="Section 4.2",
-    statement="Under IDS, and there alone, absolute maps are always better than raw ones",
     reason="In small images what speaks against the label goes first, which raises its probability",
 )
 def absolute_is_better_under_ids(tables: Tables) -> bool | None:
+    """Under IDS, and there alone, absolute maps are always better than raw ones."""
     table = tables["absolute"]
     found = {name: _as_wanted(part.better, "absolute") for name, part in table.groupby("protocol")}
     others = [found[name] for name in (IDSDS, SDS, PARTS) if name in found]
@@ -355,12 +344,9 @@ claim(
 )(lambda tables: bool(_as_published(tables, ALIGNED).right.all()))
 
 
-@claim(
-    TABLE_1,
-    place="Table 1",
-    statement="What ROAR deletes tells the class; what IDSDS and deletion of parts delete does not",
-)
+@claim(TABLE_1, place="Table 1")
 def leaks_are_as_published(tables: Tables) -> bool | None:
+    """What ROAR deletes tells the class; what IDSDS and deletion of parts delete does not."""
     wrong = _as_published(tables, TIGHT).query("not right")
     # Few masks, as in a quick run, do not show that anything leaks: that decides nothing.
     return True if not len(wrong) else None if (wrong.ours == "yes").all() else False
@@ -373,37 +359,31 @@ claim(
 )(lambda tables: bool(_as_published(tables, COMPARABLE).right.all()))
 
 
-@claim(
-    TABLE_1,
-    place="ours",
-    statement="With the true baseline each drop of the logit is the number of the label's pixels in "
-    "the cell, and no output is another than without redundant channels: there SDS is IDSDS",
-)
+@claim(TABLE_1, place="ours")
 def drops_are_exact(tables: Tables) -> bool:
+    """With the true baseline each drop of the logit is the number of the label's pixels in the
+    cell, and no output is another than without redundant channels: there SDS is IDSDS.
+    """
     idsds = tables["domain"].set_index("protocol").loc[[IDSDS]]
     return bool((idsds.exact_drops == 1).all() and (idsds.unseen == 0).all())
 
 
-@claim(
-    *(FIGURE_2, TABLE_1, TABLE_6),
-    place="ours",
-    statement="Equally black cells are out of domain, and yet SDS of logits agrees with the truth "
-    "just as IDSDS: redundant channels take the same from each drop, which ranks do not see",
-)
+@claim(*(FIGURE_2, TABLE_1, TABLE_6), place="ours")
 def equal_cells_leave_ranks_alone(tables: Tables) -> bool | None:
+    """Equally black cells are out of domain, and yet SDS of logits agrees with the truth just as
+    IDSDS: redundant channels take the same from each drop, which ranks do not see.
+    """
     if "agreement" not in tables:
         return None
     rows = _agreement(tables, "logit")
     return bool((rows["f1", SDS] == rows["f1", IDSDS]).all())
 
 
-@claim(
-    *(FIGURE_2, TABLE_5, TABLE_6),
-    place="ours",
-    statement="About probabilities two protocols agree less with the truth than IDSDS: IDS with black "
-    "pixels, and SDS where a random half of each cell is black and redundant channels are strongest",
-)
+@claim(*(FIGURE_2, TABLE_5, TABLE_6), place="ours")
 def leaving_the_domain_harms(tables: Tables) -> bool | None:
+    """About probabilities two protocols agree less with the truth than IDSDS: IDS with black
+    pixels, and SDS where a random half of each cell is black and redundant channels are strongest.
+    """
     if "agreement" not in tables:
         return None
     return _both(_agrees_less(tables, IDS), _agrees_less(tables, dosed(STRENGTHS[-1])))
@@ -427,24 +407,19 @@ def _agrees_less(tables: Tables, protocol: str) -> bool | None:
     return True if (rows["f1_high", protocol] < rows["f1_low", IDSDS]).all() else None
 
 
-@claim(
-    *(FIGURE_2, TABLE_5),
-    place="ours",
-    statement="Updating gives exact Shapley values of a sum nothing: each pixel has the same share "
-    "whichever others are there",
-)
+@claim(*(FIGURE_2, TABLE_5), place="ours")
 def exact_values_gain_nothing(tables: Tables) -> bool | None:
+    """Updating gives exact Shapley values of a sum nothing: each pixel has the same share whichever
+    others are there.
+    """
     gains = tables["gains"]
     here = gains[gains.method == EXACT].difference
     return bool((here.abs() < SAME).all()) if len(here) else None
 
 
-@claim(
-    *(FIGURE_2, TABLE_4, TABLE_7),
-    place="ours",
-    statement="By single deletion from logits, in the domain, no method is above exact Shapley values",
-)
+@claim(*(FIGURE_2, TABLE_4, TABLE_7), place="ours")
 def nothing_is_above_exact_values(tables: Tables) -> bool | None:
+    """By single deletion from logits, in the domain, no method is above exact Shapley values."""
     if "above" not in tables:
         return None
     table = tables["above"]
@@ -452,11 +427,8 @@ def nothing_is_above_exact_values(tables: Tables) -> bool | None:
     return bool((here.above == 0).all())
 
 
-@claim(
-    *(TABLE_1, TABLE_7),
-    place="ours",
-    statement="Exact Shapley values of a remainder fail single deletion: it may rise when pixels go",
-)
+@claim(*(TABLE_1, TABLE_7), place="ours")
 def remainders_fail(tables: Tables) -> bool | None:
+    """Exact Shapley values of a remainder fail single deletion: it may rise when pixels go."""
     [row] = tables["modulo"].to_dict("records")
     return None if row["images"] < FEWEST_FOR_ORDER else bool(row["high"] < 1)

@@ -169,12 +169,9 @@ claim(
 )(_alike(FILLING))
 
 
-@claim(
-    FIGURE_6,
-    place="Section 4.1, Figure 6 (a)",
-    statement="The more patches, the lower most scores (at 64 between 0 and 0.06)",
-)
+@claim(FIGURE_6, place="Section 4.1, Figure 6 (a)")
 def scores_fall_with_patches(tables: Tables) -> bool | None:
+    """The more patches, the lower most scores (at 64 between 0 and 0.06)."""
     table = tables["scores"]
     table = table[(table.part == NUMBER) & (table.method != CONTROL)]
     if table.low.isna().all():
@@ -192,13 +189,11 @@ claim(
 )(_alike(TUNING))
 
 
-@claim(
-    FIGURE_7,
-    place="ours",
-    statement="Most of the spread is that of training, which the paper has not varied: each pair of "
-    "trainings has less alike rankings than any pair of fine-tunings",
-)
+@claim(FIGURE_7, place="ours")
 def trainings_differ_more(tables: Tables) -> bool | None:
+    """Most of the spread is that of training, which the paper has not varied: each pair of
+    trainings has less alike rankings than any pair of fine-tunings.
+    """
     spread = tables["spread"].set_index("part")
     if spread.loc[TUNING, "least"] > spread.loc[TRAINING, "most"]:
         return True

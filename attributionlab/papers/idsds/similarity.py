@@ -124,32 +124,25 @@ def similarity(
     return Found(tables, figures, () if given is None else given[0].notes[:1])
 
 
-@claim(
-    *ITEMS,
-    place="Section 4.1",
-    statement="A network differs less from its fine-tuned self than from another design, in the "
-    "label's probability and in GradCAM's maps",
-)
+@claim(*ITEMS, place="Section 4.1")
 def fine_tuned_networks_are_nearer_than_other_designs(tables: Tables) -> bool | None:
+    """A network differs less from its fine-tuned self than from another design, in the label's
+    probability and in GradCAM's maps.
+    """
     return _nearer(tables, again=False)
 
 
-@claim(
-    *ITEMS,
-    place="ours",
-    statement="It also differs less from its fine-tuned self than from another training of its design",
-)
+@claim(*ITEMS, place="ours")
 def fine_tuned_networks_are_nearer_than_other_trainings(tables: Tables) -> bool | None:
+    """It also differs less from its fine-tuned self than from another training of its design."""
     return _nearer(tables, again=True)
 
 
-@claim(
-    *ITEMS,
-    place="Section 4.1, Figure 10",
-    statement="Channels of the original and the fine-tuned network are excited most by more or less "
-    "the same images (here: by more than half, and more than by other channels)",
-)
+@claim(*ITEMS, place="Section 4.1, Figure 10")
 def channels_keep_their_images(tables: Tables) -> bool | None:
+    """Channels of the original and the fine-tuned network are excited most by more or less the same
+    images (here: by more than half, and more than by other channels).
+    """
     table = _channels_of(tables, SELF)
     if table.empty:
         return None
@@ -157,12 +150,9 @@ def channels_keep_their_images(tables: Tables) -> bool | None:
     return True if (table.low > least).all() else False if (table.high < least).any() else None
 
 
-@claim(
-    *ITEMS,
-    place="ours",
-    statement="That is no matter of the design: channels of two trainings share fewer images",
-)
+@claim(*ITEMS, place="ours")
 def channels_of_other_trainings_do_not_correspond(tables: Tables) -> bool | None:
+    """That is no matter of the design: channels of two trainings share fewer images."""
     own, again = (_channels_of(tables, name) for name in (SELF, AGAIN))
     if own.empty or again.empty:
         return None

@@ -115,36 +115,29 @@ def worst_patch(
     return Found(tables, figures, () if given is None else given[0].notes[:1])
 
 
-@claim(
-    ITEM,
-    place="Table 3",
-    statement="Fine-tuning hardly costs accuracy on whole images: changes of -0.67 to +4.16 points "
-    "(here: no network clearly loses any, and the mean is above -1)",
-    reason="The rate of fine-tuning spoils some of our designs",
-)
+@claim(ITEM, place="Table 3", reason="The rate of fine-tuning spoils some of our designs")
 def whole_images_keep_their_accuracy(tables: Tables) -> bool | None:
+    """Fine-tuning hardly costs accuracy on whole images: changes of -0.67 to +4.16 points (here: no
+    network clearly loses any, and the mean is above -1).
+    """
     row = tables["changes"].set_index("where").loc["whole"]
     return False if row.down > 0 else True if row.low > -1 else None
 
 
 @claim(
-    ITEM,
-    place="Table 3",
-    statement="It raises accuracy without the worst patch, by 4.13 to 12.58 points",
-    reason="Our evidence is concentrated: one patch can hold all of a color",
+    ITEM, place="Table 3", reason="Our evidence is concentrated: one patch can hold all of a color"
 )
 def the_worst_patch_costs_less(tables: Tables) -> bool | None:
+    """It raises accuracy without the worst patch, by 4.13 to 12.58 points."""
     row = tables["changes"].set_index("where").loc["worst"]
     return True if row.low > 0 else False if row.high < PUBLISHED_CHANGES["worst"][0] else None
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Most of what the worst patch costs is no fault of the network: without that patch "
-    "another color wins. The paper cannot tell",
-)
+@claim(ITEM, place="ours")
 def most_of_the_cost_is_the_truths(tables: Tables) -> bool | None:
+    """Most of what the worst patch costs is no fault of the network: without that patch another
+    color wins. The paper cannot tell.
+    """
     if "losses" not in tables:
         return None
     more = tables["losses"].truth > tables["losses"].network_own

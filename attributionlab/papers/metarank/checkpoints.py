@@ -70,28 +70,26 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
     }
 
 
-@claim(
-    place="Finding 2",
-    statement="Checkpoints of one training rank methods alike (here: the mean correlation is strong)",
-)
+@claim(place="Finding 2")
 def checkpoints_are_alike(tables: Tables) -> bool | None:
+    """Checkpoints of one training rank methods alike (here: the mean correlation is strong)."""
     row = tables["consistency"].set_index("rankings").loc[WITHIN]
     return is_strong(row.low, row.high)
 
 
-@claim(place="Finding 2", statement="Checkpoints rank methods more alike than the two protocols do")
+@claim(place="Finding 2")
 def checkpoints_exceed_protocols(tables: Tables) -> bool | None:
+    """Checkpoints rank methods more alike than the two protocols do."""
     row = tables["differences"].set_index("other").loc[PROTOCOL]
     return above(row.low, row.high, 0)
 
 
-@claim(
-    place="Table 2",
-    statement="The ranking after 200 epochs differs in one place from those after 100 and 150, and in "
-    "somewhat more from that after 50 (here: at the first quarter more ranks differ from the last "
-    "ones than later)",
-)
+@claim(place="Table 2")
 def first_quarter_differs_most(tables: Tables) -> bool | None:
+    """The ranking after 200 epochs differs in one place from those after 100 and 150, and in
+    somewhat more from that after 50 (here: at the first quarter more ranks differ from the last
+    ones than later).
+    """
     first, *later = tables["checkpoints"].iloc[:-1].itertuples()
     decided = [above(first.low - row.high, first.high - row.low, 0) for row in later]
     return False if False in decided else None if None in decided else True

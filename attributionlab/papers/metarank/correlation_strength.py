@@ -14,16 +14,7 @@ psychology"), which Akoglu (2018, "User's guide to correlation coefficients") co
 
 
 def shares(correlations: pd.Series) -> dict[str, float]:
-    """Return the shares of strong, moderate and weak correlations, and how many are (un)defined.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from attributionlab.papers.metarank.correlation_strength import shares
-    >>> found = shares(pd.Series([0.7, -0.9, float("nan")]))
-    >>> found["share_strong"], found["share_weak"], found["defined"], found["undefined"]
-    (0.5, 0.5, 2, 1)
-    """
+    """Return the shares of strong, moderate and weak correlations, and how many are (un)defined."""
     known = correlations.dropna()
     return {
         "share_strong": float((known >= STRONG).mean()),

@@ -59,10 +59,9 @@ def fusion_seconds(run: Run, *, largest_by_pairs: int) -> Found:
     return Found({"seconds": table}, {"seconds": figure})
 
 
-@claim(
-    statement="Scores in closed form are those of the least-squares solution of all pairs' equations"
-)
+@claim()
 def closed_form_is_exact(tables: Tables) -> bool | None:
+    """Scores in closed form are those of the least-squares solution of all pairs' equations."""
     difference = tables["seconds"].get("difference", pd.Series(dtype=float)).dropna()
     return bool(difference.max() < ROUNDING) if len(difference) else None
 

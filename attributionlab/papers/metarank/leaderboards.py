@@ -79,28 +79,27 @@ def order_is_the_paper_s(tables: Tables) -> bool | None:
     return above(row.low, row.high, 0)
 
 
-@claim(FUSED, statement="Fusing comes nearer to the truth than a single case does")
+@claim(FUSED)
 def fusing_gains(tables: Tables) -> bool | None:
+    """Fusing comes nearer to the truth than a single case does."""
     row = _recovered(tables, ALL, "signed")
     return above(row.gain_low, row.gain_high, 0)
 
 
-@claim(
-    FUSED,
-    statement="Fusing cannot undo an error that cases share: those without unseen data come nearer to "
-    "the truth than those with it",
-)
+@claim(FUSED)
 def unseen_data_remains(tables: Tables) -> bool | None:
+    """Fusing cannot undo an error that cases share: those without unseen data come nearer to the
+    truth than those with it.
+    """
     clean, unseen = (_recovered(tables, name, "signed") for name in (CLEAN, UNSEEN))
     return True if clean.low > unseen.high else False if clean.high < unseen.low else None
 
 
-@claim(
-    FUSED,
-    statement="With unseen data, removal ranks methods the wrong way round by their F1 on what speaks "
-    "for the label, and no number of cases helps",
-)
+@claim(FUSED)
 def unseen_data_reverses(tables: Tables) -> bool | None:
+    """With unseen data, removal ranks methods the wrong way round by their F1 on what speaks for
+    the label, and no number of cases helps.
+    """
     row = _recovered(tables, UNSEEN, "positive")
     return above(-row.high, -row.low, 0)
 
@@ -124,41 +123,36 @@ def consistency(run: Run, *, image_size: int, seeds: int) -> Found:
 @claim(
     CONSISTENCY,
     place="Figure 3",
-    statement="Models rank methods differently: correlations are strong between ResNet-18 and "
-    "Inception-v4 on Food-101 alone (here: the mean correlation is not strong)",
     reason="Our models are one network with other doses of redundant channels",
 )
 def models_differ(tables: Tables) -> bool | None:
+    """Models rank methods differently: correlations are strong between ResNet-18 and Inception-v4
+    on Food-101 alone (here: the mean correlation is not strong).
+    """
     return _differ(tables, MODEL)
 
 
-@claim(
-    CONSISTENCY,
-    place="Figure 3",
-    statement="Data sets rank methods differently: few correlations are strong (here: the mean "
-    "correlation is not strong)",
-)
+@claim(CONSISTENCY, place="Figure 3")
 def data_sets_differ(tables: Tables) -> bool | None:
+    """Data sets rank methods differently: few correlations are strong (here: the mean correlation
+    is not strong).
+    """
     return _differ(tables, DATA)
 
 
-@claim(
-    CONSISTENCY,
-    place="Figure 3",
-    statement="MoRF and LeRF rank methods differently: none of nine correlations is strong (here: the "
-    "mean correlation is not strong)",
-)
+@claim(CONSISTENCY, place="Figure 3")
 def protocols_differ(tables: Tables) -> bool | None:
+    """MoRF and LeRF rank methods differently: none of nine correlations is strong (here: the mean
+    correlation is not strong).
+    """
     return _differ(tables, PROTOCOL)
 
 
-@claim(
-    CONSISTENCY,
-    statement="It is the evaluation that differs between networks and data sets, not which method is "
-    "right: the truth's own rankings correlate strongly",
-    reason="Methods are right in one case and wrong in another",
-)
+@claim(CONSISTENCY, reason="Methods are right in one case and wrong in another")
 def truth_is_consistent(tables: Tables) -> bool | None:
+    """It is the evaluation that differs between networks and data sets, not which method is right:
+    the truth's own rankings correlate strongly.
+    """
     table = tables["levels"].set_index(["differ_in", "cases"])
     ends = table.loc[[(MODEL, "all"), (DATA, "all")], ["truth_low", "truth_high"]]
     return is_strong(*ends.min(skipna=False))

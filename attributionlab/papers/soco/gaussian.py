@@ -473,11 +473,9 @@ def _sweep_of(tables: Tables, imputation: str, indicator: str) -> Any:
     return found.loc[imputation, indicator, "paper"]
 
 
-@claim(
-    place="Figure 6a",
-    statement="Soundness of the truth, and of the truth with attribution removed, is 1 at every level",
-)
+@claim(place="Figure 6a")
 def truth_and_remove_are_sound(tables: Tables) -> bool:
+    """Soundness of the truth, and of the truth with attribution removed, is 1 at every level."""
     rows = tables["soundness"]
     rows = rows[rows.reading.isin(["features", "shifts"]) & (rows.attribution != INTRODUCE)]
     return bool((rows.soundness == 1).all())
@@ -485,92 +483,91 @@ def truth_and_remove_are_sound(tables: Tables) -> bool:
 
 @claim(
     place="Figure 6a",
-    statement="Attribution introduced at features without information lowers soundness at every level",
     reason="accuracy may be at all levels after the first step, which is credited with all it adds",
 )
 def introduce_is_less_sound(tables: Tables) -> bool | None:
+    """Attribution introduced at features without information lowers soundness at every level."""
     rows = _rows_of(tables, "features", INTRODUCE)
     return bool((rows.soundness < 1).all()) if len(rows) else None
 
 
 @claim(
     place="Section 5.1",
-    statement="With attribution removed, completeness is above that of the truth",
     reason="what is not attributed is not taken away: by Definition 4.9 completeness can only fall",
 )
 def remove_is_more_complete(tables: Tables) -> bool:
+    """With attribution removed, completeness is above that of the truth."""
     here = tables["order"].query("attribution == @REMOVE and reading != 'silent'")
     return bool((here.above > 0).any())
 
 
-@claim(
-    place="Figure 6b",
-    statement="With attribution introduced at features without information, completeness is below it",
-)
+@claim(place="Figure 6b")
 def introduce_is_less_complete(tables: Tables) -> bool:
+    """With attribution introduced at features without information, completeness is below it."""
     [row] = _rows_of(tables, "features", INTRODUCE, "order").itertuples()
     return bool(row.below > 0 == row.above)
 
 
-@claim(
-    statement="Where Introduce gives not only to features against the label (shifts, silent), "
-    "completeness is in the order of Definition 4.9: Remove at most, Introduce at least the truth's"
-)
+@claim()
 def order_is_that_of_the_definition(tables: Tables) -> bool:
+    """Where Introduce gives not only to features against the label (shifts, silent), completeness
+    is in the order of Definition 4.9: Remove at most, Introduce at least the truth's.
+    """
     here = tables["order"].query("reading in ['shifts', 'silent']").set_index("attribution")
     return bool((here.above[REMOVE] == 0).all() and (here.below[INTRODUCE] == 0).all())
 
 
-@claim(
-    statement="Introduced attribution of up to three quarters of the largest has soundness 1 at every "
-    "level, though the true ratio falls below"
-)
+@claim()
 def weak_introduce_is_not_seen(tables: Tables) -> bool | None:
+    """Introduced attribution of up to three quarters of the largest has soundness 1 at every level,
+    though the true ratio falls below.
+    """
     weak = tables["strengths"].query("strength <= 0.75")
     if len(weak) < len(LEVELS):
         return None
     return bool((weak.soundness == 1).all() and weak.true.min() < 1)
 
 
-@claim(statement="The truth jumps over all levels: accuracy is above them after the first step")
+@claim()
 def truth_jumps_over_levels(tables: Tables) -> bool:
+    """The truth jumps over all levels: accuracy is above them after the first step."""
     rows = _rows_of(tables, "features", TRUTH)
     return bool((rows.jumped == 1).all() and (rows.ratio == RATIOS[0]).all())
 
 
-@claim(
-    statement="After the whole of Algorithm 3 most of the truth's own attribution counts as false; "
-    "only soundness at a level stops before"
-)
+@claim()
 def whole_sweep_calls_the_truth_false(tables: Tables) -> bool:
+    """After the whole of Algorithm 3 most of the truth's own attribution counts as false; only
+    soundness at a level stops before.
+    """
     row = _sweep_of(tables, "noisy linear", "accuracy")
     return bool(row.all_steps < 0.5 and min(row[f"at_{level:g}"] for level in LEVELS) == 1)
 
 
-@claim(
-    statement="A probability that is not saturated rises with the attributed features only where "
-    "removed ones are 0: interpolated, the first step argues more than the whole row"
-)
+@claim()
 def probability_needs_zeros(tables: Tables) -> bool:
+    """A probability that is not saturated rises with the attributed features only where removed
+    ones are 0: interpolated, the first step argues more than the whole row.
+    """
     linear, zero = (_sweep_of(tables, each, "probability") for each in ("noisy linear", "zero"))
     return bool(linear.first_step > linear.intact and zero.first_step < zero.highest)
 
 
-@claim(
-    statement="The released code differs from the text, but gives the truth the same soundness at the "
-    "four levels (within 0.01)"
-)
+@claim()
 def released_code_agrees_at_levels(tables: Tables) -> bool:
+    """The released code differs from the text, but gives the truth the same soundness at the four
+    levels (within 0.01).
+    """
     every = tables["sweeps"].set_index(["variant", "imputation", "indicator"])
     levels = every[[f"at_{level:g}" for level in LEVELS]]
     return bool((levels.loc["released"] - levels.loc["paper"]).abs().max(axis=None) <= CLOSE)
 
 
-@claim(
-    statement="Levels below chance say nothing: features that the model does not read reach them, and "
-    "are rated above the truth (control)"
-)
+@claim()
 def chance_counts_as_sound(tables: Tables) -> bool | None:
+    """Levels below chance say nothing: features that the model does not read reach them, and are
+    rated above the truth (control).
+    """
     rows = _rows_of(tables, "silent", INTRODUCE)
     below = rows[rows.level < 0.5]
     return bool((below.soundness > below.true).all()) if len(below) else None

@@ -424,23 +424,18 @@ def _leads(tables: Tables, ratio: str, *names: str) -> bool | None:
     return None if leaders is None else set(names) <= leaders
 
 
-@claim(
-    place="Figure 8",
-    statement="All three ensembles gain soundness over integrated gradients (trained networks)",
-    reason="the gain depends on the network",
-)
+@claim(place="Figure 8", reason="the gain depends on the network")
 def ensembles_gain_soundness(tables: Tables) -> bool | None:
+    """All three ensembles gain soundness over integrated gradients (trained networks)."""
     if (here := _on_networks(tables, "soundness")) is None:
         return None
     behind = (here.worse >= here.better).any()
     return True if (here.better == here.networks).all() else False if behind else None
 
 
-@claim(
-    place="Figure 8",
-    statement="Of the ensembles only SmoothGrad gains completeness (trained networks)",
-)
+@claim(place="Figure 8")
 def smoothgrad_alone_gains_completeness(tables: Tables) -> bool | None:
+    """Of the ensembles only SmoothGrad gains completeness (trained networks)."""
     if (here := _on_networks(tables, "completeness")) is None:
         return None
     smooth, others = here.loc[ENSEMBLES[0]], here.drop(ENSEMBLES[0])
@@ -450,11 +445,9 @@ def smoothgrad_alone_gains_completeness(tables: Tables) -> bool | None:
     return False if against else None
 
 
-@claim(
-    place="Figures 8 and 15",
-    statement="By ROAD, in either order, and by Deletion no ensemble gains clearly (trained networks)",
-)
+@claim(place="Figures 8 and 15")
 def removal_shows_no_gain(tables: Tables) -> bool | None:
+    """By ROAD, in either order, and by Deletion no ensemble gains clearly (trained networks)."""
     metrics = ("road-morf", "road-lerf", "deletion-morf")
     found = [_on_networks(tables, metric) for metric in metrics]
     known = [here for here in found if here is not None]
@@ -463,11 +456,11 @@ def removal_shows_no_gain(tables: Tables) -> bool | None:
     return not any((here.better == here.networks).any() for here in known)
 
 
-@claim(
-    statement="Where the truth is known, no ensemble is sounder or more complete than integrated "
-    "gradients (true ratios of the pixels that are judged)"
-)
+@claim()
 def ensembles_gain_nothing_true(tables: Tables) -> bool | None:
+    """Where the truth is known, no ensemble is sounder or more complete than integrated gradients
+    (true ratios of the pixels that are judged).
+    """
     table = tables["ensembles"].set_index("method")[["true_soundness", "true_completeness"]]
     if table.isna().all(axis=None):
         return None
@@ -478,10 +471,10 @@ def ensembles_gain_nothing_true(tables: Tables) -> bool | None:
 
 @claim(
     place="Figure 9",
-    statement="No method leads both in soundness and in completeness",
     reason="without unseen colors integrated gradients finds what the network uses, and leads in both",
 )
 def no_method_leads_in_both(tables: Tables) -> bool | None:
+    """No method leads both in soundness and in completeness."""
     both = [
         each["soundness"] & each["completeness"]
         for each in _leaders(tables).values()
@@ -492,23 +485,24 @@ def no_method_leads_in_both(tables: Tables) -> bool | None:
 
 @claim(
     place="Figure 9",
-    statement="GradCAM and IBA lead in soundness (trained networks)",
     reason="GradCAM leads: steps of Algorithm 1 with some informative pixels are sound as a whole",
 )
 def gradcam_and_iba_lead_in_soundness(tables: Tables) -> bool | None:
+    """GradCAM and IBA lead in soundness (trained networks)."""
     return _leads(tables, "soundness", "gradcam", "iba")
 
 
-@claim(place="Figure 9", statement="Extremal perturbation leads in completeness (trained networks)")
+@claim(place="Figure 9")
 def extremal_perturbation_leads_in_completeness(tables: Tables) -> bool | None:
+    """Extremal perturbation leads in completeness (trained networks)."""
     return _leads(tables, "completeness", "extremal-perturbation")
 
 
-@claim(
-    statement="Soundness and completeness rank methods as the true ratios do, where imputation makes "
-    "no color that disturbs the network"
-)
+@claim()
 def estimates_rank_as_the_truth(tables: Tables) -> bool | None:
+    """Soundness and completeness rank methods as the true ratios do, where imputation makes no
+    color that disturbs the network.
+    """
     table = tables["agreement"].query("environment != @UNSEEN or imputation != @LINEAR")
     table = table[table.metric.isin(["soundness", "completeness"])]
     if not len(table) or table.low.isna().any():
@@ -516,19 +510,19 @@ def estimates_rank_as_the_truth(tables: Tables) -> bool | None:
     return True if (table.low > 0).all() else False if (table.high < 0).any() else None
 
 
-@claim(
-    statement="Where imputed colors disturb the counts, soundness is 1 for every method: the first "
-    "step reaches every level"
-)
+@claim()
 def disturbed_counts_hide_soundness(tables: Tables) -> bool | None:
+    """Where imputed colors disturb the counts, soundness is 1 for every method: the first step
+    reaches every level.
+    """
     table = tables["methods"].query("environment == @UNSEEN and imputation == @LINEAR")
     return bool((table.soundness == 1).all()) if len(table) else None
 
 
-@claim(
-    statement="At the paper's noise ensembles lose nearly all information of hand-weighted networks: "
-    "mean true completeness is below 0.1"
-)
+@claim()
 def paper_noise_loses_information(tables: Tables) -> bool | None:
+    """At the paper's noise ensembles lose nearly all information of hand-weighted networks: mean
+    true completeness is below 0.1.
+    """
     table = tables["noise"].query("noise == @PAPER_NOISE").dropna(subset="all_completeness")
     return bool(table.all_completeness.mean() < 0.1) if len(table) else None

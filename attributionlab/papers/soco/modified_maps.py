@@ -30,29 +30,14 @@ def modified(
     *,
     clip: bool = True,
 ) -> Maps:
-    """Take attribution from maps in [0, 1], or add it.
+    """Take attribution from maps in [0, 1], or add it (Li et al., 2024, appendix G.3).
 
-    "constant" shifts all pixels by 0.6; "random" each by its own number from U(0, 0.6), drawn by the
-    generator; "partial" sets pixels of ranks 0.6 to 0.8 (ascending) to 0, or those of ranks 0 to 0.4 to
-    the map's 0.8 quantile. Of equal values those that come first rank lower; quantiles are interpolated
-    linearly. `clip` clamps to [0, 1] afterwards: the paper does not say so, but neither its metrics nor
-    the 8 bits of its code have room for other values. Without it shifting by a constant leaves the
-    order of pixels as it is; with it pixels become equal.
-
-    References
-    ----------
-    Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to evaluating
-    feature attribution methods. TMLR. Appendix G.3.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.soco.modified_maps import modified
-    >>> maps = torch.tensor([[[[0.0, 0.25, 0.5, 0.75, 1.0]]]])
-    >>> modified(maps, "constant", "introduce")
-    tensor([[[[0.6000, 0.8500, 1.0000, 1.0000, 1.0000]]]])
-    >>> modified(maps, "partial", "remove")
-    tensor([[[[0.0000, 0.2500, 0.5000, 0.0000, 1.0000]]]])
+    "constant" shifts all pixels by 0.6; "random" each by its own number from U(0, 0.6), drawn by
+    the generator; "partial" sets pixels of ranks 0.6 to 0.8 (ascending) to 0, or those of ranks 0
+    to 0.4 to the map's 0.8 quantile. Of equal values those that come first rank lower; quantiles
+    are interpolated linearly. `clip` clamps to [0, 1] afterwards: the paper does not say so, but
+    neither its metrics nor the 8 bits of its code have room for other values. Without it shifting
+    by a constant leaves the order of pixels as it is; with it pixels become equal.
     """
     if not bool(((maps >= 0) & (maps <= 1)).all()):
         raise AttributionLabError(

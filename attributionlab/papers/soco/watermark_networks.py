@@ -146,21 +146,19 @@ def watermark_maps(run: Run, *, networks: int, training: int, images: str | None
 @claim(
     *(ATTR, ROAD, SAMPLED, CANVASES),
     place="Appendix D.1",
-    statement="Networks learn the watermarks (here: every network, to 95 % of the test images)",
     reason="Maps of a network that did not learn them say little about watermarks",
 )
 def watermarks_are_learned(tables: Tables) -> bool:
+    """Networks learn the watermarks (here: every network, to 95 % of the test images)."""
     table = tables["networks"]
     return bool(table[table.data != ORIGINAL].lowest.min() >= LEARNED)
 
 
-@claim(
-    *(ATTR, SAMPLED),
-    place="Figure 2",
-    statement="The design of the watermark decides which map is better by Attr%: Rect is ahead of "
-    "Pooling on numbers, and Pooling of Rect on stripes",
-)
+@claim(*(ATTR, SAMPLED), place="Figure 2")
 def own_watermark_decides(tables: Tables) -> bool | None:
+    """The design of the watermark decides which map is better by Attr%: Rect is ahead of Pooling on
+    numbers, and Pooling of Rect on stripes.
+    """
     rows = tables["attr"].set_index(["data", "method"])
     orders = [
         _ahead(rows.loc[NUMBER, RECT], rows.loc[NUMBER, POOLING]),
@@ -169,32 +167,29 @@ def own_watermark_decides(tables: Tables) -> bool | None:
     return False if False in orders else None if None in orders else True
 
 
-@claim(
-    *(ATTR, SAMPLED),
-    statement="The verdict on a map made to measure depends on how it is measured out: Rect has more "
-    "on numbers around the mean place by squared attributions, in which faint ones count less",
-)
+@claim(*(ATTR, SAMPLED))
 def squares_move_rect(tables: Tables) -> bool | None:
+    """The verdict on a map made to measure depends on how it is measured out: Rect has more on
+    numbers around the mean place by squared attributions, in which faint ones count less.
+    """
     rows = tables["attr"].set_index(["data", "method"])
     return _ahead(rows.loc[NUMBER, SQUARED], rows.loc[NUMBER, RECT])
 
 
-@claim(
-    *(ATTR, SAMPLED),
-    statement="On stripes Pooling has exactly IG's own Attr%, and owes nothing to what it knows: it "
-    "moves attribution within regions only, and stripes are whole regions",
-)
+@claim(*(ATTR, SAMPLED))
 def pooling_is_ig_on_stripes(tables: Tables) -> bool:
+    """On stripes Pooling has exactly IG's own Attr%, and owes nothing to what it knows: it moves
+    attribution within regions only, and stripes are whole regions.
+    """
     rows = tables["attr"].set_index(["data", "method"]).attr
     return bool(abs(rows[STRIPES, POOLING] - rows[STRIPES, "IG"]) < SAME)
 
 
-@claim(
-    *(ATTR, ROAD),
-    statement="Networks use the watermark: without it answers are the label by chance, and on another "
-    "image with the same watermark they are the label",
-)
+@claim(*(ATTR, ROAD))
 def watermarks_are_used(tables: Tables) -> bool:
+    """Networks use the watermark: without it answers are the label by chance, and on another image
+    with the same watermark they are the label.
+    """
     table, chance = tables["uses"], tables["networks"].chance.iloc[0]
     gone = table[table.check == "watermark removed"].agreed
     moved = table[table.check.str.startswith("on other images")].agreed
@@ -203,23 +198,21 @@ def watermarks_are_used(tables: Tables) -> bool:
 
 @claim(
     *(ATTR, ROAD),
-    statement="The digits suffice, with and without the black pixels around them",
     reason="Networks need a rectangle, or an image that is not black, around the digits; or else they "
     "fail because no such image was trained on, which is not told apart here",
 )
 def digits_suffice(tables: Tables) -> bool:
+    """The digits suffice, with and without the black pixels around them."""
     agreed = tables["uses"].set_index(["data", "check"]).agreed[NUMBER]
     checks = ["digits without rectangle", "watermark alone, on black"]
     return bool(agreed[checks].min() >= AGREED)
 
 
-@claim(
-    *(ATTR, ROAD),
-    statement="Networks read regions without a stripe, too: a stripe put there changes their answers, "
-    "although Attr% counts attributions there as false",
-    reason="Networks do not read all stripes alike",
-)
+@claim(*(ATTR, ROAD), reason="Networks do not read all stripes alike")
 def absent_stripes_are_read(tables: Tables) -> bool:
+    """Networks read regions without a stripe, too: a stripe put there changes their answers,
+    although Attr% counts attributions there as false.
+    """
     agreed = tables["uses"].set_index(["data", "check"]).agreed[STRIPES]
     return bool(agreed[["one stripe removed", "one stripe added"]].min() >= AGREED)
 
@@ -227,11 +220,11 @@ def absent_stripes_are_read(tables: Tables) -> bool:
 @claim(
     ROAD,
     place="Figure 3",
-    statement="By ROAD Rect is first on number watermarks, and last on the original images",
     reason="Rect removes its square in random order, and a part of it (1 less its Attr%) lies beside "
     "the watermark: which of the two puts it behind is not tested",
 )
 def rect_is_first_and_last(tables: Tables) -> bool:
+    """By ROAD Rect is first on number watermarks, and last on the original images."""
     table = tables["road"][tables["road"].canvas == ON_IMAGES]
     ranks = table.pivot(index="method", columns="data", values="rank")
     return bool(ranks[NUMBER][RECT] == 1 and ranks[ORIGINAL][RECT] == len(ranks))
@@ -240,10 +233,10 @@ def rect_is_first_and_last(tables: Tables) -> bool:
 @claim(
     CANVASES,
     place="Figure 12",
-    statement="GradCAM is first on CIFAR-100, and last on semi-natural and pure synthetic images",
     reason="Why the paper's images reverse the order and these do not is open",
 )
 def gradcam_is_first_and_last(tables: Tables) -> bool:
+    """GradCAM is first on CIFAR-100, and last on semi-natural and pure synthetic images."""
     scores = {key: rows.road for key, rows in _three(tables).items()}
     firsts = [
         scores[key].idxmin() if key[0] == ORIGINAL else scores[key].idxmax() for key in scores
@@ -270,13 +263,11 @@ def original_images_give_another_order(tables: Tables) -> bool:
     )
 
 
-@claim(
-    CANVASES,
-    place="Figure 12",
-    statement="Curves on semi-natural images are nearer to those on pure synthetic images than to "
-    "those on the original ones",
-)
+@claim(CANVASES, place="Figure 12")
 def marked_curves_are_like_synthetic_ones(tables: Tables) -> bool | None:
+    """Curves on semi-natural images are nearer to those on pure synthetic images than to those on
+    the original ones.
+    """
     distance = tables["distances"].set_index("to").distance
     return None if distance.isna().any() else bool(distance[NUMBER] < distance[ORIGINAL])
 
@@ -422,21 +413,9 @@ def attribution_maps(
 def rectangle_at_center(maps: Maps) -> Maps:
     """Return ones in a square of the watermark's size around the attribution's center, zeros elsewhere.
 
-    The center is the mean place of the pixels, weighted by their attributions, which are not negative;
-    the square is moved into the image where it would leave it. A map of zeros has its center in the
-    middle.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.soco.watermark_networks import rectangle_at_center
-    >>> values = torch.zeros(1, 1, 4, 8)
-    >>> values[..., 1, 3], values[..., 1, 7] = 3.0, 1.0  # their center is column 4
-    >>> rectangle_at_center(values)[0, 0].int()
-    tensor([[0, 0, 0, 0, 0, 0, 0, 0],
-            [0, 0, 0, 0, 1, 0, 0, 0],
-            [0, 0, 0, 0, 0, 0, 0, 0],
-            [0, 0, 0, 0, 0, 0, 0, 0]], dtype=torch.int32)
+    The center is the mean place of the pixels, weighted by their attributions, which are not
+    negative; the square is moved into the image where it would leave it. A map of zeros has its
+    center in the middle.
     """
     height, width = maps.shape[2:]
     side = rectangle_side(min(height, width))
@@ -455,16 +434,7 @@ def rectangle_at_center(maps: Maps) -> Maps:
 
 
 def pooled(maps: Maps, rows: Sequence[slice]) -> Maps:
-    """Give each region of rows its mean attribution everywhere.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.soco.watermark_networks import pooled
-    >>> pooled(torch.tensor([[[[0.0, 2.0], [4.0, 6.0]]]]), [slice(0, 1), slice(1, 2)])
-    tensor([[[[1., 1.],
-              [5., 5.]]]])
-    """
+    """Give each region of rows its mean attribution everywhere."""
     result = torch.empty_like(maps)
     for region in rows:
         result[:, :, region] = maps[:, :, region].mean((2, 3), keepdim=True)

@@ -154,25 +154,10 @@ def number_watermarks(
 ) -> Watermarked:
     """Write each label in white digits into a black square at a random place.
 
-    The square's side is `rectangle_side`; digits are 3 x 5 pixels, as many times larger as fit, in the
-    middle of the square. Numbers have no leading zeros; the largest decides the size of the digits.
-    Images, in [0, 1], are copied; zeros are the blank canvas. Places are uniform within the image.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.soco.watermarked_images import number_watermarks
-    >>> marked = number_watermarks(
-    ...     torch.full((1, 1, 20, 20), 0.5), torch.tensor([7]), classes=8, seed=0
-    ... )
-    >>> rows = marked.images[marked.region].view(5, 5)  # a side of 5 has room for one digit
-    >>> for row in rows.tolist():
-    ...     print("".join("#" if value else "." for value in row))
-    .###.
-    ...#.
-    ..#..
-    ..#..
-    ..#..
+    The square's side is `rectangle_side`; digits are 3 x 5 pixels, as many times larger as fit, in
+    the middle of the square. Numbers have no leading zeros; the largest decides the size of the
+    digits. Images, in [0, 1], are copied; zeros are the blank canvas. Places are uniform within the
+    image.
     """
     _refuse_other_labels(images, labels, classes)
     marked, (height, width) = images.clone(), images.shape[2:]
@@ -204,16 +189,8 @@ def stripe_watermarks(
 ) -> Watermarked:
     """Spell each label in binary: white stripes across the image for the digits that are 1.
 
-    The rows are those of `stripe_rows`, the most significant digit at the top; where a digit is 0 the
-    image stays as it is.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.soco.watermarked_images import stripe_watermarks
-    >>> marked = stripe_watermarks(torch.zeros(1, 1, 7, 1), torch.tensor([40]), classes=100)
-    >>> marked.images.flatten().tolist()
-    [0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    The rows are those of `stripe_rows`, the most significant digit at the top; where a digit is 0
+    the image stays as it is.
     """
     _refuse_other_labels(images, labels, classes)
     marked, height = images.clone(), images.shape[2]
@@ -236,14 +213,7 @@ def stripe_count(classes: int) -> int:
 
 
 def stripe_rows(height: int, classes: int) -> list[slice]:
-    """Return the rows of each digit, from the top; some have one more where the height is no multiple.
-
-    Examples
-    --------
-    >>> from attributionlab.papers.soco.watermarked_images import stripe_rows
-    >>> [(rows.start, rows.stop) for rows in stripe_rows(32, 8)]
-    [(0, 10), (10, 21), (21, 32)]
-    """
+    """Return the rows of each digit, from the top; where the height is no multiple, some have more."""
     count = stripe_count(classes)
     edges = [height * place // count for place in range(count + 1)]
     return [slice(*ends) for ends in pairwise(edges)]

@@ -40,19 +40,12 @@ class Pictures(NamedTuple):
 def pictures(n: int, seed: int, contrast: float = 1.0) -> Pictures:
     """Draw pictures of ten classes, 32 x 32 pixels, each with an object on a background.
 
-    The object in the middle is a disc or a triangle in one of five colors, which is the class. The
-    background's color is that of the class with probability `CONTEXT`, so that without the object no
-    classifier has an expected accuracy above `CONTEXT`. Three small patches of clutter, in the
-    objects' colors and shapes, lie anywhere under the object; Gaussian noise lies on everything.
-
-    Parameters
-    ----------
-    n : int
-        Pictures; their classes are drawn uniformly.
-    seed : int
-        Seed for everything; the global generators are not used.
-    contrast : float
-        Contrast of objects and clutter: 1 shows their colors, 0 would show the background's.
+    The object in the middle is a disc or a triangle in one of five colors, which is the class,
+    drawn uniformly. The background's color is that of the class with probability `CONTEXT`, so that
+    without the object no classifier has an expected accuracy above `CONTEXT`. Three small patches
+    of clutter, in the objects' colors and shapes, lie anywhere under the object; Gaussian noise
+    lies on everything. With `contrast` 1 objects and clutter have their colors, with 0 they would
+    have the background's.
     """
     rng = np.random.default_rng(seed)
     labels = rng.integers(CLASSES, size=n)
@@ -104,25 +97,8 @@ def regions(
 
     The disc has the pixels nearest to the middle. The places divide the frame of the image evenly,
     clockwise from its top left corner; a region has the pixels nearest to its place of those that
-    the disc leaves. So all have the same number of pixels, to the rounding of the two shares.
-
-    Parameters
-    ----------
-    side : int
-        Side of the images in pixels.
-    places : int
-        At the edge.
-    center, edge : float
-        Shares of all pixels, together at most 1.
-
-    Examples
-    --------
-    >>> from attributionlab.papers.subjects.drawn_pictures import regions
-    >>> regions(4, 4, center=0.25, edge=0.0625)[1].int()
-    tensor([[0, 0, 0, 1],
-            [0, 1, 1, 0],
-            [0, 1, 1, 0],
-            [0, 0, 0, 0]], dtype=torch.int32)
+    the disc leaves. `center` and `edge` are shares of all pixels, together at most 1; so all
+    regions have the same number of pixels.
     """
     y, x = np.mgrid[:side, :side]
     middle = (side - 1) / 2

@@ -177,18 +177,10 @@ def trained(
 ) -> nn.Sequential:
     """A network trained on the exact network's outputs, scaled to mean 0 and standard deviation 1.
 
-    Adam (Kingma and Ba, 2015) on the mean squared error; the learning rate rises and falls once. Both
-    scales are put into the weights afterwards: the network takes images with values from 0 to 255, and
-    gives outputs in the rule's units.
-
-    Parameters
-    ----------
-    pictures, outputs
-        What to learn: pictures, and what the exact network says of them.
-    seed : int
-        Seed for first weights and order.
-    epochs : int
-        Passes over the pictures.
+    Adam (Kingma and Ba, 2015) on the mean squared error; the learning rate rises and falls once.
+    Both scales are put into the weights afterwards: the network takes images with values from 0 to
+    255, and gives outputs in the rule's units. The seed is that of the first weights and of the
+    order.
     """
     network = untrained(outputs.shape[1], pictures.shown.shape[1], seed)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

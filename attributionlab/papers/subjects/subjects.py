@@ -33,23 +33,13 @@ TRAINING_EPOCHS = 5
 class OwnNetwork(TypedDict, total=False):
     """Settings of an item that takes a user's classifier and images in place of ours.
 
-    An item that explains by a layer takes `layer`, one that compares the network with its fine-tuned
-    self `fine_tuned` beside them.
-
-    Parameters
-    ----------
-    images : str, optional
-        A folder of class folders, as for `attributionlab.local_data.images_in`.
-    model : str, optional
-        The classifier, ``path/to/file.py:name``, as for `attributionlab.local_data.local_model`; it
-        takes images in [0, 1] and returns logits.
-    weights : str, optional
-        A file with its weights.
-    classes : str, optional
-        A text file with the names of all class folders in the order of the outputs, one in a line, for
-        a folder that has only some of them.
-    size : int
-        Side of the images in pixels, 224 by default.
+    `images` is a folder of class folders, as for `attributionlab.local_data.images_in`; `model`,
+    with the file of its `weights`, the classifier, ``path/to/file.py:name``, as for
+    `attributionlab.local_data.local_model`: it takes images in [0, 1] and returns logits. `classes`
+    is a text file with the names of all class folders in the order of the outputs, one in a line,
+    for a folder that has only some of them; `size` the side of the images in pixels, 224 by
+    default. An item that explains by a layer takes `layer`, one that compares the network with its
+    fine-tuned self `fine_tuned`.
     """
 
     images: str | None
@@ -63,27 +53,11 @@ class OwnNetwork(TypedDict, total=False):
 class Subject:
     """A network, images and their labels.
 
-    Parameters
-    ----------
-    name : str
-        For tables.
-    model, explained : nn.Module
-        The network of the metrics, which returns logits, and the one that is explained, unless a method
-        explains logits alone.
-    images, targets : Tensor
-        (B, C, H, W) and (B,).
-    highest : float
-        Images lie in [0, highest].
-    empty : Tensor, (C, 1, 1)
-        The pixel of an image of which nothing is kept.
-    temperature : float
-        At which the label's probability is not saturated.
-    information : Tensor, (B, 1, H, W), or None
-        phi, where it is known.
-    offered : mapping
-        What methods may declare by name.
-    notes : tuple of str
-        What a reader of results must know of it.
+    `model` is the network of the metrics, which returns logits, and `explained` the one that is
+    explained, unless a method explains logits alone. Images lie in [0, highest]; `empty`, (C, 1,
+    1), is the pixel of an image of which nothing is kept; at `temperature` the label's probability
+    is not saturated. `information` is phi, where it is known; `offered` is what methods may declare
+    by name; `notes` are what a reader of results must know.
     """
 
     name: str
@@ -134,26 +108,11 @@ def chosen_subject(
 ) -> Subject | None:
     """Return a user's classifier and images, None without both; what is true of them nobody knows.
 
-    Parameters
-    ----------
-    n : int
-        Number of images of each class.
-    seed : int
-        Seed for the choice of images.
-    layer : str, optional
-        Dotted name of the module that methods explain by, such as GradCAM; without it those are left
-        out.
-    predicted : bool
-        Whether a folder of images without class folders is taken, too: what the model predicts is
-        explained, and n is of all images.
-    **own
-        As `OwnNetwork` says.
-
-    Raises
-    ------
-    AttributionLabError
-        If only one of images and model is given, or another setting without them; for images
-        without class folders, and a model that does not return a finite output for each class.
+    There are n images of each class, chosen by the seed. `layer` is the dotted name of the module
+    that methods explain by, such as GradCAM; without it those are left out. With `predicted`, a
+    folder of images without class folders is taken, too: what the model predicts is explained, and
+    n is of all. Refused are one of images and model without the other, other settings without them,
+    images without class folders, and a model that does not return a finite output for each class.
     """
     folder, reference, size = own.get("images"), own.get("model"), own.get("size", 224)
     classes, weights = own.get("classes"), own.get("weights")
@@ -283,16 +242,8 @@ def maps_of(
 ) -> Float[Tensor, "batch 1 height width"]:
     """The map of a built-in method for each image, summed over channels, of either sign.
 
-    Parameters
-    ----------
-    name : str
-        In `METHODS`; of a method that explains logits alone the subject's model is explained.
-    seed : int
-        Seed for what is random in the method.
-    settings : mapping, optional
-        Settings of the method.
-    repeat : int
-        Which of several runs of a method that optimizes; 0 is the first.
+    Of a method that explains logits alone the subject's model is explained. The seed is that of
+    what is random; `repeat` says which of several runs of a method that optimizes, 0 the first.
     """
     method = as_method(name, METHODS, settings or {})
     if repeat:
@@ -309,16 +260,10 @@ def maps_of(
 
 
 def trained_subject(n: int, training: int, seed: int) -> Subject:
-    """A small convolutional network, and pictures that it was not trained on.
+    """A small convolutional network trained on so many pictures, and n others to explain.
 
-    Parameters
-    ----------
-    n : int
-        Pictures to explain.
-    training : int
-        Pictures to train on.
-    seed : int
-        Seed for the pictures of the training and for the weights; seed + 1 for the pictures to explain.
+    The seed is that of the pictures of the training and of the weights, seed + 1 that of the
+    others.
     """
     learned, shown = pictures(training, seed), pictures(n, seed + 1)
     network = trained_small_network(

@@ -78,49 +78,38 @@ def accuracy_counterexample(run: Run) -> Found:
     return Found(tables, {"shares": figure})
 
 
-@claim(
-    ITEM,
-    place="Appendix E",
-    statement="Masking the pixel that adds more leaves the class, masking the one that adds less "
-    "changes it",
-)
+@claim(ITEM, place="Appendix E")
 def example_is_as_printed(tables: Tables) -> bool:
+    """Masking the pixel that adds more leaves the class, masking the one that adds less changes it."""
     right = tables["example"].set_index("masked").right
     return bool(right["nothing"] and right["x1"] and not right["x2"])
 
 
-@claim(
-    ITEM,
-    place="Appendix E",
-    statement="So accuracy and score disagree about which of the two orders is better",
-)
+@claim(ITEM, place="Appendix E")
 def score_and_accuracy_disagree(tables: Tables) -> bool:
+    """So accuracy and score disagree about which of the two orders is better."""
     orders = tables["orders"].set_index("by_contribution")
     by_score = orders.pixel_flipping[True] > orders.pixel_flipping[False]
     return bool(by_score == (orders.mean_accuracy[True] > orders.mean_accuracy[False]))
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="The order by contribution is never beaten by score. By accuracy it is for some of each "
-    "kind, even where a pixel is of one class alone, but for none where weights and inputs are 1 too, "
-    "as where our environments count colors",
-)
+@claim(ITEM, place="ours")
 def score_never_prefers_another_order(tables: Tables) -> bool | None:
+    """The order by contribution is never beaten by score. By accuracy it is for some of each kind,
+    even where a pixel is of one class alone, but for none where weights and inputs are 1 too, as
+    where our environments count colors.
+    """
     totals = tables["totals"].set_index("classifiers_of")
     if totals.by_score["all"] or totals.by_accuracy[COUNTS]:
         return False
     return True if totals.by_accuracy[[BOTH_SIGNS, POSITIVE, OWN_CLASS]].all() else None
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="For two classes the order by margin (what a pixel adds to the target less the "
-    "runner-up) is never beaten by accuracy; with more classes, another may come second, and it is",
-)
+@claim(ITEM, place="ours")
 def margin_decides_for_two_classes(tables: Tables) -> bool | None:
+    """For two classes the order by margin (what a pixel adds to the target less the runner-up) is
+    never beaten by accuracy; with more classes, another may come second, and it is.
+    """
     beaten = tables["totals"].set_index("classifiers_of").by_margin
     return False if beaten[TWO] else True if beaten[MORE] else None
 

@@ -117,68 +117,49 @@ def pixel_flipping_of_maps(
 LARGE_OBJECTS = "drawn objects are large and evenly colored, so that single pixels tell little"
 
 
-@claim(
-    FIRST,
-    DECAYS,
-    place="Figures 1 and 4",
-    statement="At first, masked at random pixels take more of the probability than masked by GradCAM",
-    reason=LARGE_OBJECTS,
-)
+@claim(FIRST, DECAYS, place="Figures 1 and 4", reason=LARGE_OBJECTS)
 def random_is_ahead_of_gradcam(tables: Tables) -> bool | None:
+    """At first, masked at random pixels take more of the probability than masked by GradCAM."""
     return all_above(_differences(tables, GRADCAM).head(1))
 
 
-@claim(
-    FIRST,
-    place="ours",
-    statement="A color that a network has never seen adds to the drop of random masking",
-)
+@claim(FIRST, place="ours")
 def unseen_colors_add_to_the_drop(tables: Tables) -> bool | None:
+    """A color that a network has never seen adds to the drop of random masking."""
     table = tables["unseen"]
     return None if table.empty else all_above(table[table.order == RANDOM])
 
 
-@claim(
-    DECAYS,
-    place="Figure 4",
-    statement="Maps of isolated pixels lower the probability more than connected ones (correlation "
-    "over the seven maps)",
-    reason=LARGE_OBJECTS,
-)
+@claim(DECAYS, place="Figure 4", reason=LARGE_OBJECTS)
 def isolated_maps_are_ahead(tables: Tables) -> bool | None:
+    """Maps of isolated pixels lower the probability more than connected ones (correlation over the
+    seven maps).
+    """
     return all_above(_correlations(tables, "isolation"))
 
 
-@claim(
-    DECAYS,
-    MASKS,
-    place="ours",
-    statement="Isolation alone does that: as many random pixels take more as single ones than in a "
-    "window, although either masks each pixel as often",
-    reason=LARGE_OBJECTS,
-)
+@claim(DECAYS, MASKS, place="ours", reason=LARGE_OBJECTS)
 def single_pixels_are_ahead_of_a_window(tables: Tables) -> bool | None:
+    """Isolation alone does that: as many random pixels take more as single ones than in a window,
+    although either masks each pixel as often.
+    """
     return all_above(_differences(tables, WINDOW).tail(1))
 
 
-@claim(
-    DECAYS,
-    place="ours",
-    statement="Where masked pixels get a color that the network knows, the drop follows the true "
-    "information (correlation over the seven maps)",
-)
+@claim(DECAYS, place="ours")
 def drops_follow_information(tables: Tables) -> bool | None:
+    """Where masked pixels get a color that the network knows, the drop follows the true information
+    (correlation over the seven maps).
+    """
     found = _correlations(tables, "truth")
     return all_above(found[(found.baseline == TRUE_BASELINE) | (found.subject == KNOWN)])
 
 
-@claim(
-    MASKS,
-    place="Figure 5",
-    statement="Pixels masked at random are isolated, those of GradCAM connected, those at random "
-    "within GradCAM's first in between",
-)
+@claim(MASKS, place="Figure 5")
 def random_pixels_are_isolated(tables: Tables) -> bool:
+    """Pixels masked at random are isolated, those of GradCAM connected, those at random within
+    GradCAM's first in between.
+    """
     last = tables["drops"].groupby(["subject", "baseline", "order"], sort=False).isolation.last()
     wide = last.unstack("order")
     return bool(
@@ -190,14 +171,11 @@ def random_pixels_are_isolated(tables: Tables) -> bool:
     )
 
 
-@claim(
-    WITHIN,
-    place="Figure 6",
-    statement="Random masking within GradCAM's first N pixels falls faster than GradCAM and than "
-    "random masking (half of N masked)",
-    reason=LARGE_OBJECTS,
-)
+@claim(WITHIN, place="Figure 6", reason=LARGE_OBJECTS)
 def references_fall_faster(tables: Tables) -> bool | None:
+    """Random masking within GradCAM's first N pixels falls faster than GradCAM and than random
+    masking (half of N masked).
+    """
     table = tables["references"]
     ends = [
         pd.DataFrame({"low": -table[f"{name}_high"], "high": -table[f"{name}_low"]})
@@ -206,12 +184,9 @@ def references_fall_faster(tables: Tables) -> bool | None:
     return all_above(pd.concat([each.assign(units=table.units) for each in ends]))
 
 
-@claim(
-    WITHIN,
-    place="Figure 6",
-    statement="It is furthest below GradCAM where half of N is masked",
-)
+@claim(WITHIN, place="Figure 6")
 def lowest_points_are_near_half(tables: Tables) -> bool | None:
+    """It is furthest below GradCAM where half of N is masked."""
     table = tables["references"]
     if table.units.min() < FEWEST_FOR_ORDER:
         return None

@@ -45,51 +45,36 @@ def compatible_goals(run: Run, *, pixels: int) -> Found:
     return Found(tables, {"curves": _figure(along)})
 
 
-@claim(
-    ITEM,
-    place="Section 6.2.2",
-    statement="No order of the pixels is better in Pixel Flipping than that of gradient x input",
-)
+@claim(ITEM, place="Section 6.2.2")
 def product_is_best_in_removal(tables: Tables) -> bool:
+    """No order of the pixels is better in Pixel Flipping than that of gradient x input."""
     return bool(_shares(tables, REMOVAL, PRODUCT).min() == 1)
 
 
-@claim(
-    ITEM,
-    place="Section 6.2.2",
-    statement="The gradient, which says what a change of pixels does, need not be good at it",
-)
+@claim(ITEM, place="Section 6.2.2")
 def gradient_is_not_best_in_removal(tables: Tables) -> bool:
+    """The gradient, which says what a change of pixels does, need not be good at it."""
     return bool(_shares(tables, REMOVAL, GRADIENT).min() < 1)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="By the goal of change it is the other way round: the gradient is always best",
-)
+@claim(ITEM, place="ours")
 def gradient_is_best_in_change(tables: Tables) -> bool:
+    """By the goal of change it is the other way round: the gradient is always best."""
     return bool(
         _shares(tables, CHANGE, GRADIENT).min() == 1 > _shares(tables, CHANGE, PRODUCT).min()
     )
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="Where all inputs are 1, both maps are best by both goals: no metric tells goals apart",
-)
+@claim(ITEM, place="ours")
 def goals_agree_on_ones(tables: Tables) -> bool:
+    """Where all inputs are 1, both maps are best by both goals: no metric tells goals apart."""
     table = tables["exhausted"]
     return bool(table[table.inputs == "all 1"].best.min() == 1)
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="On digits either goal puts its own map before the other, and that before a random order",
-)
+@claim(ITEM, place="ours")
 def digits_prefer_their_own_map(tables: Tables) -> bool | None:
+    """On digits either goal puts its own map before the other, and that before a random order."""
     table = tables["digits"].set_index(["goal", "map"])
     if table.images.min() < FEWEST_FOR_ORDER:
         return None

@@ -19,13 +19,6 @@ def scores_of_sets(weights: Integers, inputs: Integers) -> Integers:
     """Return scores (n, 2^d, K) with each set of pixels masked, of weights (n, K, d) and inputs (n, d).
 
     Bit j of the index of a set tells whether pixel j is masked; the classifiers have no bias.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.papers.unified.masking_orders import scores_of_sets
-    >>> scores_of_sets(np.array([[[2, 1], [5, 0]]]), np.array([[1, 1]])).tolist()
-    [[[3, 5], [1, 0], [2, 5], [0, 0]]]
     """
     pixels = inputs.shape[1]
     kept = 1 - (np.arange(2**pixels)[:, None] >> np.arange(pixels) & 1)
@@ -59,15 +52,7 @@ def along(indicator: Integers, orders: Integers) -> Integers:
 
 
 def best_total(indicator: Integers) -> Integers:
-    """Return the least sum of an indicator (n, 2^d) along any of the d! orders; (n,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attributionlab.papers.unified.masking_orders import best_total
-    >>> best_total(np.array([[3, 1, 2, 0]])).tolist()
-    [4]
-    """
+    """Return the least sum of an indicator (n, 2^d) along any of the d! orders; (n,)."""
     pixels = indicator.shape[1].bit_length() - 1
     best = indicator.copy()
     for chosen in range(2**pixels - 2, -1, -1):  # supersets first

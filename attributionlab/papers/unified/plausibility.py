@@ -146,12 +146,9 @@ for (_model, _map), _printed in PRINTED.items():
     )(partial(_as_in, _model, _map))
 
 
-@claim(
-    ITEM,
-    place="ours",
-    statement="It can rank a map that asks no model (edges, random numbers) before the model's truth",
-)
+@claim(ITEM, place="ours")
 def plausibility_ranks_against_faithfulness(tables: Tables) -> bool | None:
+    """It can rank a map that asks no model (edges, random numbers) before the model's truth."""
     maps = tables["maps"]
     free = maps[maps["map"].isin([EDGES, RANDOM])]
     pairs = maps[maps.faithful].merge(free, on="model", suffixes=("", "_free"))

@@ -63,12 +63,9 @@ def expected_overlap(run: Run) -> Found:
     return Found(tables, {"overlap": figure})
 
 
-@claim(
-    ITEM,
-    place="Proposition 1",
-    statement="The expected Dice similarity falls in inverse proportion to N: it is n / N (appendix F)",
-)
+@claim(ITEM, place="Proposition 1")
 def expectation_is_the_ratio(tables: Tables) -> bool:
+    """The expected Dice similarity falls in inverse proportion to N: it is n / N (appendix F)."""
     return bool((tables["exact"].equal == tables["exact"].pairs).all())
 
 

@@ -73,38 +73,21 @@ class Twins(NamedTuple):
 def enhanced(
     model: nn.Module, images: Images, labels: Labels, *, epsilon: float, steps: int = STEPS
 ) -> Images:
-    r"""Step down the loss of the label within a box around each image.
+    r"""Step down the loss of the label within a box around each image (Wang and Wang, 2022, B.1).
 
     .. math::
         x^{s+1} = \Pi\big(x^s - \alpha \, sgn \nabla_x L(x^s, y)\big)
 
-    The loss L is the cross-entropy of the softmax of the model's outputs, alpha is epsilon / 10, and Pi
-    cuts off what leaves the box [x - epsilon, x + epsilon] or [0, 1]. It is the attack of Madry et al.
-    (2018) with the other sign. The sign of 0 is 0: a value without a gradient stays.
+    The loss L is the cross-entropy of the softmax of the model's outputs, alpha is epsilon / 10,
+    and Pi cuts off what leaves the box [x - epsilon, x + epsilon] or [0, 1]. It is the attack of
+    Madry et al. (2018) with the other sign. The sign of 0 is 0: a value without a gradient stays.
 
-    The paper leaves open on which scale epsilon is measured, whether values are cut to a valid range,
-    and whether the first step starts from a random place in the box. Here images lie in [0, 1], which
-    they do not leave, and the first step starts from the image.
+    The paper leaves open on which scale epsilon is measured, whether values are cut to a valid
+    range, and whether the first step starts from a random place in the box. Here images lie in [0,
+    1], which they do not leave, and the first step starts from the image.
 
-    The model, in eval mode, returns logits (B, K) and is not changed. Refused are a loss that is not
-    finite or that no gradient reaches the images from, and a model that fails.
-
-    References
-    ----------
-    Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics, section 5
-    and B.1. Madry, Makelov, Schmidt, Tsipras and Vladu (2018): Towards deep learning models resistant
-    to adversarial attacks. ICLR.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from attributionlab.papers.unified.twins import enhanced
-    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 2, bias=False)).eval()
-    >>> with torch.no_grad():
-    ...     _ = model[1].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
-    >>> image = torch.tensor([[[[0.5, 0.25]]]])
-    >>> enhanced(model, image, torch.tensor([1]), epsilon=0.25)
-    tensor([[[[0.2500, 0.5000]]]])
+    The model, in eval mode, returns logits (B, K) and is not changed. Refused are a loss that is
+    not finite or that no gradient reaches the images from, and a model that fails.
     """
     parts = []
     for chosen, wanted in zip(

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
 from attributionlab.methods import METHODS
 from attributionlab.papers.subjects.networks import (
     BCosConvolution,
@@ -238,37 +237,3 @@ def test_names_tell_the_options_that_are_not_the_default():
     assert Design("residual", bias=False).name == "residual, no bias"
     several = Design("plain", depth=3, width=8, batch_norm=True)
     assert several.name == "plain, depth 3, width 8, batch norm"
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"family": "plane"}, "no network family named 'plane': .*plain"),
-        ({"family": "bag", "depth": 2}, "'bag', which has no option depth: leave that out"),
-        ({"family": "b-cos", "bias": False, "width": 8}, "has no option width, bias"),
-        ({"depth": 0}, "depth is 0: take an integer"),
-        ({"width": 1.5}, "width is 1.5"),
-        ({"bias": "no"}, "bias is 'no': take True or False"),
-        ({"batch_norm": True, "bias": False}, "bias is False with batch_norm"),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_an_impossible_design_is_refused_in_one_line(options, problem):
-    with pytest.raises(AttributionLabError, match=problem) as caught:
-        Design(**options)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-def test_impossible_sizes_and_other_networks_are_refused():
-    with pytest.raises(AttributionLabError, match=r"channels is 0.*classes is 1.*side is 4"):
-        network_of(Design(), 0, 1, 4, seed=0)
-    with pytest.raises(AttributionLabError, match="side is 18: take a multiple of 4"):
-        network_of(Design("attention"), 3, 4, 18, seed=0)
-    plain, images = network_of(Design(), 3, 4, 16, seed=0), images_of(1)
-    with pytest.raises(AttributionLabError, match="a Sequential does not explain itself"):
-        intrinsic_map(plain, images, torch.tensor([0]))
-    with pytest.raises(AttributionLabError, match="targets are"):
-        intrinsic_map(network_of(Design("bag"), 3, 4, 16, 0), images, torch.tensor([0, 1]))
-    with pytest.raises(AttributionLabError, match=r"a Linear without nn.ReLU"):
-        gradcam_layer(nn.Linear(2, 2))
