@@ -151,18 +151,23 @@ CHECK_COLUMNS = ["check", "asks", "expected", "answered by the declaration"]
 
 def kit_page(page: str) -> str:
     """docs/metric-kit.md with a row for each check of the kit."""
+    from attributionlab.metric_kit.judging import JUDGING
     from attributionlab.metric_kit.run import CHECKS
 
-    rows = [
-        [
-            f"`{name}`",
-            each.asks,
-            each.expected,
-            f"`{each.declared}`" if "=" in each.declared else each.declared,
+    def rows(checks: dict[str, Any]) -> list[list[str]]:
+        return [
+            [
+                f"`{name}`",
+                each.asks,
+                each.expected,
+                f"`{each.declared}`" if "=" in each.declared else each.declared,
+            ]
+            for name, each in checks.items()
         ]
-        for name, each in CHECKS.items()
-    ]
-    return with_table(page, CHECK_COLUMNS, rows)
+
+    judging = [each[:3] for each in rows(JUDGING)]
+    page = with_table(page, CHECK_COLUMNS, rows(CHECKS))
+    return with_table(page, ["check of a metric that judges methods", *CHECK_COLUMNS[1:3]], judging)
 
 
 KEY_COLUMNS = ["key", "value", "meaning"]

@@ -11,11 +11,14 @@ from attributionlab.environment.catalog import as_environments
 from attributionlab.errors import Stopped, nearest, refuse_if
 from attributionlab.metric_kit.report import KitReport
 from attributionlab.metric_kit.run import FIRST, check_metric
+from attributionlab.metric_kit.subject import Subject
 from attributionlab.metric_trials.blind import BLIND
 from attributionlab.metric_trials.registry import (
     FUNCTIONS,
     METRICS,
+    NOT_GIVEN,
     as_metric,
+    judges_methods,
     parameters_of,
     refusal,
 )
@@ -40,8 +43,8 @@ def metric_card(
 ) -> MetricCard:
     """Make a metric's card: its facts and declarations, its cost, checks of its code, and its trial.
 
-    A metric without scores is not tried. A metric that cannot be tested (it explains changed images,
-    say) has a card that says why.
+    A metric without scores is not tried, nor one that judges methods. A metric that can be neither
+    checked nor tried (it compares the maps of two methods, say) has a card that says why.
 
     Parameters
     ----------
@@ -90,14 +93,16 @@ def card_of(
         name, function, not_examined = metric, FUNCTIONS[metric], refusal(metric)
         better = function.higher_is_better
     else:
-        adapted = as_metric(metric, higher_is_better)
-        name, function, better = adapted.name, adapted.function, adapted.higher_is_better
+        subject = Subject(metric, higher_is_better, 0)
+        name, function, better = subject.name, subject.function, subject.sign > 0
         not_examined = "it was neither checked nor tried"
         if trial is not None:
             not_examined = ""
         elif kit is not None:
             not_examined = "it was checked and not tried"
-            if not kit.passed:
+            if subject.judges:
+                not_examined += f": {NOT_GIVEN['attribute']}"
+            elif not kit.passed:
                 not_examined = "its code has a fault, and it was not tried"
     ours = any(function is each for each in FUNCTIONS.values())
     declared = {"maps": "signed", "per_sample": True, **DECLARED}
@@ -147,18 +152,23 @@ def metric_cards(
     """
     chosen = list(FUNCTIONS) if metrics is None else list(metrics)
     refuse_if([*integer_problem("seed", seed, 0), *_metrics_problems(chosen)])
-    adapted = [
-        None if _only_described(each) else as_metric(each, higher_is_better) for each in chosen
+    subjects = [
+        None if _only_described(each) else Subject(each, higher_is_better, seed) for each in chosen
     ]
     names = [
-        str(each) if metric is None else metric.name
-        for each, metric in zip(chosen, adapted, strict=True)
+        str(each) if subject is None else subject.name
+        for each, subject in zip(chosen, subjects, strict=True)
     ]
     refuse_if(repeated_problem("metrics", names))
     [place] = as_environments(env)
-    tested = {metric.name: metric for metric in adapted if metric is not None}
-    kits = _kits(dict(zip(names, chosen, strict=True)), tested, seed, higher_is_better, options)
-    tried = [metric for name, metric in tested.items() if _has_scores(kits[name])]
+    checked = {each.name: each for each in subjects if each is not None}
+    named = dict(zip(names, chosen, strict=True))
+    kits = _kits(named, checked, seed, higher_is_better, options)
+    tried = [
+        as_metric(named[name], higher_is_better)
+        for name, subject in checked.items()
+        if not subject.judges and _has_scores(kits[name])
+    ]
     stopped: Stopped | None = None
     trials: Sequence[MetricReport] = []
     if tried:
@@ -188,7 +198,7 @@ def metric_cards(
 
 def _kits(
     named: Mapping[str, Any],
-    tested: Iterable[str],
+    checked: Iterable[str],
     seed: int,
     higher_is_better: bool | None,
     options: MetricTestOptions,
@@ -197,7 +207,7 @@ def _kits(
     show = options.get("show_progress", False)
     cells = [
         Cell("metric-kit-of-card", {"metric": name}, {"seed": seed}, partial(_kit, name, seed))
-        for name in tested
+        for name in checked
         if isinstance(named[name], str)
     ]
     with stored(options.get("out")) as store:
@@ -216,7 +226,7 @@ def _kits(
         name: check_metric(
             named[name], higher_is_better=higher_is_better, seed=seed, show_progress=show
         )
-        for name in tested
+        for name in checked
         if not isinstance(named[name], str)
     }
 
@@ -228,7 +238,11 @@ def _kit(name: str, seed: int, device: str | None) -> KitReport:
 
 def _only_described(metric: str | Callable[..., Any]) -> TypeGuard[str]:
     """Whether it is a metric of ours that can be neither checked nor tried."""
-    return isinstance(metric, str) and metric in FUNCTIONS and metric not in METRICS
+    return (
+        isinstance(metric, str)
+        and metric in FUNCTIONS.keys() - METRICS.keys()
+        and not judges_methods(FUNCTIONS[metric], metric)
+    )
 
 
 def _has_scores(kit: KitReport) -> bool:

@@ -144,7 +144,11 @@ class MetricCard:
                 columns=["check", "status", "expected", "found"],
             ),
             "What it declares": pd.DataFrame(
-                [(name, _words(value)) for name, value in self.declared.items()],
+                [
+                    (name, _words(value))
+                    for name, value in self.declared.items()
+                    if value is not None or name not in ("varies", "unchanged")  # of methods alone
+                ],
                 columns=["declaration", "value"],
             ),
         }

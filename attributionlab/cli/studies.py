@@ -278,7 +278,7 @@ def run_metric_test(
     from attributionlab.methods.controls import CONTROLS
     from attributionlab.metric_kit.run import check_metric
     from attributionlab.metric_trials.conditions import conditions_of
-    from attributionlab.metric_trials.registry import says_direction
+    from attributionlab.metric_trials.registry import as_metric, says_direction
     from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_test
     from attributionlab.metric_trials.swap import STATUS
     from attributionlab.references import located
@@ -336,6 +336,8 @@ def run_metric_test(
         place.checked_output(output)
         conditions_of(place, doses)
     direction = None if says_so else not lower_is_better
+    if not checks_only:
+        as_metric(scorer, direction)
     kit = check_metric(
         scorer,
         higher_is_better=direction,

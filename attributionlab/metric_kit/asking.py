@@ -1,20 +1,20 @@
 """How a check asks a metric a question, and what several checks do with its scores."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.metric_kit.laboratories import Laboratory, Linear
-from attributionlab.metric_kit.subject import Scores, Subject
+from attributionlab.metric_kit.subject import Explain, Scores, Subject, follow
 
 Status = Literal["pass", "fault", "by declaration", "not applicable"]
 Found = tuple[bool, str]
 """Whether the answer is right, and what it is."""
 Answer = Callable[[Subject], Found]
-MapsOf = Callable[[Laboratory], Tensor]
+MapsOf = Callable[[Laboratory], Tensor | Explain]
 
 ROUNDING = 1e-4
 """Largest difference of equal scores, as a share of the larger. In float32 a sum of 64 terms is off by
@@ -110,9 +110,14 @@ def exact_scores(subject: Subject) -> Scores:
     return on_all(subject, subject.exact)
 
 
-def half_right(subject: Subject) -> tuple[Linear, Tensor]:
-    """A laboratory with maps that are half right: exact ones hide what a metric does with pixels."""
+def half_right(subject: Subject) -> tuple[Linear, Any]:
+    """A laboratory with maps that are half right: exact ones hide what a metric does with pixels.
+
+    For a metric that judges methods, with a method that follows what varies.
+    """
     lab = subject.labs[-1]
+    if subject.judges:
+        return lab, follow
     return lab, subject.exact(lab) + subject.noise(lab, 99)
 
 

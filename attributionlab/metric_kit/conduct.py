@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from attributionlab.metric_kit.asking import (
     on_all,
 )
 from attributionlab.metric_kit.laboratories import IMAGES, PIXELS, SIDE, Laboratory, Linear
-from attributionlab.metric_kit.subject import Subject
+from attributionlab.metric_kit.subject import Subject, follow, stay
 from attributionlab.metric_trials.registry import checked_scores
 
 CONDUCT: dict[str, Check] = {}
@@ -32,7 +33,7 @@ CONDUCT: dict[str, Check] = {}
 @check(CONDUCT, f"a finite number for each of {IMAGES} maps")
 def one_number(subject: Subject) -> Found:
     """Scores of exact maps."""
-    scores = on_all(subject, subject.exact)
+    scores = on_all(subject, lambda lab: follow if subject.judges else subject.exact(lab))
     shown = ", ".join(f"{each:.4g}" for each in scores[:3] * subject.sign)
     return bool(np.isfinite(scores).all()), f"{shown} ..."
 
@@ -73,10 +74,7 @@ def model_kept(subject: Subject) -> Found:
 def batch_size(subject: Subject) -> Found:
     """Each image alone, and all in one batch."""
     lab, maps = _settled(subject)
-    alone = [
-        subject.scores(replace(lab, pixels=lab.pixels[place : place + 1]), maps[place : place + 1])
-        for place in range(IMAGES)
-    ]
+    alone = [subject.scores(*_some(lab, maps, torch.tensor([place]))) for place in range(IMAGES)]
     return equal(subject.scores(lab, maps), np.concatenate(alone))
 
 
@@ -85,16 +83,14 @@ def batch_order(subject: Subject) -> Found:
     """The images in another order."""
     lab, maps = _settled(subject)
     order = torch.arange(IMAGES).roll(1)
-    moved = subject.scores(replace(lab, pixels=lab.pixels[order]), maps[order])
+    moved = subject.scores(*_some(lab, maps, order))
     return equal(subject.scores(lab, maps)[order.numpy()], moved)
 
 
 @check(CONDUCT, "equal scores")
 def float64(subject: Subject) -> Found:
     """Network, images and maps in float64."""
-    lab, maps = half_right(subject)
-    doubled = subject.scores(replace(lab, dtype=torch.float64), maps.double())
-    return equal(subject.scores(lab, maps), doubled)
+    return _elsewhere(subject, dtype=torch.float64)
 
 
 @check(CONDUCT, "equal scores")
@@ -104,10 +100,7 @@ def cuda(subject: Subject) -> Found:
         raise Excused("not applicable", "there is no CUDA device here")
     if subject.of_one is not None:
         raise Excused("not applicable", "its scores of single images are computed on the CPU")
-    lab, maps = half_right(subject)
-    return equal(
-        subject.scores(lab, maps), subject.scores(replace(lab, device="cuda"), maps.cuda())
-    )
+    return _elsewhere(subject, device="cuda")
 
 
 @check(CONDUCT, "a refusal, or NaN for this image and nothing else changed")
@@ -178,11 +171,27 @@ def relabelled_ties(subject: Subject) -> Found:
     return _pixels_moved(subject, lab, (2 * maps / maps.abs().max()).round())
 
 
-def _settled(subject: Subject) -> tuple[Linear, Tensor]:
-    """Half-right maps, exact ones for a metric that samples: their score depends on no draw."""
+def _settled(subject: Subject) -> tuple[Linear, Any]:
+    """Half-right maps; for a metric that samples exact ones, or a method that nothing changes: their
+    score depends on no draw.
+    """
+    lab = subject.labs[-1]
     if not subject.sampled:
         return half_right(subject)
-    return subject.labs[-1], subject.exact(subject.labs[-1])
+    return lab, stay if subject.judges else subject.exact(lab)
+
+
+def _some(lab: Linear, maps: Any, places: Tensor) -> tuple[Linear, Any]:
+    """Some of the images with their maps, or with a method, which explains any."""
+    chosen = maps if callable(maps) else maps[places]
+    return replace(lab, pixels=lab.pixels[places]), chosen
+
+
+def _elsewhere(subject: Subject, **to: Any) -> Found:
+    """Equal scores for another type of numbers, in which weights are drawn otherwise, or device."""
+    lab, maps = (_settled if subject.judges else half_right)(subject)
+    moved = maps if callable(maps) else maps.to(**to)
+    return equal(subject.scores(lab, maps), subject.scores(replace(lab, **to), moved))
 
 
 def _unchanged(changed: Sequence[str]) -> Found:
@@ -201,9 +210,11 @@ def _without_content(subject: Subject, value: float) -> Found:
 def _invariance(subject: Subject, name: str, change: Callable[[Tensor], Tensor]) -> Found:
     declared(subject.maps != "signed" and name == "shift", f"that its maps are {subject.maps}")
     lab, maps = half_right(subject)
-    right, found = equal(subject.scores(lab, maps), subject.scores(lab, change(maps)))
+    changed = (lambda *asked: change(maps(*asked))) if callable(maps) else change(maps)
+    right, found = equal(subject.scores(lab, maps), subject.scores(lab, changed))
     if name not in subject.invariances and subject.unit != "order":
-        status: Status = "not applicable" if subject.unit is None else "by declaration"
+        undeclared = subject.unit is None and subject.varies is None
+        status: Status = "not applicable" if undeclared else "by declaration"
         raise Excused(status, f"declared is no invariance; scores {found}")
     return right, found
 

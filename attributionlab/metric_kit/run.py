@@ -10,6 +10,7 @@ import cloudpickle
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.metric_kit.asking import Result
 from attributionlab.metric_kit.conduct import CONDUCT
+from attributionlab.metric_kit.judging import JUDGING
 from attributionlab.metric_kit.preferences import PREFERENCES
 from attributionlab.metric_kit.report import CheckRow, KitReport
 from attributionlab.metric_kit.subject import Subject
@@ -19,7 +20,13 @@ from attributionlab.store.running import Workers, run_cells
 from attributionlab.validation import integer_problem, number_problem
 
 CHECKS = {**CONDUCT, **PREFERENCES}
-"""By id, in the order in which they are asked."""
+"""Of metrics that score maps: by id, in the order in which they are asked."""
+OF_CONDUCT = (
+    *("one-number", "repeatable", "global-seed", "random-states-kept", "arguments-kept"),
+    *("model-kept", "batch-size", "batch-order", "float64", "cuda", "scale", "shift"),
+)
+JUDGE_CHECKS = {name: CONDUCT[name] for name in OF_CONDUCT} | JUDGING
+"""Of metrics that judge methods."""
 FIRST = "one-number"
 """The check without which no other says anything."""
 PATIENCE = 2
@@ -46,12 +53,14 @@ def check_metric(
     some thirty questions with known answers: docs/metric-kit.md lists them. What the metric declares
     (`attributionlab.metrics.metric`) decides which map is exact, and answers some of them. A metric
     that passes may still rank badly where the network is no sum: `attributionlab.metric_test` tries.
+    A metric that judges methods is asked what it varies, and about methods whose score is known.
 
     Parameters
     ----------
     metric : str or callable
         A name, or a function ``(model, images, targets, attributions, *, ...) -> (B,)``, or without a
-        model ``(attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (mask of what
+        model ``(attributions, *, ...) -> (B,)``. One that judges methods takes `model`, `images`,
+        `targets` and `attribute` by these names. Of `replacement` (C, H, W), `truth` (mask of what
         raises the output), `values` (exact Shapley values), `information` (those above 0), each of
         shape (B, 1, H, W), and `seed` it is given what it declares.
     higher_is_better : bool, optional
@@ -91,6 +100,7 @@ def check_metric(
     [('one-number', 'pass'), ('order', 'fault')]
     """
     problems = integer_problem("seed", seed, 0, HIGHEST_SEED)
+    known = CHECKS | JUDGE_CHECKS
     if time_limit is not None:
         problems += number_problem("time_limit", time_limit, above=0, most=LONGEST)
     if not (higher_is_better is None or isinstance(higher_is_better, bool)):
@@ -99,13 +109,22 @@ def check_metric(
         problems.append(f"only is {only!r}: give a list of checks, such as ['order']")
     else:
         problems += [
-            f"no check {each!r}: {nearest(str(each), CHECKS)}"
+            f"no check {each!r}: {nearest(str(each), known)}"
             for each in only or ()
-            if not isinstance(each, str) or each not in CHECKS
+            if not isinstance(each, str) or each not in known
         ]
     refuse_if(problems, "check_metric")
-    asked = CHECKS if only is None else only
     subject = Subject(metric, higher_is_better, seed)
+    checks = JUDGE_CHECKS if subject.judges else CHECKS
+    kind = "judges methods" if subject.judges else "scores maps"
+    refuse_if(
+        [
+            f"only names {each!r}, and {subject.name} {kind}: {nearest(each, checks)}"
+            for each in only or ()
+            if each not in checks
+        ]
+    )
+    asked = checks if only is None else only
     if time_limit is not None:
         _check_sendable(metric)
     stated = (metric, higher_is_better, seed, time_limit is None)
@@ -122,9 +141,9 @@ def check_metric(
             *(
                 name,
                 found[name].status,
-                CHECKS[name].expected,
+                checks[name].expected,
                 found[name].found,
-                CHECKS[name].asks,
+                checks[name].asks,
             ),
             f"al.check_metric({written}{direction}, seed={seed}, only=[{name!r}], time_limit=None)",
         )
@@ -143,7 +162,7 @@ def _answer(
 ) -> Result:
     """The result of a check, for `run_cells`."""
     try:
-        return CHECKS[name].ask(Subject(metric, higher_is_better, seed))
+        return (CHECKS | JUDGE_CHECKS)[name].ask(Subject(metric, higher_is_better, seed))
     except KeyboardInterrupt:  # Ctrl-C, or the metric's own: other processes hear no Ctrl-C
         if here:
             raise

@@ -2,23 +2,30 @@
 
 import io
 import warnings
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from attributionlab.errors import AttributionLabError
 from attributionlab.methods.run import isolated, random_states, restored
-from attributionlab.metric_kit.laboratories import Laboratory, Linear, linear
+from attributionlab.metric_kit.laboratories import PIXELS, SIDE, Laboratory, Linear, linear
 from attributionlab.metric_trials.case import Case, Evaluation
 from attributionlab.metric_trials.registry import (
+    FUNCTIONS,
     OFFERED,
     as_metric,
     checked_scores,
+    judges_methods,
     parameters_of,
+    required,
+    stated_direction,
 )
 from attributionlab.metrics import magnitudes, normalize
 from attributionlab.metrics.marking import DECLARED
@@ -26,6 +33,10 @@ from attributionlab.references import format_error, in_one_line, place_of
 
 Scores = NDArray[np.float64]
 Maps = Float[Tensor, "batch 1 side side"]
+Explain = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""A method: model, images and targets to maps, (B, 1, 8, 8)."""
+RADIUS = 0.1
+"""Given to a metric that must be told how much noise images get; they are from 1/16 to 4."""
 
 
 class Call(NamedTuple):
@@ -40,8 +51,27 @@ class Call(NamedTuple):
     """global random states that are not what they were"""
 
 
+class LeftChanged(AttributionLabError):
+    """A metric raised, and left its model changed."""
+
+
+def follow(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
+    """Gradient times image: on a linear network w x, which follows network, target and image."""
+    inputs = images.detach().requires_grad_()
+    explained = model(inputs).gather(1, targets[:, None]).sum()
+    (gradients,) = torch.autograd.grad(explained, inputs)
+    return gradients * images
+
+
+def stay(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
+    """The same map, of different values, for every network, target and image."""
+    return torch.arange(1, PIXELS + 1).to(images).reshape(1, 1, SIDE, SIDE).expand_as(images)
+
+
 class Subject:
     """A metric with its declarations, and the linear laboratories it is defined for.
+
+    One that judges methods is handed a method wherever another is handed maps.
 
     Parameters
     ----------
@@ -54,9 +84,19 @@ class Subject:
     """
 
     def __init__(self, metric: Any, higher_is_better: bool | None, seed: int) -> None:
-        adapted = as_metric(metric, higher_is_better)
-        self.name, self.sign = adapted.name, 1 if adapted.higher_is_better else -1
-        self.function, self.seed = adapted.function, seed
+        self.seed, self.function = seed, metric
+        if isinstance(metric, str) and higher_is_better is None:
+            self.function = FUNCTIONS.get(metric, metric)
+        self.judges = callable(self.function) and judges_methods(self.function, str(metric))
+        scores = None
+        if self.judges:
+            named, better = stated_direction(self.function, higher_is_better)
+            self.name = metric if isinstance(metric, str) else named
+        else:
+            adapted = as_metric(metric, higher_is_better)
+            self.name, better, scores = adapted.name, adapted.higher_is_better, adapted.scores
+            self.function = adapted.function
+        self.sign = 1 if better else -1
         stated = {
             key: getattr(self.function, key, default)
             for key, default in {**DECLARED, "maps": "signed", "per_sample": True}.items()
@@ -68,11 +108,12 @@ class Subject:
         )
         self.sampled, self.neighbors = stated["sampled"], stated["neighbors"]
         self.rising, self.ties = stated["rising"], stated["ties"]
+        self.varies, self.unchanged = stated["varies"], stated["unchanged"]
         self.taken = parameters_of(self.function, self.name)
         if self.unit is None and "truth" in self.taken:
             self.unit = "place"
         # A data set's metric of ours is checked as it is tested: image by image, by the output.
-        self.of_one = None if stated["per_sample"] else adapted.scores
+        self.of_one = None if stated["per_sample"] else scores
         self.labs = [
             linear(seed, rising=each) for each in ((True,) if self.rising else (True, False))
         ]
@@ -95,14 +136,61 @@ class Subject:
         drawn -= drawn.mean((1, 2, 3), keepdim=True)
         return (drawn * float(exact.double().square().mean().sqrt())).to(exact)
 
-    def call(self, lab: Laboratory, maps: Maps, global_seed: int = 1) -> Call:
-        """Call the metric once; what is global is put back.
+    def call(self, lab: Laboratory, maps: Maps | Explain, global_seed: int = 1) -> Call:
+        """Call the metric once, with maps or a method; what is global is put back.
 
         Raises
         ------
         AttributionLabError
-            With what the metric raised, in one line.
+            With what the metric raised, in one line; `LeftChanged` where the model had to be restored.
         """
+        model, repaired = lab.model, list[str]()
+        arguments, run = (self._of_method if callable(maps) else self._of_maps)(lab, model, maps)
+        copies = {key: each.clone() for key, each in arguments.items()}
+        try:
+            with (
+                restored(model) as repaired,
+                isolated(global_seed),
+                redirect_stdout(io.StringIO()),
+                redirect_stderr(io.StringIO()),
+                warnings.catch_warnings(),
+                in_one_line(lambda error: f"raised {format_error(error)}{place_of(error)}"),
+            ):
+                warnings.simplefilter("ignore")
+                before = random_states()
+                returned = run()
+                after = random_states()
+        except AttributionLabError as error:
+            if repaired:
+                raise LeftChanged(f"{error}, and left changed: {', '.join(repaired)}") from error
+            raise
+        return Call(
+            returned,
+            [key for key, each in arguments.items() if not _same(each, copies[key])],
+            repaired,
+            [key for key in before if before[key] != after[key]],
+        )
+
+    def _of_method(
+        self, lab: Laboratory, model: nn.Module, attribute: Any
+    ) -> tuple[dict[str, Tensor], Callable[[], Any]]:
+        """Tensors that a metric is handed beside a method, and the call."""
+        tensors = {"images": lab.images, "targets": lab.targets}
+        offered = {"radius": RADIUS, "layer": list(model.modules())[-1]}
+        given: dict[str, Any] = {
+            key: offered[key] for key in offered.keys() & required(self.function)
+        }
+        if "seed" in self.taken:
+            given["seed"] = self.seed
+        # By name: metrics here differ in where they take the method.
+        return tensors, partial(
+            self.function, model=model, attribute=attribute, **(tensors | given)
+        )
+
+    def _of_maps(
+        self, lab: Laboratory, model: nn.Module, maps: Any
+    ) -> tuple[dict[str, Tensor], Callable[[], Any]]:
+        """Tensors that a metric is handed for maps, and the call."""
         positive = maps if self.maps == "signed" else magnitudes(maps, "positive")
         scaled = normalize(positive) if self.maps == "unit" else positive
         model, values = lab.model, lab.values
@@ -116,36 +204,17 @@ class Subject:
         arguments = {"attributions": scaled.clone(), **given}
         if "model" in self.taken:
             arguments = {"images": lab.images, "targets": lab.targets} | arguments
-        copies = {key: each.clone() for key, each in arguments.items()}
         positional = [arguments[key] for key in arguments if key not in OFFERED]
         if "model" in self.taken:
             positional.insert(0, model)
         if "seed" in self.taken:
             given["seed"] = self.seed
-        with (
-            restored(model) as repaired,
-            isolated(global_seed),
-            redirect_stdout(io.StringIO()),
-            redirect_stderr(io.StringIO()),
-            warnings.catch_warnings(),
-            in_one_line(lambda error: f"raised {format_error(error)}{place_of(error)}"),
-        ):
-            warnings.simplefilter("ignore")
-            before = random_states()
-            if self.of_one is None:
-                returned = self.function(*positional, **given)
-            else:
-                returned = self._one_by_one(lab, model, scaled)
-            after = random_states()
-        return Call(
-            returned,
-            [key for key, each in arguments.items() if not _same(each, copies[key])],
-            repaired,
-            [key for key in before if before[key] != after[key]],
-        )
+        if self.of_one is not None:
+            return arguments, partial(self._one_by_one, lab, model, scaled)
+        return arguments, partial(self.function, *positional, **given)
 
-    def scores(self, lab: Laboratory, maps: Maps, global_seed: int = 1) -> Scores:
-        """A number for each map, the higher the better.
+    def scores(self, lab: Laboratory, maps: Maps | Explain, global_seed: int = 1) -> Scores:
+        """A number for each map or image, the higher the better.
 
         Raises
         ------
@@ -153,7 +222,7 @@ class Subject:
             For what the metric raises, and for what is no number for each map.
         """
         returned = self.call(lab, maps, global_seed).returned
-        return checked_scores(returned, len(maps), self.name) * self.sign
+        return checked_scores(returned, len(lab.images), self.name) * self.sign
 
     def _one_by_one(self, lab: Laboratory, model: torch.nn.Module, maps: Maps) -> Scores:
         assert self.of_one is not None

@@ -88,6 +88,17 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
         if metric not in METRICS:
             raise AttributionLabError(refusal(metric))
         return METRICS[metric]
+    name, better = stated_direction(metric, higher_is_better)
+    if judges_methods(metric, name):
+        raise AttributionLabError(
+            f"{name} cannot be tested: {NOT_GIVEN['attribute']}; check its code with "
+            "attributionlab.check_metric, or attributionlab metric METRIC --checks-only"
+        )
+    return _by_batches(metric, name, better)
+
+
+def stated_direction(metric: Any, higher_is_better: bool | None) -> tuple[str, bool]:
+    """Name and direction of a function, if it is marked as a metric of maps or methods may be."""
     if not callable(metric):
         raise AttributionLabError(f"metric is {metric!r}: pass a name or a function")
     name = str(_stated(metric, "__name__", type(metric).__name__))
@@ -105,7 +116,21 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
             f"{name} is defined on a data set only (per_sample=False), and maps are ranked image by "
             "image: write a function that returns one number for each attribution"
         )
-    return _by_batches(metric, name, better)
+    return name, better
+
+
+def judges_methods(function: Any, name: str) -> bool:
+    """Whether a metric needs a method in place of maps: a parameter `attribute` without default."""
+    return "attribute" in parameters_of(function, name) and "attribute" in required(function)
+
+
+def required(function: Any) -> list[str]:
+    """Parameters that a function must be given."""
+    parameters = inspect.signature(function).parameters.values()
+    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [
+        each.name for each in parameters if each.default is each.empty and each.kind not in kinds
+    ]
 
 
 ABSENT = object()
@@ -132,10 +157,12 @@ def refusal(name: str) -> str:
     """Why a metric of `attributionlab.metrics` cannot be tested, and what to do."""
     function = FUNCTIONS[name]
     [missing] = NOT_GIVEN.keys() & parameters_of(function, name)
+    hint = f"; attributionlab metric {name} --checks-only checks its code"
+    hint *= judges_methods(function, name)
     return (
         f"{name} cannot be tested: {NOT_GIVEN[missing]}; score a method with "
         f"attributionlab.metrics.{function.__name__} instead, and see its card: "
-        f"attributionlab cards {name} --out DIR"
+        f"attributionlab cards {name} --out DIR" + hint
     )
 
 

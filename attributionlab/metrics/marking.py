@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar, get_args
 
 from attributionlab.errors import refuse_if
+from attributionlab.validation import number_problem
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -20,6 +21,8 @@ pixels. With the last its replacement depends on the image, so that no exact map
 Invariance = Literal["scale", "shift", "sign", "added", "missing"]
 """Changes of a map that a metric cannot see: a positive factor, a constant, lost signs, attribution
 where nothing is, attribution that is left out."""
+Varied = Literal["weights", "target", "image"]
+"""What a metric that judges a method changes between the maps that it compares."""
 
 DECLARED: dict[str, Any] = {
     "unit": None,
@@ -28,6 +31,8 @@ DECLARED: dict[str, Any] = {
     "invariances": (),
     "neighbors": "none",
     "rising": False,
+    "varies": None,
+    "unchanged": None,
 }
 """What a metric may declare, and what holds for one that does not."""
 WORDS: dict[str, tuple[Any, ...]] = {
@@ -35,6 +40,7 @@ WORDS: dict[str, tuple[Any, ...]] = {
     "unit": (None, *get_args(Unit)),
     "ties": get_args(Ties),
     "neighbors": get_args(NeighborsUse),
+    "varies": (None, *get_args(Varied)),
 }
 
 
@@ -49,6 +55,8 @@ def metric(
     invariances: tuple[Invariance, ...] = (),
     neighbors: NeighborsUse = "none",
     rising: bool = False,
+    varies: Varied | None = None,
+    unchanged: float | None = None,
 ) -> Callable[[Function], Function]:
     """State on a metric which direction is better, what it scores, for which maps, and what it cannot
     see.
@@ -80,6 +88,11 @@ def metric(
         What it uses neighboring pixels for, see `NeighborsUse`.
     rising : bool
         Whether it is defined only where the output rises from the replacement to the image.
+    varies : {"weights", "target", "image"}, optional
+        Of a metric that judges a method (it takes `attribute`): what it changes between the maps that
+        it compares.
+    unchanged : float, optional
+        Its score of a method whose maps stay the same then: 1 for a correlation, 0 for a distance.
 
     Raises
     ------
@@ -96,6 +109,8 @@ def metric(
         "invariances": invariances,
         "neighbors": neighbors,
         "rising": rising,
+        "varies": varies,
+        "unchanged": unchanged,
     }
     refuse_if(marking_problems(**stated))
 
@@ -116,6 +131,9 @@ def marking_problems(**stated: Any) -> list[str]:
             if not isinstance(value, tuple) or any(each not in known for each in value):
                 words = ", ".join(map(repr, known))
                 problems.append(f"{name} is {value!r}: take a tuple of {words}")
+            continue
+        if name == "unchanged":
+            problems += [] if value is None else number_problem(name, value)
             continue
         allowed = WORDS.get(name, (True, False))
         # By type, too: 1 equals True, and an array equals nothing as a whole.

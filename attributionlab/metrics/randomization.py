@@ -148,7 +148,14 @@ def parameter_randomization_curve(
     return torch.stack(columns, 1).to(images.device)
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(
+    higher_is_better=False,
+    per_sample=True,
+    sampled=True,
+    invariances=("scale", "shift"),
+    varies="weights",
+    unchanged=1,
+)
 def parameter_randomization(
     model: nn.Module,
     images: Images,
@@ -170,7 +177,14 @@ def parameter_randomization(
     return curves.nanmean(1)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    sampled=True,
+    invariances=("scale",),
+    varies="weights",
+    unchanged=0,
+)
 def efficient_parameter_randomization(
     model: nn.Module,
     images: Images,
@@ -216,7 +230,13 @@ def efficient_parameter_randomization(
     return torch.where(before == 0, torch.nan, (after - before) / before).to(images.device)
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(
+    higher_is_better=False,
+    per_sample=True,
+    invariances=("scale", "shift"),
+    varies="target",
+    unchanged=1,
+)
 def random_logit(
     model: nn.Module, images: Images, targets: Targets, attribute: Attribute, *, seed: int = 0
 ) -> Scores:

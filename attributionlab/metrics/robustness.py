@@ -119,7 +119,14 @@ def infidelity(
     return torch.stack(scores)
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(
+    higher_is_better=False,
+    per_sample=True,
+    sampled=True,
+    invariances=("scale",),
+    varies="image",
+    unchanged=0,
+)
 def max_sensitivity(
     attribute: Attribute,
     model: nn.Module,

@@ -61,7 +61,14 @@ class RelativeOptions(TypedDict, total=False):
     epsilon: float
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(
+    higher_is_better=False,
+    per_sample=True,
+    sampled=True,
+    invariances=("shift",),
+    varies="image",
+    unchanged=0,
+)
 def local_lipschitz(
     model: nn.Module,
     images: Images,
@@ -117,7 +124,13 @@ def local_lipschitz(
     return torch.stack(scores)
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(
+    higher_is_better=False,
+    per_sample=True,
+    sampled=True,
+    varies="image",
+    unchanged=0,
+)
 def relative_input_stability(
     model: nn.Module,
     images: Images,
@@ -156,7 +169,13 @@ def relative_input_stability(
     return _relative_stability(change, model, images, targets, attribute, radius, **options)
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(
+    higher_is_better=False,
+    per_sample=True,
+    sampled=True,
+    varies="image",
+    unchanged=0,
+)
 def relative_output_stability(
     model: nn.Module,
     images: Images,
@@ -178,7 +197,13 @@ def relative_output_stability(
     return _relative_stability(change, model, images, targets, attribute, radius, **options)
 
 
-@metric(higher_is_better=False, per_sample=True)
+@metric(
+    higher_is_better=False,
+    per_sample=True,
+    sampled=True,
+    varies="image",
+    unchanged=0,
+)
 def relative_representation_stability(
     model: nn.Module,
     images: Images,

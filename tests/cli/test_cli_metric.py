@@ -284,6 +284,17 @@ def test_a_metric_with_a_fault_is_not_tested_further(folder, tmp_path, capsys):
 
 
 @pytest.mark.long
+def test_a_metric_that_judges_methods_has_checks_and_a_card(folder, tmp_path, capsys):
+    card = tmp_path / "card.md"
+    words = ["random-logit", "--checks-only", "--card", str(card)]
+    assert folder(words, standalone_mode=False) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("random-logit: no fault (")
+    assert "varied: target 4 of 4" in shown
+    assert "Checks of its code: no fault" in card.read_text(encoding="utf-8")
+
+
+@pytest.mark.long
 def test_checks_alone_show_every_check_of_a_users_function(folder, tmp_path, capsys):
     assert folder(["cosine", "--checks-only"], standalone_mode=False) == 0
     shown = capsys.readouterr().out

@@ -284,9 +284,14 @@ def test_where_pixels_lie_is_found_unless_it_is_declared():
         ({"metric": "max_sensitivity"}, "did you mean 'max-sensitivity'"),
         ({"metric": lambda attributions, *, baseline: 0}, "any of information, .*, values"),
         (
-            {"metric": "max-sensitivity", "higher_is_better": None},
-            "max-sensitivity cannot be tested",
+            {"metric": "top-rank-agreement", "higher_is_better": None},
+            "top-rank-agreement cannot be tested",
         ),
+        (
+            {"metric": "random-logit", "higher_is_better": None, "only": ["order"]},
+            "only names 'order', and random-logit judges methods",
+        ),
+        ({"metric": total, "only": ["varied"]}, "only names 'varied', and total scores maps"),
     ],
 )
 def test_what_cannot_be_checked_is_refused(arguments, message):
