@@ -127,7 +127,9 @@ class Case:
         left = []
         for fraction in ROAD_FRACTIONS:
             keep = ranks >= round(fraction * self.pixels)
-            masks, which = keep.unique(dim=0, return_inverse=True)  # maps often agree on a share
+            masks, which = torch.unique(
+                keep, dim=0, return_inverse=True
+            )  # maps often agree on a share
             solved = noisy_linear(self.image[None], masks, noise=0, value_range=self.highest)
             linear = solved[which]
             left.append(torch.where(keep, self.image, linear + noise))

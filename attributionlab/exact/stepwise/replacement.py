@@ -169,7 +169,8 @@ def each_trajectory(
                     yield by_forward_passes(model, image, end, order, wanted)
             else:
                 every = torch.cat([order for *_, order in some])
-                yield from _along(mixture, every, wanted).to(images.device).split(orders.shape[1])
+                outputs = _along(mixture, every, wanted).to(images.device)
+                yield from outputs.unflatten(0, (len(some), -1))
 
 
 def single_replacements(
