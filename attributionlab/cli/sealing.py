@@ -77,6 +77,8 @@ def grade_files(
         places["html"] = folder
     grades = grade_submissions(lab, key, submissions, show_progress=True)
     frame = grades.to_frame().drop(columns=["misconceptions"])
+    groups = ["same_maps", "same_answers"]
+    frame[groups] = frame[groups].astype("string").fillna("")
     try:
         print_table(data_table(frame))
     finally:  # whether or not anybody reads the table
