@@ -350,6 +350,20 @@ def test_a_notebook_is_a_lesson(path):
 
 
 @each_notebook
+def test_a_gate_that_asks_for_words_says_among_which(path):
+    table = ANSWERS[path.stem.partition("_")[0]]
+    for cell in read(path).cells:
+        answer = table.get(gate_of(cell) or "")
+        if isinstance(answer, str):
+            [said] = re.findall(r"^prediction = None  # (.*)$", cell.source, re.MULTILINE)
+            known = re.findall(r'"([^"]+)"', said)
+            if known == ["a", "i"]:  # from a to i
+                known = list("abcdefghi")
+            assert set(answer.split(", ")) <= set(known), said
+            assert len(known) > 1, said
+
+
+@each_notebook
 def test_no_cell_computes_or_holds_an_answer_before_its_gate(path):
     notebook = read(path)
     assert not misplaced(notebook)

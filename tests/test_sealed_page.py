@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from attributionlab.sealed.rubric import POINTS
+import attributionlab as al
+from attributionlab.sealed.questions import POINTS
 from attributionlab.sealed.submission import read_submission
 from sealed_cases import IMAGES, SIDE, sealed
 
@@ -28,5 +29,5 @@ def test_the_students_script_opens_a_laboratory_and_saves_maps(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "a@top_left" in done.stdout
-    found = read_submission(tmp_path, (IMAGES, 3, SIDE, SIDE))
+    found = read_submission(tmp_path, al.open_laboratory(tmp_path / "lab.zip").spec)
     assert found.maps.shape == (IMAGES, 1, SIDE, SIDE)

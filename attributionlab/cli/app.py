@@ -47,7 +47,7 @@ from attributionlab.cli.options import (
     write_all,
 )
 from attributionlab.cli.reproducing import reproduce_items
-from attributionlab.cli.sealing import grade_files, seal_files
+from attributionlab.cli.sealing import check_files, grade_files, seal_files
 from attributionlab.cli.slides import write_slides
 from attributionlab.cli.studies import compare_methods, run_metric_test
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
@@ -366,6 +366,7 @@ app.command("export")(export_files)
 app.command("live")(write_live_page)
 app.command("score")(score_files)
 app.command("seal")(seal_files)
+app.command("check-submission")(check_files)
 app.command("grade")(grade_files)
 app.command("sweep")(run_sweep_file)
 app.command("status")(show_status)

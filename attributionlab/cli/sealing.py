@@ -1,4 +1,4 @@
-"""The commands `seal` and `grade`: laboratories whose truth is hidden, and marks for submissions."""
+"""The commands `seal`, `check-submission` and `grade`: laboratories whose truth is hidden."""
 
 from pathlib import Path
 from typing import Annotated
@@ -35,6 +35,22 @@ def seal_files(
     )
 
 
+def check_files(
+    lab: Annotated[Path, typer.Argument(help="The laboratory, as you were given it.")],
+    submission: Annotated[
+        Path, typer.Argument(help="A folder or zip file with maps.npz and answers.json.")
+    ],
+) -> None:
+    """Check a submission before it is handed in: what is missing, or of the wrong type or shape.
+
+    No key is needed, and no mark is given: whether answers are right is not looked at.
+    """
+    from attributionlab.sealed.submission import check_submission
+
+    refuse_if(check_submission(lab, submission))
+    typer.echo(printable(f"{submission}: maps and all answers can be read; hand it in"))
+
+
 def grade_files(
     lab: Annotated[Path, typer.Argument(help="The laboratory that attributionlab seal wrote.")],
     key: Annotated[Path, typer.Argument(help="Its key.")],
@@ -61,6 +77,8 @@ def grade_files(
         places["html"] = folder
     grades = grade_submissions(lab, key, submissions, show_progress=True)
     frame = grades.to_frame().drop(columns=["misconceptions"])
+    groups = ["same_maps", "same_answers"]
+    frame[groups] = frame[groups].astype("string").fillna("")
     try:
         print_table(data_table(frame))
     finally:  # whether or not anybody reads the table

@@ -162,10 +162,11 @@ def _missing(guess: list[Item], target: list[Item], tolerance: float) -> str:
     """What is wrong with a list whose order does not count."""
     found = [t for t in target if any(_same(g, t, tolerance) for g in guess)]
     extra = [g for g in guess if not any(_same(g, t, tolerance) for t in target)]
-    missing = len(target) - len(found)
+    missing = len(target) > len(found)
     if not extra and not missing:
         return ""
-    return f"{len(found)} right, {len(extra)} wrong, {missing} missing."
+    # Not how many are missing: that is a part of the answer.
+    return f"{len(found)} right, {len(extra)} wrong" + (", some are missing." if missing else ".")
 
 
 def _signs(guess: list[Item], target: list[Item], tolerance: float) -> str:

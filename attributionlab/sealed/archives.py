@@ -4,12 +4,12 @@ Nothing of an archive is extracted, executed or unpickled. Sizes are read from h
 are sizes of, and are believed only as far as the bytes bear them out.
 """
 
-import ast
 import io
 import json
+import math
 import os
-import re
 import stat
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -32,10 +32,12 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Python limits what it unfolds at a time for these alone."""
 ENCRYPTED = 0x1
 BEGINNING_OF_ZIP = (1980, 1, 1, 0, 0, 0)
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+"""Readers of the headers of NumPy files, by version."""
 LONGEST_HEADER = 4096
-"""Characters of the header of a NumPy file."""
-REAL = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248])")
-"""How NumPy writes the types of real numbers."""
+LARGEST_NUMBER = 8
+"""Bytes; longer ones are other numbers on other machines."""
+MOST_AXES = 8
 
 
 def zip_bytes(files: Mapping[str, bytes]) -> bytes:
@@ -157,7 +159,7 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str, largest
 
 
 def array_of(packed: bytes, what: str) -> NDArray[Any]:
-    """The array of real numbers in a NumPy file; its header is read without NumPy's reader.
+    """The array of real numbers in a NumPy file; its header is read before its values.
 
     Raises
     ------
@@ -166,33 +168,27 @@ def array_of(packed: bytes, what: str) -> NDArray[Any]:
         does not fit the bytes behind it.
     """
     remedy = "save real numbers by numpy.save or numpy.savez"
-    if packed[:6] != b"\x93NUMPY" or len(packed) < 12 or packed[6] not in (1, 2):
-        raise AttributionLabError(f"{what} is no NumPy file: {remedy}")
-    start = 10 if packed[6] == 1 else 12
-    length = int.from_bytes(packed[8:start], "little")
-    if length > LONGEST_HEADER:
-        raise AttributionLabError(f"{what} has a header of {length:,} bytes: {remedy}")
+    stream = io.BytesIO(packed)
     try:
-        header = ast.literal_eval(packed[start : start + length].decode("ascii").strip())
-        shape, order, kind = header["shape"], header["fortran_order"], header["descr"]
-        dtype = np.dtype(kind if REAL.fullmatch(kind) else "O")
-        sizes = [int(side) for side in shape if type(side) is int and 0 <= side <= len(packed)]
-        fits = type(shape) is tuple and len(sizes) == len(shape) <= 8
-    except (ValueError, SyntaxError, TypeError, KeyError, AttributeError, MemoryError) as error:
-        raise AttributionLabError(f"{what} has a header that is none: {remedy}") from error
-    except RecursionError as error:
-        raise AttributionLabError(f"{what} has a header without end: {remedy}") from error
-    if dtype.kind == "O":
-        raise AttributionLabError(f"{what} holds {cut(str(kind), 40)}: {remedy}")
-    data = packed[start + length :]
-    count = 1
-    for size in sizes:
-        count *= size
-    if not fits or len(data) != count * dtype.itemsize:
+        with warnings.catch_warnings(action="ignore"):  # that a header is as Python 2 wrote it
+            header = HEADERS[np.lib.format.read_magic(stream)](
+                stream, max_header_size=LONGEST_HEADER
+            )
+    except Exception as error:  # tokenizer, parser and dtype each raise what they like
+        text = " ".join(str(error).split())
+        raise AttributionLabError(
+            f"{what} is no NumPy file with a plain header ({cut(text, 80)}): {remedy}"
+        ) from error
+    shape, order, dtype = header
+    if dtype.kind not in "biuf" or dtype.itemsize > LARGEST_NUMBER:
+        raise AttributionLabError(f"{what} holds {cut(dtype.str, 40)}: {remedy}")
+    data = packed[stream.tell() :]
+    fits = all(0 <= side <= len(packed) for side in shape) and len(shape) <= MOST_AXES
+    if not fits or len(data) != math.prod(shape) * dtype.itemsize:
         raise AttributionLabError(
             f"{what} states the shape {cut(str(shape), 80)}, and {len(data):,} bytes follow: {remedy}"
         )
-    return np.frombuffer(data, dtype).reshape(sizes, order="F" if order else "C")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if order else "C")
 
 
 def json_document(packed: bytes, what: str) -> dict[str, Any]:
@@ -211,9 +207,13 @@ def json_document(packed: bytes, what: str) -> dict[str, Any]:
         raise ValueError(f"{name} is no number of JSON")
 
     try:
-        document = json.loads(
-            packed.decode("utf-8-sig"), object_pairs_hook=unique, parse_constant=refuse
-        )
+        text = packed.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AttributionLabError(
+            f"{what} is no JSON in UTF-8 (byte {error.start}): save it with the encoding UTF-8"
+        ) from error
+    try:
+        document = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise AttributionLabError(f"{what} is no JSON ({error}): write it anew") from error
     if not isinstance(document, dict):

@@ -1,12 +1,14 @@
 """Grade submissions: marks as a table, and a page of feedback for each."""
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
 
 from attributionlab.errors import AttributionLabError, printable
@@ -14,7 +16,8 @@ from attributionlab.files import folder_made_whole, write_csv
 from attributionlab.progress import follow
 from attributionlab.references import format_error, in_one_line
 from attributionlab.report.page import HERE, style_policy
-from attributionlab.sealed.rubric import MISCONCEPTIONS, POINTS, Marks, Truths, marks_of
+from attributionlab.sealed.questions import POINTS
+from attributionlab.sealed.rubric import MISCONCEPTIONS, Marks, Truths, marks_of
 from attributionlab.sealed.seal import open_sealed
 from attributionlab.sealed.submission import Submission, read_submission
 
@@ -33,8 +36,9 @@ ASKED: Mapping[str, str] = {
 """What a page calls each question."""
 STYLE = "thead th.number { overflow-wrap: normal; min-width: 0; }\n"
 """Names of questions are not broken."""
-MOST_NAMED = 3
-"""Copies that a row names."""
+DIGITS = 3
+"""Of values that are compared with those of others. Single precision is off by 6e-8: that 10,000 values
+are all rounded as those in double precision are fails with a chance of 10,000 * 6e-8 / 1e-3 = 6e-4."""
 FORMULA = ("=", "+", "-", "@")
 """A cell of a table that begins so is run by spreadsheets."""
 
@@ -51,15 +55,15 @@ class Graded:
         Refused: nothing of it could be read.
     marks : Marks
         All 0 if it was refused; the reasons are its problems.
-    same_maps, same_answers : list of str
-        Other submissions with equal ones.
+    same_maps, same_answers : int or None
+        Number of the group of submissions with equal ones, from 1.
     """
 
     name: str
     status: str
     marks: Marks
-    same_maps: list[str]
-    same_answers: list[str]
+    same_maps: int | None
+    same_answers: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +84,14 @@ class Grades:
                 "status": each.status,
                 "total": each.marks.total,
                 **each.marks.points,
-                "same_maps": _cell(_few(each.same_maps)),
-                "same_answers": _cell(_few(each.same_answers)),
+                "same_maps": each.same_maps,
+                "same_answers": each.same_answers,
                 "misconceptions": ", ".join(each.marks.misconceptions),
                 "reason": _cell("; ".join(each.marks.problems)),
             }
             for each in self.submissions
         ]
-        return pd.DataFrame(rows)
+        return pd.DataFrame(rows).astype({"same_maps": "Int64", "same_answers": "Int64"})
 
     def to_csv(self, path: str | Path) -> None:
         """Write `to_frame` as comma-separated text."""
@@ -106,7 +110,6 @@ class Grades:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.filters["few"] = _few
         content = {"style": Markup(style), "policy": style_policy(style), "points": POINTS}
         content |= {"asked": ASKED, "misconceptions": MISCONCEPTIONS}
         digits = len(str(len(self.submissions)))
@@ -155,72 +158,69 @@ def grade_submissions(
     """
     if isinstance(submissions, str | Path) or not submissions:
         raise AttributionLabError(f"submissions are {submissions!r}: give a list of paths")
-    sealed = open_sealed(lab, key)
+    truths = open_sealed(lab, key)
+    names = [printable(str(path)) for path in submissions]
     read, marks = [], []
     shown = follow("grade", len(submissions), "submissions", show=show_progress)
     with shown as advance:
         for path in submissions:
-            given, found = _graded(Path(path), sealed.shape, sealed.truths)
+            given, found = _graded(Path(path), truths)
             read.append(given)
             marks.append(found)
             advance()
-    names = [printable(str(path)) for path in submissions]
-    same = _duplicates(read, marks, names)
+    each = list(zip(read, marks, strict=True))
+    same_maps = _groups([_maps_to_compare(*one) for one in each])
+    same_answers = _groups([_answers_to_compare(*one) for one in each])
+    rows = zip(names, each, same_maps, same_answers, strict=True)
     return Grades(
         [
-            Graded(name, GRADED if given else REFUSED, found, same["maps"][k], same["answers"][k])
-            for k, (name, given, found) in enumerate(zip(names, read, marks, strict=True))
+            Graded(name, GRADED if given else REFUSED, found, maps, answers)
+            for name, (given, found), maps, answers in rows
         ]
     )
 
 
-def _graded(path: Path, shape: Sequence[int], truths: Truths) -> tuple[Submission | None, Marks]:
+def _graded(path: Path, truths: Truths) -> tuple[Submission | None, Marks]:
     """A submission, None if nothing of it could be read, and its marks."""
     try:
         with in_one_line(lambda error: f"cannot be read: {format_error(error)}"):
-            given = read_submission(path, shape)
-            found = marks_of(given.maps, given.answers, truths)
+            given = read_submission(path, truths.spec)
+            return given, marks_of(given, truths)
     except AttributionLabError as error:
         return None, Marks(problems=[str(error)])
-    found.problems[:0] = given.problems
-    return given, found
 
 
-def _duplicates(
-    read: Sequence[Submission | None], marks: Sequence[Marks], names: Sequence[str]
-) -> dict[str, list[list[str]]]:
-    """For each submission the others with equal maps, and answers. That all right ones are equal says
-    nothing: full points are left out.
-    """
-    questions = {"maps": ["maps"], "answers": [name for name in POINTS if name != "maps"]}
-    found = {}
-    for what, asked in questions.items():
-        prints = [
-            None
-            if given is None or all(mark.points[name] == POINTS[name] for name in asked)
-            else given.prints.get(what)
-            for given, mark in zip(read, marks, strict=True)
-        ]
-        found[what] = [
-            [
-                name
-                for other, (name, theirs) in enumerate(zip(names, prints, strict=True))
-                if other != k and own is not None and own == theirs
-            ]
-            for k, own in enumerate(prints)
-        ]
-    return found
+# Copies. That all right ones are equal says nothing: full points are left out.
+
+
+def _maps_to_compare(given: Submission | None, marks: Marks) -> list[str]:
+    """What maps have in common with those of another order of images, scale or type."""
+    full = marks.points["maps"] == POINTS["maps"]
+    if given is None or given.maps is None or full or not given.maps.any():
+        return []
+    rounded = np.round(given.maps, DIGITS) + 0.0  # no negative zeros
+    return sorted(hashlib.sha256(each.tobytes()).hexdigest() for each in rounded)
+
+
+def _answers_to_compare(given: Submission | None, marks: Marks) -> Mapping[str, Any]:
+    full = all(marks.points[name] == most for name, most in POINTS.items() if name != "maps")
+    if given is None or full or not any(given.answers.values()):
+        return {}
+    return given.answers
+
+
+def _groups(contents: Sequence[Any]) -> list[int | None]:
+    """For each content the number of the group of equal ones, None where it is alone or empty."""
+    shared: list[Any] = []
+    for each in contents:
+        if each and each not in shared and contents.count(each) > 1:
+            shared.append(each)
+    return [shared.index(each) + 1 if each in shared else None for each in contents]
 
 
 def _cell(text: str) -> str:
     """A text that no spreadsheet runs."""
     return f"'{text}" if text.startswith(FORMULA) else text
-
-
-def _few(names: Sequence[str]) -> str:
-    """The first of the names."""
-    more = len(names) - MOST_NAMED
-    return "; ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _slug(name: str) -> str:

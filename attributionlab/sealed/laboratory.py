@@ -32,7 +32,7 @@ from attributionlab.sealed.questions import (
     CAUSES,
     DOSES,
     METHODS,
-    NEVER,
+    POINTS,
     STEPS,
     breaking_doses,
     causes,
@@ -41,7 +41,6 @@ from attributionlab.sealed.questions import (
     safe_baselines,
     signs_of_parts,
 )
-from attributionlab.sealed.rubric import POINTS
 
 SCHEMA = 1
 LAB, NETWORK, WEIGHTS = "lab.json", "network.json", "network.safetensors"
@@ -49,7 +48,8 @@ IMAGES, CHOSEN, QUESTIONS, COMMITMENT = "images.npy", "doses.npy", "questions.md
 LAB_FILES = (LAB, NETWORK, WEIGHTS, IMAGES, CHOSEN, QUESTIONS, COMMITMENT)
 LARGEST_LAB = 2**28
 MOST_DRAWN = 100
-"""Worlds that are drawn until each part has one sign in all images and some color breaks Deletion."""
+"""Worlds that are drawn until each part has one sign in all images, some parts act together, and no
+dose and no cause would be right for everything that is asked."""
 LEAST_DISTANCE = 24
 """Gray levels by which colors differ in at least one channel, so that one can tell them apart."""
 GRAYS = {"black": (0, 0, 0), "gray": (127, 127, 127), "white": (255, 255, 255)}
@@ -65,10 +65,8 @@ class World(NamedTuple):
     """(n, 3, H, W) float32"""
     signed: NDArray[np.int8]
     """(n, 1, H, W)"""
-    parts: dict[str, int]
-    """the sign of each part"""
-    doses: dict[str, float | str]
-    """for each color the dose at which Deletion breaks"""
+    answers: dict[str, Any]
+    """The right ones, in the form of a student's answers.json."""
 
 
 class Laboratory(NamedTuple):
@@ -121,7 +119,7 @@ def drawn_world(key: bytes, difficulty: str, image_size: int, n: int) -> World:
     seed = derived(key, "rule")
     for index in range(seed % MOST_DRAWN, MOST_DRAWN + seed % MOST_DRAWN):
         drawing = WorldDrawing(seed, difficulty, image_size, index)
-        if drawing.textured:
+        if drawing.textured or drawing.wanted == "linear":  # in a sum no parts act together
             continue
         try:
             expression, _ = drawing.found(set(), Counter())
@@ -142,27 +140,43 @@ def drawn_world(key: bytes, difficulty: str, image_size: int, n: int) -> World:
         images, labels = env.batch(n, derived(key, "images"))
         truth = env.truth(images, env.targets(labels))
         signed, asked = truth.signed.numpy(), (truth.asked & ~truth.mixed).numpy()
-        assert isinstance(env.counting, Rule)
+        rule = _rule(env)
         pixels = images.numpy().astype(np.int64)
-        signs = signs_of_parts(env.counting, pixels, signed, asked)
-        if signs is None:
+        signs = signs_of_parts(rule, pixels, signed, asked)
+        together = contexts(rule, pixels)
+        if signs is None or not together:
             continue
-        doses = breaking_doses(env.counting, pixels, signed, _chosen(key, image_size))
-        if set(doses.values()) <= {
-            0,
-            NEVER,
-        }:  # "never" for every color would be right, or nearly so
+        doses = breaking_doses(rule, pixels, signed, _chosen(key, image_size))
+        if len(set(doses.values())) == 1:
             continue
-        return World(env.camouflaged(derived(key, "camouflage")), images, signed, signs, doses)
-    raise AttributionLabError(f"no {difficulty} world among {MOST_DRAWN}: take another key")
+        env = env.camouflaged(derived(key, "camouflage"))
+        methods = causes(env, images, truth.signed)
+        if len(set(methods.values())) < 2:  # all pass, or all fail for the same reason
+            continue
+        answers = {
+            "parts": {name: sign for name, sign in signs.items() if sign},
+            "contexts": together,
+            "baselines": safe_baselines(rule, candidates(rule)),
+            "methods": methods,
+            "doses": doses,
+        }
+        return World(env, images, signed, answers)
+    raise AttributionLabError(
+        f"none of {MOST_DRAWN} {difficulty} worlds can be asked at an image size of {image_size}: seal "
+        "again, or take larger images"
+    )
+
+
+def _rule(env: Environment) -> Rule:
+    assert isinstance(env.counting, Rule)
+    return env.counting
 
 
 def laboratory_files(key: bytes, found: World, difficulty: str) -> dict[str, bytes]:
     """The files of a laboratory but for the commitment: nothing in them is derived from the answers."""
     from safetensors.numpy import save
 
-    rule = found.env.counting
-    assert isinstance(rule, Rule)
+    rule = _rule(found.env)
     network = listed_network(found.env)
     names = {each["name"]: f"layer{k:02}" for k, each in enumerate(network.document["layers"])}
 
@@ -204,20 +218,6 @@ def laboratory_files(key: bytes, found: World, difficulty: str) -> dict[str, byt
         IMAGES: npy_bytes(found.images.byte().numpy()),
         CHOSEN: npy_bytes(_chosen(key, found.env.recipe.image_size)),
         QUESTIONS: questions.encode(),
-    }
-
-
-def answers_of(found: World) -> dict[str, Any]:
-    """The right answers, in the form of a student's answers.json."""
-    rule = found.env.counting
-    assert isinstance(rule, Rule)
-    pixels = found.images.numpy().astype(np.int64)
-    return {
-        "parts": {name: sign for name, sign in found.parts.items() if sign},
-        "contexts": contexts(rule, pixels),
-        "baselines": safe_baselines(rule, candidates(rule)),
-        "methods": causes(found.env, found.images, torch.from_numpy(found.signed)),
-        "doses": found.doses,
     }
 
 

@@ -37,6 +37,7 @@ CAUSES: Mapping[str, str] = {
 """What may be said of a method."""
 METHODS = ("saliency", "input-x-gradient", "integrated-gradients", "feature-ablation")
 BLACK = (0, 0, 0)
+POINTS = {"maps": 40, "parts": 20, "contexts": 10, "baselines": 10, "methods": 10, "doses": 10}
 
 
 def parts(colors: Mapping[str, Color]) -> list[Count]:

@@ -3,23 +3,20 @@
 No sentence depends on what the right answer is: all of them are written here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError, cut
 from attributionlab.metrics import parts_f1
-from attributionlab.sealed.questions import CAUSES, DOSES, METHODS, NEVER, PASSES
+from attributionlab.sealed.questions import CAUSES, DOSES, NEVER, PASSES, POINTS
+from attributionlab.sealed.submission import Submission
 
-POINTS = {"maps": 40, "parts": 20, "contexts": 10, "baselines": 10, "methods": 10, "doses": 10}
-"""Points of each question."""
-MOST_LISTED = 1000
-"""Items of an answer."""
 LIKE, UNLIKE = 0.7, 0.5
 """F1 from which maps show what a misconception would show; that with the truth is below the latter."""
 
@@ -69,17 +66,15 @@ class Truths:
         All that is not background.
     of_colors : Tensor of bool, (n, 1, H, W)
         All pixels whose color counts somewhere.
-    parts, baselines, colors : sequence of str
-        Names that answers may use.
+    spec : dict
+        What lab.json holds.
     """
 
     answers: Mapping[str, Any]
     signed: Tensor
     visible: Tensor
     of_colors: Tensor
-    parts: Sequence[str]
-    baselines: Sequence[str]
-    colors: Sequence[str]
+    spec: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -106,29 +101,16 @@ class Marks:
         return round(sum(self.points.values()), 1)
 
 
-def marks_of(
-    maps: NDArray[np.float64] | None, answers: Mapping[str, Any] | None, truths: Truths
-) -> Marks:
-    """Mark maps (n, 1, H, W) and answers; what is missing is None, and gets nothing."""
-    marks = Marks()
+def marks_of(given: Submission, truths: Truths) -> Marks:
+    """Mark maps and answers; what is missing gets nothing."""
+    marks = Marks(problems=given.problems)
     shares: dict[str, float] = {}
-    if maps is not None:
-        shares["maps"], found = _maps(torch.from_numpy(maps), truths)
+    if given.maps is not None:
+        shares["maps"], found = _maps(torch.from_numpy(given.maps), truths)
         marks.misconceptions.extend(found)
-    for question, (read, score) in QUESTIONS.items():
-        if answers is None:
-            break
-        try:
-            if question not in answers:
-                raise AttributionLabError(f"{question} is missing: see questions.md")
-            given = read(answers[question], truths)
-        except AttributionLabError as error:
-            marks.problems.append(str(error))
-            continue
-        shares[question], found = score(given, truths.answers[question], truths)
+    for question, answer in given.answers.items():
+        shares[question], found = SCORES[question](answer, truths.answers[question], truths)
         marks.misconceptions.extend(found)
-    for key in sorted(set(answers or ()) - set(QUESTIONS)):
-        marks.problems.append(f"answers.json has {cut(repr(key), 60)}, which nobody asked")
     marks.points.update({name: round(POINTS[name] * share, 1) for name, share in shares.items()})
     return marks
 
@@ -176,57 +158,9 @@ def _agreement(maps: Tensor, signed: Tensor) -> tuple[float, float]:
     return float(scores["overall"]), min(signs, default=float(scores["overall"]))
 
 
-# Each question: what an answer must be, and its share of the points.
+# Each question: from an answer and the right one its share of the points, and what is misunderstood.
 
 Found = tuple[float, list[str]]
-
-
-def _checked(fits: bool, question: str, given: Any, remedy: str) -> None:
-    if not fits:
-        raise AttributionLabError(f"{question} is {cut(repr(given), 80)}: {remedy}")
-
-
-def _read_table(question: str, names: Sequence[str], values: Sequence[Any]) -> Callable[..., Any]:
-    """Reads answers by name; True is no 1 here."""
-
-    def read(given: Any, truths: Truths) -> dict[str, Any]:
-        known = names or getattr(truths, {"doses": "colors"}.get(question, question))
-        wrong = given
-        if isinstance(given, dict):
-            wrong = {
-                name: each
-                for name, each in given.items()
-                if name not in known or type(each) not in (int, float, str) or each not in values
-            }
-        shown = ", ".join(map(str, values))
-        remedy = f"write an object with known names and values of {shown}"
-        _checked(isinstance(given, dict) and not wrong, question, wrong, remedy)
-        return dict(given)
-
-    return read
-
-
-def _read_pairs(given: Any, truths: Truths) -> set[tuple[str, ...]]:
-    fits = isinstance(given, list) and len(given) <= MOST_LISTED
-    fits = fits and all(
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(isinstance(each, str) and each in truths.parts for each in pair)
-        and pair[0] != pair[1]
-        for pair in given
-    )
-    _checked(fits, "contexts", given, "write a list of pairs of two parts each")
-    return {tuple(sorted(pair)) for pair in given}
-
-
-def _read_baselines(given: Any, truths: Truths) -> set[str]:
-    fits, wrong = isinstance(given, list) and len(given) <= MOST_LISTED, given
-    if fits:
-        wrong = [
-            each for each in given if not isinstance(each, str) or each not in truths.baselines
-        ]
-    _checked(fits and not wrong, "baselines", wrong, "write a list of names of candidates")
-    return set(given)
 
 
 def _set_f1(given: set[Any], right: set[Any]) -> float:
@@ -236,14 +170,13 @@ def _set_f1(given: set[Any], right: set[Any]) -> float:
 
 def _parts(given: Mapping[str, int], right: Mapping[str, int], truths: Truths) -> Found:
     """Half for which parts count, half for those with the right sign."""
-    named = {part: int(sign) for part, sign in given.items() if sign}
-    which = _set_f1(set(named), set(right))
-    signed = _set_f1(set(named.items()), set(right.items()))
-    flipped = _set_f1({(part, -sign) for part, sign in named.items()}, set(right.items()))
+    which = _set_f1(set(given), set(right))
+    signed = _set_f1(set(given.items()), set(right.items()))
+    flipped = _set_f1({(part, -sign) for part, sign in given.items()}, set(right.items()))
     found = []
-    if len(named) == len(truths.parts):
+    if len(given) == len(truths.spec["parts"]):
         found.append("all parts")
-    elif which < UNLIKE and {_color(each) for each in named} == {_color(each) for each in right}:
+    elif which < UNLIKE and {_color(each) for each in given} == {_color(each) for each in right}:
         found.append("colors only")
     if flipped > signed:
         found.append("part signs")
@@ -260,50 +193,61 @@ def _contexts(given: set[Any], right: Sequence[Sequence[str]], truths: Truths) -
 
 
 def _baselines(given: set[str], right: Sequence[str], truths: Truths) -> Found:
-    """Share of the safe ones found less share of the others named: guessing all, or none, gets 0."""
-    safe, unsafe = set(right), set(truths.baselines) - set(right)
-    share = len(given & safe) / len(safe) - (len(given & unsafe) / len(unsafe) if unsafe else 0)
-    found = ["counted baseline"] * bool(given & unsafe) + ["shy baseline"] * bool(safe - given)
-    return max(0.0, share), found
+    safe = {name: name in right for name in truths.spec["baselines"]}
+    said = {name: name in given for name in truths.spec["baselines"]}
+    share = _beyond_one_answer(said, safe, (True, False), operator.eq)
+    found = ["counted baseline"] * any(said[name] and not safe[name] for name in safe)
+    return share, found + ["shy baseline"] * any(safe[name] and not said[name] for name in safe)
 
 
 def _methods(given: Mapping[str, str], right: Mapping[str, str], truths: Truths) -> Found:
     """Half for knowing that a method fails, half for why."""
-    shares, found = [], []
-    for method, cause in right.items():
-        said = given.get(method)
-        if said == cause:
-            shares.append(1.0)
-        elif said is None or PASSES in (said, cause):
-            shares.append(0.0)
-            found += ["trust"] if said == PASSES else []
-        else:
-            shares.append(0.5)
-            found.append("cause")
-    return (sum(shares) / len(shares) if shares else 1.0), list(dict.fromkeys(found))
+
+    def agreement(said: str | None, cause: str) -> float:
+        return 1.0 if said == cause else 0.5 * (said is not None and PASSES not in (said, cause))
+
+    wrong = {given[name] for name, cause in right.items() if given.get(name, cause) != cause}
+    found = ["trust"] * (PASSES in wrong)
+    half = any(agreement(given.get(name), cause) == 0.5 for name, cause in right.items())
+    return _beyond_one_answer(given, right, CAUSES, agreement), found + ["cause"] * half
 
 
 def _doses(given: Mapping[str, Any], right: Mapping[str, Any], truths: Truths) -> Found:
-    """1 for a dose, 1/2 for one beside it; the mean of what breaks and that of what never does, both
-    together less 1, as always saying "never" is no answer.
-    """
-    shares: dict[bool, list[float]] = {}
-    for color, dose in right.items():
-        said = given.get(color)
-        beside = NEVER not in (said, dose) and said is not None
-        beside = beside and abs(DOSES.index(said) - DOSES.index(dose)) == 1
-        share = 1.0 if said == dose else 0.5 * beside
-        shares.setdefault(dose == NEVER, []).append(share)
-    means = [sum(each) / len(each) for each in shares.values()]
-    share = max(0.0, sum(means) - len(means) + 1)
+    """1 for a dose, 1/2 for one beside it."""
+
+    def agreement(said: Any, dose: Any) -> float:
+        if said == dose or said is None or NEVER in (said, dose):
+            return float(said == dose)
+        return 0.5 * (abs(DOSES.index(said) - DOSES.index(dose)) == 1)
+
+    share = _beyond_one_answer(given, right, (*DOSES, NEVER), agreement)
     return share, ["doses"] if share < 1 else []
 
 
-QUESTIONS: Mapping[str, tuple[Callable[..., Any], Callable[..., Found]]] = {
-    "parts": (_read_table("parts", (), (-1, 0, 1)), _parts),
-    "contexts": (_read_pairs, _contexts),
-    "baselines": (_read_baselines, _baselines),
-    "methods": (_read_table("methods", METHODS, tuple(CAUSES)), _methods),
-    "doses": (_read_table("doses", (), (*DOSES, NEVER)), _doses),
+def _beyond_one_answer(
+    given: Mapping[str, Any],
+    right: Mapping[str, Any],
+    values: Iterable[Any],
+    agreement: Callable[[Any, Any], float],
+) -> float:
+    """How far answers are above the best that one and the same answer to everything gets: 1 for the
+    right ones. Whatever is right somewhere has the same weight, however often it is.
+    """
+
+    def mean(said: Callable[[str], Any]) -> float:
+        shares = defaultdict[Any, list[float]](list)
+        for name, answer in right.items():
+            shares[answer].append(agreement(said(name), answer))
+        return fmean(map(fmean, shares.values()))
+
+    least = max(mean(lambda _, value=value: value) for value in values)  # type: ignore[misc]
+    return max(0.0, (mean(given.get) - least) / (1 - least))
+
+
+SCORES: Mapping[str, Callable[..., Found]] = {
+    "parts": _parts,
+    "contexts": _contexts,
+    "baselines": _baselines,
+    "methods": _methods,
+    "doses": _doses,
 }
-"""Keys of answers.json."""

@@ -3,8 +3,8 @@
 import hashlib
 import hmac
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +27,6 @@ from attributionlab.sealed.laboratory import (
     LAB,
     LARGEST_LAB,
     SCHEMA,
-    answers_of,
     drawn_world,
     lab_files,
     laboratory_files,
@@ -38,15 +37,6 @@ ANSWERS, NONCE, TRUTH = "answers.json", "nonce.txt", "truth.npy"
 KEY_FILES = (ANSWERS, NONCE, TRUTH)
 KEY_BYTES, NONCE_BYTES = 16, 32
 MOST_IMAGES = 64
-
-
-class SealedLab(NamedTuple):
-    """What a lecturer has once key and laboratory were found to belong together."""
-
-    spec: dict[str, Any]
-    shape: tuple[int, ...]
-    """of the images, (n, 3, H, W)"""
-    truths: Truths
 
 
 def seal_laboratory(
@@ -115,7 +105,7 @@ def seal_laboratory(
         "schema": SCHEMA,
         "key": key.hex(),
         "rule": found.env.rule,
-        "answers": answers_of(found),
+        "answers": found.answers,
         "truth": _digest(truth),
         "lab": {name: _digest(content) for name, content in files.items()},
     }
@@ -135,8 +125,8 @@ def commitment(nonce: bytes, answers: bytes) -> str:
     return _digest(nonce + answers)
 
 
-def open_sealed(lab: str | Path, key: str | Path) -> SealedLab:
-    """The laboratory and its answers, if they are as they were sealed, and belong together.
+def open_sealed(lab: str | Path, key: str | Path) -> Truths:
+    """The answers of a laboratory, if the two files are as they were sealed, and belong together.
 
     Raises
     ------
@@ -172,27 +162,20 @@ def open_sealed(lab: str | Path, key: str | Path) -> SealedLab:
             "files as they were sealed"
         )
     spec = json_document(files[LAB], LAB)
-    images = array_of(files[IMAGES], IMAGES)
-    return SealedLab(
-        spec, images.shape, _truths(spec, document, images, array_of(sealed[TRUTH], TRUTH))
-    )
-
-
-def _truths(spec: Any, document: Any, images: Any, signed: Any) -> Truths:
+    images, signed = array_of(files[IMAGES], IMAGES), array_of(sealed[TRUTH], TRUTH)
     counted = {part.partition("@")[0] for part in document["answers"]["parts"]}
 
-    def of(colors: Any) -> torch.Tensor:
-        equal = [(images == np.array(each)[:, None, None]).all(1, keepdims=True) for each in colors]
+    def of(names: Iterable[str]) -> torch.Tensor:
+        colors = [np.array(spec["colors"][name])[:, None, None] for name in names]
+        equal = [(images == color).all(1, keepdims=True) for color in colors]
         return torch.from_numpy(np.any(equal, 0))
 
     return Truths(
         answers=document["answers"],
         signed=torch.from_numpy(signed.copy()),
-        visible=of(spec["colors"].values()),
-        of_colors=of(spec["colors"][name] for name in sorted(counted)),
-        parts=spec["parts"],
-        baselines=sorted(spec["baselines"]),
-        colors=sorted(spec["colors"]),
+        visible=of(spec["colors"]),
+        of_colors=of(counted),
+        spec=spec,
     )
 
 

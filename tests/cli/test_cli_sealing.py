@@ -9,7 +9,7 @@ import pytest
 
 import attributionlab as al
 from attributionlab.cli import app as cli
-from sealed_cases import hand_in, sealed
+from sealed_cases import SIDE, hand_in, sealed
 
 
 def run(*arguments):
@@ -48,7 +48,45 @@ def test_a_laboratory_is_sealed_and_a_submission_marked(tmp_path, monkeypatch, c
     assert names == ["1-ada.html", "2-bob.html", "index.html"]
 
 
+def test_a_student_checks_a_submission_without_the_key(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    spec = al.open_laboratory(made.lab).spec
+    maps = np.random.default_rng(0).normal(size=(spec["images"][0], SIDE, SIDE))
+    # Nothing of it is right: that is not looked at.
+    answers = {
+        "parts": {},
+        "contexts": [],
+        "baselines": [],
+        "methods": dict.fromkeys(spec["methods"], "passes"),
+        "doses": dict.fromkeys(spec["colors"], 0),
+    }
+    hand_in(tmp_path / "ada", maps, answers)
+    assert run("check-submission", made.lab, "ada") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("ada: ")
+    assert not any(word in said for word in ("point", "score", "100"))
+    hand_in(
+        tmp_path / "bob", maps[:, :5], {**answers, "methods": {}, "parts": 3, "doses": {"a": 0}}
+    )
+    (tmp_path / "bob" / "notes.txt").touch()
+    before = sorted(tmp_path.rglob("*"))
+    assert run("check-submission", made.lab, "bob") == 2
+    said = capsys.readouterr().err
+    for problem in (
+        "maps.npz has the shape (4, 5, 24): give one map for each image, (4, 24, 24)",
+        "parts is 3: write an object",
+        "methods says nothing of saliency, input-x-gradient, integrated-gradients, feature-ablation",
+        "doses says nothing of b, c, d, e, f",
+    ):
+        assert problem in said
+    assert al.check_submission(made.lab, "bob") != al.check_submission(made.lab, "ada") == []
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 REFUSALS = {
+    "nothing handed in": (["check-submission", "LAB", "none"], "cannot read 'none'"),
+    "key as laboratory": (["check-submission", "KEY", "ada"], "lacks lab.json"),
+    "empty answers": (["check-submission", "LAB", "ada"], "maps.npz is missing"),
     "no out": (["seal", "--answers", "k.zip"], "Missing option '--out'"),
     "difficulty": (["seal", "--out", "l.zip", "--answers", "k.zip", "--difficulty", "x"], "known"),
     "one file": (["seal", "--out", "l.zip", "--answers", "l.zip"], "give two paths"),

@@ -151,7 +151,7 @@ WRONG = {
     "another word": ("fail", "pass", "another word"),
     "nan": (float("nan"), 3, "nan"),
     "a set has no order": ({1, 2}, [1, 2], "no order"),
-    "parts of a set": (["a", "x"], {"a", "b", "c"}, "1 right, 1 wrong, 2 missing"),
+    "parts of a set": (["a", "x"], {"a", "b", "c"}, "1 right, 1 wrong, some are missing"),
     "division by zero": ("1/0", 3, "is a word"),
     "huge": (10**400, 3, "too large"),
     "beyond the tolerance": (0.41, 0.3, "too large"),
@@ -275,6 +275,12 @@ def test_where_nothing_can_be_written_the_lesson_goes_on(folder, capsys):
     finally:
         folder.chmod(stat.S_IRWXU)
     assert "not counted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("length", range(1, 9))
+def test_what_is_said_of_a_part_of_a_set_does_not_tell_its_size(length):
+    answers = [set(range(more)) for more in (length + 1, length + 2, 20)]
+    assert len({comparing.difference(list(range(length)), answer) for answer in answers}) == 1
 
 
 def test_words_are_alike_but_for_what_does_not_count():

@@ -11,6 +11,6 @@ from sealed_cases import sealed
 def laboratory(tmp_path_factory):
     """Its files, its answers, and the truth of its maps."""
     made = sealed(tmp_path_factory.mktemp("sealed"))
-    made.truths = open_sealed(made.lab, made.key).truths
+    made.truths = open_sealed(made.lab, made.key)
     made.signed = made.truths.signed.numpy().astype(np.float64)
     return made

@@ -1,6 +1,7 @@
 """Grading: right, half right and nonsense; misconceptions; duplicates; pages."""
 
 import copy
+import itertools
 import json
 import re
 import zipfile
@@ -12,7 +13,10 @@ import pytest
 
 import attributionlab as al
 from attributionlab.errors import AttributionLabError
-from attributionlab.sealed.rubric import MISCONCEPTIONS, POINTS, marks_of
+from attributionlab.sealed.questions import POINTS
+from attributionlab.sealed.rubric import MISCONCEPTIONS, marks_of
+from attributionlab.sealed.seal import open_sealed
+from attributionlab.sealed.submission import Submission, read_answers
 from sealed_cases import IMAGES, SIDE, hand_in, npz
 
 
@@ -70,17 +74,48 @@ def test_nonsense_gets_next_to_nothing(laboratory, tmp_path):
 
 
 def test_no_answer_of_one_kind_pays_off(laboratory, tmp_path):
-    """All, or none, of the candidates; every dose the same: no better than silence."""
+    """All, or none, of the candidates; one dose, or cause, for all: no better than silence."""
     spec = al.open_laboratory(laboratory.lab).spec
     for k, (question, given) in enumerate(
         [
             ("baselines", list(spec["baselines"])),
             ("baselines", []),
-            *(("doses", dict.fromkeys(spec["colors"], dose)) for dose in ("never", 0, 1)),
+            *(("doses", dict.fromkeys(spec["colors"], dose)) for dose in (*spec["doses"], "never")),
+            *(("methods", dict.fromkeys(spec["methods"], cause)) for cause in spec["causes"]),
         ]
     ):
         found = marks(laboratory, tmp_path / str(k), None, {question: given})
         assert found.points[question] == 0, (question, given)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("difficulty", ["easy", "medium", "hard"])
+@pytest.mark.parametrize("number", range(2))
+def test_nonsense_gets_next_to_nothing_in_every_laboratory(tmp_path, difficulty, number):
+    """Of three parts and more some act together, some method fails, and no answer is right for all."""
+    lab, key = tmp_path / "lab.zip", tmp_path / "key.zip"
+    al.seal_laboratory(lab, key, difficulty, SIDE, IMAGES, key=bytes([number + 3] * 16))
+    truths = open_sealed(lab, key)
+    right, spec = truths.answers, truths.spec
+    assert right["contexts"]
+    assert any(cause != "passes" for cause in right["methods"].values())
+    pairs = [list(pair) for pair in itertools.combinations(spec["parts"], 2)]
+    given = [({}, None), ({"parts": {}, "contexts": [], "methods": {}, "doses": {}}, None)]
+    for cause, dose in itertools.product(spec["causes"], (*spec["doses"], "never")):
+        answers = {
+            "parts": dict.fromkeys(spec["parts"], 1),
+            "contexts": pairs,
+            "baselines": list(spec["baselines"]),
+            "methods": dict.fromkeys(spec["methods"], cause),
+            "doses": dict.fromkeys(spec["colors"], dose),
+        }
+        given.append((answers, nonsense()[:, None]))
+    for answers, maps in given:
+        read, _ = read_answers(answers, spec)
+        assert marks_of(Submission(maps, read, []), truths).total < 15, answers
+    best, _ = read_answers(right, spec)
+    everything = Submission(truths.signed.double().numpy(), best, [])
+    assert marks_of(everything, truths).points == POINTS
 
 
 # Maps and what they show
@@ -113,7 +148,8 @@ def test_wrong_maps_are_told_their_misconception(laboratory, tmp_path, name):
 def test_right_colors_in_wrong_places_are_told_so(laboratory):
     truths = laboratory.truths
     positive = truths.signed.clamp(min=0)  # one part of four of the color
-    found = marks_of(truths.of_colors.double().numpy(), None, replace(truths, signed=positive))
+    given = Submission(truths.of_colors.double().numpy(), {}, [])
+    found = marks_of(given, replace(truths, signed=positive))
     assert found.misconceptions == ["places"]
 
 
@@ -154,13 +190,15 @@ def test_answers_lose_points_one_by_one(laboratory, tmp_path):
     right = laboratory.right
     method, cause = next((m, c) for m, c in right["methods"].items() if c != "passes")
     other = "path" if cause != "path" else "gradient"
-    share = POINTS["methods"] / len(right["methods"])
     found = marks(
         laboratory,
         tmp_path / "cause",
         answers={**right, "methods": {**right["methods"], method: other}},
     )
-    assert found.points["methods"] == round(POINTS["methods"] - share / 2, 1)
+    # Half for one of three with the same cause, all for the fourth: (5/6 + 1) / 2. One cause for all
+    # gets (1 + 1/2) / 2.
+    assert sorted(right["methods"].values()) == ["path", *["single-change"] * 3]
+    assert found.points["methods"] == round(10 * (11 / 12 - 3 / 4) / (1 - 3 / 4), 1)
     assert found.misconceptions == ["cause"]
     found = marks(
         laboratory, tmp_path / "shy", answers={**right, "baselines": right["baselines"][1:]}
@@ -304,6 +342,10 @@ def copies(laboratory):
         "images reordered": (maps[::-1], answers),
         "answers reordered": (maps, other),
         "spaces": (maps, json.dumps(answers, indent=7).encode()),
+        "decimals": (maps, re.sub(r"(: -?1)(?=[,}])", r"\1.0", json.dumps(answers)).encode()),
+        "a note": (maps, {**answers, "note": "all my own work"}),
+        "parts without effect": (maps, {**answers, "parts": {"a@top_left": 0, **answers["parts"]}}),
+        "pairs twice": (maps, {**answers, "contexts": answers["contexts"] * 2}),
     }
 
 
@@ -314,17 +356,14 @@ def test_copies_are_found_through_their_disguises_and_others_are_not(laboratory,
     answers = {**laboratory.right, "doses": {"a": 0.5}}
     paths.append(hand_in(tmp_path / "somebody else", own, answers))
     *same, other = graded(laboratory, *paths)
-    for each in same:
-        assert len(each.same_maps) == len(same) - 1
-        assert len(each.same_answers) == len(same) - 1
-        assert each.name not in each.same_maps
-    assert other.same_maps == other.same_answers == []
+    assert [(each.same_maps, each.same_answers) for each in same] == [(1, 1)] * len(same)
+    assert other.same_maps is other.same_answers is None
 
 
 def test_equal_right_answers_are_no_copies(laboratory, tmp_path):
     paths = [hand_in(tmp_path / str(k), laboratory.signed, laboratory.right) for k in range(2)]
     for each in graded(laboratory, *paths):
-        assert each.same_maps == each.same_answers == []
+        assert each.same_maps is each.same_answers is None
 
 
 # Files

@@ -180,7 +180,7 @@ HOSTILE_MAPS = {
     "complex": (lambda folder: npz(maps=np.ones(SHAPE, complex)), "holds <c16"),
     "texts": (lambda folder: npz(maps=np.full(SHAPE, "x")), "holds <U1"),
     "dates": (lambda folder: npz(maps=np.zeros(SHAPE, "M8[s]")), "holds <M8"),
-    "records": (lambda folder: npz(maps=np.zeros(SHAPE, [("a", "f8")])), "header"),
+    "records": (lambda folder: npz(maps=np.zeros(SHAPE, [("a", "f8")])), "holds |V8"),
     "long double": (lambda folder: zipped(("maps.npy", npy_of(SHAPE, "<f16"))), "holds <f16"),
     "transposed": (lambda folder: npz(maps=np.ones(SHAPE[::-1])), "shape (24, 24, 4)"),
     "too few": (lambda folder: npz(maps=np.ones((1, SIDE, SIDE))), "shape (1, 24, 24)"),
@@ -203,7 +203,10 @@ HOSTILE_MAPS = {
     "deep header": (lambda folder: zipped(("maps.npy", npy("(" * 4000))), "header"),
     "deep list": (lambda folder: zipped(("maps.npy", npy("[" * 90 + "]" * 90))), "header"),
     "unary header": (lambda folder: zipped(("maps.npy", npy("-" * 4000 + "1"))), "header"),
-    "large header": (lambda folder: zipped(("maps.npy", npy(" " * 60_000))), "header of 60,000"),
+    "large header": (
+        lambda folder: zipped(("maps.npy", npy(" " * 60_000))),
+        "length (60000)",
+    ),
     "binary header": (lambda folder: zipped(("maps.npy", npy("\xff\xfe\x00"))), "header"),
     "no header": (lambda folder: zipped(("maps.npy", b"\x93NUMPY")), "no NumPy file"),
     "version": (lambda folder: zipped(("maps.npy", b"\x93NUMPY\x09\x00" + bytes(99))), "no NumPy"),
@@ -230,8 +233,8 @@ def test_hostile_maps_get_no_points_and_the_answers_count(
 HOSTILE_ANSWERS = {
     "empty": (b"", "no JSON"),
     "binary": (bytes(range(256)), "no JSON"),
-    "latin": ('{"parts": "\xe4"}'.encode("latin-1"), "no JSON"),
-    "utf-16": ("{}".encode("utf-16"), "no JSON"),
+    "latin": ('{"parts": "\xe4"}'.encode("latin-1"), "encoding UTF-8"),
+    "utf-16": ("{}".encode("utf-16"), "encoding UTF-8"),
     "list": (b"[]", "no JSON object"),
     "nan": (b'{"doses": {"a": NaN}}', "NaN is no number"),
     "infinity": (b'{"doses": {"a": -Infinity}}', "Infinity is no number"),
@@ -264,6 +267,33 @@ def test_characters_that_cannot_be_written_do_not_stop_tables_or_pages(laborator
 def test_a_byte_order_mark_is_no_reason_to_refuse(laboratory, tmp_path):
     content = b"\xef\xbb\xbf" + json.dumps(laboratory.right).encode()
     assert only(laboratory, hand_in(tmp_path / "windows", None, content)).marks.total == 60
+
+
+# Names
+
+MISNAMED = {
+    "case": ("Maps.npz", "maps.npz is missing, and 'Maps.npz' is no such name"),
+    "twice the ending": ("maps.npz.npz", "'maps.npz.npz' is no such name"),
+    "one array": ("maps.npy", "'maps.npy' is no such name"),
+    "answers": ("answer.json", "'answer.json' is no such name"),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "zip"])
+@pytest.mark.parametrize("name", MISNAMED)
+def test_of_a_wrong_name_it_is_said_which(laboratory, tmp_path, good, name, packed):
+    given, said = MISNAMED[name]
+    target = hand_in(tmp_path / "student", GOOD, laboratory.right)
+    (target / ("answers.json" if "json" in given else "maps.npz")).rename(target / given)
+    if packed:
+        content = zipped(
+            *((f"student/{file.name}", file.read_bytes()) for file in target.iterdir())
+        )
+        target = tmp_path / "student.zip"
+        target.write_bytes(content)
+    [reason] = only(laboratory, target, good).marks.problems
+    assert said in reason
+    assert "hand in maps.npz and answers.json" in reason
 
 
 # Folders
@@ -324,13 +354,13 @@ def test_paths_that_cannot_be_are_refused(laboratory, good, name, tmp_path, monk
 
 
 def test_what_nobody_expected_becomes_a_row_too(laboratory, tmp_path, good, monkeypatch):
-    def failing(packed, shape):
+    def failing(packed, what):
         if len(packed) < 10:
             raise MemoryError("no room")
-        return real(packed, shape)
+        return real(packed, what)
 
-    real = submission._answers
-    monkeypatch.setattr(submission, "_answers", failing)
+    real = submission.json_document
+    monkeypatch.setattr(submission, "json_document", failing)
     found = only(laboratory, hand_in(tmp_path / "hostile", laboratory.signed, b"{}"), good)
     assert found.status == "refused"
     assert "MemoryError: no room" in found.marks.problems[0]

@@ -12,6 +12,7 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.sealed import laboratory as module
 from attributionlab.sealed.archives import zip_bytes
 from attributionlab.sealed.laboratory import LAB_FILES, derived, drawn_colors
+from attributionlab.sealed.questions import METHODS
 from attributionlab.sealed.seal import KEY_FILES, commitment, open_sealed, seal_laboratory
 from sealed_cases import KEY, NONCE, SIDE, sealed
 
@@ -42,7 +43,6 @@ def test_another_key_is_another_laboratory_and_another_nonce_another_commitment_
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_images_and_weights_are_drawn_from_the_key(monkeypatch):
     def drawn(changed=""):
         """Images and weights, with another number for one of the purposes."""
@@ -60,6 +60,7 @@ def test_images_and_weights_are_drawn_from_the_key(monkeypatch):
     assert not (others.shape == weights.shape and torch.equal(others, weights))
 
 
+@pytest.mark.long
 def test_keys_are_drawn_anew(tmp_path):
     colors = set()
     for k in range(2):
@@ -71,6 +72,29 @@ def test_keys_are_drawn_anew(tmp_path):
         assert len(bytes.fromhex(members(key)["nonce.txt"].decode())) == 32
         open_sealed(lab, key)
     assert len(colors) == 2
+
+
+REDRAWN = {
+    "nothing acts together": ("contexts", lambda *_: []),
+    "all methods pass": ("causes", lambda *_: dict.fromkeys(METHODS, "passes")),
+    "all fail for one reason": ("causes", lambda *_: dict.fromkeys(METHODS, "path")),
+    "no method is asked": ("causes", lambda *_: {}),
+    "one dose": ("breaking_doses", lambda *_: dict.fromkeys("abcdef", 0.25)),
+    "parts without a sign": ("signs_of_parts", lambda *_: None),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", REDRAWN)
+def test_worlds_that_cannot_be_asked_are_drawn_anew_until_it_is_enough(tmp_path, monkeypatch, name):
+    replaced, by = REDRAWN[name]
+    monkeypatch.setattr(module, replaced, by)
+    monkeypatch.setattr(module, "MOST_DRAWN", 3)
+    with pytest.raises(
+        AttributionLabError, match=r"none of 3 easy worlds.* image size of 24.* seal"
+    ):
+        sealed(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 # As a cheating student looks for leaks

@@ -170,7 +170,7 @@ def each_trajectory(
             else:
                 every = torch.cat([order for *_, order in some])
                 outputs = _along(mixture, every, wanted).to(images.device)
-                yield from outputs.unflatten(0, (len(some), -1))
+                yield from outputs.view(len(some), -1, *outputs.shape[1:])
 
 
 def single_replacements(
