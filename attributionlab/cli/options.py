@@ -211,10 +211,7 @@ def check_paths(
     or a file of maps. `size`: that figures shall have.
     """
     drawn = ("figure", "maps", "forms", "draw")
-    if size is not None and size not in SIZE_NAMES:
-        raise AttributionLabError(f"--size is {size!r}: {nearest(size, SIZE_NAMES)}")
-    if size is not None and not any(paths.get(name) for name in drawn):
-        raise AttributionLabError(f"--size is {size!r}, but there is no figure: add --figure PATH")
+    check_size(size, any(paths.get(name) for name in drawn), "--figure PATH")
     given = {name: path for name, path in paths.items() if path}
     places = {name: check_writable(path) for name, path in given.items()}
     files = [file for name in read for file in _files_behind(name)]
@@ -230,6 +227,14 @@ def check_paths(
             other = list(places)[earlier.index(place)]
             raise AttributionLabError(f"--{other} and --{name} are both {path!r}: give two paths")
     return places
+
+
+def check_size(size: str | None, drawn: bool, remedy: str) -> None:
+    """Refuse a size of figures that there is not, and one without a figure to be `drawn`."""
+    if size is not None and size not in SIZE_NAMES:
+        raise AttributionLabError(f"--size is {size!r}: {nearest(size, SIZE_NAMES)}")
+    if size is not None and not drawn:
+        raise AttributionLabError(f"--size is {size!r}, but there is no figure: add {remedy}")
 
 
 def _files_behind(name: str) -> Iterator[str | Path]:
@@ -276,16 +281,27 @@ def figure_writer(draw: Callable[[], "Figure"], size: str | None) -> Callable[[P
     return write
 
 
-def table_writers(table: Callable[[], "pd.DataFrame"]) -> dict[str, Callable[[Path], None]]:
-    """What writes a table as LaTeX and Markdown, by option."""
+def table_writers(
+    tables: Callable[[], "pd.DataFrame | Mapping[str, pd.DataFrame]"],
+) -> dict[str, Callable[[Path], None]]:
+    """What writes a table, or several under their names, as LaTeX and Markdown, by option."""
+    heads = {"latex": "% {}", "markdown": "### {}"}
 
     def write(path: Path, kind: str) -> None:
         from attributionlab.files import write_atomically
         from attributionlab.report import table_text
 
-        write_atomically(path, table_text(table(), kind))
+        found = tables()
+        if not isinstance(found, Mapping):
+            write_atomically(path, table_text(found, kind))
+            return
+        texts = [
+            f"{heads[kind].format(name)}\n\n{table_text(table, kind)}"
+            for name, table in found.items()
+        ]
+        write_atomically(path, "\n".join(texts))
 
-    return {kind: partial(write, kind=kind) for kind in ("latex", "markdown")}
+    return {kind: partial(write, kind=kind) for kind in heads}
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:

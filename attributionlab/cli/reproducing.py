@@ -1,5 +1,6 @@
 """The command `reproduce`: one item in the terminal, or many into one folder with a page."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,13 +9,20 @@ import typer
 from attributionlab.cli.options import (
     Device,
     Jobs,
+    Latex,
+    Markdown,
     RetryFailed,
     Seed,
     Settings,
+    Size,
     as_far_as_done,
+    check_paths,
+    check_size,
     command_line,
     parse_settings,
     say,
+    table_writers,
+    write_all,
 )
 from attributionlab.errors import printable, refuse_if
 from attributionlab.progress import follow
@@ -53,6 +61,9 @@ def reproduce_items(
     ] = None,
     jobs: Jobs = None,
     retry_failed: RetryFailed = False,
+    size: Size = None,
+    latex: Latex = None,
+    markdown: Markdown = None,
 ) -> None:
     """Repeat tables and figures of papers, and compare them with what the papers say.
 
@@ -61,7 +72,16 @@ def reproduce_items(
     from attributionlab.papers.catalog import items
 
     if names == [ALL] or len(names) > 1:
-        _refuse_options_of_one(names, n, set_, device)
+        own = {"--n": n, "--set": set_ or None, "--device": None if device == "cpu" else device}
+        _refuse_options_of_one(
+            names,
+            own
+            | {
+                "--size": size,
+                "--latex": latex and str(latex),
+                "--markdown": markdown and str(markdown),
+            },
+        )
         _reproduce_many(None if names == [ALL] else names, quick, seed, out, jobs, retry_failed)
         return
     resumable = names[0] in items() and items()[names[0]].resumable
@@ -69,16 +89,16 @@ def reproduce_items(
     problems = [f"--jobs is {jobs}, but {names[0]} is one piece of work"] if refused else []
     problems += ["--retry-failed is for several items"] if retry_failed else []
     refuse_if([f"{problem}: leave it out" for problem in problems])
-    _reproduce_one(names[0], n, seed, quick, set_, device, out, jobs)
+    check_size(size, out is not None, "--out DIR")
+    read = [word.partition("=")[2] for word in set_ or ()]
+    places = check_paths({"latex": latex, "markdown": markdown}, read)
+    _reproduce_one(names[0], n, seed, quick, set_, device, out, jobs, size, places)
 
 
-def _refuse_options_of_one(
-    names: list[str], n: int | None, set_: list[str] | None, device: str
-) -> None:
+def _refuse_options_of_one(names: list[str], given: Mapping[str, object]) -> None:
     """What each item counts, which settings and devices it takes, is its own."""
     together = ALL in names and len(names) > 1
     problems = [f"{ALL} stands beside other items: name {ALL} alone"] if together else []
-    given = {"--n": n, "--set": set_ or None, "--device": None if device == "cpu" else device}
     problems += [
         f"{option} is {value!r}, and is for one item: leave it out, or name one item"
         for option, value in given.items()
@@ -137,27 +157,32 @@ def _reproduce_one(
     device: str,
     out: Path | None,
     jobs: int | None,
+    size: str | None,
+    places: Mapping[str, Path],
 ) -> None:
     """One item: its tables in the terminal, its files in the folder."""
     from attributionlab.files import make_folder
     from attributionlab.papers.catalog import reproduce
-    from attributionlab.report import claims_table, notes_list, print_table
+    from attributionlab.report import claims_table, laid_out_for, notes_list, print_table
 
     if out:
         make_folder(out)  # before the work whose results shall lie there
-    outcome = reproduce(
-        item,
-        n=n,
-        quick=quick,
-        seed=seed,
-        settings=parse_settings(set_ or []),
-        device=device,
-        show_progress=True,
-        out=out,
-        jobs=jobs,
-    )
+    with laid_out_for(size):
+        outcome = reproduce(
+            item,
+            n=n,
+            quick=quick,
+            seed=seed,
+            settings=parse_settings(set_ or []),
+            device=device,
+            show_progress=True,
+            out=out,
+            jobs=jobs,
+        )
     with follow(f"writing into {out}", show=bool(out)):
-        written = outcome.save(out, command_line()) if out else []
+        written = outcome.save(out, command_line(), size) if out else []
+    write_all(places, table_writers(lambda: _shown_tables(outcome)))
+    written += places.values()
     typer.echo(f"{outcome.item.name}: {outcome.item.title}")
     _print_tables(outcome)
     print_table(notes_list(outcome.notes))
@@ -174,11 +199,11 @@ def _print_tables(outcome: "Reproduction") -> None:
 
     from attributionlab.report import data_table, print_table
 
-    left, readings = [], outcome.item.tables
-    for name, table in outcome.tables.items():
-        if len(table) > LONGEST_TABLE or (readings and name not in readings):
-            left.append(f"{name} ({_rows(table)})")
-            continue
+    readings, tables = outcome.item.tables, _shown_tables(outcome)
+    left = [
+        f"{name} ({_rows(each)})" for name, each in outcome.tables.items() if name not in tables
+    ]
+    for name, table in tables.items():
         shown, place = _without_one_place(table)
         typer.echo(f"\n{name}{place}")
         if name in readings:
@@ -187,6 +212,16 @@ def _print_tables(outcome: "Reproduction") -> None:
     if left:
         typer.echo("")
         print_table(Text(f"More tables with --out DIR: {', '.join(left)}."))
+
+
+def _shown_tables(outcome: "Reproduction") -> dict[str, "pd.DataFrame"]:
+    """Those that a terminal has room for."""
+    readings = outcome.item.tables
+    return {
+        name: table
+        for name, table in outcome.tables.items()
+        if len(table) <= LONGEST_TABLE and (not readings or name in readings)
+    }
 
 
 def _rows(table: "pd.DataFrame") -> str:

@@ -403,11 +403,12 @@ class Comparison(Files):
                     if result.truth_output != env.outputs[0]:
                         note += f"\ntruth of the {result.truth_output}"
                     notes[name].append(note)
+        part = f"the first {images} of " if images < self.reports[0].n else ""
         return map_grid(
             rows,
             headings=headings,
             notes=notes,
-            title=f"Attributions of the first of {self._scope} in each environment\n"
+            title=f"Attributions of {part}{self._scope} in each environment\n"
             f"F1: of the part that decides ({self._claims}), in this image; verdict: on all images",
             limits=(-1, 1),
             legend=signless_legend(signless),

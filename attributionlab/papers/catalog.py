@@ -254,17 +254,19 @@ class Reproduction:
         """What is to be known: of the item, then of a user's own network and images."""
         return [*self.item.notes, *self.found.notes]
 
-    def save(self, folder: str | Path, command: str) -> list[Path]:
+    def save(self, folder: str | Path, command: str, size: str | None = None) -> list[Path]:
         """Write tables (CSV), figures (PNG) and a summary (JSON) into a folder, made where missing.
+
+        Figures have the size that `report.encoded` takes.
 
         Returns
         -------
         list of Path
             What was written.
         """
-        return self.drawn().save(folder, command)
+        return self.drawn(size=size).save(folder, command)
 
-    def drawn(self, pngs: "dict[Figure, bytes] | None" = None) -> "Drawn":
+    def drawn(self, pngs: "dict[Figure, bytes] | None" = None, size: str | None = None) -> "Drawn":
         """Draw the figures: what is left are values, which a store can keep.
 
         Items that are run together may share figures. Each is drawn once, into `pngs`: the second time
@@ -275,7 +277,7 @@ class Reproduction:
         pngs = {} if pngs is None else pngs
         for figure in self.figures.values():
             if figure not in pngs:
-                pngs[figure] = encoded(figure)
+                pngs[figure] = encoded(figure, size=size)
         figures = {name: pngs[figure] for name, figure in self.figures.items()}
         tables, run = dict(self.tables), dict(self.run)
         how = library_versions()

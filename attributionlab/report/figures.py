@@ -9,7 +9,15 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attributionlab.digits import score_text
-from attributionlab.report.plots import LETTERS, map_grid
+from attributionlab.report.plots import (
+    LETTERS,
+    LINE,
+    LONGEST_LINE,
+    LONGEST_NAME,
+    map_grid,
+    text_lines,
+    widest,
+)
 from attributionlab.report.style import LINE_COLORS, SIGNLESS_COLORS, rgb, signed_colors
 from attributionlab.report.terminal import explained
 
@@ -110,10 +118,14 @@ def leaderboard_figure(
     title : str
         Above all.
     """
-    width = 8.4 + 0.27 * len(cases)
-    figure = Figure(figsize=(width, 3.6 + 0.3 * len(methods)), layout="constrained")
+    names = [textwrap.fill(method, LONGEST_LINE) for method in methods]
+    below = [textwrap.fill(case, LONGEST_NAME) for case in cases]
+    column, row = max(0.27, LINE * text_lines(below)), max(0.3, LINE * text_lines(names))
+    width = 5.4 + widest(names) / LETTERS + column * len(cases)
+    height = 2 + widest(below) / LETTERS + row * len(methods)
+    figure = Figure(figsize=(width, height), layout="constrained")
     figure.suptitle(textwrap.fill(title, int(LETTERS * width)), fontsize=10)
-    ratios = [2.6, 1.6, 0.27 * len(cases) + 0.6]
+    ratios = [2.6, 1.6, column * len(cases) + 0.6]
     fused, true, ranked = figure.subplots(1, 3, width_ratios=ratios)
     places = np.arange(len(methods))
     reach = (scores[:, 1:] - scores[:, [0]]) * [-1, 1]
@@ -136,11 +148,11 @@ def leaderboard_figure(
         axis.grid(axis="x", linewidth=0.4, color="#cccccc")
         axis.set_axisbelow(True)
         axis.tick_params(labelsize=8)
-    fused.set_yticks(places, methods, fontsize=9)
+    fused.set_yticks(places, names, fontsize=9)
     true.set_yticks([])
     image = ranked.imshow(ranks, cmap=RANKS, aspect="auto", vmin=1, vmax=len(methods))
     ranked.set_yticks([])
-    ranked.set_xticks(range(len(cases)), cases, rotation=90, fontsize=7)
+    ranked.set_xticks(range(len(cases)), below, rotation=90, fontsize=7)
     ranked.set_title("rank in each case", fontsize=9)
     bar = figure.colorbar(image, ax=ranked, fraction=0.03, pad=0.02)
     bar.set_label("rank (1 is best)", fontsize=8)

@@ -341,12 +341,13 @@ def _samples(
         for example in panel.examples:
             if example.rank not in plan.ranks:
                 continue
+            empty = example.faint or not example.attribution.any()
             found = errors(example.truth, example.attribution, document["claim"], example.signless)
             pictures = {
                 "image": image_picture(example.image, example.highest, plan.side),
                 "truth": map_picture(example.truth, plan.side, example.signless),
                 "attribution": map_picture(
-                    example.attribution, plan.side, unasked_only(example.signless)
+                    *(example.attribution, plan.side, unasked_only(example.signless)), empty
                 ),
                 "errors": error_picture(found, plan.side),
             }
@@ -360,6 +361,7 @@ def _samples(
                     "label": environment["label"],
                     "rank": example.rank,
                     "sample": example.sample,
+                    "empty": empty,
                     "f1": score_text(float(example.f1), document["gamma"]),
                     "pictures": {name: Markup(address) for name, address in pictures.items()},
                     "height": example.truth.shape[0],

@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.report.figures import visible
-from attributionlab.report.style import SIGNED, SIGNLESS_COLORS, rgb, signed_colors
+from attributionlab.report.style import (
+    NO_ATTRIBUTION,
+    SIGNED,
+    SIGNLESS_COLORS,
+    rgb,
+    signed_colors,
+)
 
 ERROR_COLORS = {
     "found": "#d4d7db",
@@ -36,13 +42,19 @@ def image_picture(image: NDArray[Any], highest: float, side: int) -> str:
 
 
 def map_picture(
-    values: NDArray[Any], side: int, signless: Mapping[str, NDArray[np.bool_]] | None = None
+    values: NDArray[Any],
+    side: int,
+    signless: Mapping[str, NDArray[np.bool_]] | None = None,
+    faint: bool = False,
 ) -> str:
     """Signed values (H, W) in [-1, 1]: red raises the output, blue lowers it, white is 0.
 
     `signless` are the pixels (H, W) that have the colors of `SIGNLESS_COLORS` instead, by its names.
+    A `faint` one says nothing, and is gray.
     """
     shown = np.asarray(values, dtype=np.float64)
+    if faint:
+        return _colored(np.full((*shown.shape, 3), rgb(NO_ATTRIBUTION)), side)
     if not signless:
         shown = averaged(shown, side)
         return data_uri(np.rint(127 + 127 * shown.clip(-1, 1)).astype(np.uint8), SIGNED_COLORS)

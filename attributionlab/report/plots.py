@@ -15,6 +15,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 from attributionlab.report.style import (
@@ -23,6 +24,7 @@ from attributionlab.report.style import (
     SEQUENTIAL,
     SIGNED,
     panels_beside,
+    room,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +41,11 @@ FEWEST_SPREAD = 8
 MARGIN, PANEL = 0.9, 3.9
 """Width of what stands beside all coordinate systems, and of one of them, in inches."""
 LONGEST_LINE = 52
-"""Characters of a line's name before it is folded."""
+"""Characters of a line's name before it is folded, where a figure has room."""
+LONGEST_NAME = 30
+"""The same of a name at a heat map or a point."""
+LINE = 0.16
+"""Height of a line of text, in inches."""
 CELL = 1.3
 """Side of a picture, in inches."""
 
@@ -82,7 +88,7 @@ def curves(
     limits : tuple of float, optional
         What the vertical axes show at least; without it each panel shows what its lines need.
     """
-    figure, axes = _panels(table, panel, title, columns, height=3.1)
+    figure, axes = _panels(table, panel, title, columns, height=3.1, xlabel=xlabel)
     looks = _looks(table, color)
     for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
         for name, line in part.groupby(color, sort=False):
@@ -98,7 +104,7 @@ def curves(
         if limits is not None:
             axis.update_datalim([(line[x].iloc[0], each) for each in limits])
             axis.autoscale_view(scalex=False)
-        _dress(axis, xlabel or x, ylabel or y, log)
+        _dress(axis, xlabel or x, ylabel or y, log, tall=3.1)
     _legend(figure, looks, dashed)
     return figure
 
@@ -142,8 +148,15 @@ def dots(
     looks = _looks(table, color)
     # Values of several colors in one line stand below each other.
     crowded = table.duplicated([y] if panel is None else [panel, y]).any()
-    height = 1.0 + len(lines) * (0.16 + 0.1 * (len(looks) if crowded else 1))
-    figure, axes = _panels(table, panel, title, columns, height, sharey=True)
+    longest = int(min(LONGEST_LINE, LETTERS * room() / 2))
+    names = [textwrap.fill(str(each), longest) for each in lines]
+    line = max(LINE + 0.1 * (len(looks) if crowded else 1), LINE * (text_lines(names) + 0.5))
+    figure, axes = _panels(
+        *(table, panel, title, columns, 1.0 + len(lines) * line),
+        margin=max(MARGIN, widest(names) / LETTERS),
+        sharey=True,
+        xlabel=xlabel,
+    )
     for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
         for index, (name, look) in enumerate(looks.items()):
             own = part if color is None else part[part[color] == name]
@@ -166,9 +179,7 @@ def dots(
             axis.update_datalim([(each, 0) for each in limits])
             axis.autoscale_view(scaley=False)
         _dress(axis, xlabel or x, "", "x" if log else "")
-        axis.set_yticks(
-            range(len(lines)), [textwrap.fill(str(each), LONGEST_LINE) for each in lines]
-        )
+        axis.set_yticks(range(len(lines)), names)
         axis.set_ylim(len(lines) - 0.4, -0.6)
     if color is not None:
         _legend(figure, looks)
@@ -219,7 +230,7 @@ def scatter(
     log : str
         Which axes are logarithmic: "x", "y" or "xy".
     """
-    figure, axes = _panels(table, panel, title, columns, height=3.3)
+    figure, axes = _panels(table, panel, title, columns, height=3.3, xlabel=xlabel)
     looks = _looks(table, color)
     for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
         known = part[np.isfinite(part[[x, y]].to_numpy(float)).all(1)]
@@ -239,7 +250,7 @@ def scatter(
                 fontsize=7,
                 va="top",
             )
-        _dress(axis, xlabel or x, ylabel or y, log)
+        _dress(axis, xlabel or x, ylabel or y, log, tall=3.3)
     if label:
         for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
             _name_points(axis, part[[x, y]].to_numpy(float), [str(each) for each in part[label]])
@@ -251,17 +262,22 @@ def scatter(
 def _name_points(axis: Any, points: NDArray[Any], names: Sequence[str]) -> None:
     """Write names beside points where nothing else is written, the nearest free place first."""
     axis.figure.draw_without_rendering()
+    whole = axis.get_window_extent()
     taken = [text.get_window_extent() for text in axis.texts]
     for point, name in zip(points, names, strict=True):
         if not np.isfinite(point).all():
             continue
+        name = textwrap.fill(name, LONGEST_NAME)
         named = axis.annotate(name, point, (0, 0), textcoords="offset points", fontsize=7)
+        named.set_in_layout(False)  # the places below hold for the layout that was just made
         for place in range(40):  # eight directions, then farther away
             away, turn = 5 + 7 * (place // 8), math.pi * (place % 8 + 0.5) / 4
             across, up = away * math.cos(turn), away * math.sin(turn)
             named.set(position=(across, up), ha="left" if across > 0 else "right", va="center")
             box = named.get_window_extent()
-            if not any(box.overlaps(each) for each in taken):
+            inside = whole.x0 <= box.x0 and box.x1 <= whole.x1
+            inside &= whole.y0 <= box.y0 and box.y1 <= whole.y1
+            if inside and not any(box.overlaps(each) for each in taken):
                 break
         taken.append(box)
 
@@ -298,10 +314,14 @@ def heat_map(
     low, high = limits or (float(table[value].min()), float(table[value].max()))
     if low < 0 < high:
         low, high = -max(-low, high), max(-low, high)
+    over, beside = (
+        [textwrap.fill(str(each), LONGEST_NAME) for each in names] for names in (across, down)
+    )
+    below, left = (widest(names) / LETTERS for names in (over, beside))
     figure, axes = _panels(
         *(table, panel, title, columns),
-        height=1.2 + 0.3 * len(down),
-        width=1.6 + 0.55 * len(across),
+        height=0.8 + below + max(0.3, LINE * text_lines(beside)) * len(down),
+        width=max(2.6, 0.6 + left + max(0.55, LINE * text_lines(over)) * len(across)),
     )
     drawn: Any = None
     for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
@@ -320,12 +340,13 @@ def heat_map(
                     ha="center",
                     va="center",
                 )
-        axis.set_xticks(range(len(across)), [str(each) for each in across], rotation=90)
-        axis.set_yticks(range(len(down)), [str(each) for each in down])
+        axis.set_xticks(range(len(across)), over, rotation=90)
+        axis.set_yticks(range(len(down)), beside)
         axis.tick_params(labelsize=8)
     bar = figure.colorbar(drawn, ax=list(axes), location="bottom", shrink=0.6, aspect=40)
-    bar.set_label(_wrapped(label or value, figure.get_figwidth() / 2), fontsize=8)
+    bar.set_label(_wrapped(label or value, figure.get_figwidth() - 1), fontsize=8)
     bar.ax.tick_params(labelsize=8)
+    bar.ax.locator_params(nbins=3 if figure.get_figwidth() < 2 * PANEL else 8)
     return figure
 
 
@@ -370,12 +391,17 @@ def map_grid(
     letters = int(LETTERS * cell)
     columns = max(len(cells) for cells in rows.values())
     width = max(1.9 + cell * columns, 6.5)
-    height = 1.8 + (cell + (0.22 if notes else 0.05)) * len(rows)
+    above, over = _wrapped(title, width), [_folded(each, letters) for each in headings]
+    below = {name: [_folded(note, letters) for note in own] for name, own in (notes or {}).items()}
+    tall = sum(LINE * text_lines(own) for own in below.values())
+    height = (
+        1.4 + LINE * (text_lines([above]) + text_lines(over)) + (cell + 0.05) * len(rows) + tall
+    )
     figure = Figure(figsize=(width, height), layout="compressed")
-    figure.suptitle(_wrapped(title, width), fontsize=10)
+    figure.suptitle(above, fontsize=10)
     axes: Any = figure.subplots(len(rows), columns, squeeze=False)
-    for axis, heading in zip(axes[0], headings, strict=False):
-        axis.set_title(_folded(heading, letters), fontsize=8)
+    for axis, heading in zip(axes[0], over, strict=False):
+        axis.set_title(heading, fontsize=8)
     drawn = None
     for (name, cells), of_row in zip(rows.items(), axes, strict=True):
         of_row[0].set_ylabel(
@@ -387,8 +413,8 @@ def map_grid(
             if shown is None:
                 axis.set_frame_on(False)
                 continue
-            if notes and name in notes:
-                axis.set_xlabel(_folded(notes[name][index], letters), fontsize=8, labelpad=2)
+            if name in below:
+                axis.set_xlabel(below[name][index], fontsize=8, labelpad=2)
             if shown.ndim == 3:
                 _picture(axis, shown)
             elif shown.any():
@@ -403,12 +429,13 @@ def map_grid(
     if drawn is not None:
         bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.5, aspect=40)
         unit = "" if limits else ", share of the map's largest magnitude"
-        bar.set_label(f"attribution{unit}", fontsize=8)
-        bar.ax.tick_params(labelsize=8)
+        what = f"attribution{unit}"
         if signed:
             low, high = drawn.get_clim()
-            ends = f"{low:g}: lowers the output", "0", f"+{high:g}: raises the output"
-            bar.set_ticks([low, 0, high], labels=ends)
+            bar.set_ticks([low, 0, high], labels=[f"{low:g}", "0", f"+{high:g}"])
+            what += "\nbelow 0: lowers the output; above 0: raises it"
+        bar.set_label(what, fontsize=8)
+        bar.ax.tick_params(labelsize=8)
     if legend:
         patches = [Patch(color=color, label=name) for name, color in legend.items()]
         figure.legend(handles=patches, loc="outside lower right", fontsize=8, frameon=False)
@@ -451,19 +478,29 @@ def _panels(
     columns: int,
     height: float,
     width: float = PANEL,
+    margin: float = MARGIN,
     sharey: bool = False,
+    xlabel: str = "",
 ) -> tuple[Figure, list[Any]]:
-    """Return a figure and one coordinate system for each value of `panel`, under its name."""
-    names = [name for name, _ in _parts(table, panel)]
-    across = panels_beside(min(columns, len(names)), width, MARGIN)
+    """Return a figure and one coordinate system for each value of `panel`, under its name.
+
+    `height` is that of one with a title and an axis label of one line each.
+    """
+    parts = [name for name, _ in _parts(table, panel)]
+    names = [textwrap.fill(str(name), int(LETTERS * width)) for name in parts]
+    across = panels_beside(min(columns, len(names)), width, margin)
     down = -(-len(names) // across)
-    figure = Figure(figsize=(MARGIN + width * across, 1.1 + height * down), layout="constrained")
-    figure.suptitle(_wrapped(title, MARGIN + width * across), fontsize=10)
+    whole = margin + width * across
+    height += LINE * (text_lines(names) - 1 + text_lines([_wrapped(xlabel, PANEL)]) - 1)
+    above = _wrapped(title, whole)
+    size = (whole, 1.1 + LINE * (text_lines([above]) - 1) + height * down)
+    figure = Figure(figsize=size, layout="constrained")
+    figure.suptitle(above, fontsize=10)
     axes = list(figure.subplots(down, across, squeeze=False, sharey=sharey).flat)
     for axis in axes[len(names) :]:
         axis.set_axis_off()
     for axis, name in zip(axes, names, strict=False):
-        axis.set_title(textwrap.fill(str(name), int(LETTERS * width)), fontsize=9)
+        axis.set_title(name, fontsize=9)
     return figure, axes[: len(names)]
 
 
@@ -481,16 +518,16 @@ def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]
     }
 
 
-def _dress(axis: Any, xlabel: str, ylabel: str, log: str) -> None:
+def _dress(axis: Any, xlabel: str, ylabel: str, log: str, tall: float = PANEL) -> None:
     axis.set_xlabel(_wrapped(xlabel, PANEL), fontsize=9)
-    axis.set_ylabel(_wrapped(ylabel, PANEL), fontsize=9)
+    axis.set_ylabel(_wrapped(ylabel, tall - 0.8), fontsize=9)
     axis.grid(linewidth=0.4, color=LIGHT)
     axis.set_axisbelow(True)
     axis.tick_params(labelsize=8)
-    if "x" in log:
-        axis.set_xscale("log")
-    if "y" in log:
-        axis.set_yscale("log")
+    for each, own in (("x", axis.xaxis), ("y", axis.yaxis)):
+        if each in log:
+            axis.set(**{f"{each}scale": "log"})
+            own.set_minor_formatter(LogFormatter())  # 300, where 3 x 10^2 would not fit
 
 
 def _legend(
@@ -499,19 +536,34 @@ def _legend(
     dashed: Sequence[str] = (),
     more: Sequence[Line2D] = (),
 ) -> None:
+    wide = figure.get_figwidth()
     handles = [
         Line2D(
-            [], [], label=str(name), **{**look, **({"linestyle": "--"} if name in dashed else {})}
+            *([], []),
+            label=_wrapped(str(name), wide - 0.7),
+            **{**look, **({"linestyle": "--"} if name in dashed else {})},
         )
         for name, look in looks.items()
     ]
     handles += more
     if handles:
-        longest = max(len(str(handle.get_label())) for handle in handles)
-        across = max(1, min(len(handles), int(figure.get_figwidth() / (0.7 + longest / LETTERS))))
+        texts = [str(handle.get_label()) for handle in handles]
+        across = max(1, min(len(handles), int(wide / (0.7 + widest(texts) / LETTERS))))
+        below = LINE * text_lines(texts) * len(texts) / across
+        figure.set_figheight(figure.get_figheight() + max(0.0, below - 3 * LINE))
         figure.legend(
             handles=handles, loc="outside lower center", ncols=across, fontsize=8, frameon=False
         )
+
+
+def text_lines(texts: Sequence[str]) -> int:
+    """Lines of the text that has most."""
+    return max((text.count("\n") for text in texts), default=0) + 1
+
+
+def widest(texts: Sequence[str]) -> int:
+    """Characters of the longest line."""
+    return max(len(line) for text in texts for line in text.split("\n"))
 
 
 def _wrapped(title: str, width: float) -> str:

@@ -61,18 +61,22 @@ def laid_out_for(size: str | None) -> Iterator[None]:
     """Draw figures with no more panels beside each other than `size` has room for."""
     if size is not None and size not in SIZES:
         raise AttributionLabError(f"size is {size!r}: {nearest(size, SIZES)}")
-    room = {"column": NARROW, "page": 2 * NARROW}.get(size or "", float("inf"))
-    token = _layout_width.set(room)
+    wide = {"column": NARROW, "page": 2 * NARROW}.get(size or "", float("inf"))
+    token = _layout_width.set(wide)
     try:
         yield
     finally:
         _layout_width.reset(token)
 
 
+def room() -> float:
+    """Width in inches that figures are laid out for: infinite unless a size was asked for."""
+    return _layout_width.get()
+
+
 def panels_beside(columns: int, width: float, margin: float) -> int:
     """How many panels of this width, in inches, have room, `columns` at most."""
-    room = _layout_width.get()
-    return columns if room == float("inf") else max(1, min(columns, int((room - margin) / width)))
+    return int(max(1, min(columns, (room() - margin) // width)))
 
 
 def encoded(figure: Figure, suffix: str = ".png", size: str | None = None, dpi: int = 150) -> bytes:

@@ -73,8 +73,8 @@ def _questions(document: Mapping[str, Any]) -> str:
     """How much was asked, and from which seed."""
     first = document["results"][0]
     kind = "images" if document.get("one_network", True) else "questions (one network each)"
-    drawn = "fresh" if document.get("seed_drawn") else "given"
-    return f"{first['n']} {kind} in each environment, seed {first['seed']} ({drawn})"
+    drawn = " (fresh)" * bool(document.get("seed_drawn"))
+    return f"{first['n']} {kind} in each environment, seed {first['seed']}{drawn}"
 
 
 def _unproven(document: Mapping[str, Any]) -> str:

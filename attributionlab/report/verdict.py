@@ -53,8 +53,8 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
         verdict_text(document["verdict"]),
         f", {second}" if (second := second_verdict(document)) else "",
         f"\nclaim {document['claim']}, F1 of at least {document['gamma']:g}, "
-        f"{document['n']} {_asked(document)}{_size(document)} each, seed {document['seed']} "
-        f"({'fresh' if document.get('seed_drawn') else 'given'})\n",
+        f"{document['n']} {_asked(document)}{_size(document)} each, seed {document['seed']}"
+        f"{' (fresh)' * bool(document.get('seed_drawn'))}\n",
         proof_sentence(document),
     )
     notes = Table.grid(padding=(0, 2, 0, 0))
@@ -127,8 +127,8 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if result["verdict"] == "inconclusive":
             yield "undecided", undecided(label, result, document["n"])
     for hint in document["hints"][:SHOWN_HINTS]:
-        yield "likely cause", hint["says"]
-        yield "  to confirm", hint["confirm"]
+        yield "likely cause", hint["says"].replace("`", "")
+        yield "  to confirm", hint["confirm"].replace("`", "")
     for title, text_of in (
         ("completeness gap", _gap),
         ("missing F1", _missing),

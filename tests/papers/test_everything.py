@@ -413,6 +413,12 @@ def test_one_item_writes_its_files_alone(mine, tmp_path):
         (["a", "bb"], "no item named 'bb'"),
         (["a", "a"], "items name 'a' twice: name each once"),
         (["all", "--n", "3"], "--n is 3, and is for one item"),
+        (["all", "--size", "slide"], "--size is 'slide', and is for one item"),
+        (["all", "--latex", "t.tex"], "--latex is 't.tex', and is for one item"),
+        (
+            ["table-1", "--size", "slide"],
+            "--size is 'slide', but there is no figure: add --out DIR",
+        ),
         (["all", "--set", "x=1"], "--set is ['x=1'], and is for one item"),
         (["all", "--device", "cuda"], "--device is 'cuda', and is for one item"),
         (["all", "--seed", "-1"], "seed is -1"),
@@ -532,3 +538,27 @@ def test_a_figure_on_the_page_is_no_wider_than_it_is_shown_and_keeps_its_shape()
 @pytest.mark.parametrize("value", [b"", b"\x00\xff" * 3])
 def test_bytes_are_kept(value):
     assert value_of(record_of({"png": value})) == {"png": value}
+
+
+@pytest.mark.long
+def test_one_item_has_its_tables_as_text_and_its_figures_in_a_size(tmp_path):
+    paths = {name: tmp_path / f"t.{name}" for name in ("latex", "markdown")}
+    options = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+    words = [
+        "reproduce",
+        "unified-appendix-e",
+        "--quick",
+        "--out",
+        str(tmp_path),
+        "--size",
+        "column",
+    ]
+    assert cli.main([*words, *options]) == 0
+    assert "### " in (text := paths["markdown"].read_text(encoding="utf-8"))
+    assert "|---|" in text
+    assert "\\toprule" in paths["latex"].read_text(encoding="utf-8")
+    pictures = list(tmp_path.glob("*.png"))
+    assert pictures
+    assert all(
+        Image.open(each).width <= 3.4 * 150 + 1 for each in pictures
+    )  # inches, dots per inch

@@ -18,7 +18,7 @@ from attributionlab.report.pictures import (
     image_picture,
     map_picture,
 )
-from attributionlab.report.style import SIGNED, SIGNLESS_COLORS
+from attributionlab.report.style import NO_ATTRIBUTION, SIGNED, SIGNLESS_COLORS
 
 
 def read(uri):
@@ -150,6 +150,8 @@ def test_pixels_without_a_sign_are_asked_for_their_relevance_or_not_at_all(
 def test_pixels_without_a_sign_have_the_colors_of_the_legend():
     signless = {"mixed": np.array([[True, False, False]]), "not asked": np.array([[0, 1, 0]]) > 0}
     drawn = read(map_picture(np.array([[1.0, -1.0, 0.0]]), 9, signless))[0]
+    gray = read(map_picture(np.array([[1.0, -1.0]]), 9, faint=True))
+    assert (gray == rgb(NO_ATTRIBUTION)).all()  # not the colors of its own scale
     zero = read(map_picture(np.zeros((1, 1)), 9))[0, 0].tolist()
     assert drawn.tolist() == [*map(rgb, SIGNLESS_COLORS.values()), zero]
     shown = errors(np.array([[1, -1, 0]]), np.zeros((1, 3)), "signed", signless)

@@ -51,7 +51,7 @@ def test_it_is_read_as_a_test_with_one_network(document, name):
 
 def test_its_head_names_images_and_the_seed_as_given(document):
     said = one_line(WRITTEN["table"](document))
-    assert f"{document['n']} images of 16 x 16 pixels each, seed {document['seed']} (given)" in said
+    assert f"{document['n']} images of 16 x 16 pixels each, seed {document['seed']}" in said
 
 
 def test_its_verdict_is_not_judged_again(document):

@@ -50,7 +50,7 @@ def test_a_report_fits_in_80_columns_and_shows_every_score(document):
     assert lines[0] == "oracle: pass"
     head = " ".join(lines[1:4])
     assert "claim signed, F1 of at least 0.5, 6 questions" in head
-    assert "of 24 x 24 pixels each, seed 0 (given)" in head
+    assert "of 24 x 24 pixels each, seed 0" in head
 
 
 def test_the_verdict_stands_beside_the_part_that_decides(document):
@@ -268,7 +268,7 @@ def test_a_comparison_says_how_much_was_asked_and_from_which_seed():
     drawn = document | {"one_network": False, "seed_drawn": True}
     heads = [text(comparison_table(each), 100).splitlines()[0] for each in (document, drawn)]
     assert heads == [
-        "8 images in each environment, seed 3 (given)",
+        "8 images in each environment, seed 3",
         "8 questions (one network each) in each environment, seed 3 (fresh)",
     ]
 
