@@ -31,6 +31,7 @@ class Sample(NamedTuple):
     truth: Any
     attribution: Any
     signless: dict
+    faint: bool = False
 
 
 def scores(f1, spread=0.05):
