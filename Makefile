@@ -1,5 +1,5 @@
 # make lab: install and test Captum's Integrated Gradients. make test: lint, types, tests.
-# make long: tests of more than 1.5 seconds each. make notebooks: the course.
+# make long: tests of more than half a second each. make notebooks: the course.
 # make quick: in a minute, what most mistakes break. make pages: the generated tables of docs/.
 # make site: the documentation as a site, site/index.html. make pictures: those of README.md.
 PYTHON ?= python3

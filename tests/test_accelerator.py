@@ -157,6 +157,7 @@ def test_a_whole_report_is_made_on_the_device(accelerator, tmp_path):
     assert here == there
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 @pytest.mark.parametrize("claim", ["agreed", "positive-smoothed"])
 def test_claims_are_scored_on_the_device(claim, accelerator):
@@ -318,6 +319,7 @@ def test_metrics_run_on_the_device_and_find_the_same(name, accelerator):
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.long
 def test_truths_are_answered_on_the_images_device(accelerator):
     with al.exact_arithmetic():
         env = al.load("multi-color-sum", image_size=12).to(DEVICE)
@@ -368,6 +370,7 @@ def test_a_metric_is_tested_on_the_device(accelerator):
                 pd.testing.assert_frame_equal(one.to_frame(), other.to_frame(), check_exact=True)
 
 
+@pytest.mark.long
 def test_methods_are_ranked_on_the_device(accelerator):
     here, there = (
         al.rank_methods(["saliency", "lrp"], n=1, pairs=PAIRS[:1], size=16, device=device)
@@ -376,6 +379,7 @@ def test_methods_are_ranked_on_the_device(accelerator):
     pd.testing.assert_frame_equal(here.to_frame(), there.to_frame(), check_exact=True)
 
 
+@pytest.mark.long
 def test_moving_warns_where_products_are_rounded_and_tests_need_no_warning(accelerator):
     env = small("multi-color-sum")
     with pytest.warns(al.AttributionLabWarning, match=r"multi-color-sum .*exact_arithmetic"):
@@ -386,6 +390,7 @@ def test_moving_warns_where_products_are_rounded_and_tests_need_no_warning(accel
     env.to("cpu")
 
 
+@pytest.mark.long
 def test_a_default_device_is_there_for_a_users_method_only(accelerator):
     def method(model, inputs, targets):
         return inputs * torch.ones(3, 1, 1)

@@ -136,6 +136,7 @@ def test_the_table_of_verdicts_has_the_exit_statuses_of_the_command():
     assert {verdict: int(status) for verdict, status in rows} == cli.STATUSES
 
 
+@pytest.mark.long
 def test_what_a_function_may_ask_for_is_what_it_is_offered(folder):
     part = TEXT.partition("## What a function may take")[2]
     names = re.search(r"((?:- `.*\n)+)", part)[1]

@@ -100,6 +100,7 @@ def test_the_workflow_runs_long_tests_and_notebooks_apart():
     assert "not long and not notebooks" in PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
 
 
+@pytest.mark.long
 def test_a_missing_browser_fails_where_one_is_required(tmp_path):
     page = REPOSITORY / "tests" / "report" / "test_page_in_browser.py"
     # No programs on the PATH, and no other test: the first shows it. The suite's conftest would load

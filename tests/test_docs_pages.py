@@ -199,6 +199,7 @@ def parsed(line):
     return typer.main.get_command(cli.app).commands[name].make_context(name, given)
 
 
+@pytest.mark.long
 def test_the_gallery_shows_every_option_that_draws():
     commands = {line for line in re.findall(r"`(attributionlab [^`]+)`", GALLERY) if " --" in line}
     shown = {(parsed(line).info_name, key) for line in commands for key in parsed(line).params}
@@ -242,6 +243,7 @@ def columns(command):
     return re.findall(r"^\| `(\w+)` \|", part.partition("\n\n")[2].partition("\n\n")[0], re.M)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 def test_columns_of_the_files_are_those_of_the_page():
     env = al.load("multi-color-sum", image_size=24)

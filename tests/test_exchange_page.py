@@ -123,6 +123,7 @@ def test_the_script_is_short_and_needs_numpy_alone():
     assert len([line for line in SCRIPT.splitlines() if line.strip()]) <= 42
 
 
+@pytest.mark.long
 def test_the_pages_commands_are_those_of_the_command_line(tmp_path, monkeypatch):
     from attributionlab.cli import app as cli
 

@@ -144,6 +144,7 @@ def test_a_refusal_names_the_number_that_was_given_where_there_are_fewer_coaliti
         al.faithfulness_test("kernel-shap", SMALL, n=1, settings=settings | {"cells": 5})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "setting"),
     [
@@ -188,6 +189,7 @@ def test_images_without_number_are_refused(ask):
         ask(10**20)
 
 
+@pytest.mark.long
 def test_of_more_images_than_are_kept_only_the_first_are_shown(monkeypatch):
     whole = al.faithfulness_test("sobel", SMALL, n=11)
     monkeypatch.setattr(run_module, "KEPT_BYTES", 9 * 4 * 24**2)
@@ -200,6 +202,7 @@ def test_of_more_images_than_are_kept_only_the_first_are_shown(monkeypatch):
     assert all(documents[0][key] == documents[1][key] for key in told)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "ask",
     [
@@ -237,6 +240,7 @@ def status(name):
     return 1024 * int(re.search(rf"{name}:\s+(\d+)", text)[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

@@ -78,6 +78,7 @@ def checked(tmp_path, text, *options):
     return [line for line in done.stdout.splitlines() if "mine.py" in line]
 
 
+@pytest.mark.long
 def test_an_invented_name_is_an_error_and_the_public_names_are_none(tmp_path):
     names = "\n".join(f"al.{name}" for name in [*al.__all__, "__version__"])
     # What the package imports is skipped: it takes mypy minutes, and is checked elsewhere.

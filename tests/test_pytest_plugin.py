@@ -120,6 +120,7 @@ def test_bad(assert_faithful):
     assert "attributionlab/faithfulness/" not in text.replace("\\", "/")
 
 
+@pytest.mark.long
 def test_the_verdict_and_the_scores_are_those_of_the_command(suite, pytester):
     result = suite(
         """
@@ -251,6 +252,7 @@ def test_environments(assert_faithful, env):
 # What is unusual and what is wrong
 
 
+@pytest.mark.long
 def test_warnings_of_the_run_are_no_errors_and_are_told_where_it_fails(suite):
     result = suite(
         """
@@ -348,6 +350,7 @@ def test_argument(assert_faithful):
     assert "pytest_plugin.py" not in text
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("without_shape_checks")  # which draw the items that they look at
 def test_nothing_is_left_behind_in_the_process(suite):
     result = suite(
@@ -397,6 +400,7 @@ def test_the_entry_point_leads_to_the_plugin():
     assert EntryPoint(name, value, "pytest11").load() is pytest_plugin
 
 
+@pytest.mark.long
 def test_who_does_not_use_it_loads_nothing_and_sees_no_warning(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(
@@ -436,6 +440,7 @@ def test_processes_of_xdist_share_the_threads(suite, monkeypatch, processes, sha
         torch.set_num_threads(before)
 
 
+@pytest.mark.long
 def test_processes_of_xdist_show_the_report_too(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeconftest(

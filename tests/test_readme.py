@@ -46,6 +46,7 @@ def test_links_and_named_files_exist(page):
         assert (REPOSITORY / target).exists() or (REPOSITORY / "attributionlab" / target).exists()
 
 
+@pytest.mark.long
 @ON_KINKS
 def test_the_environment_of_the_docs_loads_and_is_certified(tmp_path):
     text = (REPOSITORY / "docs" / "bring-your-own.md").read_text(encoding="utf-8")

@@ -114,6 +114,7 @@ def test_black_is_one_more_baseline_without_channels_for_unseen_colors():
     assert float(total) == pytest.approx(float(truths.changes[0]))
 
 
+@pytest.mark.long
 def test_from_black_definitions_share_signs_as_the_page_says():
     env = al.load("multi-color-sum", image_size=24)
     images, labels = env.batch(2)
@@ -142,6 +143,7 @@ def test_a_third_color_is_not_always_worth_something_between_ablation_and_insert
     assert [float(each) for each in said.groups()] == pytest.approx(found, abs=0.005)
 
 
+@pytest.mark.long
 def test_a_camouflaged_network_answers_alike_and_has_other_weights():
     _, (same, same_truth, plain, camouflaged) = run("Camouflage, and implementation invariance")
     assert (same, same_truth) == ("True", "True")

@@ -193,7 +193,7 @@ class Subject:
         """Tensors that a metric is handed for maps, and the call."""
         positive = maps if self.maps == "signed" else magnitudes(maps, "positive")
         scaled = normalize(positive) if self.maps == "unit" else positive
-        model, values = lab.model, lab.values
+        values = lab.values
         offered = {
             "replacement": lab.replacement,
             "truth": values > 0,

@@ -99,6 +99,7 @@ ASKED = ("--env", "colors.toml", "--n", "6")
 ONE_NETWORK = ("--env", "small.toml", "--n", "2", "--one-network")
 
 
+@pytest.mark.long
 def test_a_pass_is_0_and_a_fail_is_1(folder, capsys):
     assert run("test", "mine.py:gradients", *ASKED) == 0
     assert "mine.py:gradients: pass" in capsys.readouterr().out
@@ -106,6 +107,7 @@ def test_a_pass_is_0_and_a_fail_is_1(folder, capsys):
     assert "mine.py:foreground: fail" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_one_network_is_0_for_a_pass_where_questions_prove_nothing(folder, capsys):
     """All pixels that are not black count in every network of this environment."""
     assert run("test", "mine.py:right", *ONE_NETWORK) == 0
@@ -122,6 +124,7 @@ def test_settings_reach_the_method(folder):
     assert run(*arguments, "--set", "by=5") == 1
 
 
+@pytest.mark.long
 def test_the_report_is_written_with_the_command_that_made_it(folder):
     arguments = ["test", "mine.py:gradients", *ASKED, "--seed", "4"]
     assert run(*arguments, "--json", "out.json", "--figure", "out.png") == 0
@@ -133,6 +136,7 @@ def test_the_report_is_written_with_the_command_that_made_it(folder):
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.long
 def test_a_quick_test_has_images_of_72_pixels_and_can_be_run_again(folder, capsys):
     (folder / "mine.py").write_text(
         "def shape(model, inputs, targets):\n    print(tuple(inputs.shape[2:]))\n    return inputs\n"
@@ -239,6 +243,7 @@ def test_an_interrupt_is_130_and_writes_nothing(folder, capsys):
     assert not (folder / "out.json").exists()
 
 
+@pytest.mark.long
 def test_an_interrupt_tells_what_was_found_before(folder, capsys):
     (folder / "other.toml").write_text(SMALL.replace("images.toml", "larger.toml"))
     (folder / "larger.toml").write_text(IMAGES.replace("16", "24"))
@@ -258,6 +263,7 @@ def test_an_interrupt_tells_what_was_found_before(folder, capsys):
     assert not (folder / "out.html").exists()
 
 
+@pytest.mark.long
 def test_every_file_of_a_test_is_written(folder, capsys):
     files = ["--html", "t.html", "--csv", "t.csv", "--parquet", "t.parquet", "--json", "t.json"]
     assert run("test", "mine.py:gradients", *ASKED, *files) == 0
@@ -316,6 +322,7 @@ def test_a_file_of_maps_is_not_written_over(folder, capsys, command):
     assert (folder / "maps.npy").read_bytes() == content
 
 
+@pytest.mark.long
 def test_too_few_images_are_3_and_a_bar_that_anything_reaches_is_4(folder, capsys):
     for few in (["small.toml", "--n", "1", "--one-network"], ["colors.toml", "--n", "5"]):
         method = "mine.py:gradients" if "colors.toml" in few else "mine.py:right"
@@ -326,6 +333,7 @@ def test_too_few_images_are_3_and_a_bar_that_anything_reaches_is_4(folder, capsy
     assert "no verdict" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_definitions_of_the_truth_and_drift_are_told_when_asked_for(folder, capsys):
     asked = (*ONE_NETWORK, "--truths", "--camouflage", "1")
     assert run("test", "oracle", *asked, "--json", "out.json", "--html", "out.html") == 0
@@ -340,11 +348,13 @@ def test_definitions_of_the_truth_and_drift_are_told_when_asked_for(folder, caps
     assert "camouflage is -1" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_claim_agreed_asks_what_all_definitions_support(folder, capsys):
     assert run("test", "mine.py:gradients", *ASKED, "--claim", "agreed") in (0, 3)
     assert "claim agreed" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_seeds_are_run_and_told(folder, capsys):
     assert run("test", "random", *ASKED, "--seeds", "3") == 1
     assert "standard deviation" in capsys.readouterr().out
@@ -352,6 +362,7 @@ def test_seeds_are_run_and_told(folder, capsys):
     assert "seeds is 0" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_two_methods_are_compared_image_by_image(folder, capsys):
     assert run("compare", "mine.py:right", "mine.py:wrong", "--env", "small.toml") == 0
     printed = " ".join(capsys.readouterr().out.split())
@@ -449,6 +460,7 @@ def without_progress(error):
     return re.sub(r"^.*\d s( left)?\n", "", error, flags=re.MULTILINE)
 
 
+@pytest.mark.long
 def test_help_and_import_do_not_load_torch(folder):
     for what in ("import attributionlab", "import attributionlab.cli.app"):
         code = f"import sys; {what}; assert not {{'torch', 'numpy', 'pandas'}} & set(sys.modules)"
@@ -519,6 +531,7 @@ def test_names_are_shown_in_ascii_where_need_be_and_warnings_in_one_line_each(fo
     )
 
 
+@pytest.mark.long
 def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
     files = ["--csv", "t.csv", "--parquet", "t.parquet", "--json", "t.json"]
     files += ["--latex", "table.tex", "--markdown", "table.md"]
@@ -549,6 +562,7 @@ def test_a_comparison_with_a_fresh_seed_says_it_and_how_to_repeat_it(folder, cap
     assert f"seed {seed} (fresh)" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.long
 def test_a_comparison_that_is_stopped_writes_what_is_done_and_goes_on(folder, capsys):
     (folder / "stops.py").write_text(
         "import pathlib\n"
@@ -593,6 +607,7 @@ def test_a_comparison_that_cannot_be_is_2_and_one_line(folder, arguments, messag
     assert not list(folder.glob("t.*"))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_full_standard_output_is_2_and_one_line(folder):
     with open("/dev/full", "w") as full:

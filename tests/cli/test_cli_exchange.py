@@ -26,6 +26,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.long
 def test_exports_are_written_and_scored_as_by_the_test(folder, capsys):
     assert run(*EXPORT) == 0  # the same once more
     assert run("score", "out", "right.npz", "--json", "right.json") == 0

@@ -41,6 +41,7 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.long
 def test_it_prints_the_leaderboard_and_what_it_means(run):
     _, shown = run("lrp", "saliency", "--seed", "2")
     assert shown.startswith("2 methods and a control ranked in 4 cases")
@@ -50,6 +51,7 @@ def test_it_prints_the_leaderboard_and_what_it_means(run):
     assert "positive" in shown
 
 
+@pytest.mark.long
 def test_options_reach_the_ranking(run):
     (methods, n, seed, options), _ = run(
         "lrp", "saliency", "--quick", "--n", "3", "--seed", "5", "--indicator", "label-probability"
@@ -59,6 +61,7 @@ def test_options_reach_the_ranking(run):
     assert options["indicator"] == "label-probability"
 
 
+@pytest.mark.long
 def test_without_methods_the_default_ones_are_ranked(run):
     (methods, n, _, options), _ = run()
     assert (methods, n, options["quick"]) == (None, None, False)
@@ -70,6 +73,7 @@ def test_all_adds_the_default_methods_once(run):
     assert methods == [*DEFAULT_METHODS, "sobel"]
 
 
+@pytest.mark.long
 def test_it_writes_files(run, tmp_path):
     run("lrp", "saliency", "--json", "a.json", "--csv", "a.csv", "--figure", "a.png")
     assert len(json.loads((tmp_path / "a.json").read_text())["leaderboard"]) == 3
@@ -160,6 +164,7 @@ mine.higher_is_better = True
 """
 
 
+@pytest.mark.long
 def test_metrics_are_ranked_printed_and_written(ranked, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(MEASURE)
@@ -199,6 +204,7 @@ def test_metrics_are_ranked_printed_and_written(ranked, tmp_path, monkeypatch, c
     assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_what_is_not_given_is_left_to_the_ranking_of_metrics(ranked):
     app = typer.Typer()
     app.command()(run_leaderboard)

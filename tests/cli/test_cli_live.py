@@ -15,6 +15,7 @@ def document_of(path):
     return json.loads(re.search(r'id="document">(.*?)</script>', text)[1])
 
 
+@pytest.mark.long
 def test_the_page_is_written_and_says_how(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main([*LIVE, "uniform-accumulator", "--out", "page.html"]) == 0

@@ -90,6 +90,7 @@ def run(folder, without_kit, capsys):
     return run
 
 
+@pytest.mark.long
 def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
     shown = run("insertion", "--method", "saliency", "--dose", "share=0,1", "--dose", "strength=2")
     title = "insertion (higher is better) on the probability of small, 12 x 12 pixels\nundecided: "
@@ -135,6 +136,7 @@ def test_files_hold_the_report_and_the_table(run, tmp_path):
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_the_size_of_images_is_chosen(run):
     shown = run("mine.py:foreground", "--image-size", "16", "--dose", "share=0", status=1)
     assert "16 x 16 pixels" in shown
@@ -233,6 +235,7 @@ def test_a_stopped_test_writes_its_files_and_the_same_command_goes_on(
     assert written() != undisturbed
 
 
+@pytest.mark.long
 def test_without_a_folder_what_is_done_stays_where_it_is_said(run, tmp_path, monkeypatch, capsys):
     (tmp_path / "mine.py").write_text(STOPPING.replace("FACTOR", ""))
     monkeypatch.setenv("STOP_AT", "1")

@@ -503,6 +503,7 @@ def test_own_methods_are_named_as_python_names_them():
     assert "`" not in hint.confirm
 
 
+@pytest.mark.long
 @given(
     st.dictionaries(
         st.from_regex("[a-z_]{1,8}", fullmatch=True),

@@ -77,6 +77,7 @@ def test_a_broken_method_gets_its_own_diagnosis_wherever_it_fails(small, large, 
         assert failed == (2 if cause == "foreground" else 3)
 
 
+@pytest.mark.long
 def test_a_method_right_on_one_environment_only_is_told_so_before_all_but_concrete_causes(small):
     color = small[0]
     zeros = lambda case: torch.zeros_like(right(case))  # noqa: E731
@@ -130,6 +131,7 @@ def test_the_truth_gets_no_hint(small, claim):
     assert across(evidence) == ()
 
 
+@pytest.mark.long
 def test_small_noise_tells_no_story_but_its_own(small):
     for case in small:
         for sigma in (1e-4, 0.02, 0.1):
@@ -148,6 +150,7 @@ def test_uneven_sizes_by_chance_are_no_unseen_colors(small):
         assert [hint.cause for hint in diagnose(evidence).hints] == ["sizes"]
 
 
+@pytest.mark.long
 def test_coarse_maps_that_leak_into_the_background_have_no_wrong_baseline(small):
     for case in small:
         for sigma in (4, 12):
@@ -211,6 +214,7 @@ def test_a_claim_about_signs_of_a_positive_method_is_named(small):
         assert {"positive-only", "blur"} & {hint.cause for hint in coarse.hints}
 
 
+@pytest.mark.long
 def test_a_distance_from_the_background_has_no_negative_values_first_of_all():
     # On multi-color-sum alone it is the foreground; gray numbers lie at different distances.
     environments = [al.load(name, image_size=72) for name in ("multi-color-sum", "number-checker")]
@@ -279,6 +283,7 @@ def test_a_real_method_gets_the_known_cause_of_its_failure_first(cause, method, 
     assert "attributionlab test" in hint.confirm
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["saliency", "guided-backprop"])
 @pytest.mark.filterwarnings("ignore::attributionlab.errors.AttributionWarning")
 def test_a_gradient_without_its_input_is_no_blur(method):
@@ -301,6 +306,7 @@ def predicted_class(model, inputs, targets):
     return explained(model, inputs, model(inputs).argmax(1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "one_network", "cause"),
     [
@@ -319,6 +325,7 @@ def test_a_method_that_explains_another_class_than_it_was_asked_for_is_told(
     assert hint.cause == cause
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cause", "method", "settings"),
     [
@@ -334,6 +341,7 @@ def test_a_coarse_method_is_told_its_own_ceiling_by_the_test_itself(cause, metho
     assert "allows no score above" in report.hints[0].says
 
 
+@pytest.mark.long
 def test_the_experiment_that_a_hint_names_removes_the_cause():
     """Another baseline, no unseen colors: what is left is that masks state signs, not sizes."""
     for method, name in (

@@ -152,6 +152,7 @@ def test_a_blur_of_the_positive_truth_alone_is_a_blur_too(case):
         assert each.similarity > 0.99
 
 
+@pytest.mark.long
 def test_maps_that_look_at_the_input_only_are_recognized(case):
     edges = torch.stack(
         [
@@ -194,6 +195,7 @@ TURNS = {
 }
 
 
+@pytest.mark.long
 def test_the_truth_of_another_class_is_told_from_wrong_signs(cases):
     for case in cases[:2]:
         classes = torch.stack(truths_of(case))
@@ -304,6 +306,7 @@ def test_a_sign_that_the_truth_lacks_is_told_whatever_its_size(cases):
             assert "stray-signs" not in {each.cause for each in likeness.ranked}
 
 
+@pytest.mark.long
 def test_a_constant_looks_like_a_constant_and_noise_like_nothing(cases):
     for case in cases:
         best = likeness_of(case, torch.ones_like(right(case))).ranked[0]

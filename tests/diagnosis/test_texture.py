@@ -94,6 +94,7 @@ def test_correlations_are_those_of_pairs_one_by_one(case):
     assert found.unevenness == pytest.approx(within / (values**2).sum(), abs=1e-9)
 
 
+@pytest.mark.long
 def test_background_is_near_within_a_16th_and_far_beyond_an_eighth(case):
     patches = case.patches.numpy() > 0
     maps = (case.truth.signed != 0).float()

@@ -138,6 +138,7 @@ def test_every_counting_design_has_a_data_set_of_its_own():
     assert set(used) | {"four-colors-shapes"} == {path.stem for path in DATASETS}
 
 
+@pytest.mark.long
 def test_every_builder_and_generator_has_an_environment():
     specs = [al.load(name).spec for name in al.environments()]
     assert {spec.builder for spec in specs} == set(BUILDERS)

@@ -264,6 +264,7 @@ def games(draw):
     return [some[coalition & ~idle] for coalition in range(2**PLAYERS)]
 
 
+@pytest.mark.long
 @given(values=games(), seed=st.integers(0, 99))
 def test_a_right_truth_is_never_refused_whatever_the_network(values, seed):
     relevant = [changes([(v,) for v in values], player, PLAYERS) for player in range(PLAYERS)]
@@ -276,6 +277,7 @@ def test_a_right_truth_is_never_refused_whatever_the_network(values, seed):
     assert env.intervened.wrong == []
 
 
+@pytest.mark.long
 @given(values=games(), player=st.integers(0, PLAYERS - 1), last=st.booleans())
 def test_a_pixel_that_matters_alone_or_first_is_always_found(values, player, last):
     whole = 2**PLAYERS - 1

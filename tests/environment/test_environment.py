@@ -238,6 +238,7 @@ def test_truth_agrees_with_changing_one_pixel_at_a_time(name):
                 assert signs[0].tolist() == effects
 
 
+@pytest.mark.long
 def test_the_support_of_the_modulo_truth_agrees_with_changing_one_pixel_at_a_time(small):
     # Signs do not: the remainder wraps. One pixel more or less always changes it.
     env = small["single-color-modulo"]
@@ -582,6 +583,7 @@ def logits_are_pixel_counts(n: int, step: int) -> None:
         assert logits.tolist() == equal.sum((2, 3)).tolist()
 
 
+@pytest.mark.long
 def test_logits_equal_pixel_counts_on_16_images():
     logits_are_pixel_counts(16, step=8)
 

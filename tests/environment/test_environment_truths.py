@@ -151,6 +151,7 @@ def test_shapley_values_of_other_baselines_are_those_of_all_coalitions(output):
         assert torch.allclose(found, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("baseline", [None, 0], ids=["true baseline", "black, which is unseen"])
 def test_images_of_a_batch_have_truths_of_their_own(baseline):
     env = al.load(COLORFUL, image_size=24)
@@ -265,6 +266,7 @@ def test_mixtures_with_more_counted_pixels_than_the_network_is_right_for_are_ref
         env.shapley(image, 0, baseline=torch.ones(1))
 
 
+@pytest.mark.long
 def test_a_camouflaged_environment_has_the_same_truths():
     env = al.load(COLORFUL, image_size=24)
     other = env.camouflaged(2)
@@ -306,6 +308,7 @@ def test_an_environment_in_an_equivalent_form_is_the_same_environment(form):
     assert env.network.moves == ()
 
 
+@pytest.mark.long
 def test_a_form_is_camouflaged_and_a_camouflage_takes_no_form():
     env = al.load(COLORFUL, image_size=16)
     other = env.equivalent("kink-side").camouflaged(1)

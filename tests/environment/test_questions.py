@@ -25,6 +25,7 @@ def drawn(env):
     return [questions[index] for index in range(40)]
 
 
+@pytest.mark.long
 def test_a_question_is_a_function_of_environment_seed_and_index(env, drawn):
     again = al.Questions(env, seed=3)[7]
     first = drawn[7]

@@ -95,6 +95,7 @@ def changed(value):
             return [changed(first), *rest]
 
 
+@pytest.mark.long
 def test_every_entry_of_every_file_is_held_by_the_table():
     read = files()
     noticed = []
@@ -217,6 +218,7 @@ def test_what_is_explained_is_what_the_table_states(loaded):
 # Images
 
 
+@pytest.mark.long
 def test_images_show_the_stated_patches(loaded):
     env, stated = loaded
     dataset = env.dataset()

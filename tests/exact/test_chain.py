@@ -69,6 +69,7 @@ def test_a_transpose_is_a_transpose(convolution, generator):
     torch.testing.assert_close(left, right, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 def test_every_environment_is_a_chain():
     for name in al.environments():
         env = al.load(name, image_size=16)

@@ -32,6 +32,7 @@ def test_of_one_layer_it_is_the_formula():
     assert torch.allclose(found, expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["multi-color-sum", "single-color-modulo"])
 def test_float32_gradients_lie_within_it_of_float64s(name):
     env = al.load(name, image_size=16)

@@ -96,6 +96,7 @@ def test_the_manifest_has_the_sum_of_every_file_and_all_to_build_the_environment
     assert set(np.unique(masks)) == {0, 1}  # of the logit; the probability's have -1, too
 
 
+@pytest.mark.long
 def test_a_specification_alone_builds_any_environment(tmp_path):
     for name, overrides in (*SMALL_WORLDS, *SMALL_ENVIRONMENTS):
         small = al.load(name, **overrides)

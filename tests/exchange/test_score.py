@@ -56,6 +56,7 @@ def write_manifest(folder, manifest):
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "overrides"), SMALL_ENVIRONMENTS, ids=lambda each: str(each)[:24])
 def test_a_score_is_that_of_the_test_on_one_network(tmp_path, name, overrides):
     env = al.load(name, **overrides)
@@ -74,6 +75,7 @@ def test_a_score_is_that_of_the_test_on_one_network(tmp_path, name, overrides):
             np.testing.assert_array_equal(result.scores[part][score], values)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", ["overall", "positive", "positive-smoothed", "agreed"])
 def test_claims_are_those_of_the_test(exported, env, claim):
     maps = noisy(np.load(exported / "arrays.npz")["masks"])
@@ -82,6 +84,7 @@ def test_claims_are_those_of_the_test(exported, env, claim):
     assert comparable(report) == comparable(tested)
 
 
+@pytest.mark.long
 def test_hints_have_the_commands_of_the_test(exported, env):
     maps = abs(np.load(exported / "arrays.npz")["masks"]).astype(np.float32)
     report = al.score_export(exported, maps)
@@ -90,6 +93,7 @@ def test_hints_have_the_commands_of_the_test(exported, env):
     assert comparable(report) == comparable(tested)
 
 
+@pytest.mark.long
 def test_masks_of_the_logit_are_what_its_maps_are_scored_against(tmp_path, env):
     out = al.export_environment(env, tmp_path / "export", n=6, output="logit")
     masks = np.load(out / "arrays.npz")["masks"].astype(np.float32)
@@ -129,6 +133,7 @@ def test_users_toml_is_not_needed_for_the_score(tmp_path):
     assert al.score_export(out, images.astype(np.float32)).verdict == "pass"
 
 
+@pytest.mark.long
 def test_maps_of_every_shape_and_number_are_taken(exported, tmp_path):
     masks = np.load(exported / "arrays.npz")["masks"].astype(np.float32)
     f1 = al.score_export(exported, noisy(masks)).environments[0].claim_f1
@@ -175,6 +180,7 @@ def test_maps_that_cannot_be_scored_are_refused_in_one_line(exported, tmp_path, 
 
 
 # NumPy leaves a truncated file open for the garbage collection.
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_files_that_hold_no_maps_are_refused_and_nothing_is_unpickled(exported, tmp_path):
     trap = np.array([Trap()], dtype=object)

@@ -36,6 +36,7 @@ def maps_of(truths: Truths, elsewhere: float):
     return torch.where(agreement.agreed, agreement.signed.float(), elsewhere)
 
 
+@pytest.mark.long
 def test_what_a_map_says_where_definitions_differ_is_not_asked(env, truths):
     for elsewhere in (-1000.0, 1000.0):
         result = judged(env, maps_of(truths, elsewhere), claim="agreed").environments[0]

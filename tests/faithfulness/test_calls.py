@@ -47,6 +47,7 @@ def assert_first_cause(report, cause):
     assert table.index(report.hints[0].says) < table.index("controls")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one_network", [False, True])
 def test_what_a_call_changes_in_place_no_other_call_and_no_control_sees(colors, one_network):
     offers = []
@@ -97,6 +98,7 @@ def test_settings_are_the_users_after_every_call(colors):
     assert report.settings == {"seen": []}
 
 
+@pytest.mark.long
 def test_a_setting_that_cannot_be_written_down_costs_no_result(colors, tmp_path):
     class Shy:
         def __repr__(self):
@@ -126,6 +128,7 @@ def test_where_a_method_stands_and_what_it_switches_is_put_back(colors, tmp_path
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+@pytest.mark.long
 def test_a_method_that_cannot_explain_the_runner_up_keeps_its_verdict(colors):
     labels = colors.batch(4)[1]
 
@@ -152,6 +155,7 @@ def test_chance_that_no_seed_sets_is_said(colors):
     assert_first_cause(report, "unseeded")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one_network", [False, True])
 @pytest.mark.parametrize("size", [24, pytest.param(224, marks=pytest.mark.slow)])
 def test_images_that_a_method_mixes_are_noticed_at_every_size(size, one_network):
@@ -170,6 +174,7 @@ def test_images_that_a_method_mixes_are_noticed_at_every_size(size, one_network)
     assert "mixes" not in said(quietly(gradient, env, n=2, one_network=one_network))
 
 
+@pytest.mark.long
 def test_each_image_of_a_method_that_draws_has_a_seed_of_its_own(wide):
     """A coin for each call: images that shared it would agree, and their interval have no width."""
 

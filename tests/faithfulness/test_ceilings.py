@@ -135,6 +135,7 @@ def test_with_a_pixel_at_the_center_of_each_cell_the_bound_is_reached(rows, colu
     assert float(ceiling.bound) == pytest.approx(best, abs=SOLVER)
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(TRUTHS, st.integers(1, 7), st.integers(1, 7), st.integers(0, 2**31), st.floats(0.1, 9))
 def test_no_map_enlarged_from_a_grid_scores_more_than_the_bound(truth, rows, columns, seed, power):

@@ -43,6 +43,7 @@ def comparison(colors, modulo):
     return al.compare(methods, [colors, modulo], n=3, seed=1, gamma=0.6, command="again")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 def test_every_score_is_that_of_the_faithfulness_test(comparison, colors, modulo):
     frame = comparison.to_frame()
@@ -118,6 +119,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(comparison, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_the_figures_hold_every_method_environment_and_part(comparison, colors):
     assert not faults(comparison.figure())
     assert [axis.get_title() for axis in comparison.figure().axes] == [*comparison.places.values()]
@@ -173,6 +175,7 @@ def test_what_no_run_could_have_is_refused(colors, argument, message):
         al.compare(["saliency"], colors, **argument)
 
 
+@pytest.mark.long
 def test_environments_of_one_name_are_told_apart_by_what_differs():
     envs = [al.load("multi-color-sum", image_size=24, temperature=t) for t in (1, 64)]
     result = al.compare(["sobel"], envs, n=1)
@@ -252,6 +255,7 @@ def test_two_methods_are_compared_on_the_same_images(colors, modulo):
     assert swapped["mean"].tolist() == pytest.approx((-frame["mean"]).tolist())
 
 
+@pytest.mark.long
 def test_a_difference_needs_two_methods_that_were_run_together(colors, modulo):
     comparison = al.compare(["sobel", broken], [colors, modulo], n=2)
     with pytest.raises(AttributionLabError, match="no method 'sobl' was run: did you mean 'sobel'"):
@@ -269,6 +273,7 @@ def test_the_table_has_the_interval_of_each_score(comparison):
             assert row.f1_low <= row.f1 <= row.f1_high
 
 
+@pytest.mark.long
 def test_an_interrupted_comparison_says_which_runs_were_done(colors):
     def stopped(model, inputs, targets):
         raise KeyboardInterrupt

@@ -87,6 +87,7 @@ def test_a_verdict_without_that_proof_can_be_asked_for(env):
     )
 
 
+@pytest.mark.long
 def test_environments_of_the_laboratory_beside_it_supply_the_proof(env):
     beside = al.load("multi-color-sum-distractors", image_size=24)
     report = al.faithfulness_test("oracle", [env, beside], n=8)

@@ -44,6 +44,7 @@ def drift(method, env, **changes):
     return drift_of(setup_of(method, env, **changes))
 
 
+@pytest.mark.long
 def test_drift_is_the_distance_from_the_plain_map_in_its_norm(colors):
     first, second = camouflage_seeds(0, 2)
     networks = {
@@ -75,6 +76,7 @@ def test_drift_is_the_distance_from_the_plain_map_in_its_norm(colors):
     assert found.samples[2, 0, 0] - found.samples[0, 0, 0] == 9
 
 
+@pytest.mark.long
 def test_every_network_gets_equal_images_targets_and_seeds_and_its_own_layers(colors):
     calls = []
 
@@ -100,6 +102,7 @@ def test_seeds_follow_from_the_runs_seed_and_differ():
 # Methods
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["occlusion", "occlusion-true-baseline", Occlusion])
 def test_methods_that_show_integer_images_only_do_not_drift(colors, method):
     settings = {"sliding_window_shapes": (3, 4, 4)} if method is Occlusion else {}
@@ -110,11 +113,13 @@ def test_methods_that_show_integer_images_only_do_not_drift(colors, method):
     assert found.in_float64 is None
 
 
+@pytest.mark.long
 def test_lime_does_not_drift_under_equal_seeds(colors):
     found = drift("lime", colors, n=1, n_samples=20, segmentation="grid")
     assert found.reading == "equal, as it must be"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["saliency", "input-x-gradient", Saliency])
 def test_gradients_drift_by_no_more_than_rounding(colors, method):
     found = drift(method, colors)
@@ -148,6 +153,7 @@ def test_exact_integrals_stay_within_their_stated_error(colors):
     assert found.in_float64 is None  # it computes in float64 anyway
 
 
+@pytest.mark.long
 def test_a_map_of_a_layer_drifts_by_rounding_which_vanishes_in_float64(colors):
     found = drift("gradcam", colors)
     assert found.bounds is None
@@ -157,6 +163,7 @@ def test_a_map_of_a_layer_drifts_by_rounding_which_vanishes_in_float64(colors):
     assert drift("gradcam", colors, networks=1, output="logit").refused == ""
 
 
+@pytest.mark.long
 def test_each_of_two_maps_may_be_off_by_its_own_bound(colors, monkeypatch):
     sizes = iter([1.0, 2.0, 4.0])
     maps_with_bound = drifting.maps_with_bound
@@ -211,6 +218,7 @@ def on_another_network(colors, change):
     return method
 
 
+@pytest.mark.long
 def test_a_drift_of_a_later_image_is_no_rounding_although_the_firsts_is(colors):
     def change(values, index, plain):
         if not plain:
@@ -223,6 +231,7 @@ def test_a_drift_of_a_later_image_is_no_rounding_although_the_firsts_is(colors):
     assert found.reading == "drifts"
 
 
+@pytest.mark.long
 def test_what_is_left_of_one_image_is_not_measured_by_anothers_drift(colors):
     def change(values, index, plain):
         narrow = values.dtype == torch.float32
@@ -234,6 +243,7 @@ def test_what_is_left_of_one_image_is_not_measured_by_anothers_drift(colors):
     assert found.reading == "drifts"
 
 
+@pytest.mark.long
 def test_a_first_map_of_zeros_hides_no_float64(colors):
     def change(values, index, plain):
         if index == 0:
@@ -247,6 +257,7 @@ def test_a_first_map_of_zeros_hides_no_float64(colors):
     assert found.reading == "within rounding"
 
 
+@pytest.mark.long
 def test_a_method_that_does_not_run_in_float64_may_drift_by_rounding_or_not(colors):
     def method(model, inputs, targets):
         if inputs.dtype != torch.float32:
@@ -260,6 +271,7 @@ def test_a_method_that_does_not_run_in_float64_may_drift_by_rounding_or_not(colo
     assert found.reading == "not known"
 
 
+@pytest.mark.long
 def test_a_method_that_reads_weights_drifts_and_float64_does_not_help(colors):
     def method(model, inputs, targets):
         layer = next(module for module in model.modules() if isinstance(module, torch.nn.Conv2d))
@@ -270,6 +282,7 @@ def test_a_method_that_reads_weights_drifts_and_float64_does_not_help(colors):
     assert found.in_float64 > 0.1
 
 
+@pytest.mark.long
 def test_integer_images_and_a_drift_all_the_same_is_said(colors):
     def method(model, inputs, targets):
         with torch.no_grad():
@@ -290,6 +303,7 @@ def test_what_cannot_be_asked_again_is_not_applicable(colors):
     assert (document["median"], document["reading"], document["appeared"]) == (None, "", 0)
 
 
+@pytest.mark.long
 def test_a_method_that_does_not_run_on_a_camouflaged_network_is_not_applicable(colors):
     settings = {"layer": "accumulator.0"}
     found = drift("gradcam", colors, **settings)
@@ -320,6 +334,7 @@ def test_f1_is_that_of_the_maps_of_each_network(colors):
 # In a test
 
 
+@pytest.mark.long
 def test_a_report_has_the_drift_and_the_verdict_is_as_without(colors):
     plain = al.faithfulness_test("oracle", colors, n=2)
     report = al.faithfulness_test("oracle", colors, n=2, camouflage=2)

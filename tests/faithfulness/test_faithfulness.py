@@ -49,6 +49,7 @@ def test_scores_are_those_of_the_naive_twin(env):
             assert row.f1 == pytest.approx(oracles.f1(*flat), rel=1e-6)
 
 
+@pytest.mark.long
 def test_an_interrupt_rounds_no_score_across_gamma(env, counter):
     def sums(model, inputs, targets):
         if inputs.shape[1] == 1:
@@ -64,6 +65,7 @@ def test_an_interrupt_rounds_no_score_across_gamma(env, counter):
         assert (printed >= gamma) == (f1 >= gamma)
 
 
+@pytest.mark.long
 def test_signed_rests_on_the_lowest_part_and_the_verdict_on_gamma(env):
     truth = env.truth(*env.batch(4)).signed.float()
     half = truth.clone()
@@ -100,6 +102,7 @@ def test_a_method_may_bring_its_claim(env):
     assert al.faithfulness_test(mine, env, n=1, claim="overall").claim == "overall"
 
 
+@pytest.mark.long
 def test_under_a_smoothed_truth_the_oracle_scores_the_ceiling_and_the_truth_itself_less(env):
     images, labels = env.batch(3)
     positive = env.truth(images, labels).positive
@@ -115,6 +118,7 @@ def test_under_a_smoothed_truth_the_oracle_scores_the_ceiling_and_the_truth_itse
     assert negated.claim_f1 == 0
 
 
+@pytest.mark.long
 def test_every_environment_must_pass(env, counter):
     def right_on_color_only(model, inputs, targets, *, baseline):
         return (inputs != baseline).any(1).float() * (inputs.shape[1] == 3)
@@ -144,6 +148,7 @@ def test_the_output_decides_over_model_and_truth(env, counter):
     assert probabilities.sum().item() == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.long
 @ON_KINKS
 def test_a_regression_works_with_a_captum_class(counter):
     for settings in ({"n": 6}, {"n": 2, "one_network": True}):
@@ -158,6 +163,7 @@ def test_gradients_are_one_on_every_counted_pixel_by_convention(env):
     assert al.faithfulness_test("saliency", env, n=2, output="logit").environments[0].claim_f1 == 1
 
 
+@pytest.mark.long
 def test_results_depend_on_the_seed_alone(env):
     def noisy(model, inputs, targets, *, generator):
         noise = torch.rand(inputs.shape, generator=generator) + torch.rand_like(inputs)
@@ -171,6 +177,7 @@ def test_results_depend_on_the_seed_alone(env):
 
 
 # Several batches: a question is one, and images before one network fill one with 87 of them.
+@pytest.mark.long
 @pytest.mark.parametrize(("one_network", "n"), [(False, 8), (True, 120)])
 def test_the_first_images_score_the_same_whatever_n_is(env, one_network, n):
     few, many = (
@@ -232,6 +239,7 @@ def test_what_a_method_is_offered_is_its_own(env):
     assert set(env.layers) == {"gradcam", "iba"}
 
 
+@pytest.mark.long
 def test_scores_do_not_depend_on_the_scale_of_the_map(env):
     truth = env.truth(*env.batch(1)).signed.double()
     for scale in (1e-200, 1e-40, 1e40, 1e300):
@@ -278,6 +286,7 @@ def integers(model, inputs, targets):
     return torch.ones_like(inputs).int()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one_network", [False, True])
 @pytest.mark.parametrize(
     ("method", "message"),
@@ -421,6 +430,7 @@ def test_the_json_file_says_everything_and_has_null_for_what_does_not_apply(tmp_
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.long
 def test_the_example_is_the_image_with_the_median_score(env):
     [result] = al.faithfulness_test("random", env, n=5).environments
     scores = result.scores[result.claim_part]["f1"]
@@ -460,6 +470,7 @@ def test_the_report_tells_environments_of_one_name_apart(env):
     assert [each["redundant_channels"] for each in constants] == [2, 0]
 
 
+@pytest.mark.long
 def test_the_command_of_a_report_runs_again(env):
     report = al.faithfulness_test("random", env, n=2, seed=3, gamma=0.25, claim="overall")
     again = eval(report.command, {"attributionlab": al})

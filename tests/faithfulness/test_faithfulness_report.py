@@ -117,6 +117,7 @@ def test_what_is_missing_is_split_without_a_remainder(environments):
             assert total == pytest.approx(1 - result.claim_f1, abs=1e-6)
 
 
+@pytest.mark.long
 def test_an_undiagnosed_report_has_verdicts_and_controls_only(environments):
     report = al.faithfulness_test("random", environments, n=3, diagnosed=False)
     assert report.hints == []

@@ -41,6 +41,7 @@ def right_on(env, n, count):
 # Uncertainty
 
 
+@pytest.mark.long
 def test_the_intervals_are_those_of_the_scores_of_the_images(colors):
     asked = {"n": 9, "seed": 3, "diagnosed": False}
     [result] = al.faithfulness_test("random", colors, **asked).environments
@@ -79,6 +80,7 @@ def test_a_single_image_decides_nothing(colors):
     assert "a part of the claim applies to fewer than two images" in " ".join(repr(report).split())
 
 
+@pytest.mark.long
 def test_the_gravest_verdict_of_the_environments_is_that_of_the_test(colors, modulo):
     n = 16
     maps = {colors.name: right_on(colors, n, 9), modulo.name: truth_of(modulo, n).signed.float()}
@@ -165,6 +167,7 @@ def test_a_gamma_above_what_the_best_map_reaches_is_invalid(shapes):
     assert result.ceiling == float(alignment(best_map(truth), truth).f1.mean())
 
 
+@pytest.mark.long
 def test_input_only_controls_that_pass_are_the_bar(colors, shapes):
     [plain] = al.faithfulness_test("oracle", colors, n=4, claim="overall").environments
     assert "non-background" in plain.bar
@@ -176,6 +179,7 @@ def test_input_only_controls_that_pass_are_the_bar(colors, shapes):
 # Examples
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n", "ranks"),
     [

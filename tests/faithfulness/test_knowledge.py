@@ -112,6 +112,7 @@ def test_signed_ceilings_of_random_roles(classes, expected):
     assert found == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.long
 def test_twelve_cells_and_six_classes_are_not_too_many():
     possible = unknown_roles(12, 6, "probability")
     bounds = {
@@ -155,6 +156,7 @@ def test_one_question_binds_nothing():
         assert ceiling([(asked, [3.0, 1.0, 4.0, 1.0])], claim) == 1.0
 
 
+@pytest.mark.long
 def test_half_of_a_cell_positive_and_half_negative_exceeds_cells_of_one_value():
     """One positive and one negative cell out of three."""
     possible = oracles.questions(3, 2, "probability")
@@ -195,6 +197,7 @@ def test_the_mean_of_each_images_best_minimum_is_no_bound():
 # Attacks
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(worlds(), CLAIMS, st.integers(0, 2**31))
 def test_no_map_that_was_drawn_exceeds_the_ceiling(world, claim, seed):
@@ -257,6 +260,7 @@ ATTACKED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ATTACKED)
 # Cells of equal sizes are a special case of what unequal ones show.
 @pytest.mark.parametrize("sizes", [pytest.param("equal", marks=pytest.mark.slow), "unequal"])
@@ -276,6 +280,7 @@ ONE_PART, HALF, MORE_OF_OTHERS = (0.9, 0.1, 0.0), (0.5, 0.25, 0.25), (0.1, 0.5, 
 
 
 # One with all parts; the slow suite goes to either side of it.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "weights",
     [HALF, *(pytest.param(w, marks=pytest.mark.slow) for w in (ONE_PART, MORE_OF_OTHERS))],
@@ -335,6 +340,7 @@ def coefficients(mix, positive, negative):
     return alpha, beta
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(mixes(), UNIT, UNIT)
 def test_a_corner_is_solved_as_a_linear_program(mix, positive, negative):
@@ -358,6 +364,7 @@ def test_a_corner_is_solved_as_a_linear_program(mix, positive, negative):
     assert found[0] == pytest.approx(dual, abs=1e-12)
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(mixes(), UNIT, UNIT, UNIT, UNIT, UNIT, UNIT)
 def test_nothing_in_a_box_exceeds_its_bound(mix, left, low, width, height, across, up):
@@ -387,6 +394,7 @@ def test_the_bound_of_a_box_needs_the_curve_at_its_far_side(mirrored):
     assert box[[4, 7, 10, 13]].max() + 5e-4 < inside[0] <= box_bound(box)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(mixes(), st.integers(0, 2**31))
 def test_no_map_exceeds_the_largest_mix(mix, seed):
@@ -456,6 +464,7 @@ def test_masks_as_smooth_truths_are_cells(sizes):
     assert smooth_ceiling(masks, TOLERANCE) == pytest.approx(cells, abs=SLACK)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.integers(1, 4), st.integers(1, 30), st.integers(0, 2**31))
 def test_no_map_exceeds_the_smooth_ceiling_and_some_map_comes_close(count, pixels, seed):

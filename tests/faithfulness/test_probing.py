@@ -43,6 +43,7 @@ def test_what_is_shown_must_be_integers_of_the_box(colors):
     assert not probed(shows(lambda images: images + 36), colors)
 
 
+@pytest.mark.long
 def test_gradients_layers_and_hooks_are_seen(colors):
     def by_input(model, inputs, targets):
         inputs.requires_grad_()

@@ -110,6 +110,7 @@ def counting():
     return al.load("multi-color-sum-distractors", image_size=24)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(BLIND.keys() - {"color-lookup", "half-and-half"}))
 def test_a_blind_control_is_refused_by_the_whole_test(name, counting):
     report = al.faithfulness_test(name, counting, n=12, diagnosed=False)
@@ -138,6 +139,7 @@ def test_good_methods_score_above_three_quarters(name, environments, places):
     assert report.least.claim_f1 > 0.75
 
 
+@pytest.mark.long
 def test_exact_shapley_values_score_at_least_four_fifths(places):
     for env in places:
         questions = [al.Questions(env)[index] for index in range(8)]
@@ -150,6 +152,7 @@ def test_exact_shapley_values_score_at_least_four_fifths(places):
         assert lowest_mean({part: f1.numpy() for part, f1 in scores.items()})[1] >= 0.8
 
 
+@pytest.mark.long
 def test_ceilings_are_those_of_the_questions_own_cells(counting):
     report = al.faithfulness_test("oracle", counting, n=6, diagnosed=False)
     [result] = report.environments
@@ -168,6 +171,7 @@ def test_ceilings_are_those_of_the_questions_own_cells(counting):
     ]
 
 
+@pytest.mark.long
 def test_a_pass_where_no_environment_excludes_maps_without_the_target_is_inconclusive(places):
     report = al.faithfulness_test("oracle", places[1], n=6, diagnosed=False)
     assert [result.verdict for result in report.environments] == ["pass"]
@@ -197,6 +201,7 @@ def test_which_blind_maps_are_excluded_depends_on_claim_and_gamma(claim, gamma, 
     assert unproven or "whether they depend on places and colors" in repr(report).replace("\n", " ")
 
 
+@pytest.mark.long
 def test_counts_and_places_together_exclude_all_blind_maps(places):
     report = al.faithfulness_test("oracle", places[:2], n=6, diagnosed=False)
     assert report.unproven == []
@@ -204,6 +209,7 @@ def test_counts_and_places_together_exclude_all_blind_maps(places):
     assert "the network, the target, places and colors" in repr(report)
 
 
+@pytest.mark.long
 def test_maps_that_stay_just_above_gamma_for_most_roles_do_not_pass_by_luck():
     """They score nothing only if the smallest cell is the target's: for six questions with three cells
     that does not happen in (2/3)^6 = 9 % of tests, and no low score is there to be resampled.
@@ -258,6 +264,7 @@ def test_fewer_than_six_questions_give_no_verdict(places):
     assert al.faithfulness_test("oracle", places[0], n=2, one_network=True).verdict == "pass"
 
 
+@pytest.mark.long
 def test_the_role_swap_test_tells_a_method_that_fails_from_a_blind_one(counting):
     def half_right(model, inputs, targets):
         """The gradient in one column of three: far from the truth, and not blind."""
@@ -274,6 +281,7 @@ def test_the_role_swap_test_tells_a_method_that_fails_from_a_blind_one(counting)
     assert blind.environments[0].proof.p_network > 0.01
 
 
+@pytest.mark.long
 def test_a_method_that_ignores_the_target_is_told_so(counting):
     def every_class(model, inputs, targets):
         """The sum of all classes' counts, which the network knows and no target changes."""
@@ -290,6 +298,7 @@ def test_a_method_that_ignores_the_target_is_told_so(counting):
     assert result.claim_f1 <= result.proof.ceilings["without-target"]
 
 
+@pytest.mark.long
 def test_what_is_bound_to_one_network_needs_one_network(counting):
     from captum.attr import Saliency
 
@@ -300,6 +309,7 @@ def test_what_is_bound_to_one_network_needs_one_network(counting):
         assert al.faithfulness_test(bound, counting, n=6, one_network=True, output="logit")
 
 
+@pytest.mark.long
 def test_a_fresh_seed_is_drawn_stated_and_repeats_the_test(counting):
     first, second = (
         al.faithfulness_test("majority", counting, n=2, seed="fresh", diagnosed=False)

@@ -63,6 +63,7 @@ def test_a_method_that_shows_integer_images_only_is_robust(env):
     assert "pass, robust before 5 of 5 forms" in repr(report)
 
 
+@pytest.mark.long
 def test_forms_that_a_network_does_not_have_are_left_out():
     for name, forms in (
         ("multi-color-sum", 3),
@@ -75,6 +76,7 @@ def test_forms_that_a_network_does_not_have_are_left_out():
     assert "none of the forms applies" in repr(report)
 
 
+@pytest.mark.long
 def test_a_method_that_does_not_run_before_a_form_says_why(env):
     def picky(model, inputs, targets):
         layers = len(list(model.modules()))

@@ -70,6 +70,7 @@ def both_forms(maps, asked, cells, output, knows):
     return ours, questions, possible
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(cases(), st.sampled_from(["signed", "overall", "positive"]))
 def test_it_estimates_the_share_of_all_assignments_that_score_as_much(case, claim):
@@ -108,6 +109,7 @@ def noise(sizes, rng):
     return sizes * shares[:, 0], sizes * shares[:, 1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("blind", [majority, noise])
 @pytest.mark.parametrize("knows", ["neither", "roles"])
 def test_blind_maps_have_small_p_values_no_more_often_than_they_should(blind, knows):

@@ -33,6 +33,7 @@ def modulo():
 # Offers
 
 
+@pytest.mark.long
 def test_a_method_that_asks_is_offered_other_images_and_the_largest_value(colors, modulo):
     seen = []
 
@@ -97,6 +98,7 @@ def test_without_a_sum_to_keep_there_is_no_gap(colors):
     assert "completeness_gap" not in result.to_dict()
 
 
+@pytest.mark.long
 def test_each_guard_is_said_once_with_the_number_of_images(colors):
     saturated = al.load("multi-color-sum", image_size=72, temperature=2.0**-4)
     with pytest.warns(AttributionWarning) as caught:
@@ -127,6 +129,7 @@ def drawing(model, inputs, targets, *, generator):
     return torch.rand(inputs.shape, generator=generator)
 
 
+@pytest.mark.long
 def test_only_a_method_that_draws_is_run_again(colors):
     calls = []
 
@@ -211,6 +214,7 @@ def white(modulo):
     return lambda inputs: inputs
 
 
+@pytest.mark.long
 def test_the_lowest_and_highest_of_known_runs_stand_beside_the_first(modulo, white):
     method = optimizing([ones, zeros, white])
     [result] = al.faithfulness_test(method, modulo, n=3, diagnosed=False).environments
@@ -226,6 +230,7 @@ def test_the_lowest_and_highest_of_known_runs_stand_beside_the_first(modulo, whi
     assert result.to_dict()["spread"] == [lowest, highest]
 
 
+@pytest.mark.long
 def test_the_runs_of_a_deterministic_method_do_not_differ(modulo):
     [result] = al.faithfulness_test(optimizing([ones] * 3), modulo, n=2).environments
     assert {key: [row[key] for row in result.spread()] for key in ("overall", "positive")} == {
@@ -234,6 +239,7 @@ def test_the_runs_of_a_deterministic_method_do_not_differ(modulo):
     }
 
 
+@pytest.mark.long
 def test_other_runs_see_the_first_images_only_and_say_so(modulo, white):
     seen = []
 
@@ -250,6 +256,7 @@ def test_other_runs_see_the_first_images_only_and_say_so(modulo, white):
     assert highest["overall"]["f1"] == 1
 
 
+@pytest.mark.long
 def test_seeds_that_are_asked_for_are_the_runs_of_a_method_that_draws(colors):
     declared = declares(runs=3)(drawing)
     try:
@@ -269,6 +276,7 @@ def test_a_method_of_one_run_has_no_spread(colors):
     assert result.spread() == result.to_dict()["spread"] == []
 
 
+@pytest.mark.long
 def test_every_table_has_the_lowest_and_highest_below_a_method_that_optimizes(modulo, white):
     names = ["method", "method, lowest of 2 runs", "method, highest of 2 runs"]
     comparison = al.compare(["saliency", optimizing([zeros, white])], modulo, n=2)
@@ -346,6 +354,7 @@ def test_a_part_that_the_first_images_lack_has_no_lowest_and_highest(modulo, whi
     assert comparison.to_frame().f1.isna().sum() >= 2
 
 
+@pytest.mark.long
 def test_worlds_are_scored_at_the_strict_level_too(colors):
     """Of min(black@top, 2) many black pixels hardly matter: only the strict level asks for them."""
     env = al.world("red@left - blue@right + min(black@top, 2)", image_size=24)

@@ -34,6 +34,7 @@ def result_of(method, env, **arguments):
     return result
 
 
+@pytest.mark.long
 def test_the_evidence_states_what_the_environment_is(colors, modulo, undisturbed):
     first, second, third = (
         result_of("sobel", env).evidence for env in (colors, modulo, undisturbed)
@@ -46,6 +47,7 @@ def test_the_evidence_states_what_the_environment_is(colors, modulo, undisturbed
     assert third.overrides == {"image_size": 24, "redundant_channels": 0}
 
 
+@pytest.mark.long
 def test_the_evidence_states_what_the_maps_are(colors):
     def half_empty(model, inputs, targets):
         maps = torch.randn(inputs[:, :1].shape, generator=torch.Generator().manual_seed(0))
@@ -66,6 +68,7 @@ def test_the_evidence_states_what_the_maps_are(colors):
     assert not positive.stochastic
 
 
+@pytest.mark.long
 def test_the_shares_are_means_over_all_images_of_the_part_that_decides(colors):
     n = 11  # more than are studied
     result = result_of("sobel", colors, n=n, claim="overall")
@@ -80,6 +83,7 @@ def test_the_shares_are_means_over_all_images_of_the_part_that_decides(colors):
     assert result.evidence.missing == pytest.approx(1 - result.claim_f1, abs=1e-6)
 
 
+@pytest.mark.long
 def test_what_guards_say_is_handed_on_by_kind():
     saturated = al.load("multi-color-sum", image_size=72, temperature=2.0**-4)
     assert "saturation" in result_of("saliency", saturated).evidence.guards
@@ -102,6 +106,7 @@ def test_exact_shapley_values_are_scored_for_the_explained_target(colors):
     assert expected < 1
 
 
+@pytest.mark.long
 def test_a_coarse_method_has_the_ceiling_of_its_layer_unless_it_has_both_signs(colors):
     result = result_of("gradcam", colors)
     shape = tuple(
@@ -116,6 +121,7 @@ def test_a_coarse_method_has_the_ceiling_of_its_layer_unless_it_has_both_signs(c
     assert result_of("sobel", colors, claim="overall").own_ceiling is None
 
 
+@pytest.mark.long
 def test_superpixels_have_the_ceiling_of_their_own_partition(colors):
     settings = {"segmentation": "patches", "n_samples": 50}
     result = result_of("lime", colors, claim="overall", settings=settings)

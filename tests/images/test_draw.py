@@ -47,6 +47,7 @@ def test_a_sample_does_not_depend_on_what_was_drawn_before(generator):
     assert len(set(forward)) == 6
 
 
+@pytest.mark.long
 def test_a_sample_is_the_same_in_another_process():
     recipes = [make(generator) for generator in sorted(GENERATORS.keys() - {"scenes"})]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:

@@ -16,6 +16,7 @@ seeds = st.integers(0, 2**64 - 1)
 indices = st.integers(0, 2**40)
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(
     seed=seeds,
@@ -48,6 +49,7 @@ def test_a_color_patch_has_only_its_color_or_the_background(
         assert pixels <= {color, GRAY}
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(seed=seeds, index=indices, image_size=st.integers(8, 90), count=st.integers(1, 6))
 def test_a_binary_image_is_one_only_inside_patches(seed, index, image_size, count):
@@ -58,6 +60,7 @@ def test_a_binary_image_is_one_only_inside_patches(seed, index, image_size, coun
     assert np.unique(patches).tolist() == list(range(count + 1))
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(
     seed=seeds,
@@ -140,6 +143,7 @@ def test_numbers_are_uniform_over_the_range_with_both_ends():
 
 
 # (images, tolerance): 411 / sqrt(images) is the standard error of the mean, 21 and 9 pixels.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("count", "most"), [(400, 0.025), pytest.param(2000, 0.02, marks=pytest.mark.slow)]
 )

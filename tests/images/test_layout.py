@@ -17,6 +17,7 @@ size_ranges = st.tuples(fractions, fractions).map(lambda pair: tuple(sorted(pair
 shape_lists = st.lists(st.sampled_from(sorted(SHAPES)), min_size=1, max_size=4)
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -48,6 +49,7 @@ def test_patches_never_overlap_and_lie_wholly_inside(seed, image_size, count):
         assert np.array_equal(crop, circle(rng, diameter))
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -90,6 +92,7 @@ def test_every_shape_of_the_list_is_drawn():
     assert abs(circles - 100) <= 35
 
 
+@pytest.mark.long
 def test_the_label_tells_nothing_of_the_size_or_the_position():
     """Largest first must not mean label 1 first: distractors have to look like the rest."""
     rng = np.random.default_rng(0)

@@ -37,6 +37,7 @@ def pixels_of(image, color):
     return (image == np.array(color)[:, None, None]).all(0)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(index=st.integers(0, 2**32), image_size=st.integers(40, 80), fill=st.floats(0.5, 1))
 def test_every_patch_has_its_pixels_in_its_region(index, image_size, fill):
@@ -79,6 +80,7 @@ def test_a_patch_with_an_area_of_its_own_is_drawn_apart():
     assert max(counts) <= round(0.05 * 48**2)
 
 
+@pytest.mark.long
 def test_alternatives_are_equally_likely_and_patches_come_together():
     drawn = scene("red & green|blue|nothing", area=(0.02, 0.02))
     shown = [draw(drawn, 0, index).image for index in range(600)]

@@ -41,6 +41,7 @@ PAIRS = [0, 0, 1, 1, 2, 2, 3, 3]
 ALL = [True] * 5
 
 
+@pytest.mark.long
 def test_the_scores_and_the_residual_are_those_of_meta_rank(ranks, scores, truth):
     found = fused(ranks, {"signed": truth}, PAIRS, ALL)
     assert found.scores.tolist() == scores.tolist()
@@ -49,6 +50,7 @@ def test_the_scores_and_the_residual_are_those_of_meta_rank(ranks, scores, truth
     assert (found.low <= found.high).all()
 
 
+@pytest.mark.long
 def test_correlations_are_with_the_mean_of_the_truth_over_cases(ranks, scores, truth):
     [found] = fused(ranks, {"signed": truth}, PAIRS, ALL).agreement.values()
     target = truth.mean(1).tolist()
@@ -60,6 +62,7 @@ def test_correlations_are_with_the_mean_of_the_truth_over_cases(ranks, scores, t
     assert found.for_other_methods.value == found.correlation.value
 
 
+@pytest.mark.long
 def test_controls_are_ranked_but_not_correlated(ranks, scores, truth):
     [found] = fused(
         ranks, {"signed": truth}, PAIRS, [True, True, True, True, False]
@@ -68,6 +71,7 @@ def test_controls_are_ranked_but_not_correlated(ranks, scores, truth):
     assert found.correlation.value == pytest.approx(expected, abs=ROUNDING)
 
 
+@pytest.mark.long
 def test_f1_that_differs_by_rounding_alone_is_a_tie(ranks, scores):
     truth = np.repeat([[1.0], [1 - 6e-8], [0.5], [0.5], [0.5]], 8, axis=1)
     [found] = fused(ranks, {"signed": truth}, PAIRS, ALL).agreement.values()
@@ -75,6 +79,7 @@ def test_f1_that_differs_by_rounding_alone_is_a_tie(ranks, scores):
     assert found.correlation.value == pytest.approx(expected, abs=ROUNDING)
 
 
+@pytest.mark.long
 def test_rankings_that_are_the_truth_s_agree_whatever_is_drawn():
     truth = np.repeat(np.arange(5.0)[:, None] / 5, 8, axis=1)
     found = fused(5 - 5 * truth, {"signed": truth}, PAIRS, ALL).agreement["signed"]
@@ -82,6 +87,7 @@ def test_rankings_that_are_the_truth_s_agree_whatever_is_drawn():
     assert tuple(found.gain) == (0, 0, 0)
 
 
+@pytest.mark.long
 def test_intervals_come_from_pairs_not_from_cases():
     """Three pairs of eight cases each, alike within a pair: no more certain than three cases."""
     few = np.array([[1.0, 2, 1], [2, 1, 3], [3, 3, 2]])
@@ -98,6 +104,7 @@ def test_intervals_come_from_pairs_not_from_cases():
     assert (many.high - many.low > 1.5 * (as_cases.high - as_cases.low)).all()
 
 
+@pytest.mark.long
 def test_methods_that_tie_do_so_in_whatever_order_they_are_named():
     """Their scores are equal but for rounding, which differs with the order of methods."""
     areas = np.random.default_rng(0).integers(0, 2, (5, 6)).astype(float)
@@ -120,6 +127,7 @@ def test_places_do_not_follow_rounding():
     assert placed(np.array([0.3, 0.1 + 0.2, 0.0])) == placed(np.array([1, 1, 0.5])) == [1, 1, 3]
 
 
+@pytest.mark.long
 def test_where_a_method_is_missing_the_truth_is_compared_within_cases():
     """The first is right in the hard case alone, and better there than those who know the easy one."""
     ranks = np.array([[np.nan, np.nan, 1, 1], [1, 1, 2, 2], [2, 2, 3, 3]])
@@ -128,6 +136,7 @@ def test_where_a_method_is_missing_the_truth_is_compared_within_cases():
     assert found.correlation.value == 1
 
 
+@pytest.mark.long
 def test_the_ceiling_is_that_of_a_ranking_without_ties():
     tied = [0.9, 0.5, 0.0, 0.0, 0.0]
     assert ceiling(np.array(tied)) == pytest.approx(oracle.spearman([5, 4, 3, 2, 1], tied))
@@ -137,6 +146,7 @@ def test_the_ceiling_is_that_of_a_ranking_without_ties():
     assert fit.agreement["signed"].correlation.value == pytest.approx(fit.ceiling["signed"])
 
 
+@pytest.mark.long
 def test_a_correlation_alone_is_that_of_the_fusion(ranks, truth):
     fit = fused(ranks, {"signed": truth}, PAIRS, ALL)
     alone = correlation_with_truth(ranks, truth, ALL)
@@ -154,6 +164,7 @@ def test_one_or_two_pairs_have_no_intervals(ranks, truth, pairs):
     assert not math.isnan(found.agreement["signed"].correlation.value)
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_intervals(ranks, truth):
     first, again, other = (
         fused(ranks, {"signed": truth}, PAIRS, ALL, seed=seed) for seed in (0, 0, 1)
@@ -162,6 +173,7 @@ def test_the_same_seed_gives_the_same_intervals(ranks, truth):
     assert first.low.tolist() != other.low.tolist()
 
 
+@pytest.mark.long
 def test_a_higher_confidence_widens_intervals(ranks, truth):
     narrow, wide = (
         fused(ranks, {"signed": truth}, PAIRS, ALL, confidence=each) for each in (0.5, 0.99)

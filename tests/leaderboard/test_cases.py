@@ -23,6 +23,7 @@ def test_only_black_and_redundant_channels_make_unseen_data(pair):
     assert env.task == "classification"
 
 
+@pytest.mark.long
 def test_images_and_doses_differ_as_they_say():
     sizes = {
         pair.name: pair.load(16, 0).model(torch.zeros(1, 3, 16, 16)).shape[1] for pair in PAIRS

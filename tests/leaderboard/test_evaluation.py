@@ -50,6 +50,7 @@ def test_a_method_that_cannot_be_run_has_a_reason_and_no_map(env):
     assert "not today" in found.reasons["broken"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("removed_to", ["black", "true baseline"])
 @pytest.mark.parametrize("indicator", ["accuracy", "label-probability"])
 def test_areas_are_those_of_forward_passes(env, seen, removed_to, indicator):

@@ -73,6 +73,7 @@ def test_stopped_before_every_method_ran_there_is_no_ranking(tmp_path):
     assert stopped.value.result is None
 
 
+@pytest.mark.long
 def test_the_order_in_which_pairs_are_done_changes_nothing(undisturbed, monkeypatch):
     def backward(cells, *_, **__):
         yield from ((cell, outcome_of(cell.compute)) for cell in reversed(cells))
@@ -105,6 +106,7 @@ def keys(monkeypatch, methods=("saliency", "lrp"), **options):
     return [cell.key for cell in seen]
 
 
+@pytest.mark.long
 def test_a_cell_depends_on_all_that_its_scores_do_and_on_nothing_else(monkeypatch):
     def same_name(by):
         def watched(model, inputs, targets):

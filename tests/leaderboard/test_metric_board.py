@@ -119,6 +119,7 @@ def interval_of(values):
     return mean_interval(np.array(values, float), 0)
 
 
+@pytest.mark.long
 @given(
     st.one_of(
         table,

@@ -139,6 +139,7 @@ def test_a_stopped_ranking_is_of_what_is_done_and_goes_on(tmp_path, n):
     assert stopped.value.result is None
 
 
+@pytest.mark.long
 def test_panels_are_let_go_after_an_error(monkeypatch):
     def full(cells, *rest, **more):
         yield cells[0], cells[0].compute(None)
@@ -162,6 +163,7 @@ def test_metrics_that_never_look_at_the_network_estimate_nothing(monkeypatch):
     assert table.loc["watched", "estimates"] in ("shapley", "not told apart")
 
 
+@pytest.mark.long
 def test_a_metric_that_ranks_nothing_in_a_world_is_refused_there():
     @metric(higher_is_better=True, per_sample=True)
     def nothing(attributions):

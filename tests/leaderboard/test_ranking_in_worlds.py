@@ -23,6 +23,7 @@ def board():
     return rank_methods(TWO, 2, 3, pairs=[WORLD], size=SIDE, worlds=2, difficulty="easy")
 
 
+@pytest.mark.long
 def test_the_output_of_a_regression_is_followed_pixel_by_pixel():
     env = al.load("all-four", image_size=12)
     seen = explained(["random"], env, 2, 0)
@@ -41,6 +42,7 @@ def test_the_output_of_a_regression_is_followed_pixel_by_pixel():
             assert found[protocol][0, number] == pytest.approx(area, abs=1e-12)
 
 
+@pytest.mark.long
 def test_what_is_not_asked_counts_for_no_f1():
     seen = explained(["input-x-gradient"], al.load("several-objects", image_size=SIDE), 4, 0)
     asked = seen.truth.asked
@@ -71,6 +73,7 @@ def test_random_worlds_are_further_pairs_with_images_of_their_own(board):
     assert elsewhere.by_feature().empty
 
 
+@pytest.mark.long
 def test_features_split_the_random_worlds(board):
     table = board.by_feature().set_index("feature")
     assert list(table.index) == list(FEATURES)

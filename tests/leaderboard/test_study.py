@@ -82,6 +82,7 @@ def test_every_pair_is_ranked_in_both_orders(board):
     assert board.areas.shape == board.ranks.shape == (4, 6)
 
 
+@pytest.mark.long
 def test_the_leaderboard_is_meta_rank_of_the_ranks(board):
     table = board.to_frame()
     expected = dict(zip(board.methods, meta_rank(board.ranks), strict=True))
@@ -112,6 +113,7 @@ def test_the_indicator_decides_what_areas_are_of(board):
     assert "by label probability" in graded.title
 
 
+@pytest.mark.long
 def test_a_method_that_fails_in_a_case_is_missing_there_and_it_is_said():
     pairs = [PAIRS[0], next(pair for pair in PAIRS if pair.data == "two colors")]
     found = rank_methods([failing, "gradcam"], 1, pairs=pairs, size=16)
@@ -123,6 +125,7 @@ def test_a_method_that_fails_in_a_case_is_missing_there_and_it_is_said():
     assert "four classes only" in row.reason
 
 
+@pytest.mark.long
 def test_below_a_method_that_optimizes_stand_its_lowest_and_highest_place():
     @declares(runs=2)
     def method(model, inputs, targets, *, nudge):
@@ -169,6 +172,7 @@ def test_a_ranking_that_is_the_truth_s_is_found_to_be():
     assert found[ORACLE_WINS][1:] == (4, 4)
 
 
+@pytest.mark.long
 def test_a_ranking_that_is_the_opposite_does_not_recover_it():
     wrong = {**FIVE_TRUE, "a": 0.02, "b": 0.05, "d": 0.5, "e": 0.9}
     assert answers(made_up(many_pairs(RIGHT), wrong, FOUR))[RECOVERS][0] == "no"
@@ -228,6 +232,7 @@ def test_what_fusing_gains_follows_the_interval(low, high, answer):
     assert changed(made_up(RIGHT, TRUE), gain=(0.0, low, high))[GAINS][0] == answer
 
 
+@pytest.mark.long
 def test_pairs_that_share_images_are_counted():
     assert answers(made_up(RIGHT, TRUE))[UNSEEN][0] == NO_INTERVAL
     shared = made_up(many_pairs(RIGHT), FIVE_TRUE, FOUR, data="squares")
@@ -235,6 +240,7 @@ def test_pairs_that_share_images_are_counted():
     assert answers(shared)[SETS][1:] == (1, 4)
 
 
+@pytest.mark.long
 def test_places_that_depend_on_another_method_are_counted():
     """A third method decides which of two that are close is ahead."""
     ranked = {"a": [3, 4, 2, 1, 1, 3], "b": [1, 3, 4, 3, 3, 4], "c": [2, 2, 1, 4, 2, 2]}

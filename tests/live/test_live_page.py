@@ -96,6 +96,7 @@ def test_every_network_in_the_page_is_that_of_python(env, page):
         assert torch.equal(network(images), original.model(images))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["quadrants", "parity", "several-objects"])
 def test_the_truth_in_the_page_is_that_of_python(name):
     env = al.load(name, image_size=36)
@@ -118,6 +119,7 @@ def test_the_last_layers_are_temperature_and_softmax(env, page):
     assert softmax == {"kind": "softmax"}
 
 
+@pytest.mark.long
 def test_the_same_call_gives_the_same_bytes_and_another_seed_others():
     env = al.load("quadrants", image_size=SIDE)
     first, again, other = (live_page(env, 1, seed=seed) for seed in (0, 0, 1))
@@ -136,6 +138,7 @@ def test_the_page_loads_nothing(page):
     assert 'href="data:,"' in icon
 
 
+@pytest.mark.long
 def test_text_from_outside_stays_text(tmp_path):
     design = tmp_path / "mine.toml"
     text = '</script><script>alert("1")</script>'
@@ -168,6 +171,7 @@ def test_scenes_that_an_environment_lacks_have_a_reason(name, missing):
         assert words in document["scenes"][scene]
 
 
+@pytest.mark.long
 def test_a_colored_background_has_no_gray_value():
     env = al.load("multi-color-sum", image_size=SIDE, background=(20, 20, 30))
     scenes = document_of(live_page(env, 1))["scenes"]
@@ -204,6 +208,7 @@ def test_a_network_that_is_no_chain_is_refused():
         live_page(other, 1)
 
 
+@pytest.mark.long
 def test_a_page_that_would_be_too_large_is_refused(env, monkeypatch):
     monkeypatch.setattr(live, "LARGEST_PAGE", 50_000)
     with pytest.raises(al.AttributionLabError, match=r"50,000.*smaller"):

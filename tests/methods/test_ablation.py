@@ -28,6 +28,7 @@ def network(seed, channels, height, width):
     return nn.Sequential(*layers).double().eval()
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(
     st.integers(0, 2**31),
@@ -64,6 +65,7 @@ def test_the_last_window_is_cut_off_at_the_border():
     assert got[0, 0, 0].tolist() == [21.0, 21.0, 28.5, 36.0]
 
 
+@pytest.mark.long
 @given(st.integers(1, 4), st.integers(4, 9), st.integers(4, 9))
 def test_windows_that_do_not_overlap_are_told_as_regions_and_others_are_not(window, height, width):
     model, inputs = network(0, 1, height, width), torch.randn(2, 1, height, width).double()

@@ -120,6 +120,7 @@ def test_it_does_not_matter_whether_images_or_tokens_come_first(method):
     close(method(Transformer("module", batch_first=False), images, TARGETS), expected)
 
 
+@pytest.mark.long
 @BOTH
 def test_a_map_does_not_depend_on_the_images_beside_it(method):
     """Seven images of seven tokens, so that either could be taken for the other."""

@@ -177,6 +177,7 @@ def test_a_higher_price_lets_less_information_through(left):
     assert sums[0] > 2 * sums[1]
 
 
+@pytest.mark.long
 def test_maps_follow_the_generator_alone_and_the_model_stays_as_it_was():
     env = al.load("single-color-modulo", image_size=24)
     images, labels = env.batch(2)

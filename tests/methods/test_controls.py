@@ -26,6 +26,7 @@ def environments():
     return {name: al.load(name, image_size=72) for name in COUNTING}
 
 
+@pytest.mark.long
 def test_the_oracle_scores_one_wherever_it_applies(environments):
     for claim in ("signed", "overall", "positive"):
         report = judged("oracle", list(environments.values()), 2, claim=claim)
@@ -37,12 +38,14 @@ def test_the_oracle_scores_one_wherever_it_applies(environments):
             assert result.mean("negative", "f1") == expected
 
 
+@pytest.mark.long
 def test_the_inverted_oracle_fails_on_signs_and_passes_without_them(environments):
     for env in environments.values():
         assert judged("inverted-oracle", env, 2).verdict == "fail"
         assert judged("inverted-oracle", env, 2, claim="overall").verdict == "pass"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", ["signed", "overall", "positive"])
 @pytest.mark.parametrize("control", ["random", "constant"])
 def test_random_and_constant_fail_everywhere(environments, control, claim):

@@ -145,6 +145,7 @@ def test_the_mask_covers_the_square_that_the_output_reads(images):
         assert 64 / 576 < float(mask.mean()) < 0.2
 
 
+@pytest.mark.long
 def test_images_of_a_batch_are_optimized_each_for_itself(images):
     model = Square(2, 12)
     together = extremal_perturbation(model, images, TARGETS, iterations=30)
@@ -169,6 +170,7 @@ def test_two_iterations_by_hand():
     torch.testing.assert_close(got, torch.full((1, 1, 2, 2), value))
 
 
+@pytest.mark.long
 def test_the_weights_set_the_balance(images):
     common = {"iterations": 40, "blur_sigma": 8.0}
     blind = extremal_perturbation(Square(2, 12), images, TARGETS, output_weight=0, **common)

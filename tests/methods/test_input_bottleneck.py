@@ -162,6 +162,7 @@ class Left(nn.Module):
         return torch.stack([total, -total], dim=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("attribution", ["mask", "information"])
 def test_pixels_that_the_output_ignores_need_not_be_seen(attribution):
     references = 100 + 20 * torch.randn(60, 1, 8, 8, generator=generator(1))

@@ -104,6 +104,7 @@ def test_what_suffixes_make_of_it_is_run_as_often(suffix):
     assert as_method(f"saliency-{suffix}", METHODS).runs == 1
 
 
+@pytest.mark.long
 def test_runs_of_extremal_perturbation_differ_in_rounding_alone():
     env = al.load("single-color-modulo", image_size=24)
     images, targets = env.batch(1, 0)

@@ -235,6 +235,7 @@ def test_deep_shap_from_one_baseline_is_deep_lift():
     )
 
 
+@pytest.mark.long
 @few
 @given(seeds, st.integers(2, 4))
 def test_deep_shap_from_several_baselines_is_captums_deep_lift_shap(seed, n):

@@ -158,6 +158,7 @@ def test_half_of_the_players_never_come_with_the_other_half():
         assert len(torch.cat([pairs.kept, ~pairs.kept]).unique(dim=0)) == 16
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("players", "n"), [(9, 60), (10, 40), (16, 100), (30, 12)])
 def test_each_size_has_its_share_of_the_kernel_on_average(players, n):
     """Weights sum to the mass of each size in the mean, and its members are equally frequent."""

@@ -66,6 +66,7 @@ def test_coefficients_are_those_of_the_definition_in_loops():
         )
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 1.0, 4.0]))
 def test_a_linear_model_is_recovered_exactly(seed, baseline):
     got = run(Linear(), alpha=0.0, n_samples=64, baselines=baseline, generator=seeded(seed))

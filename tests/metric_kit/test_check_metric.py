@@ -300,6 +300,7 @@ def test_what_cannot_be_checked_is_refused(arguments, message):
         check_metric(**(options | arguments))
 
 
+@pytest.mark.long
 def test_an_invariance_is_suggested_only_where_scores_are_alike():
     def of_the_answer(model, images, targets, attributions):
         """Of the class that wins, not of the target: better for some, worse for others."""
@@ -318,6 +319,7 @@ def test_an_invariance_is_suggested_only_where_scores_are_alike():
         )
 
 
+@pytest.mark.long
 def test_whoever_declares_everything_away_is_told_that_nothing_is_shown():
     @metric(
         higher_is_better=True,

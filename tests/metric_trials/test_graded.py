@@ -75,6 +75,7 @@ def test_so_many_pixels_have_the_wrong_sign(given, graded, dose):
     assert torch.equal(of_kind(graded, "signs")[1.0], -signed)
 
 
+@pytest.mark.long
 def test_images_are_reversed_as_a_whole(given):
     signed = given[0][:1].repeat(200, 1, 1, 1)
     kinds = given[1][:1].repeat(200, 1, 1, 1)

@@ -145,6 +145,7 @@ def test_values_are_the_exact_shapley_values_of_each_network(objects):
         assert torch.equal(panel.case.values, values[None].float())
 
 
+@pytest.mark.long
 def test_estimated_values_are_said_to_be_estimates(monkeypatch):
     env = al.load("all-four", image_size=SIDE)
     found = al.Environment.truths
@@ -189,6 +190,7 @@ def test_in_one_network_nothing_is_decided():
     assert report.trial.contrast is None
 
 
+@pytest.mark.long
 def test_the_command_tests_a_metric_in_a_world(capsys, without_kit):
     words = ["metric", "sparsity", "--env", "all-four", "--n", "2", "--image-size", "24"]
     assert command([*words, "--dose", "share=0", "--jobs", "1"]) == 2
@@ -278,6 +280,7 @@ def test_the_verdict_is_by_the_interval_of_a_share(verdicts, said):
     assert report.verdict == said
 
 
+@pytest.mark.long
 def test_a_stopped_exam_reports_the_worlds_that_are_done(tmp_path):
     seen = []
 
@@ -292,6 +295,7 @@ def test_a_stopped_exam_reports_the_worlds_that_are_done(tmp_path):
     assert len(stop.value.result.results) == 1
 
 
+@pytest.mark.long
 def test_a_metric_that_no_world_can_test_is_refused():
     def broken(attributions):
         raise RuntimeError("no luck")
@@ -302,6 +306,7 @@ def test_a_metric_that_no_world_can_test_is_refused():
         exam(n=1)
 
 
+@pytest.mark.long
 def test_the_command_prints_the_share_of_worlds(tmp_path, capsys, without_kit):
     path = tmp_path / "exam.json"
     words = [

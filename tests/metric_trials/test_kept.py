@@ -104,6 +104,7 @@ def test_a_stopped_test_reports_what_is_done_and_goes_on(env, undisturbed, tmp_p
     assert not asked
 
 
+@pytest.mark.long
 def test_kept_panels_answer_for_any_number_of_questions(env, undisturbed):
     panels = Panels(env, 3, 0, "probability", ["lrp"], one_network=False, keep=True)
     for n in (2, 3):
@@ -111,6 +112,7 @@ def test_kept_panels_answer_for_any_number_of_questions(env, undisturbed):
         assert same(found, undisturbed[n, False])
 
 
+@pytest.mark.long
 def test_fewer_than_two_images_are_no_report(env, tmp_path):
     at_question[1] = stop
     with pytest.raises(Stopped, match="1 of 3 images were done") as stopped:
@@ -136,6 +138,7 @@ def test_more_images_are_computed_beside_those_that_are_there(
     assert not asked
 
 
+@pytest.mark.long
 def test_neither_order_nor_gaps_change_what_is_known_of_a_question(env, undisturbed, monkeypatch):
     """Of several processes the last question may be done first."""
 
@@ -154,6 +157,7 @@ def test_neither_order_nor_gaps_change_what_is_known_of_a_question(env, undistur
     )
 
 
+@pytest.mark.long
 def test_the_first_failure_ends_the_work_and_is_kept(env, undisturbed, tmp_path):
     options = {"doses": DOSES, "methods": ["lrp"], "out": tmp_path / "kept"}
     at_question[1] = fail
@@ -165,6 +169,7 @@ def test_the_first_failure_ends_the_work_and_is_kept(env, undisturbed, tmp_path)
     assert same(metric_test(watched, env, 3, retry_failed=True, **options), undisturbed[3, False])
 
 
+@pytest.mark.long
 def test_a_metric_that_changes_the_model_is_named_whenever_its_scores_are_used(env, tmp_path):
     at_question[0] = change
     for _ in range(2):
@@ -199,6 +204,7 @@ def factor(by):
     return as_metric(scaled, True)
 
 
+@pytest.mark.long
 def test_a_cell_depends_on_all_that_its_answers_do_and_on_nothing_else(monkeypatch):
     def scores(attributions):
         return attributions.sum((1, 2, 3))

@@ -77,6 +77,7 @@ def test_lower_is_better_turns_the_ranking_and_the_best_map(env):
         assert each.best == each.oracle == -1
 
 
+@pytest.mark.long
 def test_deletion_ranks_better_without_unseen_data_and_its_distance_is_a_step(deletion):
     clean, near, far = deletion.along("distance")
     assert clean.correlations["signed"].value > far.correlations["signed"].value + 0.1
@@ -123,6 +124,7 @@ def test_roads_answers_at_a_dose_do_not_depend_on_the_other_axes(env):
     assert none.correlations != some.correlations
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_report(env):
     doses = {"share": [0.5]}
     one, same, other = (on_one_network("sensitivity-n", env, 2, s, doses=doses) for s in (0, 0, 1))
@@ -130,6 +132,7 @@ def test_the_same_seed_gives_the_same_report(env):
     assert one.doses != other.doses
 
 
+@pytest.mark.long
 def test_several_metrics_at_once_get_what_each_gets_alone(env, deletion):
     settings = {"doses": SMALL, "one_network": True, "methods": ["input-x-gradient", "lrp"]}
     both = metric_tests([as_metric("insertion"), as_metric("deletion")], env, 2, **settings)
@@ -229,6 +232,7 @@ def test_an_axis_that_was_not_tried_is_refused(deletion):
         deletion.along("strength")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one_network", [False, True])
 def test_a_metric_without_any_score_is_refused_by_its_name(env, one_network):
     def silent(attributions):

@@ -122,6 +122,7 @@ def test_evaluations_that_maps_share_change_no_score(seen, name, function, setti
     assert len(set(expected)) > 15
 
 
+@pytest.mark.long
 def test_magnitudes_of_cells_are_scored_as_by_the_functions(seen):
     other = (seen.case.target + 1) % 3  # an output that rises where others are deleted
     rising = replace(seen, case=replace(seen.case, target=other))
@@ -213,6 +214,7 @@ def dataset_metric(seen, each, function, **settings):
     )
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:level")  # jumped over, or not reached: known here
 def test_soundness_of_many_maps_is_the_mean_of_each_over_the_levels(seen):
     background = seen.case.image[:, :1, :1].expand(3, 12, 12)

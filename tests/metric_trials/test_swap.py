@@ -137,6 +137,7 @@ def test_insertion_is_valid_and_unseen_data_lowers_its_agreement(insertion):
     assert trial.drops[0].mean.value == pytest.approx(less, abs=1e-15)
 
 
+@pytest.mark.long
 def test_foreground_is_blind_though_it_takes_the_model(env):
     report = metric_test(foreground, env, 3, doses=CLEAN)
     assert report.verdict == "blind"
@@ -144,6 +145,7 @@ def test_foreground_is_blind_though_it_takes_the_model(env):
     assert report.trial.contrast.mean == (0, 0, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BLIND)
 def test_each_control_is_blind_under_its_name(env, name):
     report = metric_test(name, env, 2, doses={"strength": [0, 1], "share": [0]})
@@ -185,6 +187,7 @@ def test_quantus_states_that_lower_is_better_for_what_falls_more():
     assert quantus.RegionPerturbation.score_direction.value == "lower"
 
 
+@pytest.mark.long
 def test_too_few_questions_and_a_constant_score_decide_nothing(env):
     few = metric_test("deletion", env, 2, doses=CLEAN)
     assert few.verdict == "undecided"
@@ -197,6 +200,7 @@ def test_too_few_questions_and_a_constant_score_decide_nothing(env):
     assert same.sentence.startswith("undecided: no question has a ranking")
 
 
+@pytest.mark.long
 def test_without_another_kind_of_pixels_nothing_is_decisive(env):
     one = al.load("multi-color-sum", image_size=12, colors=[[220, 120, 20]])
     for place, options, why in (
@@ -224,6 +228,7 @@ def test_twins_with_the_same_roles_or_another_image_are_refused(env):
         refuse_equal_twins(own, other)
 
 
+@pytest.mark.long
 def test_axes_that_a_metric_never_sees_are_left_out(env):
     doses = {"strength": [0, 1], "distance": [0, 20]}
     assert metric_test("pointing-game", env, 2, doses=doses).doses == []
@@ -254,6 +259,7 @@ def test_the_table_holds_each_attribution_before_both_networks(insertion, env):
     assert seen.f1_overall["foreground"] == float(parts_f1(maps, truth)["overall"])
 
 
+@pytest.mark.long
 def test_files_hold_scores_and_f1_and_the_page_needs_nothing_else(insertion, tmp_path):
     insertion.to_json(tmp_path / "report.json")
     document = json.loads((tmp_path / "report.json").read_text())
@@ -279,6 +285,7 @@ def test_the_figure_shows_the_metric_beside_those_that_never_look(insertion):
     assert "valid" in insertion.figure().get_suptitle()
 
 
+@pytest.mark.long
 def test_a_metric_that_calls_deletion_prepares_each_image_a_few_times(env, monkeypatch):
     prepared = []
     whole = stepwise._mixture

@@ -32,6 +32,7 @@ THRESHOLDS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(
     SEEDS,
@@ -125,6 +126,7 @@ def test_a_map_of_zeros_loses_nothing_and_a_constant_one_everything_or_nothing()
     assert (released.removed == 1).all()
 
 
+@pytest.mark.long
 def test_a_level_at_the_released_threshold_is_not_above_it():
     # In float64 many products of a tenth and a level are not the integers that they should be.
     for tenth in range(1, 10):

@@ -39,6 +39,7 @@ def networks_and_orders(draw):
     return model, images.float(), others.float(), orders, targets
 
 
+@pytest.mark.long
 @given(networks_and_orders())
 def test_outputs_along_orders_are_those_of_one_forward_pass_a_step(case):
     model, images, others, orders, targets = case
@@ -50,6 +51,7 @@ def test_outputs_along_orders_are_those_of_one_forward_pass_a_step(case):
             assert curve.tolist() == expected
 
 
+@pytest.mark.long
 @given(networks_and_orders(), st.sampled_from([[0], [1, 3], [2, 5, 6], range(0, 7, 2)]))
 def test_counts_choose_from_the_whole_curve_under_both_measures(case, counts):
     model, images, others, orders, targets = case

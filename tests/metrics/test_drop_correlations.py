@@ -61,6 +61,7 @@ def drops_of(case, i):
     ]
 
 
+@pytest.mark.long
 @given(SEEDS)
 def test_scores_of_patches_are_their_definitions(seed):
     case = model, images, targets, maps, replacement, labels, patches = drawn(seed)

@@ -55,6 +55,7 @@ def case_of(seed):
 CLOSE = 1e-5
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.integers(0, 2**31), st.sampled_from(["morf", "lerf"]), st.integers(1, 13))
 def test_curves_and_scores_of_any_model_are_their_definitions(seed, order, step):

@@ -56,6 +56,7 @@ def same_weights(model, before):
     return after.keys() == before.keys() and all(torch.equal(after[k], before[k]) for k in before)
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(st.integers(0, 2**31), st.sampled_from(ORDERS), st.sampled_from([(0.0, 1), (0.2, 3)]))
 def test_the_curve_is_its_definition_and_leaves_the_model_alone(seed, order, noise):

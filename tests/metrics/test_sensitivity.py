@@ -113,6 +113,7 @@ def nan_for_none(values):
     return [math.nan if value is None else value for value in values]
 
 
+@pytest.mark.long
 @given(
     st.integers(0, 2**31),
     st.integers(1, 3),

@@ -73,6 +73,7 @@ def output_of(model, target):
 SEEDS = st.integers(0, 2**31)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(SEEDS, st.sampled_from([1, 3, 64]), st.booleans(), st.booleans())
 def test_drops_sums_and_scores_are_their_definitions(seed, batch_size, own_regions, one_filling):
@@ -340,6 +341,7 @@ def test_an_image_loses_one_whole_patch_or_nothing():
             assert torch.equal(gone, cells == found)
 
 
+@pytest.mark.long
 def test_half_of_the_images_lose_a_patch_and_each_patch_equally_often():
     n = 20_000
     lost = patch_deleted(torch.ones(n, 1, 2, 2), 4, 0.0, generator=generator())[:, 0] == 0

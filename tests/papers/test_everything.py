@@ -222,6 +222,7 @@ def test_a_claim_about_several_items_counts_once_for_each_answer(mine):
     assert found.loc["Second", ["agrees", "differs", "undecided"]].tolist() == [2, 0, 0]
 
 
+@pytest.mark.long
 def test_what_the_store_knows_is_not_computed_again_and_what_changed_is(mine, tmp_path):
     computed = mine(a=fine, b=fine)
     first = reproduce_all(out=tmp_path)
@@ -317,6 +318,7 @@ def test_a_refused_item_has_its_one_line(mine):
     assert attempt.error == attempt.reason == "weights are missing: pass weights"
 
 
+@pytest.mark.long
 def test_an_interruption_keeps_what_is_done_and_the_same_call_goes_on(mine, tmp_path):
     mine(a=fine, b=stops, c=fine)
     with pytest.raises(Stopped, match="1 of 3 items were done") as stopped:
@@ -344,6 +346,7 @@ def test_an_interruption_before_the_first_item_has_no_result(mine):
     assert stopped.value.result is None
 
 
+@pytest.mark.long
 def test_the_command_writes_the_page_and_says_what_failed(mine, tmp_path, capsys):
     mine(a=fine, b=fine)
     arguments = ["reproduce", "all", "--quick", "--out", str(tmp_path)]
@@ -490,6 +493,7 @@ def pictures(**sizes):
     return Reproductions(attempts, False, 0, BAD)
 
 
+@pytest.mark.long
 def test_figures_beyond_the_size_of_a_page_are_links_and_second_figures_wait(
     mine, monkeypatch, tmp_path
 ):

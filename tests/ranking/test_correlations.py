@@ -103,6 +103,7 @@ def test_the_interval_depends_on_its_seed_alone_and_widens_with_confidence():
     assert spearman_interval(first, second) != spearman_interval(first, second, seed=1)
 
 
+@pytest.mark.long
 def test_the_bootstrap_interval_covers_the_true_correlation_about_as_often_as_it_says():
     rng, rho = np.random.default_rng(1), 0.7
     truth = 6 / math.pi * math.asin(rho / 2)  # Spearman's correlation of normal values

@@ -32,6 +32,7 @@ def connected(ranks):
 
 
 # Sums of at most 36 log odds of at most log 13, and a system of six equations: 1e-9 is generous.
+@pytest.mark.long
 @given(tables(missing=False))
 def test_scores_and_residual_are_those_of_least_squares(ranks):
     scores, residual = oracles.meta_rank(ranks)
@@ -51,6 +52,7 @@ def test_of_whole_tables_a_score_is_the_mean_of_log_odds(ranks):
     assert meta_rank(ranks) == pytest.approx(means, abs=1e-9)
 
 
+@pytest.mark.long
 @given(tables(missing=True))
 def test_missing_cells_leave_out_their_pairs(ranks):
     assume(connected(ranks))

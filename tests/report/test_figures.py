@@ -3,6 +3,7 @@
 import io
 
 import numpy as np
+import pytest
 from matplotlib.image import imread
 
 import attributionlab as al
@@ -10,6 +11,7 @@ from attributionlab.report import encoded, report_figure
 from attributionlab.report.figures import leaderboard_figure
 
 
+@pytest.mark.long
 def test_a_report_figure_shows_image_truth_and_attribution_of_each_environment():
     environments = [
         al.load("multi-color-sum", image_size=24),

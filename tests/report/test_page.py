@@ -266,6 +266,7 @@ def test_a_single_image_has_no_interval_and_says_so():
     assert "A single image gives no interval; take 8 or more." in said
 
 
+@pytest.mark.long
 def test_environments_of_one_name_are_told_apart_by_their_specification():
     outline = Outline(rendered(cases.nine()))
     buttons = [b["text"] for b in outline.every("button") if b.get("data-filter") == "environment"]
@@ -283,6 +284,7 @@ def test_shares_are_drawn_behind_what_was_reached_and_end_at_one():
     assert sum(bars[-1]) == pytest.approx(100, abs=0.02)
 
 
+@pytest.mark.long
 def test_only_controls_that_do_not_do_what_they_must_are_marked():
     document = cases.failing()
     document["controls"]["random"][1] |= {"claim_f1": 0.77, "passes": True}
@@ -301,6 +303,7 @@ def test_only_controls_that_do_not_do_what_they_must_are_marked():
     assert "The inverted oracle is among them" in text
 
 
+@pytest.mark.long
 def test_the_bands_below_a_curve_are_the_verdicts_of_the_document_controls_included():
     bands = [(0.17, "invalid"), (0.62, "pass"), (0.7, "inconclusive"), (1.0, "fail")]
     bands = [{"up_to": end, "verdict": verdict} for end, verdict in bands]
@@ -324,6 +327,7 @@ def test_the_bands_below_a_curve_are_the_verdicts_of_the_document_controls_inclu
     assert "up to 0.17 a random map would pass" in words(rendered(document))
 
 
+@pytest.mark.long
 def test_ceilings_say_of_which_images_they_are_and_shapley_values_are_none():
     document = cases.whole(cases.environment("alone", "fail", 0.4, studied_images=8), n=32)
     outline = Outline(rendered(document))
@@ -375,6 +379,7 @@ def test_what_would_decide_is_the_same_sentence_everywhere(changes, said):
     assert words(rendered(document)).count(said) == 2
 
 
+@pytest.mark.long
 def test_the_gamma_curve_counts_the_images_that_reach_each_gamma():
     document = cases.whole(cases.environment("alone", "fail", 0.4), gamma=0.55)
     [panel] = cases.panels(document)
@@ -393,6 +398,7 @@ def test_the_gamma_curve_counts_the_images_that_reach_each_gamma():
     assert "0.55 this test 0 %" in [" ".join(row["text"].split()) for row in alone.every("tr")]
 
 
+@pytest.mark.long
 def test_scores_for_which_there_is_no_truth_are_not_applicable():
     document = cases.whole(cases.environment("alone", "pass", 0.9, runner_up={
         "images": 3, "overall": None, "positive": 0.25, "negative": None}))  # fmt: skip
@@ -408,6 +414,7 @@ def test_scores_for_which_there_is_no_truth_are_not_applicable():
 # Harmless
 
 
+@pytest.mark.long
 def test_names_settings_and_warnings_are_text_whatever_they_contain():
     evil = "<script>alert(1)</script><img src=x onerror='alert(2)'>\"&{{ 7 * 7 }}"
     document = cases.failing() | {
@@ -431,6 +438,7 @@ def test_names_settings_and_warnings_are_text_whatever_they_contain():
     assert len(outline.every("img")) == len(plain.every("img"))
 
 
+@pytest.mark.long
 def test_text_that_is_too_long_is_cut_and_says_so():
     document = cases.failing() | {
         "method": "m" * 300_000,

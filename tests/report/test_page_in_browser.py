@@ -68,6 +68,7 @@ def pressed(page):
     return [b.text for b in page.find_elements(By.CSS_SELECTOR, "button[aria-pressed=true]")]
 
 
+@pytest.mark.long
 def test_filters_work_by_mouse(page):
     assert len(shown(page)) == SAMPLES
     assert status(page) == "Showing all 15 samples."
@@ -150,6 +151,7 @@ def test_every_picture_is_decoded(page):
     assert sizes == [56] * 4 * SAMPLES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("many", [False, True], ids=["three", "nine"])
 def test_a_printed_page_shows_every_sample_whole_tables_and_no_filters(page, many, tmp_path):
     if many:

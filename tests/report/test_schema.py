@@ -191,6 +191,7 @@ def test_every_key_of_the_schema_has_a_value_in_some_run(documents):
     assert {name: keys for name, keys in missing.items() if keys} == {}
 
 
+@pytest.mark.long
 def test_a_missing_key_and_an_extra_one_are_refused(documents):
     """In each kind of object, of one document that has it; but for optional keys."""
     tried = set()

@@ -78,6 +78,7 @@ def drawn(size):
         return plots.dots(TABLE, "value", "method", panel="place", title="A title", reference=0.5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", SIZES)
 def test_a_figure_has_the_size_asked_for_and_no_text_collides(size):
     figure = drawn(size)
@@ -89,6 +90,7 @@ def test_a_figure_has_the_size_asked_for_and_no_text_collides(size):
     assert not faults(figure)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")]
 )
@@ -106,6 +108,7 @@ def test_unknown_formats_and_sizes_are_refused():
     assert len(drawn("column").axes) == len(drawn(None).axes)  # the refusal left nothing behind
 
 
+@pytest.mark.long
 def test_the_command_line_names_the_sizes_and_formats_that_there_are():
     assert set(options.SIZE_NAMES) == set(SIZES)
     for suffix in options.FIGURES:

@@ -228,6 +228,7 @@ def tiled():
     return image
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rule", "routes"),
     [

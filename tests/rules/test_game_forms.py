@@ -213,6 +213,7 @@ def test_signs_by_structure_and_witnesses_never_contradict_a_table(seed):
             assert -1 in (by_structure[at], by_table[at]) or by_structure[at] == by_table[at]
 
 
+@pytest.mark.long
 def test_most_signs_are_decided_without_a_table():
     decided = total = 0
     for seed in range(60):

@@ -179,6 +179,7 @@ def test_which_rules_are_the_same(one, other, same):
 # What is kept
 
 
+@pytest.mark.long
 def test_worlds_are_named_and_made_again(worlds):
     assert [env.name for env in worlds[:2]] == ["random-world-3-0-easy", "random-world-3-1-easy"]
     for env in worlds[::5]:
@@ -193,6 +194,7 @@ def test_each_world_has_images_of_its_own(drawn, worlds):
     assert len(set(seeds)) == len(seeds)
 
 
+@pytest.mark.long
 def test_the_first_of_many_are_those_of_fewer(drawn):
     few = al.random_worlds(3, seed=3, difficulty="easy", image_size=SIDE)
     assert [env.spec for env in few] == [env.spec for env in drawn["easy"][:3]]
@@ -232,6 +234,7 @@ def test_rejections_are_counted(drawn):
     assert sum(drawn["medium"].rejected.values()) > 0
 
 
+@pytest.mark.long
 def test_every_color_is_in_every_quadrant_in_equal_areas(worlds):
     for env in worlds:
         pixels = set()
@@ -253,6 +256,7 @@ def test_every_color_is_in_every_quadrant_in_equal_areas(worlds):
         assert max(pixels) <= 2 * most + 8  # a color of two motifs
 
 
+@pytest.mark.long
 def test_the_conditions_hold_on_the_first_images(worlds):
     """From the truth of the environment, with maps by brute force."""
     for env in worlds:
@@ -325,6 +329,7 @@ def test_why_a_rule_is_not_kept(text, reason):
     assert drawing.effect_reason(read(text))[0] == reason
 
 
+@pytest.mark.long
 def test_networks_compute_their_rules(worlds):
     for env in worlds:
         images, labels = env.batch(4)
@@ -458,6 +463,7 @@ def test_a_method_that_no_world_can_run_is_refused():
         exam(broken, worlds=2)
 
 
+@pytest.mark.long
 def test_a_gamma_that_random_maps_reach_makes_the_exam_invalid():
     assert exam("oracle", worlds=2, claim="overall", gamma=1e-3).verdict == "invalid"
 

@@ -45,6 +45,7 @@ def test_no_counts_lead_outside_a_range(rng, depth, most):
         assert low <= evaluate(rule, counts) <= high
 
 
+@pytest.mark.long
 def test_no_counts_lead_outside_the_ranges_of_500_rules():
     for seed in range(500):
         rng = random.Random(seed)

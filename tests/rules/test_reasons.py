@@ -53,6 +53,7 @@ def test_guided_backpropagation_passes_a_limit_because_it_drops_what_says_no_mor
     assert (al.attribute("saliency", env, images, targets) == 0).all()
 
 
+@pytest.mark.long
 def test_fifty_nodes_miss_the_part_of_the_path_in_which_a_limit_is_passed():
     env, images, targets = first_images("at-least", 2)
     truth = env.truth(images, targets)

@@ -343,6 +343,7 @@ def test_sizes_behind_the_counts(text, size):
 # Budgets
 
 
+@pytest.mark.long
 def test_no_image_exceeds_what_budgets_state():
     for text, side, rng in drawn_rules(10, largest=32):
         hold_budgets(text, side, torch.from_numpy(tried_images(rng, side, 24)).double())
@@ -579,6 +580,7 @@ def changes_nothing(model: nn.Sequential, change, counts: torch.Tensor) -> bool:
             return torch.equal(part(domain), right)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "texts",
     [

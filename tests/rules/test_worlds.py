@@ -84,6 +84,7 @@ def test_the_order_of_classes_is_part_of_a_world():
     assert torch.equal(one.model(images), other.model(images).flip(1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["quadrants", "stripes-or-checks", "several-objects"])
 def test_worlds_are_verified(worlds, name):
     certificate = al.verify(worlds[name])
@@ -93,6 +94,7 @@ def test_worlds_are_verified(worlds, name):
     }
 
 
+@pytest.mark.long
 def test_a_wrong_truth_is_noticed(monkeypatch):
     """The truth of another rule: some pixel that it calls irrelevant changes the output."""
     env = al.world("red@left - blue", image_size=24)
@@ -278,6 +280,7 @@ def test_motifs_of_one_color_and_of_two_are_exchanged_independently():
     ]
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32), name=st.sampled_from(["quadrants", "marker-flips", "either"]))
 def test_kinds_answer_as_the_pixels_do(worlds, seed, name):
@@ -353,6 +356,7 @@ def test_blind_maps_are_bounded_below_gamma(tested, name):
             assert control.claim_f1 < 0.5, name_
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["quadrants", "marker-flips", "all-four"])
 def test_no_color_map_and_no_place_map_exceeds_its_ceiling(worlds, tested, name):
     """The best of many maps that are constant on colors, or on quadrants, is no better than proved."""

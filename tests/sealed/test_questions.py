@@ -181,6 +181,7 @@ def test_deletion_from_counts_is_deletion_by_forward_passes(
     assert deletion(rule, image.long().numpy(), canvas.long().numpy(), values) == expected
 
 
+@pytest.mark.long
 def test_doses_of_the_laboratory_follow_from_deletion_by_forward_passes(
     laboratory, opened, background
 ):
@@ -211,6 +212,7 @@ def test_doses_of_the_laboratory_follow_from_deletion_by_forward_passes(
     assert laboratory.right["doses"]["a"] == "never" != laboratory.right["doses"]["c"]
 
 
+@pytest.mark.long
 def test_single_removals_from_counts_are_those_of_forward_passes():
     env = al.world("red@top_left - 2 * (blue@bottom_right)", SIDE)
     images, _ = env.batch(2)
@@ -226,6 +228,7 @@ def test_single_removals_from_counts_are_those_of_forward_passes():
         assert set(found.ravel().tolist()) == {0, 1, 2}
 
 
+@pytest.mark.long
 def test_what_is_said_of_methods_follows_from_their_scores(laboratory):
     world = drawn_world(KEY, "easy", SIDE, IMAGES)
     signed = torch.from_numpy(world.signed)

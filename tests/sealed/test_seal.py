@@ -22,6 +22,7 @@ def members(path):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+@pytest.mark.long
 def test_a_laboratory_is_a_function_of_key_and_nonce(laboratory, tmp_path):
     again = sealed(tmp_path)
     assert again.lab.read_bytes() == laboratory.lab.read_bytes()
@@ -275,6 +276,7 @@ def test_no_key_is_overwritten(tmp_path):
     assert (tmp_path / "key.zip").read_bytes() == b"precious"
 
 
+@pytest.mark.long
 def test_no_key_is_left_without_its_laboratory(tmp_path, monkeypatch, laboratory):
     from attributionlab.sealed import seal
 

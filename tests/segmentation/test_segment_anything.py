@@ -124,6 +124,7 @@ def weights(library, monkeypatch, tmp_path):
     return tmp_path / "sam.pth"
 
 
+@pytest.mark.long
 def test_sam_gives_the_partition_of_its_own_masks(library, weights):
     model = tiny(library)
     model.load_state_dict(torch.load(weights, weights_only=True))
@@ -153,6 +154,7 @@ def test_each_setting_reaches_the_generator_of_masks(library, weights, setting, 
     assert seen[setting] == EVERY_MASK[setting]
 
 
+@pytest.mark.long
 def test_the_model_is_kept_until_the_file_changes(library, weights, monkeypatch):
     built = []
     monkeypatch.setitem(

@@ -38,6 +38,7 @@ def test_the_number_that_decides_is_the_first_whose_t_interval_does(values, gamm
     assert images_to_decide({"overall": values}, gamma, confidence, most) == expected
 
 
+@pytest.mark.long
 def test_about_half_of_new_tests_with_that_number_decide_and_nearly_all_with_four_times_as_many():
     pilot = np.tile([0.35, 0.45, 0.55, 0.65, 0.75], 4)  # mean 0.55, spread 0.145
     rng, samples = np.random.default_rng(0), 150

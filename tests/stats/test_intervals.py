@@ -266,6 +266,7 @@ def test_equal_parts_have_the_interval_of_each_of_them():
     assert least_mean_interval(parts, 0) == mean_interval(values, 0)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(*[st.floats(0, 1)] * 3), min_size=3, max_size=12))
 def test_the_lowest_mean_is_bounded_by_its_parts_and_by_their_bonferroni_ends(rows):
     columns = np.array(rows).T
@@ -278,6 +279,7 @@ def test_the_lowest_mean_is_bounded_by_its_parts_and_by_their_bonferroni_ends(ro
     assert low - ROUNDING <= columns.mean(1).min() <= high + ROUNDING
 
 
+@pytest.mark.long
 def test_the_upper_end_is_where_a_loop_over_the_resamples_puts_it():
     rng, n = np.random.default_rng(4), 16  # enough for resamples to have different means
     parts = {"a": rng.uniform(0.2, 0.8, n), "b": rng.uniform(0.3, 0.7, n)}
@@ -303,6 +305,7 @@ def test_the_upper_end_is_where_a_loop_over_the_resamples_puts_it():
     assert ends[0] <= least_mean_interval(parts, 0).high <= ends[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signs", [(1, -1), (1, 1)])
 def test_a_method_whose_parts_all_lie_at_gamma_rarely_fails(signs):
     rng, n, samples = np.random.default_rng(0), 16, 100

@@ -69,6 +69,7 @@ def test_the_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch):
     np.testing.assert_allclose(resampled_means(column, 8), expected, **allowed)
 
 
+@pytest.mark.long
 def test_many_images_are_resampled_in_bounded_memory(monkeypatch):
     monkeypatch.setattr(resampling, "RESAMPLES", 200)
     column = np.random.default_rng(0).uniform(size=(200_000, 1))

@@ -105,6 +105,7 @@ def bits(value):
     return np.asarray(value).tobytes()
 
 
+@pytest.mark.long
 @given(VALUES)
 @example({"$class": "os:system", "fields": {"command": "true"}})
 @example(
@@ -199,6 +200,7 @@ def test_tables_come_back(name):
         assert type(mine) is type(theirs)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.one_of(SCALARS.filter(lambda each: not isinstance(each, np.generic))), max_size=4)
 )

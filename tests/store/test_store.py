@@ -452,6 +452,7 @@ def outcomes_of(cells, folder):
     return {key: outcome._replace(seconds=0.0) for key, outcome in found.items()}
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:what is stored of:attributionlab.errors.AttributionLabWarning")
 @pytest.mark.filterwarnings("ignore:.*were left out:attributionlab.errors.AttributionLabWarning")
 def test_no_flipped_byte_goes_unseen(tmp_path):

@@ -181,6 +181,7 @@ def test_a_metric_scores_the_stored_maps_before_the_network_of_a_dose(tmp_path, 
         assert f1 == pytest.approx(float(positive.iloc[0]), abs=1e-6)
 
 
+@pytest.mark.long
 def test_what_is_there_is_not_computed_again_and_what_is_added_is_said(tmp_path):
     said = []
     spec = sweep_of(metrics=["sparsity"])
@@ -305,6 +306,7 @@ def test_shards_that_are_no_part_and_folders_that_are_no_store_are_refused(tmp_p
         merge_sweeps(tmp_path / "out", [tmp_path / "out"])
 
 
+@pytest.mark.long
 def test_merged_stores_of_several_sweeps_have_cells_and_no_results(tmp_path):
     for place, n in (("a", 2), ("b", 3)):
         run_sweep(sweep_of(n=n), tmp_path / place)
@@ -316,6 +318,7 @@ def test_merged_stores_of_several_sweeps_have_cells_and_no_results(tmp_path):
     assert said[0] == "maps: 1 cells: 1 known"
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_the_results_so_far_and_the_same_call_goes_on(folder):
     spec = sweep_of(methods=["gradcam", "mine.py:stopped", "saliency"], metrics=["sparsity"])
     with pytest.raises(KeyboardInterrupt, match=r"1 of 3 maps cells are done; .* the same command"):
@@ -456,6 +459,7 @@ def test_many_cells_are_inserted_as_fast_as_few(tmp_path, monkeypatch):
     assert np.median(seconds[-1000:]) < 2 * np.median(seconds[:1000])
 
 
+@pytest.mark.long
 def test_options_that_are_listed_are_axes_and_others_are_not(tmp_path):
     listed = run_sweep(sweep_of(n=[1, 2], output=["probability", "logit"]), tmp_path)
     assert listed.counts["maps"]["cells"] == 4

@@ -162,6 +162,7 @@ def test_a_sweep_of_objects_has_a_status_without_what_is_missing(folder):
     assert "objects of Python" in status.note
 
 
+@pytest.mark.long
 def test_shards_are_merged_by_a_command(folder, capsys):
     spec = small(folder, '[[methods]]\nname = "gradcam"\n[[methods]]\nname = "saliency"')
     for shard in ("1/2", "2/2"):

@@ -238,6 +238,7 @@ def full_size(temperature, seed=0):
     return CountingGame(present, absent, 4, 0, "probability", temperature)
 
 
+@pytest.mark.long
 def test_a_full_image_is_efficient_symmetric_and_fast():
     game = full_size(temperature=8.0)
     started = time.process_time()

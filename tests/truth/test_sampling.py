@@ -267,6 +267,7 @@ def many(model, image, readout, seeds, **settings):
     return [sampled_shapley(model, image, 0, readout, seed=seed, **settings) for seed in seeds]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "piloted"),
     [({"precision": 1e-9, "most": 20}, False), ({"precision": 0.006, "most": 10_000}, True)],

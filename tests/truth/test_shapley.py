@@ -219,6 +219,7 @@ def test_hundreds_of_pixels_are_those_of_all_kinds_of_coalitions(counts, target,
 FULL_SIZE = [[2469, 2300, 1500, 900], [25088, 25087, 1]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("counts", FULL_SIZE)
 @pytest.mark.parametrize("temperature", [1.0, 300.0])
 def test_all_pixels_together_gain_what_the_image_gains(counts, temperature):
@@ -314,6 +315,7 @@ def actual_and_bounds(of_classes, target, temperature):
     return total, result.error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "block", [0, *(pytest.param(block, marks=pytest.mark.slow) for block in (1, 2, 3))]
 )
@@ -333,6 +335,7 @@ def test_the_error_of_wide_counts_is_bounded(of_classes, temperature):
     assert actual <= bound <= 1e-11
 
 
+@pytest.mark.long
 def test_a_narrow_crossing_is_not_missed():
     # The probability jumps where 400 of 20,000 pixels have come, within 0.05 of the logit of u.
     values = solved([[20_000, 0, 0], [0, 0, 400]], 0, 0.5).values
@@ -345,6 +348,7 @@ def test_pixels_that_leave_are_worth_what_they_stop():
     assert float(result.leaving[1]) == pytest.approx(0.5 - 1 / (1 + math.e), abs=1e-14)
 
 
+@pytest.mark.long
 def test_full_size_with_pixels_that_leave_and_stay_is_efficient():
     of_classes = [[2469, 800, 300], [2300, 0, 10], [0, 1500, 0], [900, 900, 900]]
     result = solved(of_classes, 0, 16.0)

@@ -31,6 +31,7 @@ def failures(env: al.Environment) -> set[str]:
     return {check.name for check in al.verify(env).checks if not check.passed}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "overrides"), SMALL)
 def test_a_camouflaged_environment_passes_every_check_and_one_more(name, overrides):
     plain = {check.name for check in al.verify(al.load(name, **overrides)).checks}
@@ -39,6 +40,7 @@ def test_a_camouflaged_environment_passes_every_check_and_one_more(name, overrid
     assert {check.name for check in certificate.checks} == plain | {"camouflage"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "form"), [("number-checker", "both-sides-averaged"),
     ("multi-color-sum-distractors", "and-two-ways")])  # fmt: skip
 def test_an_equivalent_form_passes_the_checks_of_a_camouflage(name, form):
@@ -193,6 +195,7 @@ def other_images(env: al.Environment, count: int) -> torch.Tensor:
     return torch.where(shown, noise, env.baseline)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "overrides"), SMALL[1:])
 def test_one_wrong_weight_is_noticed_or_changes_no_other_image_either(name, overrides):
     rng = random.Random(0)

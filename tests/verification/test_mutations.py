@@ -63,6 +63,7 @@ def report(fates: dict[tuple[str, str], int]) -> None:
                 print(f"  {count:4d}  {how}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_every_sampled_wrong_weight_is_noticed_or_shown_equivalent(count):
     fates: Counter[tuple[str, str]] = Counter()
@@ -107,6 +108,7 @@ def test_a_checker_that_reads_a_second_channel_can_be_right_all_the_same():
     )
 
 
+@pytest.mark.long
 def test_a_restored_network_is_the_network_again():
     env = al.load("multi-color-sum", image_size=9)
     before = {name: parameter.detach().clone() for name, parameter in parameters(env).items()}

@@ -20,6 +20,7 @@ def failures(env: al.Environment) -> dict[str, str]:
     return {check.name: check.detail for check in al.verify(env).checks if not check.passed}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "overrides"), SMALL_ENVIRONMENTS)
 def test_every_environment_of_the_catalog_is_certified(name, overrides):
     assert failures(al.load(name, **overrides)) == {}
@@ -30,6 +31,7 @@ def test_the_main_environment_is_certified_at_its_own_size():
     assert failures(al.load("multi-color-sum")) == {}
 
 
+@pytest.mark.long
 def test_the_paper_s_modulo_network_is_certified_at_its_own_size():
     env = al.load("single-color-modulo")
     certificate = al.verify(env)
@@ -173,6 +175,7 @@ def test_the_network_and_the_random_state_are_left_as_they_are():
     assert torch.equal(random_state, torch.get_rng_state())
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_certificate_and_it_is_json():
     env = al.load("multi-color-sum-distractors", image_size=24)
     first, second = al.verify(env, seed=3).to_dict(), al.verify(env, seed=3).to_dict()

@@ -59,6 +59,7 @@ def explained(name, image_size, output, start, **constants):
 # Against rational arithmetic
 
 
+@pytest.mark.long
 @CASES
 @given(cases())
 def test_a_relu_network_is_integrated_to_rounding(case):
@@ -79,6 +80,7 @@ def test_rounding_leaves_half_the_margin_or_shows_in_the_residual(case):
     assert distance <= max(MARGIN / 2 * unit, result.residual.abs())
 
 
+@pytest.mark.long
 @CASES
 @given(cases())
 def test_fewer_panels_than_kinks_still_add_up_and_say_how_far_off_they_are(case):
@@ -96,6 +98,7 @@ def test_fewer_panels_than_kinks_still_add_up_and_say_how_far_off_they_are(case)
         assert distance <= 4 * result.error + 1e-12
 
 
+@pytest.mark.long
 @CASES
 @given(cases())
 def test_probabilities_agree_with_adaptive_quadrature(case):
@@ -296,6 +299,7 @@ def test_pixels_of_one_color_are_alike_where_every_pixel_counts_alike(output):
         assert (alike - alike[:, :1]).abs().max() <= 1e-14
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("output", ["logit", "probability"])
 @pytest.mark.parametrize("start", ["zero", "true"])
 def test_with_unseen_colors_each_channel_agrees_with_adaptive_quadrature(start, output):

@@ -31,11 +31,13 @@ def agrees(monkeypatch):
     return agrees
 
 
+@pytest.mark.long
 def test_random_networks_are_followed_exactly(agrees):
     routes = [agrees(seed) for seed in range(200)]
     assert routes.count("incremental") > 130
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_random_networks_of_other_types_are_followed_exactly(agrees, dtype):
     routes = [agrees(seed, dtype) for seed in range(200, 240)]

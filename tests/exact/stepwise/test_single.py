@@ -75,6 +75,7 @@ def test_pixels_that_feed_nothing_change_nothing():
 # Against forward passes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", al.environments())
 def test_environments_are_followed_exactly(name, generator):
     env = al.load(name, image_size=16)
@@ -86,6 +87,7 @@ def test_environments_are_followed_exactly(name, generator):
             assert followed(model, image, end).tolist() == by_passes(model, image, end)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 12))]
 )
@@ -134,6 +136,7 @@ def agrees(monkeypatch):
     return agrees
 
 
+@pytest.mark.long
 def test_random_trees_are_followed_exactly(agrees):
     routes = [agrees(seed) for seed in range(150)]
     assert routes.count("incremental") > 90
@@ -169,6 +172,7 @@ def test_images_keep_their_places_and_take_the_route_that_serves_them():
     assert outputs[..., 0].tolist() == [[2, 1], [3, 2**24], [9, 5]]
 
 
+@pytest.mark.long
 def test_any_model_is_shown_the_same_images(generator, monkeypatch):
     env = al.load("multi-color-sum", image_size=16)
     images, _ = env.batch(2)

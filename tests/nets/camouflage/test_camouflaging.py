@@ -114,6 +114,7 @@ def test_no_move_changes_an_answer_and_every_move_changes_the_weights(name, move
     assert shapes[0] != shapes[1] or not torch.equal(weights(network.model), weights(other.model))
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(
     st.sampled_from(("color-sum", "number-sum", "modulo-sum")),
@@ -238,6 +239,7 @@ def test_changes_are_still_followed_where_channels_are_only_rearranged():
 # State
 
 
+@pytest.mark.long
 def test_the_seed_decides_and_the_global_random_state_does_not():
     network = NETWORKS["color-sum"]
     state = torch.get_rng_state()

@@ -88,6 +88,7 @@ def test_comparisons_are_is_greater_from_the_left_and_is_less_from_the_right(for
     assert found.tolist() == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["plain", "kink-side", "both-sides-averaged"])
 def test_written_from_any_side_a_checker_is_the_same_hat_on_all_reals(form):
     # Multiples of 1/64 from -2 to 258: float32 is exact.
@@ -97,6 +98,7 @@ def test_written_from_any_side_a_checker_is_the_same_hat_on_all_reals(form):
     assert np.array_equal(found.numpy(), np.maximum(0, 1 - distances(values)))
 
 
+@pytest.mark.long
 def test_a_plateau_is_flat_for_a_quarter_around_each_integer():
     values = torch.arange(-128, 258 * 64 + 1) / 64
     with torch.no_grad():
@@ -151,6 +153,7 @@ def detector(form: str, palette: str) -> tuple[Network, tuple]:
     return equivalent(network, form), (*colors, background)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", CHECKERS)
 @pytest.mark.parametrize("palette", ["four-colors", "corners", "neighbors"])
 def test_a_detector_is_right_for_a_million_colors_and_all_neighbors_of_known_ones(form, palette):
@@ -223,6 +226,7 @@ def test_the_budget_of_the_heads_is_the_sum_of_their_terms():
     assert both_ways.steps == SIDE**2 + 3 * 512
 
 
+@pytest.mark.long
 def test_one_unseen_pixel_makes_counts_that_are_fractions_and_changes_no_answer():
     images = torch.tensor(BACKGROUND).float()[:, None, None].repeat(20, 1, 8, 8)
     images[:, :, 4, 4] = 1.0
@@ -353,6 +357,7 @@ def test_the_given_network_is_left_as_it_is(name, form):
     ] or form == "kink-side"
 
 
+@pytest.mark.long
 def test_a_form_can_be_camouflaged():
     for form in FORMS:
         network = in_form("distractors", form)

@@ -82,6 +82,7 @@ def test_every_plan_and_verdict_names_what_exists(plan):
     assert set(published.verdict) <= {"pass", "fail"}
 
 
+@pytest.mark.long
 def test_superpixels_are_counted_and_drawn_with_a_figure_for_each_image(monkeypatch):
     monkeypatch.setattr(comparison_plan, "SEGMENTATIONS", ({"segmentation": "grid"},))
     outcome = reproduce("figure-24", n=2, quick=True)

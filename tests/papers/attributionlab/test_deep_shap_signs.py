@@ -35,6 +35,7 @@ def test_functional_relus_compute_the_same_function(name):
     assert torch.equal(FunctionalReLU(model)(noise), model(noise))
 
 
+@pytest.mark.long
 def test_module_relus_and_the_true_baseline_meet_every_mask_but_not_the_output_change(outcome):
     row = case(outcome, "module", "true", 256.0)
     assert (row.f1_overall, row.f1_positive, row.f1_negative) == pytest.approx((1, 1, 1), abs=1e-3)

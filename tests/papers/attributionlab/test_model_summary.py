@@ -19,6 +19,7 @@ def reproduction():
     return table_1(Run(ITEM, n=1))
 
 
+@pytest.mark.long
 def test_layers_and_parameters_are_those_of_the_paper(reproduction):
     rows = reproduction["summary"].set_index("model")
     assert rows.loc["Ours", ["layers", "parameters"]].tolist() == [17, 675_033]
@@ -102,6 +103,7 @@ def test_the_table_of_layers_sums_to_the_summary(reproduction):
     assert (summed == expected.loc[summed.index]).all(axis=None)
 
 
+@pytest.mark.long
 def test_the_global_random_state_is_left_alone(reproduction):
     before = torch.get_rng_state()
     again = table_1(Run(ITEM, n=3, seed=9))

@@ -188,6 +188,7 @@ def test_a_constant_map_scores_the_order_of_its_ties():
     assert areas["random"] == pytest.approx((0.5, 0.5), abs=0.15)
 
 
+@pytest.mark.long
 def test_a_method_that_optimizes_has_the_lowest_and_highest_of_its_runs_in_every_table(monkeypatch):
     env = al.load("single-color-modulo", image_size=16)
 

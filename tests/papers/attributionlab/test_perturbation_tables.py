@@ -129,6 +129,7 @@ def test_equal_and_opposite_rankings_have_no_width():
         assert [row.ours, row.low, row.high] == pytest.approx([known] * 3, abs=1e-12)
 
 
+@pytest.mark.long
 def test_table_2_has_a_row_for_each_truth_with_and_without_the_effect():
     table = two_by_two_table(
         correlations_table([as_printed(each) for each in (COLORS, WITHOUT, UNIFORM)], 0)
@@ -317,6 +318,7 @@ def test_claims_about_orders_curves_and_the_replacement_follow_the_tables():
     assert holds({"replacement": table}, "black_sets_off_redundant_channels") == "differs"
 
 
+@pytest.mark.long
 def test_an_item_has_its_tables_and_figure(monkeypatch):
     monkeypatch.setattr(comparison_plan, "QUICK_SIZE", SIDE)
     monkeypatch.setattr(perturbation_study, "DRAWS", 10)

@@ -103,6 +103,7 @@ def test_given_photographs_have_no_objects_and_one_note(own):
     assert len(subject.notes) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("item", ["figure-25", "figure-26"])
 def test_lime_on_drawn_pictures_has_tables_and_a_figure(item):
     outcome = reproduce(item, n=2, quick=True)
@@ -348,6 +349,7 @@ def test_windows_of_occlusion_grow_with_the_image(halves, monkeypatch):
     assert holds(tables, OTHER) == "differs"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("item", ["figure-5", "figure-6", "figure-7"])
 def test_pictures_follow_the_environments(item, own, monkeypatch):
     def of_environments(*_, **__):

@@ -87,6 +87,7 @@ def test_training_depends_on_the_seed_alone_and_ends_right_on_both_images(head):
     assert float(probabilities.diagonal().min()) >= 0.98
 
 
+@pytest.mark.long
 def test_heads_differ_in_whether_they_see_places():
     flat, pooling = train("flatten", 0)[0], train("pooling", 0)[0]
     assert flat[-1].in_features == 16 * 8 * 8

@@ -84,6 +84,7 @@ def test_correlations_are_means_of_spearmans_over_networks_pairs_and_worlds(seed
         assert found.low < found.value < found.high
 
 
+@pytest.mark.long
 def test_intervals_know_both_levels():
     """Worlds that differ, or networks that do: either widens the interval over all worlds."""
     ranks = np.arange(8.0)
@@ -140,6 +141,7 @@ def test_every_built_in_method_runs_or_has_a_reason():
     assert not {*BLIND} & METHODS.keys()
 
 
+@pytest.mark.long
 def test_scores_are_those_of_the_faithfulness_test():
     env = al.load("quadrants", image_size=24)
     names = ("gradcam", "occlusion-true-baseline", "random")
@@ -166,6 +168,7 @@ def test_another_network_has_the_same_images_and_the_same_truth():
     assert np.isnan(found["attention-rollout"])
 
 
+@pytest.mark.long
 def test_an_item_resumes_from_its_store_and_keeps_no_scores_of_rejected_networks(
     tmp_path, monkeypatch
 ):

@@ -94,6 +94,7 @@ def found(monkeypatch, study=None, n=3, seed=0, item=FIGURE_4, **how):
     return designs(Run(item, n, seed=seed), **SIZES | how)
 
 
+@pytest.mark.long
 def test_networks_of_a_run_share_images_and_no_two_runs_do(trainings, monkeypatch):
     found(monkeypatch, seed=5)
     assert [(name, seed) for name, seed, *_ in trainings] == [
@@ -109,6 +110,7 @@ def test_networks_of_a_run_share_images_and_no_two_runs_do(trainings, monkeypatc
         assert (settings["epochs"], settings["fine_tuning"]) == (1, 1)
 
 
+@pytest.mark.long
 def test_scores_are_of_the_fine_tuned_network_and_the_first_images(trainings, monkeypatch):
     tables = found(monkeypatch).tables
     first, second = (design.name for design in TWO)
@@ -143,6 +145,7 @@ def test_scores_are_of_the_fine_tuned_network_and_the_first_images(trainings, mo
     assert networks.runs[first] == 2
 
 
+@pytest.mark.long
 def test_outputs_have_means_over_methods_that_differ_by_output(trainings, monkeypatch):
     tables = found(monkeypatch).tables
     second = TWO[1].name
@@ -155,6 +158,7 @@ def test_outputs_have_means_over_methods_that_differ_by_output(trainings, monkey
     assert rows.constant_maps[second, LOGIT] == 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("trainings")
 def test_without_a_truth_nothing_is_held_against_it(monkeypatch):
     monkeypatch.setattr(
@@ -165,6 +169,7 @@ def test_without_a_truth_nothing_is_held_against_it(monkeypatch):
     assert tables["runs"].network_truth.isna().all()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("trainings")
 def test_images_whose_drops_are_equal_are_counted_and_left_out(monkeypatch):
     def dark(*asked):
@@ -535,6 +540,7 @@ def test_items_compare_what_they_train():
     assert len(STUDIES["idsds-figure-5"].others) >= 5
 
 
+@pytest.mark.long
 def test_the_trade_off_has_all_designs_and_the_others_half_of_the_runs(trainings):
     outcome = designs(Run(FIGURE_5, 3), **SIZES | {"runs": 3})
     trained = pd.Series([name for name, *_ in trainings]).value_counts()
@@ -548,6 +554,7 @@ def test_the_trade_off_has_all_designs_and_the_others_half_of_the_runs(trainings
     assert labels == [str(number) for number in range(1, 10)]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("trainings")
 def test_a_comparison_of_outputs_is_held_against_drops_of_both():
     outcome = reproduce(FIGURE_4, n=2, settings=SIZES)
@@ -576,6 +583,7 @@ def test_impossible_settings_are_refused(settings, problem):
         reproduce(FIGURE_9, settings=settings)
 
 
+@pytest.mark.long
 def test_a_network_of_ones_own_is_explained_before_and_after_its_softmax(tmp_path):
     own = own_network(tmp_path, number=3) | {"layer": "0"}
     found = reproduce(FIGURE_9, n=3, quick=True, settings=own)

@@ -72,6 +72,7 @@ def test_equally_black_cells_leave_the_ranking_of_logits_alone(scores):
     assert not scores.score[IDSDS].equals(scores.score[dosed(STRENGTHS[-1])])
 
 
+@pytest.mark.long
 def test_scores_of_an_image_are_those_of_its_own_network(scores):
     sample = al.load("multi-color-sum", image_size=36).dataset(2, 0)[1]
     asked = sample.image[None], sample.label[None]
@@ -138,6 +139,7 @@ def test_the_unit_of_maps_leaves_their_correlation_with_the_exact_sums_alone(uni
     assert found.tolist() == pytest.approx([1, expected, 0], abs=1e-14)
 
 
+@pytest.mark.long
 def test_sds_is_of_the_original_network_and_idsds_of_the_fine_tuned_one():
     task, pair = made_up_task(), (made_up_network(0), made_up_network(1))
     explained = Explained(task.images, task.labels, task.baseline, ["1", "1"], task.truth)
@@ -161,6 +163,7 @@ def test_sds_is_of_the_original_network_and_idsds_of_the_fine_tuned_one():
     assert scores[TRUTH, "input-x-gradient"].tolist() == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.long
 def test_without_a_fine_tuned_network_there_is_no_idsds():
     task = made_up_task()
     explained = Explained(task.images, task.labels, task.baseline, [None, None])
@@ -169,6 +172,7 @@ def test_without_a_fine_tuned_network_there_is_no_idsds():
     assert "gradcam" not in set(found.method)
 
 
+@pytest.mark.long
 def test_every_design_is_trained_on_every_task(monkeypatch):
     asked, seeds = [], []
 

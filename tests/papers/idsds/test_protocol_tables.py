@@ -305,6 +305,7 @@ def test_another_temperature_is_tried_on_the_network_that_a_protocol_judges(monk
     assert not torch.equal(explained[1], explained[2])
 
 
+@pytest.mark.long
 def test_masks_that_follow_the_class_leak_it_and_random_cells_do_not(monkeypatch):
     n = 64
     labels = torch.arange(n) % 2

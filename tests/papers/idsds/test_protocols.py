@@ -108,6 +108,7 @@ def given(monkeypatch):
 FILES = {"images": "folder", "model": "net.py:net"}
 
 
+@pytest.mark.long
 def test_own_networks_get_all_that_needs_no_truth(given):
     settings = {**FILES, "weights": "a.pt", "fine_tuned": "tuned.pt", "layer": "1", "size": 8}
     found = reproduce(FIGURE_2, quick=True, settings=settings)
@@ -127,6 +128,7 @@ def test_own_networks_get_all_that_needs_no_truth(given):
     json.dumps(found.claims)
 
 
+@pytest.mark.long
 def test_own_networks_that_are_not_fine_tuned_have_no_idsds(given):
     found = reproduce(TABLE_6, n=2, quick=True, settings={**FILES, "size": 8})
     assert given == [("folder", "net.py:net", 2, None)]

@@ -153,6 +153,7 @@ def figure_7(n, **how):
     return rankings(Run(FIGURE_7, n, **how), training=40, epochs=1, fine_tuning=1, runs=3).tables
 
 
+@pytest.mark.long
 def test_figure_6_fine_tunes_a_network_for_every_condition(untrained):
     tables = figure_6(3)
     conditions = tables["conditions"]
@@ -188,6 +189,7 @@ def test_figure_6_fine_tunes_a_network_for_every_condition(untrained):
     assert {each.holds(tables) for each in CLAIMS if FIGURE_6 in each.items} == {"undecided"}
 
 
+@pytest.mark.long
 def test_figure_7_has_seeds_of_fine_tuning_and_seeds_of_all(untrained):
     tables = figure_7(2, seed=4)
     assert [each[:2] for each in untrained] == [

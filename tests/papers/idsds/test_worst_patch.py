@@ -105,6 +105,7 @@ def tables_of(n, **how):
     return worst_patch(Run(ITEM, n, seed=seed), **sizes, **how).tables
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("untrained")
 def test_the_table_has_means_over_runs_of_each_design():
     tables = tables_of(9, seed=1)
@@ -212,6 +213,7 @@ def test_a_network_of_ones_own_is_judged_before_and_after(own, tmp_path):
     assert single.tables["changes"].images.tolist() == [2, 2]  # one of each class
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("untrained")
 def test_no_network_is_clearly_better_on_fewer_than_six_images():
     ends = ["whole_low", "whole_high", "worst_low", "worst_high"]

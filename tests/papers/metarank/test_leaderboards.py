@@ -60,6 +60,7 @@ def test_the_leaderboard_averages_draws_and_compares_orders(small_boards, with_s
     assert recovery.correlation["MoRF", "signed"] == pytest.approx(np.mean(values))
 
 
+@pytest.mark.long
 def test_the_control_the_mask_and_the_residual_are_counted(small_boards, with_small_boards):
     tables = leaderboards.fused_leaderboard(Run(FUSED, n=1), **SIZES).tables
     last = [board.to_frame().set_index("method").place["random"] for board in small_boards]

@@ -17,6 +17,7 @@ from attributionlab.ranking import spearman
 METHODS = ("input-x-gradient", "saliency", "gradcam", "deconvolution")
 
 
+@pytest.mark.long
 def test_curves_begin_at_accuracy_1_and_places_follow_areas(monkeypatch):
     monkeypatch.setattr(removal, "PAPER_METHODS", METHODS)
     monkeypatch.setattr(removal, "CURVE_PAIRS", removal.CURVE_PAIRS[:1])
@@ -75,6 +76,7 @@ def test_imputations_are_what_they_are_called():
     assert abs((filled[ROAD] - smooth)[removed].mean()) < 5 * 2.55 / math.sqrt(100)
 
 
+@pytest.mark.long
 def test_road_is_compared_case_by_case(monkeypatch):
     monkeypatch.setattr(removal, "PAPER_METHODS", METHODS)
     monkeypatch.setattr(removal, "FRACTIONS", (0.0, 0.3, 0.6))

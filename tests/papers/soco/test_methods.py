@@ -162,6 +162,7 @@ def test_the_summary_is_counted_from_the_points():
     assert counted.tolist() == [18, of_accuracy.levels.sum(), of_accuracy.jumped.sum()]
 
 
+@pytest.mark.long
 def test_below_a_method_that_optimizes_stand_the_lowest_and_highest_of_its_runs():
     subject = linear_subject()
     good, empty = subject.information / 2, 0 * subject.information
@@ -179,6 +180,7 @@ def test_below_a_method_that_optimizes_stand_the_lowest_and_highest_of_its_runs(
     pd.testing.assert_frame_equal(with_other_runs(first, []), first)
 
 
+@pytest.mark.long
 def test_runs_of_a_method_that_optimizes_differ_and_others_have_one():
     subject = environment_subject(al.load("multi-color-sum", image_size=24), 1, 0)
     first, second, third = (
@@ -301,6 +303,7 @@ def made_up_tables(*, networks=3, **changes):
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "column", "cases"),
     [
@@ -345,6 +348,7 @@ def leaders(**of_ratio):
     )
 
 
+@pytest.mark.long
 def test_who_leads_follows_the_table():
     of_paper = leaders(soundness="gradcam, iba", completeness="extremal-perturbation")
     of_other = leaders(soundness="gradcam", completeness="gradcam, iba")
@@ -397,6 +401,7 @@ def test_each_claim_of_ours_follows_its_table(name, table, agreeing, differing, 
         assert found[name] == expected
 
 
+@pytest.mark.long
 def test_ensembles_share_samples_and_are_what_the_methods_of_these_names_give():
     env = al.load("multi-color-sum", image_size=16)
     subject = environment_subject(env, 1, 0)
@@ -417,6 +422,7 @@ def test_ensembles_share_samples_and_are_what_the_methods_of_these_names_give():
         torch.testing.assert_close(together[name], expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.long
 def test_information_is_what_raises_the_label_and_maps_are_in_the_unit_interval():
     env = al.load("multi-color-sum", image_size=16)
     subject = environment_subject(env, 1, 0)

@@ -118,6 +118,7 @@ def test_distances_are_of_all_pairs_and_the_smallest():
     assert unknown == pytest.approx(nothing, nan_ok=True)
 
 
+@pytest.mark.long
 def test_changes_count_ties_and_ranks(subject, maps):
     found = [
         row for table, row in modification_rows(subject, maps, 0, RATIOS) if table == "changes"
@@ -314,6 +315,7 @@ def test_own_images_say_nothing_of_our_environment(outcome):
     assert found["soundness_is_saturated"] == "undecided"
 
 
+@pytest.mark.long
 def test_the_trained_network_is_better_than_chance_on_pictures_it_has_not_seen():
     subject = trained_subject(40, 200, 0)
     with torch.no_grad():

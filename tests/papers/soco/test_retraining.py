@@ -68,6 +68,7 @@ def test_the_middle_of_every_picture_shows_its_class():
     assert min(discs) > 0.7 > 0.65 > max(triangles)  # pi / 4, and at most about 1 / 2
 
 
+@pytest.mark.long
 def test_the_background_is_the_class_s_own_as_often_as_it_is_said():
     images, labels, _ = pictures(800, 2)
     # The corners, without the three patches of clutter in most pictures.
@@ -321,6 +322,7 @@ def test_each_network_has_a_seed_and_pictures_of_its_own(recorded):
     assert set(found.figures) == {"samples", "accuracies"}
 
 
+@pytest.mark.long
 def test_no_picture_to_train_on_is_one_to_test_on(recorded, monkeypatch):
     tested = []
 
@@ -334,6 +336,7 @@ def test_no_picture_to_train_on_is_one_to_test_on(recorded, monkeypatch):
     assert not known & {tuple(image.flatten().tolist()) for images in tested for image in images}
 
 
+@pytest.mark.long
 def test_numbers_have_defaults_and_quick_is_less(recorded, monkeypatch):
     def blank(n, seed, contrast):
         labels = torch.arange(n) % CLASSES
@@ -354,6 +357,7 @@ def test_numbers_have_defaults_and_quick_is_less(recorded, monkeypatch):
     assert len(recorded) == 5 * 3
 
 
+@pytest.mark.long
 def test_images_of_cifar_10_are_used_where_their_folder_is_given(recorded, tmp_path, monkeypatch):
     sizes = []
 

@@ -352,6 +352,7 @@ def test_conditions_are_distinct_and_a_quick_run_has_some_of_them():
     assert {REFERENCE, DISTURBED, CLEAN} <= set(conditions_of(True))
 
 
+@pytest.mark.long
 def test_the_single_color_environment_is_asked_for_its_count():
     env = al.load("color-detector", image_size=16)
     place = Place(env, 2, 0, (0.5,), quick=True)

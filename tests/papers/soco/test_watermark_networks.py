@@ -320,6 +320,7 @@ def test_frames_are_drawn_around_squares_and_runs_of_stripes():
     assert boxes_of(stripes) == [(0, 0, 2, 4), (4, 0, 5, 4)]
 
 
+@pytest.mark.long
 def test_a_run_is_a_function_of_its_seed_and_leaves_the_global_generator(tiny, monkeypatch):
     monkeypatch.setattr(watermarks, "EPOCHS", {"original": 1, "number": 1, "stripes": 1})
     monkeypatch.setattr(watermarks, "FRACTIONS", (0.0, 0.1))
@@ -333,6 +334,7 @@ def test_a_run_is_a_function_of_its_seed_and_leaves_the_global_generator(tiny, m
         assert getattr(first, name) == getattr(second, name)
 
 
+@pytest.mark.long
 def test_label_0_has_no_stripe_and_no_part_in_attr_and_road_is_a_mean_height(tiny, monkeypatch):
     monkeypatch.setattr(watermarks, "EPOCHS", {"number": 1, "stripes": 1})
     monkeypatch.setattr(watermarks, "FRACTIONS", (0.0, 0.1, 0.4))

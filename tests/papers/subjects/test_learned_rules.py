@@ -60,6 +60,7 @@ def lessons(env, pictures):
     return whole, outputs_of(env.model, whole)
 
 
+@pytest.mark.long
 def test_pictures_are_the_images_of_the_world(env, pictures):
     images, _ = env.batch(240, seed=1)
     assert torch.equal(pictures.images, images)
@@ -124,6 +125,7 @@ def test_moved_places_are_quarter_turns_of_pixels_and_patches(pictures):
     assert {*turns} == {1, 2, 3}
 
 
+@pytest.mark.long
 def test_variants_differ_and_counts_vary_independently(pictures):
     one, two = varied(pictures, rng(0)), varied(pictures, rng(1))
     assert not torch.equal(one.shown, two.shown)
@@ -140,6 +142,7 @@ def test_variants_differ_and_counts_vary_independently(pictures):
     assert correlation(varied(tied, rng()).shown) < 0.6
 
 
+@pytest.mark.long
 def test_training_is_a_function_of_the_seed(lessons):
     pictures, outputs = lessons
     state = torch.random.get_rng_state()
@@ -171,6 +174,7 @@ class Noisy(nn.Module):
         return self.scale * self.model(images) + self.size * noise
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", [RULE, "8 * red - blue", "red > blue"])
 @pytest.mark.parametrize(("size", "scale"), [(0, 1), (0.4, 1), (4, 1), (0, 0.3)])
 def test_a_certificate_is_what_loops_find(pictures, rule, size, scale):
@@ -212,11 +216,13 @@ def test_an_untrained_network_is_rejected(questions):
     assert not is_certified(certificate(untrained(1, 16, seed=0), questions))
 
 
+@pytest.mark.long
 def test_a_network_that_learns_comes_close_in_the_rules_own_units(lessons, questions):
     network = trained(*lessons, seed=0, epochs=15)  # 30 epochs gave 0.988 to 0.996
     assert min(certificate(network, questions).values()) > 0.9
 
 
+@pytest.mark.long
 def test_a_network_that_learned_shuffled_outputs_is_rejected(lessons, questions):
     pictures, outputs = lessons
     shuffled = outputs[torch.randperm(len(outputs), generator=rng())]

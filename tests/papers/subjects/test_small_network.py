@@ -33,6 +33,7 @@ def same(one, other):
     return all(torch.equal(first, second) for first, second in pairs)
 
 
+@pytest.mark.long
 def test_a_trained_network_is_right_on_images_that_it_has_not_seen():
     network = trained_small_network(*quadrants(128), classes=4, seed=0, epochs=40)
     assert accuracy_of(network, *quadrants(100, seed=1)) > 0.95

@@ -256,6 +256,7 @@ def tiny(monkeypatch):
         monkeypatch.setattr(module, "our_twins", ours)
 
 
+@pytest.mark.long
 def test_table_2_has_both_networks_and_comparisons_by_epsilon(tiny):
     run = Run(ITEM, n=6, quick=True)
     outcome = accuracy_on_enhanced_images(run, networks=2, training=1, steps=3)
@@ -323,6 +324,7 @@ def test_claims_about_accuracies_follow_the_intervals(changes, expected, answers
     assert answers(ITEM, accuracies(**changes)) == expected
 
 
+@pytest.mark.long
 def test_maps_are_served_for_every_figure_and_means_are_of_typical_images(tiny):
     run = Run("unified-appendix-figure-4", n=8)
     settings = {"networks": 2, "training": 1, "epsilon": 0.25, "steps": 12}
@@ -403,6 +405,7 @@ def test_own_twins_differ_by_the_weights_and_leave_the_global_generator_alone(ow
     assert first.objects is None
 
 
+@pytest.mark.long
 def test_own_twins_are_enhanced_and_explained(own):
     own |= {"steps": 2}
     with pytest.raises(AttributionLabError, match=r"n is 8: .* has 2 images"):

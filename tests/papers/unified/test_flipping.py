@@ -145,6 +145,7 @@ def test_curves_are_what_the_network_says_of_masked_images(baseline):
     assert np.array_equal(case.isolation[0], isolation, equal_nan=True)
 
 
+@pytest.mark.long
 def test_baselines_are_zeros_and_noise_from_the_seed_in_the_images_numbers():
     subject = made_up()
     found = baselines_of(subject, 0)
@@ -280,6 +281,7 @@ def test_random_masking_and_gradcam_are_compared_by_the_interval(drops, units, e
     assert answers(DECAYS, tables)[0] == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ranks", "expected"), [(1, "agrees"), (-1, "differs"), (0, "undecided")])
 def test_isolation_and_information_are_judged_by_their_correlations(ranks, expected, answers):
     values = {name: ranks * value for name, value in RAMP.items()}
@@ -480,6 +482,7 @@ def test_impossible_settings_are_refused(settings, problem):
         reproduce(DECAYS, quick=True, settings=settings)
 
 
+@pytest.mark.long
 def test_a_given_network_is_flipped_by_all_maps_and_needs_a_layer(tmp_path, monkeypatch):
     own = own_network(tmp_path, number=1)
     monkeypatch.setattr(flipping_curves, "map_of", map_of)

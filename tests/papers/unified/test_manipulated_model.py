@@ -70,6 +70,7 @@ def test_the_figures_have_the_digits_and_their_boxes(outcome):
         assert box.sum() == (bottom - top) * (right - left)
 
 
+@pytest.mark.long
 def test_the_item_of_boxes_has_them_first(monkeypatch):
     monkeypatch.setattr(manipulated_model, "PENALTIES", (0.1,))
     assert next(iter(sparse_linear_model(Run(BOXES, n=2), splits=1).figures)) == "boxes"

@@ -24,6 +24,7 @@ def outcome():
         return expected_overlap(Run(ITEM, n=30))
 
 
+@pytest.mark.long
 def test_every_pair_equals_n_divided_by_the_reference(outcome):
     pairs = outcome.tables["pairs"]
     assert pairs.equal.all()
