@@ -205,8 +205,12 @@ def test_each_image_takes_the_route_that_serves_it():
     assert outputs[:, 0, :, 0].tolist() == [[3, 1, 0], [2**24, 2**24, 0]]
 
 
-def test_an_image_that_is_repeated_with_its_replacement_is_prepared_once(generator, monkeypatch):
+@pytest.mark.parametrize("at_once", [replacement.STATES_AT_ONCE, 4 * 257, 1])
+def test_an_image_that_is_repeated_with_its_replacement_is_prepared_once(
+    at_once, generator, monkeypatch
+):
     prepared = []
+    monkeypatch.setattr(replacement, "STATES_AT_ONCE", at_once)  # 257 for each order
     whole = replacement._mixture
 
     def counted(tree, image, end):
@@ -216,14 +220,15 @@ def test_an_image_that_is_repeated_with_its_replacement_is_prepared_once(generat
     monkeypatch.setattr(replacement, "_mixture", counted)
     env = al.load("multi-color-sum", image_size=16)
     first, second = env.batch(2)[0]
-    images = torch.stack([first, first, second, second, first])
-    ends = torch.zeros(5, 3, 1, 1)
-    ends[3] = 20.0
-    orders = permutations(5, 256, generator)[:, None]
+    images = torch.stack([first, first, first, second, second, first])
+    ends = torch.zeros(6, 3, 1, 1)
+    ends[4] = 20.0
+    orders = permutations(12, 256, generator).view(6, 2, 256)
     outputs = trajectories(env.model, images, ends, orders)
-    assert len(prepared) == 4  # the first two alone have both in common
-    for image, end, order, found in zip(images, ends, orders, outputs, strict=True):
-        assert torch.equal(found[0], trajectory(env.model, image, end, order[0]))
+    assert len(prepared) == 4  # the first three alone have both in common
+    for image, end, both, found in zip(images, ends, orders, outputs, strict=True):
+        for order, along in zip(both, found, strict=True):
+            assert torch.equal(along, trajectory(env.model, image, end, order))
 
 
 def test_an_image_equal_to_its_replacement_never_changes(generator):
