@@ -56,4 +56,6 @@ def test_what_is_stated_is_an_attribute(maps):
         "invariances": (),
         "neighbors": "none",
         "rising": False,
+        "varies": None,
+        "unchanged": None,
     }
