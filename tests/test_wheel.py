@@ -103,8 +103,19 @@ def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(
         "    assert_faithful('oracle', env='uniform-accumulator', n=2, one_network=True)\n"
         f"\ndef test_compiled_loops():\n    exec({LOOPS!r}, {{}})\n"
     )
-    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\nmarkers =\n  slow\n  long\n")
-    arguments = ["-m", "pytest", "-q", "-m", "not slow and not long", "-p", "no:cacheprovider", str(tmp_path)]
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nfilterwarnings = error\nmarkers =\n  slow\n  long\n"
+    )
+    arguments = [
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow and not long",
+        "-p",
+        "no:cacheprovider",
+        str(tmp_path),
+    ]
     arguments += [f"-W{each}" for each in pytestconfig.getoption("pythonwarnings") or ()]
     assert "passed" in run(*arguments, cwd=tmp_path, path=installed)
     compiled = {path: path.stat().st_mtime_ns for path in installed.rglob("mass_boxes.*.nb[ic]")}
