@@ -98,12 +98,14 @@ def _computed(
     """All cells, by whoever computes."""
     alone = workers.most == 1 or workers.jobs is None
     if workers.scheduler is None and alone and not workers.limited:
-        here = _here(cells, workers, advance)
+        # Trials are taken from the end of the line: of the longest, which stand in front, none would
+        # keep the other cores waiting.
+        line = cells[::-1] if _may_grow(workers) else cells
         done = 0
-        for pair in here:
+        for pair in _here(line, workers, advance):
             yield pair
             done += 1
-        cells = cells[done:]
+        cells = cells[: len(cells) - done]
     if cells:
         yield from _elsewhere(cells, workers, advance)
 
@@ -117,12 +119,15 @@ def _here(
     for done, cell in enumerate(cells):
         spent = time.monotonic() - start
         left = spent / max(done, 1) * (len(cells) - done)
-        if (workers.jobs, workers.most > 1) == (None, True) and (
-            spent > TRIED_SECONDS and left > WORTH_SECONDS
-        ):
+        if _may_grow(workers) and spent > TRIED_SECONDS and left > WORTH_SECONDS:
             return
         advance(0, cell.title)
         yield cell, outcome_of(cell.compute, device)
+
+
+def _may_grow(workers: Workers) -> bool:
+    """Whether further processes start where they pay."""
+    return workers.jobs is None and workers.most > 1
 
 
 def outcome_of(compute: Callable[[str | None], Any], device: str | None = None) -> Outcome:

@@ -166,6 +166,25 @@ def test_processes_start_where_they_pay(clock, seconds, count, left):
     assert len(done) == count - elsewhere
 
 
+def test_long_cells_at_the_front_are_left_to_several_processes(clock):
+    """The longest stand in front: taken first, one would keep the other core waiting."""
+
+    def cell_of(seconds):
+        def work(device):
+            clock[0] += seconds
+
+        return cell(f"of {seconds} s", work)
+
+    cells = [cell_of(seconds) for seconds in (*range(100, 20, -10), 4, 3)]
+    pairs = run_cells(cells, None, Workers(None))
+    assert [next(pairs)[0].title for _ in range(2)] == ["of 3 s", "of 4 s"]
+    with pytest.raises(Elsewhere) as stop:
+        next(pairs)
+    assert stop.value.args == (8,)
+    [(first, _), *_] = run_cells(cells, None, Workers(1))
+    assert first.title == "of 100 s"
+
+
 @pytest.mark.parametrize(
     ("workers", "here"),
     [
