@@ -17,6 +17,7 @@ from attributionlab.faithfulness.report import (
 )
 from attributionlab.methods.suffixes import figure_label
 from attributionlab.metrics import Part
+from attributionlab.report.reading import VERDICTS, marked_verdict
 from attributionlab.stats.intervals import mean_score, paired_difference
 from attributionlab.stats.runs import run_name
 from attributionlab.versions import library_versions
@@ -75,6 +76,17 @@ class Comparison(Files):
         return labels
 
     @property
+    def unproven(self) -> dict[str, list[str]]:
+        """For each method, with its settings, which blind maps might pass in all of these environments
+        (of `attributionlab.faithfulness.proof.NEEDED`): a pass is then written "pass?". None are looked
+        for where all images have one network.
+        """
+        found: dict[str, list[EnvironmentResult]] = {}
+        for report, result in self.results:
+            found.setdefault(report.label, []).append(result)
+        return {label: unproven(results) for label, results in found.items()}
+
+    @property
     def results(self) -> list[tuple[FaithfulnessReport, EnvironmentResult]]:
         """Every report with its one environment's result."""
         return [(report, result) for report in self.reports for result in report.environments]
@@ -85,13 +97,15 @@ class Comparison(Files):
 
         Columns: method, environment, spec, output, truth_output, part, precision, recall, f1 (means
         over images, NaN where not applicable), f1_low, f1_high (its 95 % interval), reaches_gamma (the
-        mean), claim, verdict, completeness_gap (the median), seconds_per_image, n, seed; with
-        equivalent networks also robustness ("robust", "depends on the implementation", "undecided",
-        or None), lowest_form and lowest_form_f1 (of the claim).
+        mean), claim, verdict, unproven (as the property, or "nothing"; not where all images have one
+        network), completeness_gap (the median), seconds_per_image, n, seed; with equivalent networks
+        also robustness ("robust", "depends on the implementation", "undecided", or None), lowest_form
+        and lowest_form_f1 (of the claim).
         """
         import pandas as pd
 
         rows: list[dict[str, Any]] = []
+        doubted, one = self.unproven, self.reports[0].one_network
         for report, result in self.results:
             keys = {
                 "method": report.label,
@@ -112,6 +126,11 @@ class Comparison(Files):
                         "reaches_gamma": None if f1 is None else f1 >= self.gamma,
                         "claim": report.claim,
                         "verdict": result.verdict,
+                        **(
+                            {}
+                            if one
+                            else {"unproven": ", ".join(doubted[report.label]) or "nothing"}
+                        ),
                         "completeness_gap": result.median_gap,
                         "seconds_per_image": result.seconds,
                         "n": report.n,
@@ -140,11 +159,11 @@ class Comparison(Files):
     def summary(self) -> "pd.DataFrame":
         """One row for each method and environment: overall precision, recall and F1, F1 of the positive
         and negative part, completeness gap, and the verdict on the method's claim; below it, as in
-        `to_frame`, what other runs make of a method that optimizes.
+        `to_frame`, what other runs make of a method that optimizes. "pass?": see `unproven`.
         """
         import pandas as pd
 
-        signs = ("positive", "negative")
+        signs, doubted = ("positive", "negative"), self.unproven
         rows: list[dict[str, Any]] = []
         for report, result in self.results:
             keys = {
@@ -160,7 +179,7 @@ class Comparison(Files):
                     "gap": result.median_gap,
                     "claim": report.claim,
                     "claim_f1": result.claim_f1,
-                    "verdict": result.verdict,
+                    "verdict": marked_verdict(result.verdict, doubted[report.label]),
                 }
             )
             rows += [
@@ -223,16 +242,12 @@ class Comparison(Files):
 
     def to_dict(self) -> dict[str, Any]:
         """Document that `to_json` writes: everything but the maps."""
-        unproven_by = {
-            label: unproven([result for report, result in self.results if report.label == label])
-            for label in dict.fromkeys(report.label for report in self.reports)
-        }
         return {
             "schema": 2,
             "gamma": self.gamma,
             "one_network": self.reports[0].one_network,
             "seed_drawn": self.seed_drawn,
-            "unproven": unproven_by,
+            "unproven": self.unproven,
             "results": [
                 {
                     "method": report.label,
@@ -302,9 +317,10 @@ class Comparison(Files):
 
         from attributionlab.report.plots import dots
 
-        rows = []
+        rows, doubted = [], self.unproven
         for report, result in self.results:
-            keys = {"method": figure_label(report.label), "verdict": result.verdict}
+            verdict = marked_verdict(result.verdict, doubted[report.label])
+            keys = {"method": figure_label(report.label), "verdict": verdict}
             parts = get_args(Part) if all_parts else [result.claim_part]
             for part in parts:
                 if result.mean(part, "f1") is None:  # no such truth
@@ -331,6 +347,7 @@ class Comparison(Files):
         order = [f"{place}: {part}, {score}" for place in self.places.values()
                  for part in get_args(Part) for score in ("precision", "recall", "F1")]  # fmt: skip
         table = pd.DataFrame(rows)
+        table["verdict"] = pd.Categorical(table["verdict"], VERDICTS)  # one color in every figure
         if all_parts:
             table = table.sort_values(
                 "panel", key=lambda each: each.map(order.index), kind="stable"
@@ -374,7 +391,7 @@ class Comparison(Files):
         rows: dict[str, list[Any]] = {"image": [], "ground truth": []}
         rows |= {figure_label(label): [] for label in labels}
         notes: dict[str, list[str]] = {figure_label(label): [] for label in labels}
-        headings, signless = [], []
+        headings, signless, doubted = [], [], self.unproven
         for env in self.environments:
             found = {report.label: each for report, each in self.results
                      if each.digest == env.spec.digest}  # fmt: skip
@@ -399,7 +416,7 @@ class Comparison(Files):
                     values = result.attributions[index]
                     rows[name].append(map_cell(values, unasked_only(here), faint))
                     f1 = result.scores[result.claim_part]["f1"][index]
-                    note = f"F1 {f1:.2f}, {result.verdict}"
+                    note = f"F1 {f1:.2f}, {marked_verdict(result.verdict, doubted[label])}"
                     if result.truth_output != env.outputs[0]:
                         note += f"\ntruth of the {result.truth_output}"
                     notes[name].append(note)

@@ -505,8 +505,13 @@ def _panels(
 
 
 def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]]:
-    """Return color, marker and width by value: later lines are thinner, so that equal ones are seen."""
-    names = [None] if color is None else list(dict.fromkeys(table[color]))
+    """Return color, marker and width by value: later lines are thinner, so that equal ones are seen.
+
+    A value of a categorical column looks the same whatever the other values are.
+    """
+    seen: list[Any] = [None] if color is None else list(dict.fromkeys(table[color]))
+    categories = None if color is None else getattr(table[color], "cat", None)
+    names = seen if categories is None else list(categories.categories)
     return {
         name: {
             "color": LINE_COLORS[index % len(LINE_COLORS)],
@@ -515,6 +520,7 @@ def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]
             "linewidth": WIDEST - (WIDEST - THINNEST) * index / max(1, len(names) - 1),
         }
         for index, name in enumerate(names)
+        if name in seen
     }
 
 

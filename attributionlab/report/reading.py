@@ -40,6 +40,9 @@ VERBS = {
     "inconclusive": "is undecided in",
     "invalid": "could not be judged in",
 }
+DOUBTED = "pass?"
+"""How a comparison writes the pass of a method of which `test` would not call it proven."""
+VERDICTS = ("pass", DOUBTED, "inconclusive", "fail", "invalid")
 BANDS = {"pass": "passes", "inconclusive": "is inconclusive", "fail": "fails"}
 MAPS = {
     "random": "a random map",
@@ -52,6 +55,19 @@ CEILINGS = {
     "true patches": "maps constant on the true patches",
     "5 x 5 patches": "maps constant on 5 x 5 pixels",
 }
+
+
+def marked_verdict(verdict: str, unproven: Sequence[str]) -> str:
+    """A verdict in one environment, of a method of which a pass does not exclude blind maps.
+
+    Examples
+    --------
+    >>> marked_verdict("pass", []), marked_verdict("pass", ["without-target"])
+    ('pass', 'pass?')
+    >>> marked_verdict("fail", ["without-target"])
+    'fail'
+    """
+    return DOUBTED if verdict == "pass" and unproven else verdict
 
 
 def sentences(document: Mapping[str, Any]) -> list[str]:

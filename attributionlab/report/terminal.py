@@ -14,9 +14,15 @@ from rich.text import Text
 
 from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import printable
-from attributionlab.report.reading import AMPLIFIED, BLIND, listed
+from attributionlab.report.reading import AMPLIFIED, BLIND, DOUBTED, listed, marked_verdict
 
-STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "invalid": "magenta"}
+STYLES = {
+    "pass": "green",
+    DOUBTED: "yellow",
+    "fail": "red",
+    "inconclusive": "yellow",
+    "invalid": "magenta",
+}
 
 
 RUNS = f"lowest, highest: of several runs; {AMPLIFIED}.\n"
@@ -56,7 +62,7 @@ class _Comparison:
         for place in places:
             here = [result for result in results if result["environment"] == place]
             yield Text.assemble((place, "bold"), f": {_usual(here)}")
-            yield _methods_table(here, longest, gamma, wide)
+            yield _methods_table(here, document.get("unproven", {}), longest, gamma, wide)
             yield ""
         refused: dict[tuple[str, str], list[str]] = {}
         for each in document["refused"]:
@@ -85,7 +91,8 @@ def _unproven(document: Mapping[str, Any]) -> str:
         if made:
             kinds.setdefault(listed(made), []).append(method)
     return "".join(
-        f"In none of these environments a pass tells {listed(methods)} from maps made {made}.\n"
+        f"{DOUBTED}: in none of these environments a pass tells {listed(methods)} from maps made "
+        f"{made}; `test` calls it inconclusive.\n"
         for made, methods in kinds.items()
     )
 
@@ -105,7 +112,11 @@ def _legend(gamma: float, wide: bool) -> str:
 
 
 def _methods_table(
-    results: Sequence[Mapping[str, Any]], longest: int, gamma: float, wide: bool
+    results: Sequence[Mapping[str, Any]],
+    unproven: Mapping[str, Sequence[str]],
+    longest: int,
+    gamma: float,
+    wide: bool,
 ) -> Table:
     """One row for each method in an environment."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
@@ -130,7 +141,7 @@ def _methods_table(
             "" if gap is None else f"{gap:.0%}",
             f"{result['seconds_per_image']:.2g}",
             Text.assemble(
-                verdict_text(result["verdict"]),
+                verdict_text(marked_verdict(result["verdict"], unproven.get(result["method"], ()))),
                 f" {result['claim']} {score_text(result['claim_f1'], gamma)}",
                 "!" if result["warnings"] else "",
             ),

@@ -2,15 +2,19 @@
 
 import json
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.text import Text
 
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.faithfulness.comparison import Refusal
+from attributionlab.report.terminal import as_text, comparison_table
 from attributionlab.stats.intervals import paired_difference
 from text_boxes import faults
 
@@ -89,6 +93,58 @@ def test_the_summary_has_a_row_for_each_method_and_environment(comparison):
         assert row.precision == parts.precision["overall"]
         assert row.f1_positive == parts.f1["positive"]
         assert row.verdict == parts.verdict["overall"]
+
+
+@pytest.fixture(scope="module")
+def doubted(modulo):
+    """Before modulo networks blind maps reach the default gamma: nothing here excludes them."""
+    return al.compare(["oracle", "inverted-oracle"], [modulo], n=6, seed=1, command="again")
+
+
+@pytest.mark.long
+def test_a_pass_that_blind_maps_might_have_is_marked(doubted):
+    kinds = ["without-network-and-target", "without-network", "without-target"]
+    assert doubted.unproven["oracle"] == kinds
+    assert al.faithfulness_test("oracle", "single-color-modulo", 6).verdict == "inconclusive"
+    assert dict(zip(doubted.summary().method, doubted.summary().verdict, strict=True)) == {
+        "oracle": "pass?",
+        "inverted-oracle": "fail",
+    }
+    frame = doubted.to_frame().set_index("method")
+    assert set(frame.verdict["oracle"]) == {"pass"}
+    assert set(frame.unproven) == {", ".join(kinds)}
+    table = as_text(comparison_table(doubted.to_dict()), 120)
+    [row] = [line for line in table.splitlines() if line.startswith("oracle")]
+    assert re.search(r"pass\? signed 1\.00", row)
+    assert re.search(
+        r"pass\?: .* oracle and inverted-oracle .* inconclusive", " ".join(table.split())
+    )
+    texts = {text.get_text() for text in doubted.figure().findobj(Text)}
+    assert {"pass?", "fail"} <= texts
+    assert any("F1 1.00, pass?" in text.get_text() for text in doubted.maps(1).findobj(Text))
+
+
+@pytest.mark.long
+def test_a_pass_is_not_marked_where_nothing_is_open_or_nothing_was_asked(modulo):
+    alone = al.compare(["oracle"], [modulo], n=6, seed=1, one_network=True)
+    assert (alone.unproven, list(alone.summary().verdict)) == ({"oracle": []}, ["pass"])
+    assert "unproven" not in alone.to_frame()
+    decisive = al.load("multi-color-sum-distractors", image_size=24)
+    proven = al.compare(["oracle"], [modulo, decisive], n=6, seed=1)
+    assert list(proven.summary().verdict) == ["pass", "pass"]
+    assert set(proven.to_frame().unproven) == {"nothing"}
+
+
+@pytest.mark.long
+def test_a_verdict_has_its_color_whatever_the_others_are(doubted):
+    def colors(figure):
+        [legend] = figure.legends
+        handles = zip(legend.get_texts(), legend.get_lines(), strict=False)
+        return {text.get_text(): line.get_color() for text, line in handles}
+
+    both = colors(doubted.figure())
+    failed = replace(doubted, reports=[each for each in doubted.reports if each.method != "oracle"])
+    assert colors(failed.figure())["fail"] == both["fail"] != both["pass?"]
 
 
 def test_settings_are_part_of_the_name(comparison):
