@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from attributionlab.errors import cut, printable
 from attributionlab.report.frames import cell_text
-from attributionlab.report.page import HERE, LONGEST_COMMAND, style_policy
+from attributionlab.report.page import HERE, LONGEST_COMMAND, style_policy, with_code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,13 +49,15 @@ def reproduction_page(document: Mapping[str, Any]) -> str:
         To be written as UTF-8.
     """
     style = "".join((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "items.css"))
-    template = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,  # errors are anybody's text
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    ).get_template("items.html.j2")
+    )
+    templates.filters["code"] = with_code
+    template = templates.get_template("items.html.j2")
     content = {
         **document,
         "command": cut(printable(document["command"]), LONGEST_COMMAND),

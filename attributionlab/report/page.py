@@ -3,13 +3,14 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
 import numpy as np
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -180,6 +181,7 @@ def _template() -> jinja2.Template:
     )
     templates.filters |= {
         "ceiling": ceiling_phrase,
+        "code": with_code,
         "drift_meaning": drift_meaning,
         "drift_number": drift_number,
         "drift_seeds": drift_seeds_text,
@@ -397,6 +399,21 @@ def _notes(panels: Sequence[Panel], plan: _Plan) -> list[str]:
     return notes
 
 
+def with_code(text: str) -> Markup:
+    """Text with what stands between backticks as code; the text is anybody's, and escaped.
+
+    Examples
+    --------
+    >>> with_code("set `n` above 1 < 2")
+    Markup('set <code>n</code> above 1 &lt; 2')
+    """
+    parts = re.split(r"`([^`\n]+)`", text)
+    code = Markup("<code>{}</code>")
+    return Markup("").join(
+        code.format(part) if place % 2 else escape(part) for place, part in enumerate(parts)
+    )
+
+
 def style_policy(style: str) -> str:
     """What a page may do that runs nothing: show pictures that are in it, under this style."""
     return (
@@ -431,10 +448,10 @@ image{{ "s" if document.n != 1 }} each{{ "; " + few if few }})</p>
 </tbody>
 </table>
 {%- for said in open %}
-<p>{{ said }}</p>
+<p>{{ said|code }}</p>
 {%- endfor %}
 {%- for hint in document.hints[:shown_hints] %}
-<p>Likely cause: {{ hint.says }}<br>To confirm: {{ hint.confirm }}</p>
+<p>Likely cause: {{ hint.says|code }}<br>To confirm: {{ hint.confirm|code }}</p>
 {%- endfor %}
 <p><small>Controls: {{ controls }}.{% if barred %} Warning: maps computed from the image alone also
 pass here.{% endif %} Passing is necessary, never sufficient.</small></p>
@@ -445,7 +462,12 @@ pass here.{% endif %} Passing is necessary, never sufficient.</small></p>
 def report_fragment(document: Mapping[str, Any]) -> str:
     """A small table for a notebook, of `FaithfulnessReport.to_dict`; `faithfulness_page` has it all."""
     templates = jinja2.Environment(autoescape=True)
-    templates.filters |= {"interval": interval_text, "listed": listed, "score": score_text}
+    templates.filters |= {
+        "code": with_code,
+        "interval": interval_text,
+        "listed": listed,
+        "score": score_text,
+    }
     environments = document["environments"]
     named = list(zip(labels(environments), environments, strict=True))
     return templates.from_string(FRAGMENT).render(
@@ -478,7 +500,7 @@ STUDY = """\
 <main>
 <h1>{{ title }}</h1>
 {%- for each in sentences %}
-<p>{{ each }}</p>
+<p>{{ each|code }}</p>
 {%- endfor %}
 {%- for name, picture in figures %}
 <h2>{{ name }}</h2>
@@ -528,6 +550,7 @@ def study_page(
     """
     style = (HERE / "page.css").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["code"] = with_code
     return environment.from_string(STUDY).render(
         title=cut(printable(title), LONGEST_NAME),
         sentences=[cut(printable(each), LONGEST_TEXT) for each in sentences],

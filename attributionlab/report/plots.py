@@ -343,7 +343,9 @@ def heat_map(
         axis.set_xticks(range(len(across)), over, rotation=90)
         axis.set_yticks(range(len(down)), beside)
         axis.tick_params(labelsize=8)
-    bar = figure.colorbar(drawn, ax=list(axes), location="bottom", shrink=0.6, aspect=40)
+    bar = figure.colorbar(
+        drawn, ax=list(axes), location="bottom", shrink=0.6, aspect=40, fraction=0.05
+    )
     bar.set_label(_wrapped(label or value, figure.get_figwidth() - 1), fontsize=8)
     bar.ax.tick_params(labelsize=8)
     bar.ax.locator_params(nbins=3 if figure.get_figwidth() < 2 * PANEL else 8)

@@ -373,7 +373,7 @@ def test_without_a_folder_the_command_prints_the_summary(mine, capsys):
 
 def test_an_interrupted_command_writes_what_is_done_and_exits_130(mine, tmp_path, capsys):
     mine(a=fine, b=stops)
-    assert cli.main(["reproduce", "all", "--out", str(tmp_path)]) == 130
+    assert cli.main(["reproduce", "all", "--jobs", "1", "--out", str(tmp_path)]) == 130
     captured = capsys.readouterr()
     assert "1 of 2 items were done" in captured.err
     assert captured.out.splitlines()[-1].split()[:4] == ["First", "2", "1", "0"]

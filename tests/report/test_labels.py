@@ -127,10 +127,7 @@ def test_one_row_has_labels_that_do_not_overlap(draw):
 @pytest.mark.parametrize("size", [None, "column"])
 @pytest.mark.parametrize(("names", "panels"), [("one", 3), ("long", 1), ("long", 3), ("many", 1)])
 @pytest.mark.parametrize("draw", DRAWN, ids=lambda each: each.__name__)
-def test_many_and_long_names_have_labels_that_do_not_overlap(draw, names, panels, size, request):
-    if (draw, names, size) == (heat_map, "many", None):
-        reason = "the label below the bar of a heat map of 26 x 26 cells is cut at its lower edge"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+def test_many_and_long_names_have_labels_that_do_not_overlap(draw, names, panels, size):
     check(draw, names, panels, size)
 
 

@@ -438,6 +438,20 @@ def test_names_settings_and_warnings_are_text_whatever_they_contain():
     assert len(outline.every("img")) == len(plain.every("img"))
 
 
+def test_names_between_backticks_are_code_and_stay_text():
+    says = "In <i>maps</i> of `<b>x</b>`: set `n` higher"
+    document = cases.failing() | {"warnings": [f"a ` alone, and {says}"]}
+    document["hints"] = [dict.fromkeys(("cause", "says", "confirm"), says)]
+    shown = (
+        "In &lt;i&gt;maps&lt;/i&gt; of <code>&lt;b&gt;x&lt;/b&gt;</code>: set <code>n</code> higher"
+    )
+    assert rendered(document).count(shown) == 2  # the hint and what confirms it
+    assert report_fragment(document).count(shown) == 2
+    warned = rendered(document | {"warnings": [says]})
+    assert warned.count(shown) == 3
+    assert "a <code> alone, and In &lt;i&gt;maps&lt;/i&gt; of </code>" in rendered(document)
+
+
 @pytest.mark.long
 def test_text_that_is_too_long_is_cut_and_says_so():
     document = cases.failing() | {
