@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -74,10 +75,14 @@ def reproduction_page(document: Mapping[str, Any]) -> str:
     pictures: dict[str, Markup] = {}
     alike: dict[str, str] = {}
     shown: dict[bytes, str] = {}
-    for anchor, png in _by_turns(document["papers"]):
+    turns = list(_by_turns(document["papers"]))
+    with ThreadPoolExecutor() as pool:  # Pillow computes without the interpreter's lock
+        distinct = dict.fromkeys(png for _, png in turns)
+        addresses = dict(zip(distinct, pool.map(_address, distinct), strict=True))
+    for anchor, png in turns:
         if png in shown:
             alike[anchor] = shown[png]
-        elif len(address := _address(png)) < room:
+        elif len(address := addresses[png]) < room:
             pictures[anchor], shown[png] = Markup(address), anchor
             room -= len(address)
     return template.render(content, pictures=pictures, alike=alike)
