@@ -45,7 +45,13 @@ Environments = Annotated[
     list[str] | None,
     typer.Option("--env", help="Environment (name or TOML file); may be repeated."),
 ]
-Images = Annotated[int, typer.Option("--n", help="Images in each environment.")]
+Worlds = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Test in N random worlds, of which --seed says which."),
+]
+Difficulty = Annotated[
+    str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
+]
 Quick = Annotated[
     bool,
     typer.Option(
@@ -86,8 +92,7 @@ Claimed = Annotated[
 ]
 Explained = Annotated[str | None, typer.Option("--output", help="probability or logit.")]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated."),
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Out = Annotated[
@@ -104,7 +109,8 @@ Size = Annotated[
     typer.Option("--size", metavar="S", help="Of figures: slide, page or column (of a page)."),
 ]
 Latex = Annotated[Path | None, typer.Option(help="Write the table to this file, for booktabs.")]
-Markdown = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
+Table = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
+Report = Annotated[Path | None, typer.Option(help="Write the report to this file.")]
 Jobs = Annotated[
     int | None,
     typer.Option(help="Processes; by default as many as there are cores, where that pays."),
@@ -190,11 +196,16 @@ def kept_in(out: Path | None) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def as_far_as_done(compute: Callable[[Path], Result], out: Path | None) -> Partial[Result]:
-    """The result of a command that works cell by cell; if it was stopped, of what is done by then."""
+def as_far_as_done(
+    title: str, compute: Callable[..., Result], out: Path | None, *arguments: Any, **others: Any
+) -> Partial[Result]:
+    """The result of a function that works cell by cell, called with the arguments, the folder of its
+    results and how to run it again; if it was stopped, of what is done by then.
+    """
+    others |= {"show_progress": True, "command": command_line()}
     try:
-        with saying_what_was_done(), kept_in(out) as folder:
-            return Partial(compute(folder))
+        with follow(title), saying_what_was_done(), kept_in(out) as folder:
+            return Partial(compute(*arguments, out=folder, **others))
     except Stopped as stop:
         if stop.result is None:
             raise
@@ -252,6 +263,23 @@ def _files_behind(name: str) -> Iterator[str | Path]:
             return
         yield from filter(None, [spec.origin])
         folders = spec.submodule_search_locations
+
+
+@contextmanager
+def written_at_last(
+    places: Mapping[str, Path],
+    writers: Mapping[str, Callable[[Path], None]],
+    stop: BaseException | None = None,
+) -> Iterator[None]:
+    """Write the files of a command whether or not anybody reads what the block prints; then raise what
+    stopped the command, if anything did.
+    """
+    try:
+        yield
+    finally:
+        write_all(places, writers)
+    if stop is not None:
+        raise stop
 
 
 def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path], None]]) -> None:
