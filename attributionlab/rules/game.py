@@ -45,6 +45,21 @@ class Asked(NamedTuple):
     sure: Any
 
 
+OF_OUTSIDE = Asked(0, False, False, True, True)
+"""What is asked of pixels that a rule does not see: nothing, surely."""
+
+
+def placed(found: Asked, labels: NDArray[np.int64]) -> Asked:
+    """Answers of cells at the places that have their labels; elsewhere the label is -1."""
+    assert OUTSIDE == -1  # the last entry
+    return Asked(
+        *(
+            np.append(each, other).astype(each.dtype)[labels]
+            for each, other in zip(found, OF_OUTSIDE, strict=True)
+        )
+    )
+
+
 def asked(
     rising: Numbers,
     falling: Numbers,
@@ -255,14 +270,9 @@ class RuleGame:
         return self._maps(strict(self.solved))
 
     def _maps(self, found: Asked) -> Asked:
-        """Cells' answers on pixels; whatever feeds nothing is irrelevant for sure."""
-        outside = Asked(np.int8(0), False, False, True, True)
-        return Asked(
-            *(
-                torch.from_numpy(np.append(each, other).astype(each.dtype)[self.labels][None])
-                for each, other in zip(found, outside, strict=True)
-            )
-        )
+        """Cells' answers on pixels."""
+        maps = placed(found, self.labels)
+        return Asked(*(torch.from_numpy(each[None]) for each in maps))
 
     def _solution(self, values: Numbers, errors: Numbers) -> Solution:
         """Cells' values on pixels."""

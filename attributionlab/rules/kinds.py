@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from attributionlab.rules.cells import OUTSIDE, Unit
 from attributionlab.rules.expressions import Count, Expression, with_counts
 from attributionlab.rules.forms import forms_in
-from attributionlab.rules.game import Asked, asked_of, roots_of, rule_game
+from attributionlab.rules.game import OF_OUTSIDE, Asked, asked_of, placed, roots_of, rule_game
 from attributionlab.rules.places import Places
 from attributionlab.rules.solving import Game, solve
-
-OF_OUTSIDE = Asked(0, False, False, True, True)
-"""What is asked of pixels that a rule does not see: nothing, surely."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +106,8 @@ class Kinds:
         cell = np.full(len(rows), OUTSIDE)
         cell[feeding] = np.arange(len(feeding))
         solved = solve(Game(roots, units, readout))
-        maps = (
-            np.append(each, other).astype(each.dtype)[cell[which.reshape(-1)]]
-            for each, other in zip(asked_of(solved), OF_OUTSIDE, strict=True)
-        )
-        return Asked(*maps), "estimate" not in solved.part_routes
+        maps = placed(asked_of(solved), cell[which.reshape(-1)])
+        return maps, "estimate" not in solved.part_routes
 
     def _asked_of_pixels(
         self,

@@ -92,11 +92,7 @@ class Pixels:
 
 
 def estimate(
-    roots: Sequence[Tree],
-    units: Sequence[Unit],
-    readout: Readout,
-    *,
-    seed: int = 0,
+    roots: Sequence[Tree], units: Sequence[Unit], readout: Readout, *, seed: int = 0
 ) -> Estimate:
     r"""Shapley values, S+ and S- from random orders.
 
