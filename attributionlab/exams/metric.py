@@ -15,6 +15,7 @@ from attributionlab.environment import Environment
 from attributionlab.errors import AttributionWarning, refuse_if
 from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, WorldLabel, run_exam
 from attributionlab.faithfulness.test import drawn_seed
+from attributionlab.files import plain
 from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.registry import Metric, as_metric
@@ -42,14 +43,6 @@ class MetricResult(InWorld):
 
     agreement: CorrelationInterval
     contrast: CorrelationInterval
-
-    def to_dict(self) -> dict[str, Any]:
-        """As in the JSON file."""
-        numbers = {
-            name: {key: _or_none(value) for key, value in getattr(self, name)._asdict().items()}
-            for name in ("agreement", "contrast")
-        }
-        return {**vars(self), "features": list(self.features), **numbers}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,7 +81,7 @@ class MetricWorldsReport(ExamReport[MetricResult]):
     def _means(self, results: Sequence[MetricResult]) -> dict[str, float | None]:
         """Mean agreement and contrast over worlds."""
         return {
-            name: _or_none(mean_score(np.array([getattr(each, name).value for each in results])))
+            name: plain(mean_score(np.array([getattr(each, name).value for each in results])))
             for name in ("agreement", "contrast")
         }
 
@@ -260,7 +253,3 @@ def _in_world(
         NONE if contrast is None else contrast.mean,
         [str(each.message) for each in caught],
     )
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Float64, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab import exact
+from attributionlab import exact, metrics
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.faithfulness.calls import attribute_batch
@@ -17,15 +17,6 @@ from attributionlab.faithfulness.setup import prepared
 from attributionlab.leaderboard.cases import PROTOCOLS, RemovedTo
 from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
-from attributionlab.metrics import (
-    Part,
-    accuracy,
-    area_under_curve,
-    curve_fractions,
-    label_probability,
-    parts_f1,
-    removal_order,
-)
 from attributionlab.stats.runs import run_name
 from attributionlab.truth import Truth
 
@@ -50,15 +41,9 @@ class Explained(NamedTuple):
 def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Explained:
     """Attributions of every method that can be run, with the settings that the paper states for it.
 
-    Parameters
-    ----------
-    methods : sequence
-        Whatever `attributionlab.methods.as_method` takes, with distinct names.
-    env : Environment
-        A classification, whose truth is that of the label's probability for every method, also for
-        those that explain logits; or a world from a rule.
-    n, seed : int
-        How many images, and which.
+    - `methods`: whatever `attributionlab.methods.as_method` takes, with distinct names.
+    - `env`: a classification, whose truth is that of the label's probability for every method, also for
+      those that explain logits; or a world from a rule.
     """
     resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
     setups = [
@@ -108,9 +93,9 @@ def indicated(
     points = outputs.flatten(0, -2)
     targets = torch.full((len(points),), target, device=points.device)
     if name == "accuracy":
-        values = accuracy(points, targets)
+        values = metrics.accuracy(points, targets)
     else:
-        values = label_probability(points, targets, temperature=temperature)
+        values = metrics.label_probability(points, targets, temperature=temperature)
     return values.view(outputs.shape[:-1])
 
 
@@ -157,7 +142,7 @@ def areas_of(
     - `indicator`: what the curves show; those of a regression show its output.
     """
     orders = [
-        torch.stack([removal_order(maps, order=order) for maps in seen.maps.values()], 1)
+        torch.stack([metrics.removal_order(maps, order=order) for maps in seen.maps.values()], 1)
         for order in PROTOCOLS.values()
     ]
     curves = indicator_curves(
@@ -169,13 +154,18 @@ def areas_of(
         indicator=indicator if env.task == "classification" else None,
         temperature=env.temperature or 1.0,
     )
-    fractions = curve_fractions(seen.images[0, 0].numel())
-    areas = np.stack([area_under_curve(each, fractions).cpu().numpy() for each in curves], 1)
+    fractions = metrics.curve_fractions(seen.images[0, 0].numel())
+    areas = np.stack(
+        [metrics.area_under_curve(each, fractions).cpu().numpy() for each in curves], 1
+    )
     return dict(zip(PROTOCOLS, np.split(areas, len(PROTOCOLS)), strict=True))
 
 
-def f1_of(seen: Explained) -> dict[Part, Numbers]:
+def f1_of(seen: Explained) -> dict[metrics.Part, Numbers]:
     """F1 of the maps with each part of the truth, (methods, images); what is not asked is dropped."""
     truth = seen.truth
-    found = [parts_f1(maps * truth.asked, truth.signed, truth.mixed) for maps in seen.maps.values()]
+    found = [
+        metrics.parts_f1(maps * truth.asked, truth.signed, truth.mixed)
+        for maps in seen.maps.values()
+    ]
     return {part: np.stack([each[part].numpy() for each in found]) for part in found[0]}

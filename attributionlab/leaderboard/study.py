@@ -176,9 +176,13 @@ def rank_methods(
     ]
     cases.sort(key=attrgetter("pair"))
     said = f"{len({case.pair for case in cases})} of {len(pairs)} pairs were done"
-    if stop is not None and _absent(ranked, cases):
+    absent = [name for name in ranked if not any(name in case.areas for case in cases)]
+    if stop is not None and absent:
         raise Stopped(said) from stop
-    _refuse_absent(ranked, cases)
+    if absent:
+        raise AttributionLabError(
+            f"{absent[0]} could not be run in any case: leave it out ({cases[0].reasons[absent[0]]})"
+        )
     board = Leaderboard(
         methods=ranked,
         cases=cases,
@@ -266,7 +270,9 @@ def _scored(
     if device is not None:
         env = env.to(device)
     seen = explained(methods, env, n, seed)
-    _refuse_where_nothing_ran(pairs[0], seen)
+    if not seen.maps.keys() - {CONTROL, ORACLE}:
+        name, reason = next(iter(seen.reasons.items()))
+        raise AttributionLabError(f"no method ran on {pairs[0].name}; {name}: {reason}")
     return [_cases_of(pair, env, seen, indicator) for pair in pairs]
 
 
@@ -320,25 +326,6 @@ def _named(methods: Any) -> list[Any]:
             f"methods are {names}: name at least two beside {CONTROL!r}, a ranking of one says nothing"
         )
     return list(chosen)
-
-
-def _refuse_where_nothing_ran(pair: Pair, seen: Explained) -> None:
-    ran = [name for name in seen.maps if name not in (CONTROL, ORACLE)]
-    if not ran:
-        name, reason = next(iter(seen.reasons.items()))
-        raise AttributionLabError(f"no method ran on {pair.name}; {name}: {reason}")
-
-
-def _absent(methods: Sequence[str], cases: Sequence[CaseScores]) -> list[str]:
-    """Methods that no case ranks."""
-    return [method for method in methods if not any(method in case.areas for case in cases)]
-
-
-def _refuse_absent(methods: Sequence[str], cases: Sequence[CaseScores]) -> None:
-    for method in _absent(methods, cases):
-        raise AttributionLabError(
-            f"{method} could not be run in any case: leave it out ({cases[0].reasons[method]})"
-        )
 
 
 def _pairs_problem(pairs: Any) -> list[str]:

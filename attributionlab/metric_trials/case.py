@@ -52,10 +52,7 @@ class Case:
     seed: int
 
     def before(
-        self,
-        target: Int[Tensor, " one"],
-        truth: Truth,
-        values: Float[Tensor, "1 1 height width"],
+        self, target: Int[Tensor, " one"], truth: Truth, values: Float[Tensor, "1 1 height width"]
     ) -> "Case":
         """The same image and maps before another network, with what was worked out of them."""
         other = replace(self, target=target, truth=truth, values=values)
@@ -193,10 +190,5 @@ class Evaluation:
         self, start: Tensor, end: Tensor, orders: Tensor, counts: range
     ) -> Float64[Tensor, "orders counts"]:
         return outputs_along(
-            self.model,
-            start[None],
-            self.case.target,
-            orders[None],
-            replacement=end,
-            counts=counts,
+            self.model, start[None], self.case.target, orders[None], replacement=end, counts=counts
         )[0]
