@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from attributionlab.errors import printable
 
@@ -124,20 +124,10 @@ def _duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-class Display(Protocol):
-    """Shows work inside other work; the innermost is what is shown."""
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def open(self, task: Task) -> None: ...
-    def advanced(self, task: Task, count: int) -> None: ...
-    def close(self, task: Task) -> None: ...
-
-
 class Lines:
-    """For a pipe or a file: a line for named items, at most one in `BRIEF` seconds, one at the end of
-    the work, and one whenever none has come for `PATIENCE` seconds, which a thread writes while the
-    work goes on.
+    """For a pipe or a file: a line for named items of the innermost work, at most one in `BRIEF`
+    seconds, one at the end of the work, and one whenever none has come for `PATIENCE` seconds, which a
+    thread writes while the work goes on.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -268,7 +258,7 @@ def _name(task: Task) -> str:
     return escape(printable(task.what) if task.unit == CELLS else task.title)
 
 
-_display: Display | None = None
+_display: Lines | Bars | None = None
 """Shared by all work inside other work; there is none, and no thread, where nothing is shown."""
 
 
@@ -308,7 +298,7 @@ def follow(
             _display = None
 
 
-def _new_display() -> Display:
+def _new_display() -> Lines | Bars:
     from rich.console import Console
 
     console = Console(stderr=True)
