@@ -67,6 +67,8 @@ class MetricInWorld(NamedTuple):
     differences: Numbers = np.full((DEFINED, DEFINED), math.nan)
     """(definitions, definitions): correlation with the first less that with the second, mean over the
     questions that tell the two apart"""
+    warned: Sequence[str] = ()
+    """what the metric did that had to be repaired"""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
+from attributionlab.faithfulness.setup import Batch
 from attributionlab.imputation import noisy_linear
 from attributionlab.metrics import magnitudes, normalize, outputs_along, removal_order
 from attributionlab.metrics.marking import Scale
@@ -131,6 +132,21 @@ class Case:
             linear = solved[which]
             left.append(torch.where(keep, self.image, linear + noise))
         return torch.stack(left)
+
+
+def case_of(batch: Batch, maps: Tensor, values: Tensor, seed: int) -> Case:
+    """Maps of a batch of one image, on the network's device; `values` are exact Shapley values."""
+    env, device = batch.env, batch.env.device
+    return Case(
+        image=batch.images[0].to(device),
+        target=batch.targets.to(device),
+        maps=maps.to(device),
+        truth=batch.truth.to(device),
+        values=values.to(device),
+        baseline=env.baseline,
+        highest=env.max_value,
+        seed=case_seed(seed, batch.first),
+    )
 
 
 @dataclass(frozen=True, eq=False)

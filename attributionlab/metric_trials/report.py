@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from attributionlab.digits import correlation_text
 from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.faithfulness.report import Files
-from attributionlab.files import plain, write_atomically, write_csv
+from attributionlab.files import plain, write_atomically, write_csv, write_json
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metric_trials.conditions import AXES
 from attributionlab.metric_trials.swap import Contrast, Drop, Verdict, verdict_of
@@ -106,7 +105,7 @@ class Break(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MetricReport(Files):
+class MetricReport:
     """Whether a metric ranks attributions as the truth does, and at which doses of unseen data.
 
     - `metric`: its name.
@@ -400,6 +399,10 @@ class MetricReport(Files):
             "lures": self.trial.lures,
             "attributions": self.trial.attributions,
         }
+
+    def to_json(self, path: str | Path) -> None:
+        """Write `to_dict` to a file."""
+        write_json(path, self.to_dict())
 
     def to_csv(self, path: str | Path) -> None:
         """Write the table of `dose_frame`."""

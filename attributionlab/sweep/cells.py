@@ -19,7 +19,7 @@ from attributionlab.faithfulness.score import score_outcome
 from attributionlab.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.methods import METHODS, as_method, summarized
 from attributionlab.methods.controls import CONTROLS
-from attributionlab.metric_trials.case import Case, Evaluation, case_seed
+from attributionlab.metric_trials.case import Evaluation, case_of
 from attributionlab.metric_trials.conditions import conditions_of
 from attributionlab.store.cells import Cell
 from attributionlab.store.outcomes import Reference
@@ -213,7 +213,7 @@ def compute_scores(
     for number, own in enumerate(result.maps):
         asked = _asked(_Asked(env.spec.digest, work.seed, number, setup.truth_output,
                               setup.questions is None, str(env.device), setup))  # fmt: skip
-        case = _case(asked, own[None], setup)
+        case = case_of(asked.batch, own[None], asked.values, setup.seed)
         if condition is None:
             network, [height, width] = asked.batch.env, case.image.shape[1:]
             canvas = network.baseline.cpu().expand(-1, height, width)
@@ -259,22 +259,6 @@ def _asked(which: _Asked) -> _Question:
     [image] = batch.images
     values = batch.env.shapley(image, int(batch.targets[0]), which.setup.truth_output)
     return _Question(batch, values[None].float())
-
-
-def _case(asked: _Question, maps: Tensor, setup: Setup) -> Case:
-    """What a metric is asked about, on the network's device."""
-    batch, env = asked.batch, asked.batch.env
-    device = env.device
-    return Case(
-        image=batch.images[0].to(device),
-        target=batch.targets.to(device),
-        maps=maps.to(device),
-        truth=batch.truth.to(device),
-        values=asked.values.to(device),
-        baseline=env.baseline,
-        highest=env.max_value,
-        seed=case_seed(setup.seed, batch.first),
-    )
 
 
 def _placed(work: Work, device: str | None) -> Environment:
