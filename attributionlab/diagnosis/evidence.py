@@ -147,7 +147,6 @@ class Evidence:
 
         - `method`: another method's name; of the settings it gets those that it takes.
         - `environment`: another environment of the catalog; of the overrides it gets the image size.
-        - `settings`: instead of the method's.
         - `**options`: of the test.
         """
         changed = dict(self.settings if settings is None else settings)

@@ -84,8 +84,6 @@ def indicated(
 ) -> Float64[Tensor, " *points"]:
     """`attributionlab.metrics.accuracy` or `label_probability` of many outputs for one label.
 
-    - `outputs`: logits.
-    - `target`: the label of all points.
     - `name`: name of the indicator; None: the output itself, of a regression.
     """
     if name is None:
@@ -119,8 +117,6 @@ def indicator_curves(
     Networks of the laboratory are followed from pixel to pixel (`attributionlab.exact.trajectories`),
     which equals a forward pass for each point.
 
-    - `orders`: permutations of the flat pixel indices.
-    - `replacement`: what removed pixels become.
     - `indicator`: what the curves show; None: the output itself.
     """
     canvas = replacement.expand(images.shape[1:])[None]
@@ -136,9 +132,6 @@ def areas_of(
 
     The data set's curve is the mean over images, and so is the area under it.
 
-    - `seen`: maps by method.
-    - `env`: their network.
-    - `removed_to`: what removed pixels become.
     - `indicator`: what the curves show; those of a regression show its output.
     """
     orders = [

@@ -71,8 +71,6 @@ def asked(
 ) -> Asked:
     """What is asked of cells, of which S+ and S- are known.
 
-    - `rising`, `falling`: S+ and S-.
-    - `is_null`: whether a pixel never changes anything.
     - `errors`: how far S+ and S- may be off, each.
     - `share`: share of the largest S+ + S- from which on a cell is relevant. Below lie weak ones, which
       are neither relevant nor irrelevant, and not asked.
@@ -330,11 +328,6 @@ def rule_game(
 ) -> RuleGame:
     """The game of an image's pixels.
 
-    - `image`: integers, of the size that `places` is for.
-    - `places`: colors and regions.
-    - `expressions`: one an output.
-    - `target`: the output explained.
-    - `output`: its integer, or softmax(logits / T) there.
     - `temperature`: T from 1e-30 to 1e30, for probabilities.
 
     Raises AttributionLabError for a game that does not exist.

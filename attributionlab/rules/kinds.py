@@ -54,9 +54,7 @@ class Kinds:
         Games whose counts are equal are equal, whatever the counts are called: most renamings of a rule
         about patches of equal areas have the game of the rule itself, which is solved once.
 
-        - `expressions`: one an output.
         - `renamed`: the count in place of each of theirs; all are among those that the kinds are about.
-        - `target`: the output explained.
         - `temperature`: T of the softmax; None for a logit.
         """
         if any(count.motif for count in renamed):

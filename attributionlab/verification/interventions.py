@@ -47,10 +47,7 @@ def intervention_checks(
 ) -> list[Check]:
     """Check the logits after single changes, and the masks against what the changes did.
 
-    - `env`, `oracle`: the environment and its right answers.
-    - `samples`: images with colors that the network knows.
     - `moves_per_kind`: how many pixels of each sample to change in each way; all where there are fewer.
-    - `generator`: which pixels.
     """
     tallies = {kind: Tally(kind, claim) for kind, claim in CLAIMS.items()}
     masks = Tally(

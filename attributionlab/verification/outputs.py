@@ -24,13 +24,7 @@ def camouflage_checks(
     images: Float[Tensor, "n channels height width"],
     generator: torch.Generator,
 ) -> list[Check]:
-    """Hold a rewritten network against the network before; nothing for any other.
-
-    - `env`: whose network may be camouflaged or in an equivalent form.
-    - `oracle`: which pixels count.
-    - `images`: samples and images anywhere in the valid box.
-    - `generator`: which other images.
-    """
+    """Hold a rewritten network against the network before; nothing for any other."""
     if env.network.plain is None:
         return []
     tally = Tally(

@@ -67,8 +67,6 @@ def color_check(
     """Hold a color detector against a comparison of colors.
 
     - `detector`: (B, 3, H, W) -> (B, summed and redundant channels, H, W).
-    - `oracle`: which colors it knows.
-    - `chunks`: the colors to show it.
     """
     tally = Tally(
         "color-detector",

@@ -30,11 +30,6 @@ def rule_checks(
 ) -> list[Check]:
     """Hold an environment against its rule.
 
-    - `env`: of a network with the parts `detector`, `accumulator` and `head`, or rewritten from one.
-    - `expressions`: the rule of each output.
-    - `places`: colors of the palette, regions, the image side.
-    - `generator`: which images and counts.
-
     Result: "rule-counts", "rule-head", "rule-logits".
     """
     mentioned = list(dict.fromkeys(each for rule in expressions for each in counts_in(rule)))
@@ -65,9 +60,7 @@ def irrelevance_checks(
 ) -> list[Check]:
     """Take away pixels that the truth calls irrelevant, whatever else is there.
 
-    - `samples`: its images.
     - `pixels`: how many pixels of each sample and target, each in a coalition of its own.
-    - `generator`: which pixels, and which others are absent.
     """
     tally = Tally(
         "irrelevance",
