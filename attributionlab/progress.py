@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from attributionlab.errors import printable
 
@@ -50,6 +50,8 @@ class Task:
     """of how many that are done the CPU time is known"""
     seconds: float = 0.0
     """that CPU time"""
+    display: "Lines | Bars | None" = None
+    """what shows it"""
 
     def advance(
         self,
@@ -68,6 +70,8 @@ class Task:
         if seconds is not None:
             self.seconds += seconds
             self.measured += count
+        if self.display is not None:
+            self.display.advanced(self, count)
 
     @property
     def title(self) -> str:
@@ -272,25 +276,20 @@ def follow(
     - `total`: how many items there are, if that is known.
     - `unit`: what they are, in the plural.
 
-    Yields: ``advance(count=1, item=None, failed=False, seconds=None)``: `Task.advance`.
+    Yields: `Task.advance`.
     """
     global _display
+    task = Task(what, total, unit, time.monotonic())
     if not show or sys.stderr is None:
-        yield lambda *_, **__: None
+        yield task.advance
         return
     outermost = _display is None
-    display = _display = _display or _new_display()
-    task = Task(what, total, unit, time.monotonic())
+    display = task.display = _display = _display or _new_display()
     if outermost:
         display.start()
     display.open(task)
-
-    def advance(count: int = 1, *item: Any, **about: Any) -> None:
-        task.advance(count, *item, **about)
-        display.advanced(task, count)
-
     try:
-        yield advance
+        yield task.advance
     finally:
         display.close(task)
         if outermost:

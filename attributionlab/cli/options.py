@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     from attributionlab.environment import Environment
 
 Result = TypeVar("Result")
-
-
-class Partial(NamedTuple, Generic[Result]):
-    """What a command found, and what stopped it before the end, if anything did."""
-
-    result: Result
-    stop: KeyboardInterrupt | None = None
 
 
 WORDS = {"true": True, "false": False, "none": None}
@@ -198,18 +191,18 @@ def kept_in(out: Path | None) -> Iterator[Path]:
 
 def as_far_as_done(
     title: str, compute: Callable[..., Result], out: Path | None, *arguments: Any, **others: Any
-) -> Partial[Result]:
+) -> tuple[Result, KeyboardInterrupt | None]:
     """The result of a function that works cell by cell, called with the arguments, the folder of its
-    results and how to run it again; if it was stopped, of what is done by then.
+    results and how to run it again; if it was stopped, of what is done by then, and what stopped it.
     """
     others |= {"show_progress": True, "command": command_line()}
     try:
         with follow(title), saying_what_was_done(), kept_in(out) as folder:
-            return Partial(compute(*arguments, out=folder, **others))
+            return compute(*arguments, out=folder, **others), None
     except Stopped as stop:
         if stop.result is None:
             raise
-        return Partial(stop.result, stop)
+        return stop.result, stop
 
 
 def check_paths(

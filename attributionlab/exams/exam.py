@@ -186,16 +186,6 @@ class ExamRun(NamedTuple, Generic[Result]):
         return report
 
 
-class WorldsRun(NamedTuple, Generic[Drawn]):
-    """Worlds and their cells of work, as far as they are done."""
-
-    drawn: Drawn
-    cells: list[Cell]
-    done: dict[str, Outcome]
-    """by key of the cell"""
-    stop: BaseException | None
-
-
 def run_in_worlds(
     problems: Sequence[str],
     draw: Callable[[], Drawn],
@@ -207,10 +197,11 @@ def run_in_worlds(
     jobs: int | None,
     retry_failed: bool,
     show_progress: bool,
-) -> WorldsRun[Drawn]:
+) -> tuple[Drawn, list[Cell], dict[str, Outcome], BaseException | None]:
     """Refuse all that is wrong, how to run it included; then draw worlds and run their cells.
 
-    `name` is in front of the problems, and `what` names the work.
+    `name` is in front of the problems, and `what` names the work. Returns the worlds, their cells,
+    outcomes of those that are done by key, and what stopped the others.
     """
     found = [*problems, *([] if out is None else folder_problem(out))]
     found += boolean_problem("retry_failed", retry_failed)
@@ -231,7 +222,7 @@ def run_in_worlds(
                 show_progress=show_progress,
             )
         )
-    return WorldsRun(drawn, cells, done, stop)
+    return drawn, cells, done, stop
 
 
 def run_exam(

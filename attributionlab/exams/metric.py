@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -189,11 +189,12 @@ def metric_worlds_test(
 
     warned: list[str] = []
 
-    def result_of(shown: WorldLabel, found: _Tested | str) -> MetricResult:
+    def result_of(shown: WorldLabel, found: tuple[Any, ...] | str) -> MetricResult:
         if isinstance(found, str):
             return MetricResult(*shown, "refused", found, NONE, NONE)
-        warned.extend(found.warned)
-        return MetricResult(*shown, found.verdict, "", found.agreement, found.contrast)
+        verdict, agreement, contrast, said = found
+        warned.extend(said)
+        return MetricResult(*shown, verdict, "", agreement, contrast)
 
     run = run_exam(
         *(worlds, number, difficulty, image_size, cell_of, result_of),
@@ -222,15 +223,6 @@ def metric_worlds_test(
     return run.checked(report, tested.name)
 
 
-class _Tested(NamedTuple):
-    """What is kept of a metric's test in a world."""
-
-    verdict: str
-    agreement: CorrelationInterval
-    contrast: CorrelationInterval
-    warned: list[str]
-
-
 def _in_world(
     metric: Metric,
     env: Environment,
@@ -238,8 +230,8 @@ def _in_world(
     methods: Sequence[AttributionMethod],
     device: str | torch.device | None,
     own_device: str | None,
-) -> _Tested:
-    """The test of a metric in one world."""
+) -> tuple[str, CorrelationInterval, CorrelationInterval, list[str]]:
+    """Verdict, agreement and contrast of a metric in one world, and what it was warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AttributionWarning)
         [report] = metric_tests(
@@ -247,9 +239,6 @@ def _in_world(
         )
     assert report.trial is not None
     contrast = report.trial.contrast
-    return _Tested(
-        report.verdict,
-        report.trial.agreement,
-        NONE if contrast is None else contrast.mean,
-        [str(each.message) for each in caught],
-    )
+    said = [str(each.message) for each in caught]
+    contrasts = NONE if contrast is None else contrast.mean
+    return report.verdict, report.trial.agreement, contrasts, said

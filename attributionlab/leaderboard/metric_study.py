@@ -2,7 +2,6 @@
 
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -35,7 +34,7 @@ from attributionlab.metric_trials.panel import Panels
 from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
 from attributionlab.metric_trials.run import FEWEST_IMAGES, reports_of, why_no_twins
 from attributionlab.store.cells import Cell, fingerprint
-from attributionlab.validation import MOST_IMAGES, integer_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem, repeated_problem
 
 DEFAULT_METRICS = tuple(name for name in METRICS if name not in SHORT_NAMES)
 """Every metric that ranks maps, by its first name."""
@@ -228,8 +227,7 @@ def _chosen(metrics: Any, problems: list[str]) -> list[Metric]:
             found.append(as_metric(each))
         except AttributionLabError as error:
             problems.extend(error.problems or [str(error)])
-    twice = [name for name, count in Counter(each.name for each in found).items() if count > 1]
-    problems += [f"metrics name {name!r} twice: name each once" for name in twice]
+    problems += repeated_problem("metrics", [each.name for each in found])
     return found
 
 

@@ -30,7 +30,7 @@ from attributionlab.stats.resampling import confidence_problem
 from attributionlab.store.cells import Cell, fingerprint
 from attributionlab.store.running import Workers, run_cells, values_before_stop
 from attributionlab.store.store import stored
-from attributionlab.validation import MOST_IMAGES, integer_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem, repeated_problem
 
 PAPER_METHODS = (
     "input-x-gradient",
@@ -314,9 +314,7 @@ def _named(methods: Any) -> list[Any]:
     if not isinstance(chosen, list | tuple):
         raise AttributionLabError(f"methods are {methods!r}: name at least two, in a list")
     names = [as_method(each, METHODS | CONTROLS).name for each in chosen]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise AttributionLabError(f"methods name {twice[0]!r} twice: name each once")
+    refuse_if(repeated_problem("methods", names))
     if ORACLE in names:
         raise AttributionLabError(
             f"methods name {ORACLE!r}, which is looked at anyway, and not ranked: leave it out"

@@ -349,12 +349,6 @@ def rule_game(
     most = tuple((count, int(each.sum())) for count, each in hits.items())
     softened = temperature if output == "probability" else None
     roots, readout = roots_of(most, tuple(expressions), target, softened)
-    found = cells(hits, forms_in(roots), (places.side, places.side))
-    return RuleGame(
-        tuple(expressions),
-        target,
-        readout,
-        dict(hits),
-        found.labels,
-        Game(roots, found.units, readout),
-    )
+    units, labels = cells(hits, forms_in(roots), (places.side, places.side))
+    game = Game(roots, units, readout)
+    return RuleGame(tuple(expressions), target, readout, dict(hits), labels, game)

@@ -211,14 +211,14 @@ def compute_scores(
     condition = None if dose is None else conditions_of(env, {dose.axis: [dose.dose]})[0]
     scores, said = [], list[str]()
     for number, own in enumerate(result.maps):
-        asked = _asked(_Asked(env.spec.digest, work.seed, number, setup.truth_output,
-                              setup.questions is None, str(env.device), setup))  # fmt: skip
-        case = case_of(asked.batch, own[None], asked.values, setup.seed)
+        which = env.spec.digest, work.seed, number, setup.truth_output, setup.questions is None
+        batch, values = _asked(_Asked(*which, str(env.device), setup))
+        case = case_of(batch, own[None], values, setup.seed)
         if condition is None:
-            network, [height, width] = asked.batch.env, case.image.shape[1:]
+            network, [height, width] = batch.env, case.image.shape[1:]
             canvas = network.baseline.cpu().expand(-1, height, width)
         else:
-            here = condition.of(asked.batch.env)
+            here = condition.of(batch.env)
             # Without questions each image has redundant weights of its own, as in `metric_test`.
             network = here.network(number if setup.questions is None else 0)
             canvas = here.canvas(number, work.seed)
@@ -230,13 +230,6 @@ def compute_scores(
             scores.append(float(metric.scores(seen)[0]))
         said += [str(each.message) for each in caught]
     return MetricResult(scores, metric.higher_is_better, list(dict.fromkeys(said)))
-
-
-class _Question(NamedTuple):
-    """An image before its network, and its exact Shapley values (1, 1, H, W)."""
-
-    batch: Batch
-    values: Tensor
 
 
 @dataclass(frozen=True)
@@ -253,12 +246,14 @@ class _Asked:
 
 
 @lru_cache(maxsize=QUESTIONS_KEPT)
-def _asked(which: _Asked) -> _Question:
-    """A question, which many metric cells ask one after another."""
+def _asked(which: _Asked) -> tuple[Batch, Tensor]:
+    """An image before its network, and its exact Shapley values (1, 1, H, W): a question that many
+    metric cells ask one after another.
+    """
     batch = which.setup.image(which.number)
     [image] = batch.images
     values = batch.env.shapley(image, int(batch.targets[0]), which.setup.truth_output)
-    return _Question(batch, values[None].float())
+    return batch, values[None].float()
 
 
 def _placed(work: Work, device: str | None) -> Environment:
